@@ -1,0 +1,186 @@
+//! User errors: what a caller did or met, in a form that it can act on.
+//!
+//! Each has a kind (which decides the protocol status), a stable five-character code (SQLSTATE where the standard has
+//! one), a short message, and where there is more to say a detail and a hint that says what to do.
+//! Operating errors (disk, network) have an enum in the crate that meets them; programmer errors are assertions.
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub type UserResult<T> = Result<T, UserError>;
+
+/// What sort of failure it was. `wire` codes and prefixes are derived from it at the door of the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum ErrorKind {
+    /// NOT NULL, UNIQUE, CHECK and the like. Rolled back.
+    ConstraintViolation,
+    /// A statement that is well-formed but cannot be carried out with these values: overflow, division by zero, bad cast.
+    Sql,
+    /// The text does not parse, or names something that is not there, or is not supported.
+    Compile,
+    /// Schema change refused.
+    Ddl,
+    /// Wrong number or type of parameters.
+    Parameters,
+    /// The procedure asked for a rollback.
+    UserAbort,
+    /// Nothing by that name.
+    UnknownProcedure,
+    /// The caller may not do that.
+    Permission,
+    /// A limit of `limits.rs` was reached.
+    Limit,
+    /// The call was sent to a partition that does not own its key (bulk load, destination extensions).
+    Mispartitioned,
+    /// The server does not take work: paused, stopping, log failed.
+    Unavailable,
+    /// The outcome is not known: executed, but not known to be durable.
+    OutcomeUnknown,
+    /// A fault of ours.
+    Internal,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Body {
+    kind: ErrorKind,
+    code: &'static str,
+    message: Cow<'static, str>,
+    detail: Option<String>,
+    hint: Option<Cow<'static, str>>,
+}
+
+/// One pointer wide, so that `Result<Value, UserError>` stays small on the hot path.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserError(Box<Body>);
+
+impl UserError {
+    #[cold]
+    #[inline(never)]
+    pub fn new(kind: ErrorKind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        UserError(Box::new(Body { kind, code, message: message.into(), detail: None, hint: None }))
+    }
+
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with other words in front: `context: message`.
+    #[must_use]
+    pub fn in_context(mut self, context: impl fmt::Display) -> Self {
+        self.0.message = Cow::Owned(format!("{context}: {}", self.0.message));
+        self
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// SQLSTATE or one of our own codes (class `FE`).
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    // The common ones, so that code and wording agree everywhere.
+
+    #[cold]
+    pub fn syntax(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Compile, "42601", message)
+    }
+
+    #[cold]
+    pub fn not_supported(what: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Compile, "0A000", format!("{what} is not supported"))
+    }
+
+    /// Nothing by that name (column, table, procedure named in a statement).
+    #[cold]
+    pub fn not_found(name: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Compile, "42704", format!("object not found: {name}"))
+    }
+
+    #[cold]
+    pub fn compile(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Compile, code, message)
+    }
+
+    #[cold]
+    pub fn ddl(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Ddl, code, message)
+    }
+
+    #[cold]
+    pub fn data(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Sql, code, message)
+    }
+
+    #[cold]
+    pub fn out_of_range(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::data("22003", message)
+    }
+
+    #[cold]
+    pub fn division_by_zero() -> Self {
+        Self::data("22012", "division by zero")
+    }
+
+    #[cold]
+    pub fn constraint(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::ConstraintViolation, code, message)
+    }
+
+    #[cold]
+    pub fn parameters(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Parameters, "FE001", message)
+    }
+
+    #[cold]
+    pub fn limit(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Limit, "54000", message)
+    }
+
+    #[cold]
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Internal, "XX000", message)
+    }
+}
+
+impl fmt::Display for UserError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(detail) = &self.0.detail {
+            write!(f, "\n{detail}")?;
+        }
+        if let Some(hint) = &self.0.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for UserError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}: {self}", self.0.kind, self.0.code)
+    }
+}
+
+impl std::error::Error for UserError {}

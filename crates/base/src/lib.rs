@@ -1,0 +1,12 @@
+//! The floor everything stands on: identifiers, named limits, user errors, checksums, page memory.
+//!
+//! Owns no state but the page pool. Promises that nothing here knows SQL, bytes on a wire, files or threads.
+
+pub mod checksum;
+pub mod error;
+pub mod ids;
+pub mod limits;
+pub mod memory;
+
+pub use error::{ErrorKind, UserError, UserResult};
+pub use ids::{CatalogVersion, Epoch, IndexId, PartitionId, ProcedureId, RowId, Sequence, TableId};

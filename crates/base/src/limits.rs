@@ -1,0 +1,65 @@
+//! Every limit of the product, by name. A test stands at each limit and one past it, where the limit is enforced.
+
+/// Largest frame accepted from or sent to a client, in bytes after the length field (wire-protocol 1.2).
+pub const FRAME_BYTES_MAX: usize = 52_428_800;
+/// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1_048_576;
+/// Largest VARCHAR length that can be declared in characters (four bytes each).
+pub const VARCHAR_CHARACTERS_MAX: u32 = 262_144;
+/// Declared size of VARCHAR and VARBINARY where the statement names none.
+pub const VARIABLE_LENGTH_DEFAULT: u32 = 2_048;
+/// Largest row, values included, in bytes.
+pub const ROW_BYTES_MAX: usize = 2_097_152;
+/// Columns of one table.
+pub const TABLE_COLUMNS_MAX: usize = 1_024;
+/// Columns (or expressions) of one index.
+pub const INDEX_KEYS_MAX: usize = 64;
+/// Parameters of one statement or procedure.
+pub const PARAMETERS_MAX: usize = 1_025;
+/// Bytes of one SQL text, a batch included.
+pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
+/// Statements in one ad hoc batch or procedure.
+pub const STATEMENTS_MAX: usize = 10_000;
+/// Nesting of expressions and of procedure blocks.
+pub const NESTING_MAX: usize = 200;
+/// Tables joined in one SELECT.
+pub const JOIN_TABLES_MAX: usize = 64;
+/// Bytes of one call's result, all tables together.
+pub const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 1_024;
+/// Bytes that one statement may hold for sorting, grouping and derived tables.
+pub const TEMPORARY_BYTES_MAX: usize = 104_857_600;
+/// Invocation extensions in one call (wire-protocol 3.3).
+pub const EXTENSIONS_MAX: usize = 30;
+/// Partitions of one node.
+pub const PARTITIONS_MAX: usize = 1_024;
+/// Identifier length in bytes.
+pub const IDENTIFIER_BYTES_MAX: usize = 255;
+
+/// Inline storage: a variable-length column whose declared size in bytes is at most this lives in the row itself.
+pub const INLINE_BYTES_MAX: usize = 63;
+/// Bytes of a table page.
+pub const PAGE_BYTES: usize = 16_384;
+
+/// Calls taken from a connection and not yet answered, beyond which the server stops reading from it.
+pub const CONNECTION_OUTSTANDING_CALLS_MAX: usize = 32_768;
+/// Bytes of calls taken from a connection and not yet answered, beyond which the server stops reading from it.
+pub const CONNECTION_OUTSTANDING_BYTES_MAX: usize = 33_554_432;
+/// Bytes of unread responses, beyond which the server stops reading from a connection.
+pub const CONNECTION_UNREAD_BYTES_MAX: usize = 16_777_216;
+/// Seconds after which a connection that does not read its responses is closed.
+pub const CONNECTION_UNREAD_SECONDS_MAX: u64 = 30;
+/// Seconds within which a login must arrive.
+pub const LOGIN_SECONDS_MAX: u64 = 30;
+/// Connections of one node.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
+/// Bytes of one redo log segment file.
+pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
+/// Largest payload of one redo log block (one group commit), in bytes.
+pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;
+
+const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX);
+const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);
+const _: () = assert!((LOG_BLOCK_BYTES_MAX as u64) < LOG_SEGMENT_BYTES);
+const _: () = assert!(PAGE_BYTES.is_power_of_two());

@@ -1,0 +1,132 @@
+//! Page memory: blocks of one size cut from large, huge-page-backed extents, shared by all tables of a process.
+//!
+//! A random access to gigabytes of small pages costs a TLB miss besides the cache miss; 2 MiB extents that the kernel
+//! may back with huge pages save most of them. Blocks come back to a free list and are handed out again; extents are
+//! kept for the life of the process. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
+
+use crate::limits::PAGE_BYTES;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const EXTENT_BYTES: usize = 2 * 1024 * 1024;
+
+struct FreeBlocks(Vec<NonNull<u8>>);
+// SAFETY: the pointers are unique owners of their blocks; moving them between threads moves that ownership.
+unsafe impl Send for FreeBlocks {}
+
+static FREE: Mutex<FreeBlocks> = Mutex::new(FreeBlocks(Vec::new()));
+static BYTES_RESERVED: AtomicUsize = AtomicUsize::new(0);
+static BYTES_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of extents obtained from the system so far.
+pub fn bytes_reserved() -> usize {
+    BYTES_RESERVED.load(Ordering::Relaxed)
+}
+
+/// Bytes of blocks and large blocks that are in use.
+pub fn bytes_used() -> usize {
+    BYTES_USED.load(Ordering::Relaxed)
+}
+
+/// A zeroed, 64-byte-aligned block of memory, at least one [`PAGE_BYTES`] long. Owned like a `Box<[u8]>`.
+pub struct Block {
+    bytes: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a Block owns its memory exclusively.
+unsafe impl Send for Block {}
+// SAFETY: shared access to a Block is shared access to plain bytes.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// A zeroed block of `length` bytes. Lengths other than [`PAGE_BYTES`] go to the system allocator.
+    pub fn zeroed(length: usize) -> Block {
+        assert!(length >= PAGE_BYTES && length.is_multiple_of(64), "a block is whole cache lines of at least a page");
+        BYTES_USED.fetch_add(length, Ordering::Relaxed);
+        let bytes = if length == PAGE_BYTES { page() } else { system(length) };
+        Block { bytes, length }
+    }
+}
+
+fn large_layout(length: usize) -> Layout {
+    Layout::from_size_align(length, if length >= EXTENT_BYTES { EXTENT_BYTES } else { 64 }).expect("length fits")
+}
+
+fn system(length: usize) -> NonNull<u8> {
+    let layout = large_layout(length);
+    // SAFETY: the layout's size is not zero, as Block::zeroed asserts.
+    let pointer = unsafe { alloc_zeroed(layout) };
+    let Some(bytes) = NonNull::new(pointer) else { handle_alloc_error(layout) };
+    if length >= EXTENT_BYTES {
+        // SAFETY: the range was just allocated and is ours; the advice changes no contents. Refusal is harmless.
+        let _ = unsafe { rustix::mm::madvise(pointer.cast(), length, rustix::mm::Advice::LinuxHugepage) };
+    }
+    bytes
+}
+
+fn page() -> NonNull<u8> {
+    let mut free = FREE.lock().expect("no panic while holding the page list");
+    if let Some(bytes) = free.0.pop() {
+        drop(free);
+        // SAFETY: the block is PAGE_BYTES long and owned by nobody else since it was on the list.
+        unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
+        return bytes;
+    }
+    let extent = system(EXTENT_BYTES);
+    BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
+    // Last block first, so that pages come in ascending address order.
+    for i in (1..EXTENT_BYTES / PAGE_BYTES).rev() {
+        // SAFETY: i is below the number of whole pages in the extent.
+        free.0.push(unsafe { extent.add(i * PAGE_BYTES) });
+    }
+    extent
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        BYTES_USED.fetch_sub(self.length, Ordering::Relaxed);
+        if self.length == PAGE_BYTES {
+            FREE.lock().expect("no panic while holding the page list").0.push(self.bytes);
+        } else {
+            // SAFETY: allocated by `system` with the same layout.
+            unsafe { std::alloc::dealloc(self.bytes.as_ptr(), large_layout(self.length)) };
+        }
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block owns `length` initialised bytes.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for Block {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the block owns `length` initialised bytes, and `&mut self` is the only access.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_comes_back_is_zeroed() {
+        let mut first = Block::zeroed(PAGE_BYTES);
+        first[17] = 9;
+        let address = first.as_ptr();
+        drop(first);
+        let again: Vec<Block> = (0..200).map(|_| Block::zeroed(PAGE_BYTES)).collect();
+        assert!(again.iter().all(|block| block.iter().all(|byte| *byte == 0)));
+        assert!(address.addr().is_multiple_of(64));
+    }
+}
