@@ -1,1 +1,18 @@
-//! placeholder
+//! Bound, typed expressions and their evaluation.
+//!
+//! The binder (`sql`) builds them; `table` evaluates them for views, index keys and checks, `exec` for plans. They live in a
+//! crate of their own, below the catalog, because catalog objects hold them. An expression knows column positions,
+//! parameter numbers and registers; it does not know names, tables, plans or where a row is stored: that is the
+//! [`Context`]'s business.
+
+pub mod aggregate;
+pub mod arithmetic;
+pub mod evaluate;
+pub mod function;
+pub mod like;
+pub mod tree;
+
+pub use aggregate::{Aggregate, AggregateKind};
+pub use evaluate::Context;
+pub use function::Function;
+pub use tree::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};

@@ -1,0 +1,178 @@
+//! The objects of a schema.
+
+use ferrite_base::{CatalogVersion, IndexId, TableId};
+use ferrite_expr::{Aggregate, Expr};
+use ferrite_value::ColumnType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One version of the schema. Names are as stored: upper case unless they were quoted.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    pub version: CatalogVersion,
+    /// By name; views and streams too.
+    pub tables: BTreeMap<String, Arc<Table>>,
+    /// By upper-cased name, for lookups that ignore case; the object keeps the name as declared.
+    pub procedures: BTreeMap<String, Arc<Procedure>>,
+    /// By name; flag names of the client protocol 12.11, lower case.
+    pub roles: BTreeMap<String, Vec<String>>,
+    pub next_table_id: u32,
+    pub next_index_id: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableKind {
+    Table,
+    View,
+    Stream,
+}
+
+/// A table, a materialized view or a stream.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub id: TableId,
+    pub name: String,
+    pub kind: TableKind,
+    pub columns: Vec<Column>,
+    /// None: replicated, every partition has all rows. A view is partitioned like its source table when it is grouped by
+    /// the partitioning column (this names the view's column); a view of a partitioned table that is not has
+    /// `partitioned_without_column` set: each partition keeps its part of each group, and queries add them up.
+    pub partition_column: Option<u16>,
+    /// Only for views, see `partition_column`.
+    pub partitioned_without_column: bool,
+    pub indexes: Vec<Index>,
+    /// Which of `indexes` is the primary key.
+    pub primary_key: Option<IndexId>,
+    /// Row conditions: name and expression over slot 0.
+    pub checks: Vec<(String, Expr)>,
+    /// Set when `kind` is View.
+    pub view: Option<View>,
+    /// Views that must be kept up when this table changes.
+    pub dependent_views: Vec<TableId>,
+}
+
+impl Table {
+    /// Rows are spread over the partitions (and not copied to each).
+    pub fn is_partitioned(&self) -> bool {
+        self.partition_column.is_some() || self.partitioned_without_column
+    }
+
+    pub fn column_named(&self, name: &str) -> Option<u16> {
+        self.columns.iter().position(|column| column.name == name).map(|position| position as u16)
+    }
+
+    pub fn index(&self, id: IndexId) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.id == id)
+    }
+
+    pub fn primary_key_index(&self) -> Option<&Index> {
+        self.primary_key.and_then(|id| self.index(id))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub column_type: ColumnType,
+    pub nullable: bool,
+    /// Constant or NOW, already of the column's type; None means NULL.
+    pub default: Option<Expr>,
+    /// As `@SystemCatalog COLUMNS` shows it: text in single quotes, numbers plain.
+    pub default_text: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexKind {
+    Ordered,
+    Hash,
+}
+
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub id: IndexId,
+    pub name: String,
+    /// Key expressions over slot 0, most often plain columns.
+    pub keys: Vec<Expr>,
+    pub unique: bool,
+    /// Unique only within each partition, by the user's word.
+    pub assume_unique: bool,
+    pub kind: IndexKind,
+    /// Partial index: only rows for which this is true.
+    pub predicate: Option<Expr>,
+    /// The name of the constraint that made this index (PRIMARY KEY, UNIQUE), if one did.
+    pub constraint: Option<String>,
+}
+
+impl Index {
+    /// The key's columns when every key expression is a plain column.
+    pub fn key_columns(&self) -> Option<Vec<u16>> {
+        self.keys
+            .iter()
+            .map(|key| match key {
+                Expr::Column { slot: 0, column } => Some(*column),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// What a materialized view computes. The view's own columns are: the group keys and aggregates in declared order, as
+/// `outputs` says, then hidden columns that are not in `Table::columns`: `table` adds what it needs (a row count).
+#[derive(Clone, Debug)]
+pub struct View {
+    pub source: TableId,
+    /// Replicated tables joined to the source, bound to slots 1.., each with its join condition.
+    pub joins: Vec<(TableId, Option<Expr>)>,
+    pub filter: Option<Expr>,
+    pub group_by: Vec<Expr>,
+    pub aggregates: Vec<Aggregate>,
+    /// For each visible column of the view, where it comes from.
+    pub outputs: Vec<ViewOutput>,
+    /// The defining SELECT as the user wrote it.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ViewOutput {
+    /// Position in `group_by`.
+    Group(u16),
+    /// Position in `aggregates`.
+    Aggregate(u16),
+}
+
+/// A stored procedure as declared. `sql` compiles it to a program; default procedures (TABLE.insert ...) are made by `sql`
+/// from the tables and are not listed here.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    pub name: String,
+    /// Declared parameters of an SQL/PSM procedure; None where they are the `?` of its statements.
+    pub parameters: Option<Vec<(String, ColumnType)>>,
+    pub partitioning: Option<ProcedurePartitioning>,
+    /// Called for one partition by destination, not by key.
+    pub directed: bool,
+    /// Body as written: one statement, or `BEGIN ... END`.
+    pub body: String,
+    pub allow_roles: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcedurePartitioning {
+    pub table: TableId,
+    pub column: u16,
+    /// Which parameter carries the partitioning value, from 0.
+    pub parameter: u16,
+}
+
+impl Catalog {
+    pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.values().find(|table| table.id == id)
+    }
+
+    pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {
+        self.tables.get(name)
+    }
+
+    pub fn procedure_named(&self, name: &str) -> Option<&Arc<Procedure>> {
+        self.procedures.get(&name.to_uppercase())
+    }
+}

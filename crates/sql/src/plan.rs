@@ -1,0 +1,275 @@
+//! Programs: what the binder and planner produce and `exec` runs. Ids and typed expressions only, no names to look up.
+//!
+//! Everything that can be called is a [`Program`]: a stored procedure, a default procedure, an ad hoc batch. Slots (places for
+//! the row a source is at), registers (variables) and subqueries are numbered through the whole program.
+
+use ferrite_base::{IndexId, TableId};
+use ferrite_expr::{Aggregate, CompareOperator, Expr};
+use ferrite_value::{ColumnType, SqlType};
+
+/// Something that can be called, compiled against one catalog version.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// As declared; for ad hoc statements `@AdHoc`.
+    pub name: String,
+    pub parameters: Vec<Parameter>,
+    /// Types of the variables; text and bytes assigned to one are checked against it.
+    pub registers: Vec<Register>,
+    /// How many slots the program's sources use.
+    pub slots: u16,
+    pub subqueries: Vec<Subquery>,
+    pub body: Vec<Step>,
+    pub read_only: bool,
+    pub routing: Routing,
+    /// The statements' texts in order, for EXPLAIN and statistics; `Step::Execute.statement` indexes it.
+    pub statements: Vec<StatementText>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Declared name, or None for `?`.
+    pub name: Option<String>,
+    pub column_type: ColumnType,
+    /// `IN ?`: an array of `column_type`.
+    pub array: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Register {
+    pub name: String,
+    pub column_type: ColumnType,
+}
+
+#[derive(Clone, Debug)]
+pub struct StatementText {
+    pub text: String,
+    /// Why this statement touches all partitions, in words for EXPLAIN; None when one is enough.
+    pub multi_partition_reason: Option<String>,
+}
+
+/// Where a call of the program runs.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Routing {
+    /// On the partition that owns this parameter's value.
+    Parameter { index: u16, sql_type: SqlType },
+    /// On the partition that owns this constant (an ad hoc statement with a literal key).
+    Constant { value: Expr, sql_type: SqlType },
+    /// On any one partition: reads only replicated tables, or no table at all.
+    Any,
+    /// A directed procedure: on the partition the caller names.
+    Directed,
+    /// On all of them, as one transaction.
+    All,
+}
+
+/// One step of a body.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Runs a statement. With `emit` its result (rows, or the count of modified rows) is one of the call's result tables.
+    Execute { statement: u16, plan: Plan, emit: bool },
+    /// SELECT ... INTO: no row leaves the variables as they are, a second row is an error.
+    Fetch { statement: u16, query: Query, into: Vec<u16> },
+    Assign { register: u16, value: Expr },
+    If { branches: Vec<(Expr, Vec<Step>)>, otherwise: Vec<Step> },
+    /// Condition first. `label` identifies the loop for Leave and Iterate.
+    While { label: u16, condition: Expr, body: Vec<Step> },
+    /// Runs `body` for each row of the query as it stood before the first iteration; columns go to `into`.
+    For { label: u16, statement: u16, query: Query, into: Vec<u16>, body: Vec<Step> },
+    /// A labelled BEGIN ... END that LEAVE may end.
+    Block { label: u16, body: Vec<Step> },
+    Leave { label: u16 },
+    Iterate { label: u16 },
+    /// Ends the program.
+    Return(ReturnValue),
+    /// Ends the program with an abort by its own wish.
+    Signal { state: String, message: Expr },
+}
+
+#[derive(Clone, Debug)]
+pub enum ReturnValue {
+    Nothing,
+    /// A number: the client gets a table of one unnamed BIGINT column and one row.
+    Status(Expr),
+    /// One result table per query.
+    Tables(Vec<(u16, Query)>),
+}
+
+#[derive(Clone, Debug)]
+pub enum Plan {
+    Query(Query),
+    Insert(Insert),
+    Update(Update),
+    Delete(Delete),
+    Truncate { table: TableId },
+}
+
+/// A query: a body, then order, offset and limit over its output rows.
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub body: QueryBody,
+    /// The visible columns. A body may produce more (hidden ones, for ORDER BY), always after the visible ones.
+    pub columns: Vec<OutputColumn>,
+    pub order_by: Vec<SortKey>,
+    /// The access path already delivers rows in `order_by`; no sort is needed.
+    pub presorted: bool,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputColumn {
+    pub name: String,
+    pub sql_type: SqlType,
+}
+
+/// NULL sorts lowest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SortKey {
+    /// Position in the body's output row, hidden columns included.
+    pub column: u16,
+    pub descending: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum QueryBody {
+    Select(Box<Select>),
+    SetOperation { operator: SetOperator, all: bool, left: Box<Query>, right: Box<Query> },
+    Values(Vec<Vec<Expr>>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetOperator {
+    Union,
+    Intersect,
+    Except,
+}
+
+/// A SELECT block. Sources are nested loops in this order; each row of the last that passes `filter` is a result row, or
+/// goes to `aggregation`.
+#[derive(Clone, Debug)]
+pub struct Select {
+    pub sources: Vec<Source>,
+    /// What is left of WHERE when every source has its row (most conjuncts stand at the earliest source they can).
+    pub filter: Option<Expr>,
+    pub aggregation: Option<Aggregation>,
+    pub distinct: bool,
+    /// Output row: the visible columns, then hidden ones. After an aggregation they refer to its slot.
+    pub output: Vec<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Which slot its row is bound to.
+    pub slot: u16,
+    pub input: Input,
+    pub join: JoinKind,
+    /// ON of an outer join (for inner joins it is part of `filter`).
+    pub on: Option<Expr>,
+    /// WHERE conjuncts that can be decided once this source is bound; applied after the join.
+    pub filter: Option<Expr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JoinKind {
+    Inner,
+    /// LEFT OUTER: the rows before it are kept, with NULLs here.
+    Left,
+    /// FULL OUTER: besides, rows of this source that nothing matched, with NULLs before. Only as the second of two sources.
+    Full,
+}
+
+#[derive(Clone, Debug)]
+pub enum Input {
+    Table { table: TableId, access: Access },
+    /// A derived table; run once unless it refers to earlier slots (`correlated`).
+    Derived { query: Box<Query>, correlated: bool },
+    /// SELECT without FROM: one row without columns.
+    One,
+}
+
+/// How rows of a table are found. Key expressions refer to earlier slots, parameters, registers, constants.
+#[derive(Clone, Debug)]
+pub enum Access {
+    Scan,
+    /// Equality on all keys of an index (unique or not, hash or ordered). A NULL key finds nothing.
+    Lookup { index: IndexId, keys: Vec<Expr> },
+    /// A stretch of an ordered index: equality on a prefix of its keys, then optional bounds on the next key.
+    Range { index: IndexId, equal: Vec<Expr>, lower: Option<Bound>, upper: Option<Bound>, descending: bool },
+}
+
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub value: Expr,
+    pub inclusive: bool,
+}
+
+/// Grouping. Its result row, bound to `slot`, is the group keys, then the aggregates.
+#[derive(Clone, Debug)]
+pub struct Aggregation {
+    pub slot: u16,
+    /// Empty: one group, there even if no row came.
+    pub group_by: Vec<Expr>,
+    pub aggregates: Vec<Aggregate>,
+    pub having: Option<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Insert {
+    pub table: TableId,
+    pub source: InsertSource,
+    /// For each column of the table, its value; over the source query's row where there is one (bound to `slot`).
+    pub row: Vec<Expr>,
+    /// UPSERT: when the primary key is there, set `assigned` columns instead.
+    pub upsert: bool,
+    /// Columns that the statement names, in table positions.
+    pub assigned: Vec<u16>,
+    /// Slot for the source query's row.
+    pub slot: u16,
+}
+
+#[derive(Clone, Debug)]
+pub enum InsertSource {
+    /// VALUES: one row (`Insert.row`); further rows stand here, each as wide as the table.
+    Values { more: Vec<Vec<Expr>> },
+    Query(Box<Query>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Update {
+    pub table: TableId,
+    pub slot: u16,
+    pub access: Access,
+    pub filter: Option<Expr>,
+    pub assignments: Vec<(u16, Expr)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Delete {
+    pub table: TableId,
+    pub slot: u16,
+    pub access: Access,
+    pub filter: Option<Expr>,
+    /// ORDER BY over expressions of `slot`, with LIMIT and OFFSET.
+    pub order_by: Vec<(Expr, bool)>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Subquery {
+    pub kind: SubqueryKind,
+    pub query: Query,
+    /// Refers to slots outside itself, so must run for each outer row; otherwise once per execution of its statement.
+    pub correlated: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubqueryKind {
+    /// NULL when it has no row, an error when it has two.
+    Scalar,
+    Exists,
+    /// `operand operator ANY (query)`; IN is Equal ANY.
+    Any(CompareOperator),
+    /// `operand operator ALL (query)`; NOT IN is NotEqual ALL.
+    All(CompareOperator),
+}
