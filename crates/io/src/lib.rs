@@ -1,1 +1,14 @@
-//! placeholder
+//! The seam to the world: clock, random numbers, disk. The real ones live here; a simulated one can take their place.
+//!
+//! Owns no state. Promises that every error names the operation and the file. Does not know what is stored.
+//! Everything is `dyn`: the calls behind it are one per batch, so an indirect call costs nothing that could be measured.
+
+mod clock;
+mod disk;
+mod random;
+mod real_disk;
+
+pub use clock::{Clock, SystemClock};
+pub use disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer};
+pub use random::{Random, SystemRandom};
+pub use real_disk::RealDisk;

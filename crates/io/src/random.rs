@@ -1,0 +1,37 @@
+//! Random numbers, from the operating system.
+
+use std::fs::File;
+use std::io::Read;
+
+pub trait Random: Send {
+    fn fill(&mut self, bytes: &mut [u8]);
+
+    fn next_u64(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    /// # Panics
+    /// If the operating system has no random device: nothing that needs one could go on safely.
+    fn fill(&mut self, bytes: &mut [u8]) {
+        File::open("/dev/urandom")
+            .and_then(|mut device| device.read_exact(bytes))
+            .expect("the operating system's random device /dev/urandom can be read");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_differ() {
+        assert_ne!(SystemRandom.next_u64(), SystemRandom.next_u64());
+    }
+}

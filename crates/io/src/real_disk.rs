@@ -1,0 +1,233 @@
+//! The disk of this machine.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
+
+use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode};
+
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir(&self, path: &Path) -> DiskResult<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        let above = match path.parent() {
+            Some(above) if above.as_os_str().is_empty() => Path::new("."),
+            Some(above) => above,
+            None => Path::new("/"),
+        };
+        self.create_dir(above)?;
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(DiskError::new("create directory", path, error));
+            }
+            _ => {}
+        }
+        self.sync_dir(above)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true);
+        let result = match mode {
+            OpenMode::Read => options.open(path),
+            OpenMode::Write => options.write(true).open(path),
+            OpenMode::WriteDirect => open_direct(path),
+            OpenMode::Create => options.write(true).create(true).truncate(true).open(path),
+        };
+        let file = result.map_err(|error| DiskError::new("open", path, error))?;
+        Ok(Box::new(RealFile { file, path: path.to_path_buf() }))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {
+        let failed = |error: io::Error| LockError::Disk(DiskError::new("lock", path, error));
+        let file =
+            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        if let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(failed(error.into()));
+            }
+            let process = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+            return Err(LockError::Held { path: path.to_path_buf(), process });
+        }
+        // The id is a help for the operator only: the lock is what counts, and it goes away with the process.
+        file.set_len(0).map_err(failed)?;
+        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).map_err(failed)?;
+        Ok(Box::new(RealLock { _file: file }))
+    }
+
+    fn list(&self, dir: &Path) -> DiskResult<Vec<String>> {
+        let failed = |error| DiskError::new("list directory", dir, error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_type().map_err(failed)?.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn remove(&self, path: &Path) -> DiskResult<()> {
+        fs::remove_file(path).map_err(|error| DiskError::new("remove", path, error))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
+        fs::rename(from, to).map_err(|error| DiskError::new("rename", from, error))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
+        fs::File::open(dir)
+            .and_then(|file| file.sync_all())
+            .map_err(|error| DiskError::new("sync directory", dir, error))
+    }
+}
+
+/// Opens past the page cache; on file systems that refuse, through it.
+fn open_direct(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true);
+    let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
+    match direct {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => options.open(path),
+        result => result,
+    }
+}
+
+struct RealLock {
+    _file: fs::File,
+}
+
+impl DiskLock for RealLock {}
+
+struct RealFile {
+    file: fs::File,
+    path: PathBuf,
+}
+
+impl RealFile {
+    fn failed(&self, operation: &'static str, error: impl Into<io::Error>) -> DiskError {
+        DiskError::new(operation, &self.path, error)
+    }
+}
+
+impl DiskFile for RealFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn bytes(&self) -> DiskResult<u64> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(|error| self.failed("look up", error))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> DiskResult<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed("read", error)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| self.failed("write", error))
+    }
+
+    fn sync_data(&self) -> DiskResult<()> {
+        self.file.sync_data().map_err(|error| self.failed("fsync", error))
+    }
+
+    fn preallocate(&self, bytes: u64) -> DiskResult<()> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => Ok(()),
+            // Some file systems cannot reserve space. The size is then all there is; who needs the space writes zeros.
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                self.file.set_len(bytes).map_err(|error| self.failed("preallocate", error))
+            }
+            Err(error) => Err(self.failed("preallocate", error)),
+        }
+    }
+
+    fn discard_cache(&self) {
+        // Advice: a refusal changes nothing but speed.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+
+    fn will_read(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::WillNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{SECTOR_BYTES, SectorBuffer};
+
+    #[test]
+    fn files_are_written_read_listed_renamed_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        RealDisk.create_dir(&inner).unwrap();
+        RealDisk.create_dir(&inner).unwrap();
+        let file = RealDisk.open(&inner.join("one"), OpenMode::Create).unwrap();
+        file.preallocate(3 * SECTOR_BYTES as u64).unwrap();
+        file.write_at(b"hello", 10).unwrap();
+        file.sync_data().unwrap();
+        file.discard_cache();
+        file.will_read();
+        assert_eq!(file.bytes().unwrap(), 3 * SECTOR_BYTES as u64);
+        let mut buffer = [9; 16];
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 16);
+        assert_eq!(&buffer, b"\0\0\0\0\0\0\0\0\0\0hello\0");
+        assert_eq!(file.read_at(&mut buffer, 3 * SECTOR_BYTES as u64 - 4).unwrap(), 4);
+        RealDisk.rename(&inner.join("one"), &inner.join("two")).unwrap();
+        RealDisk.sync_dir(&inner).unwrap();
+        assert_eq!(RealDisk.list(&inner).unwrap(), ["two"]);
+        RealDisk.remove(&inner.join("two")).unwrap();
+        assert!(RealDisk.list(&inner).unwrap().is_empty());
+        let error = RealDisk.open(&inner.join("two"), OpenMode::Write).err().unwrap();
+        assert!(error.to_string().starts_with("cannot open /") && error.to_string().contains("a/b/two: "), "{error}");
+    }
+
+    #[test]
+    fn direct_writes_land() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("direct");
+        RealDisk.open(&path, OpenMode::Create).unwrap().preallocate(8 * SECTOR_BYTES as u64).unwrap();
+        let file = RealDisk.open(&path, OpenMode::WriteDirect).unwrap();
+        let mut buffer = SectorBuffer::new();
+        buffer.extend(b"sector");
+        buffer.pad_to_sector();
+        file.write_at(buffer.as_slice(), SECTOR_BYTES as u64).unwrap();
+        file.sync_data().unwrap();
+        let mut read = [0; 6];
+        RealDisk.open(&path, OpenMode::Read).unwrap().read_at(&mut read, SECTOR_BYTES as u64).unwrap();
+        assert_eq!(&read, b"sector");
+    }
+
+    #[test]
+    fn a_second_lock_is_refused_with_the_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = RealDisk.lock(&path).unwrap();
+        // flock belongs to the open file, so a second opening in the same process stands for another process.
+        let Err(LockError::Held { process, .. }) = RealDisk.lock(&path) else { panic!("the lock was given twice") };
+        assert_eq!(process, Some(std::process::id()));
+        drop(lock);
+        RealDisk.lock(&path).unwrap();
+    }
+}
