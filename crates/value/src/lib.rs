@@ -3,6 +3,7 @@
 //!
 //! Pure. Knows no rows, expressions, or wire frames.
 
+pub mod cast;
 pub mod compare;
 pub mod convert;
 pub mod decimal;
@@ -11,6 +12,7 @@ pub mod hash;
 pub mod ring;
 pub mod sql_type;
 pub mod temporal;
+pub mod text;
 pub mod value;
 
 pub use decimal::Decimal;
