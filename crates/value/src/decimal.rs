@@ -71,12 +71,12 @@ impl Decimal {
 
     #[inline]
     pub fn checked_add(self, other: Decimal) -> Option<Decimal> {
-        Self::from_scaled(self.scaled() + other.scaled())
+        Self::from_scaled(self.scaled().checked_add(other.scaled())?)
     }
 
     #[inline]
     pub fn checked_sub(self, other: Decimal) -> Option<Decimal> {
-        Self::from_scaled(self.scaled() - other.scaled())
+        Self::from_scaled(self.scaled().checked_sub(other.scaled())?)
     }
 
     /// Product, rounded half up at the twelfth decimal.

@@ -68,11 +68,10 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
             Some(bytes) => partition_token_bytes(&bytes),
             None => return Err(unusable_text(x, "byte array")),
         },
+        (Value::Boolean(x), _) if column.is_integer() => partition_token_i64(x as i64),
+        (Value::Array(_) | Value::Table(_), _) => return Err(unusable(value, column)),
         // Clients hash these as integers and miss; the row is stored under its text, so the text decides here.
-        (
-            Value::Integer(_) | Value::Decimal(_) | Value::Float(_) | Value::Timestamp(_) | Value::Date(_),
-            SqlType::Varchar,
-        ) => partition_token_bytes(to_text_string(value).as_bytes()),
+        (_, SqlType::Varchar) => partition_token_bytes(to_text_string(value).as_bytes()),
         _ => return Err(unusable(value, column)),
     };
     Ok(Some(token))
