@@ -50,6 +50,7 @@ pub struct ResponseWriter<'o> {
 pub struct Mark {
     length: usize,
     tables: u32,
+    text_bytes: usize,
 }
 
 impl<'o> ResponseWriter<'o> {
@@ -111,12 +112,14 @@ impl<'o> ResponseWriter<'o> {
     /// For [`ResponseWriter::rollback`].
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark { length: self.out.len() - self.start, tables: self.tables }
+        let text_bytes = self.status_text_bytes + self.application_text_bytes;
+        Mark { length: self.out.len() - self.start, tables: self.tables, text_bytes }
     }
 
-    /// Takes back the tables written since `mark`. Status and texts set since must not differ in presence.
+    /// Takes back the tables written since `mark`. Texts must not have been set in between.
     #[inline]
     pub fn rollback(&mut self, mark: Mark) {
+        assert_eq!(mark.text_bytes, self.status_text_bytes + self.application_text_bytes, "texts move what is marked");
         self.out.truncate(self.start + mark.length);
         self.tables = mark.tables;
     }
@@ -145,6 +148,12 @@ impl<'o> ResponseWriter<'o> {
         let at = self.start + APPLICATION_STATUS_AT + self.status_text_bytes + 1;
         self.application_text_bytes =
             self.replace_text(at, self.application_text_bytes, text, APPLICATION_TEXT_PRESENT);
+    }
+
+    /// Milliseconds the call took within the cluster; 0 until set.
+    pub fn round_trip_ms(&mut self, milliseconds: i32) {
+        let texts = self.status_text_bytes + self.application_text_bytes;
+        self.out.patch_i32(self.start + APPLICATION_STATUS_AT + 1 + texts, milliseconds);
     }
 
     /// Puts a text where it belongs, which moves everything behind it. Returns its size there.

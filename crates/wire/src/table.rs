@@ -8,10 +8,10 @@ use ferrite_base::limits::RESULT_BYTES_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{SqlType, Value};
 
-/// The status byte of tables that SQL statements return.
-pub const STATUS_SQL: i8 = 0;
-/// The status byte of tables that procedures, system procedures included, build themselves.
+/// The status byte of result tables, unless a procedure sets one.
 pub const STATUS_NOT_SET: i8 = APPLICATION_STATUS_NOT_SET;
+/// The status byte of update counts, as the original server sends them. Some clients refuse any but these two.
+pub const STATUS_UPDATE_COUNT: i8 = 0;
 
 /// Everything of a table that stands before its rows, as bytes, with its length and row count still 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,9 +21,9 @@ pub struct TableHeader {
 }
 
 impl TableHeader {
-    /// The header of an SQL statement's result.
+    /// A header without a status.
     pub fn new<'n>(columns: impl IntoIterator<Item = (&'n str, SqlType)>) -> TableHeader {
-        Self::with_status(STATUS_SQL, columns)
+        Self::with_status(STATUS_NOT_SET, columns)
     }
 
     pub fn with_status<'n>(status: i8, columns: impl IntoIterator<Item = (&'n str, SqlType)>) -> TableHeader {
@@ -140,7 +140,7 @@ macro_rules! single_bigint {
 }
 
 single_bigint!(SCALAR, b"", STATUS_NOT_SET);
-single_bigint!(MODIFIED_TUPLES, b"modified_tuples", STATUS_SQL);
+single_bigint!(MODIFIED_TUPLES, b"modified_tuples", STATUS_UPDATE_COUNT);
 single_bigint!(STATUS, b"STATUS", STATUS_NOT_SET);
 
 #[inline]
@@ -176,7 +176,7 @@ mod tests {
         type Pattern = fn(&mut Vec<u8>, i64);
         let cases: [(Pattern, &str, i8); 3] = [
             (write_scalar_table, "", STATUS_NOT_SET),
-            (write_modified_tuples, "modified_tuples", STATUS_SQL),
+            (write_modified_tuples, "modified_tuples", STATUS_UPDATE_COUNT),
             (write_status_table, "STATUS", STATUS_NOT_SET),
         ];
         for (pattern, name, status) in cases {
