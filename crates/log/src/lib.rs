@@ -1,1 +1,25 @@
-//! placeholder
+//! The node's redo log: group commit by one thread, replay at start. The format is docs/format/redo-log.md.
+//!
+//! Owns the files of one directory. Promises that an append completed without error is replayed after any crash that its
+//! [`Durability`] covers, whole and in order; that damage to what was durable is an error, never a silent cut; and that the first
+//! write or fsync error is the last thing it ever does to the disk. Does not know what the appended bytes say, nor partitions.
+
+mod error;
+mod format;
+mod inbox;
+mod log;
+mod measure;
+mod options;
+mod prepare;
+mod recovery;
+mod segment;
+mod statistics;
+mod writer;
+
+pub use error::{LogError, LogFailed, OpenError};
+pub use format::DatabaseId;
+pub use log::{Appender, Completion, Log};
+pub use measure::measure_fsync;
+pub use options::{Durability, LogOptions};
+pub use recovery::{Recovery, TornTail};
+pub use statistics::{Histogram, LogStatistics};

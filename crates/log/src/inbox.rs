@@ -1,0 +1,118 @@
+//! The queue in front of the log thread. All that waits is taken at once, by exchanging two vectors; an idle thread sleeps.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::error::LogFailed;
+use crate::statistics::LogStatistics;
+
+/// Bytes and their receipt. Empty bytes are a barrier.
+pub(crate) struct Append<C> {
+    pub payload: Vec<u8>,
+    pub completion: C,
+}
+
+pub(crate) struct Inbox<C> {
+    state: Mutex<State<C>>,
+    arrived: Condvar,
+    drained: Condvar,
+    bytes_max: usize,
+    statistics: Arc<LogStatistics>,
+}
+
+struct State<C> {
+    items: Vec<Append<C>>,
+    bytes: usize,
+    /// Set once: nothing is taken in any more, and why.
+    closed: Option<LogFailed>,
+    sleeping: bool,
+}
+
+pub(crate) enum Taken {
+    Some,
+    TimedOut,
+    Closed,
+}
+
+impl<C> Inbox<C> {
+    pub fn new(bytes_max: usize, statistics: Arc<LogStatistics>) -> Self {
+        Inbox {
+            state: Mutex::new(State { items: Vec::new(), bytes: 0, closed: None, sleeping: false }),
+            arrived: Condvar::new(),
+            drained: Condvar::new(),
+            bytes_max,
+            statistics,
+        }
+    }
+
+    /// The state is whole at every point where the lock can be lost to a panic, so poison means nothing.
+    fn lock(&self) -> MutexGuard<'_, State<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts it into the queue, waiting for room; or gives it back if the queue is closed.
+    pub fn put(&self, append: Append<C>) -> Result<(), (Append<C>, LogFailed)> {
+        let mut state = self.lock();
+        while state.bytes >= self.bytes_max && state.closed.is_none() {
+            state = self.drained.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(reason) = &state.closed {
+            return Err((append, reason.clone()));
+        }
+        state.bytes += append.payload.len();
+        state.items.push(append);
+        self.statistics.queue_depth.fetch_add(1, Relaxed);
+        let wake = std::mem::take(&mut state.sleeping);
+        drop(state);
+        if wake {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Takes everything into `batch`, which must be empty; waits while there is nothing. `Closed` only when all was taken.
+    pub fn take(&self, batch: &mut Vec<Append<C>>, timeout: Option<Duration>) -> Taken {
+        debug_assert!(batch.is_empty());
+        let mut state = self.lock();
+        while state.items.is_empty() {
+            if state.closed.is_some() {
+                return Taken::Closed;
+            }
+            state.sleeping = true;
+            match timeout {
+                None => state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(timeout) => {
+                    let (back, result) =
+                        self.arrived.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+                    state = back;
+                    if result.timed_out() && state.items.is_empty() && state.closed.is_none() {
+                        state.sleeping = false;
+                        return Taken::TimedOut;
+                    }
+                }
+            }
+            state.sleeping = false;
+        }
+        std::mem::swap(&mut state.items, batch);
+        let was_full = state.bytes >= self.bytes_max;
+        state.bytes = 0;
+        drop(state);
+        if was_full {
+            self.drained.notify_all();
+        }
+        Taken::Some
+    }
+
+    pub fn close(&self, reason: LogFailed) {
+        self.lock().closed.get_or_insert(reason);
+        self.arrived.notify_all();
+        self.drained.notify_all();
+    }
+
+    /// Closes and empties, for a thread that will not come back.
+    pub fn abandon(&self, reason: LogFailed) -> Vec<Append<C>> {
+        self.close(reason);
+        std::mem::take(&mut self.lock().items)
+    }
+}

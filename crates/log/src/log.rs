@@ -1,0 +1,254 @@
+//! The log as others see it, and the thread behind it: take all that waits, write it as one, make it durable, tell.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ferrite_io::{Clock, Disk, DiskError, DiskLock, DiskResult};
+
+use crate::error::{LogError, LogFailed, OpenError};
+use crate::inbox::{Append, Inbox, Taken};
+use crate::options::{Durability, LogOptions};
+use crate::recovery::{self, Recovery};
+use crate::statistics::LogStatistics;
+use crate::writer::Writer;
+
+/// Receives the outcome of one append or barrier.
+pub trait Completion: Send + 'static {
+    /// Called by the log thread, in the order of the appends, once the append and all before it are durable as the log's
+    /// [`Durability`] says; or with the error that ended the log, after which nothing is known about this append.
+    /// `payload` is given back, emptied, for the next batch. Must not block, nor append to a full queue: everyone waits behind it.
+    ///
+    /// Where the log is closed already, `append` itself calls it, on the caller's thread.
+    fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>);
+}
+
+/// An open log. Appends go through [`Appender`]s.
+///
+/// Dropping it is like [`Log::close`], with the outcome ignored.
+pub struct Log<C: Completion> {
+    inbox: Arc<Inbox<C>>,
+    statistics: Arc<LogStatistics>,
+    failure: Arc<OnceLock<LogFailed>>,
+    thread: Option<JoinHandle<()>>,
+    /// Given back last, when nobody touches the files any more.
+    _lock: Box<dyn DiskLock>,
+}
+
+/// A way into the log; clone one for each source.
+pub struct Appender<C> {
+    inbox: Arc<Inbox<C>>,
+}
+
+impl<C> Clone for Appender<C> {
+    fn clone(&self) -> Self {
+        Appender { inbox: self.inbox.clone() }
+    }
+}
+
+impl<C: Completion> Appender<C> {
+    /// Hands over `payload`, which will be replayed whole or not at all. Waits only if too much is queued already.
+    /// Empty, it is a barrier: written nowhere, completed when all before it is.
+    pub fn append(&self, payload: Vec<u8>, completion: C) {
+        if let Err((append, reason)) = self.inbox.put(Append { payload, completion }) {
+            append.finish(Err(reason));
+        }
+    }
+
+    /// Completes when everything appended before is durable, and writes nothing.
+    pub fn barrier(&self, completion: C) {
+        self.append(Vec::new(), completion);
+    }
+}
+
+impl<C: Completion> Append<C> {
+    fn finish(self, outcome: Result<(), LogFailed>) {
+        let Append { mut payload, completion } = self;
+        payload.clear();
+        completion.complete(payload, outcome);
+    }
+}
+
+impl<C: Completion> Log<C> {
+    /// Opens the log in `dir`, made if need be, and locks it against other processes. Gives the payloads of all that it
+    /// holds to `visit`, in the order of writing (several appends may come in one piece, one append never in several), then
+    /// starts the log thread.
+    pub fn open<E>(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: LogOptions,
+        visit: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(Self, Recovery), OpenError<E>> {
+        options.check()?;
+        disk.create_dir(dir)?;
+        let lock = disk.lock(&dir.join("LOCK")).map_err(LogError::Locked)?;
+        let statistics = Arc::new(LogStatistics::default());
+        let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
+        let writer = Writer::open(disk, dir, &options, statistics.clone(), tail).map_err(LogError::Disk)?;
+        let inbox = Arc::new(Inbox::new(options.queue_bytes_max, statistics.clone()));
+        let failure = Arc::new(OnceLock::new());
+        let worker = Worker {
+            writer,
+            clock,
+            durability: options.durability,
+            inbox: inbox.clone(),
+            statistics: statistics.clone(),
+            failure: failure.clone(),
+            unsynced_since: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || worker.run())
+            .map_err(|error| LogError::Disk(DiskError::new("start the log thread for", dir, error)))?;
+        Ok((Log { inbox, statistics, failure, thread: Some(thread), _lock: lock }, recovery))
+    }
+
+    pub fn appender(&self) -> Appender<C> {
+        Appender { inbox: self.inbox.clone() }
+    }
+
+    pub fn statistics(&self) -> &Arc<LogStatistics> {
+        &self.statistics
+    }
+
+    /// Why the log stopped, if it did.
+    pub fn failure(&self) -> Option<LogFailed> {
+        self.failure.get().cloned()
+    }
+
+    /// Completes all that is queued, makes everything durable whatever the mode, marks the end as clean, ends the thread.
+    /// Appends that come later complete with an error.
+    pub fn close(mut self) -> Result<(), LogFailed> {
+        self.end();
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    fn end(&mut self) {
+        self.inbox.close(LogFailed::closed());
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported where it happened, and latched by `Abandon`.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<C: Completion> Drop for Log<C> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Worker<C: Completion> {
+    writer: Writer,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+    inbox: Arc<Inbox<C>>,
+    statistics: Arc<LogStatistics>,
+    failure: Arc<OnceLock<LogFailed>>,
+    /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic nanoseconds.
+    unsynced_since: Option<u64>,
+}
+
+/// Leaves nobody waiting if the thread ends by a panic.
+struct Abandon<C: Completion> {
+    inbox: Arc<Inbox<C>>,
+    failure: Arc<OnceLock<LogFailed>>,
+}
+
+impl<C: Completion> Drop for Abandon<C> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = self.failure.get_or_init(LogFailed::thread_ended).clone();
+            for append in self.inbox.abandon(reason.clone()) {
+                append.finish(Err(reason.clone()));
+            }
+        }
+    }
+}
+
+impl<C: Completion> Worker<C> {
+    fn run(mut self) {
+        let _abandon = Abandon { inbox: self.inbox.clone(), failure: self.failure.clone() };
+        let mut batch = Vec::new();
+        loop {
+            match self.inbox.take(&mut batch, self.time_to_sync()) {
+                Taken::Some => {
+                    let outcome = self.commit(&batch);
+                    self.finish(&mut batch, outcome);
+                }
+                Taken::TimedOut => {}
+                Taken::Closed => break,
+            }
+            if self.time_to_sync() == Some(Duration::ZERO) {
+                self.unsynced_since = None;
+                let _ = self.guarded(|worker| worker.timed_sync());
+            }
+        }
+        let _ = self.guarded(|worker| worker.writer.finish());
+    }
+
+    /// Time until the next fsync is due; `None` when nothing waits for one.
+    fn time_to_sync(&self) -> Option<Duration> {
+        let Durability::Interval(interval) = self.durability else { return None };
+        let waited = self.clock.monotonic_nanos().saturating_sub(self.unsynced_since?);
+        Some(interval.saturating_sub(Duration::from_nanos(waited)))
+    }
+
+    /// Writes the batch and, where that is asked, makes it durable.
+    fn commit(&mut self, batch: &[Append<C>]) -> Result<(), LogFailed> {
+        self.guarded(|worker| {
+            if batch.iter().all(|append| append.payload.is_empty()) {
+                return Ok(());
+            }
+            let begin = worker.clock.monotonic_nanos();
+            worker.writer.write(batch.iter().map(|append| append.payload.as_slice()))?;
+            match worker.durability {
+                Durability::Sync => {
+                    worker.writer.sync()?;
+                    worker.record_fsync(begin);
+                }
+                Durability::Interval(_) => {
+                    worker.unsynced_since.get_or_insert(begin);
+                }
+                Durability::None => {}
+            }
+            Ok(())
+        })
+    }
+
+    fn timed_sync(&mut self) -> DiskResult<()> {
+        let begin = self.clock.monotonic_nanos();
+        self.writer.sync()?;
+        self.record_fsync(begin);
+        Ok(())
+    }
+
+    fn record_fsync(&self, begin: u64) {
+        self.statistics.fsyncs.record(Duration::from_nanos(self.clock.monotonic_nanos().saturating_sub(begin)));
+    }
+
+    /// Runs a disk operation, unless one failed before: the first error is final.
+    fn guarded(&mut self, operation: impl FnOnce(&mut Self) -> DiskResult<()>) -> Result<(), LogFailed> {
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        operation(self).map_err(|error| {
+            self.unsynced_since = None;
+            self.statistics.failed.store(true, Relaxed);
+            self.failure.get_or_init(|| LogFailed::from_disk(&error, self.durability)).clone()
+        })
+    }
+
+    fn finish(&self, batch: &mut Vec<Append<C>>, outcome: Result<(), LogFailed>) {
+        if outcome.is_ok() {
+            self.statistics.appends.fetch_add(batch.len() as u64, Relaxed);
+        }
+        self.statistics.queue_depth.fetch_sub(batch.len(), Relaxed);
+        for append in batch.drain(..) {
+            append.finish(outcome.clone());
+        }
+    }
+}

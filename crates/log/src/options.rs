@@ -1,0 +1,72 @@
+//! What can be set about a log.
+
+use std::time::Duration;
+
+use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, LOG_SEGMENT_BYTES};
+use ferrite_io::SECTOR_BYTES;
+
+use crate::error::LogError;
+use crate::format::{BLOCK_HEADER_BYTES, DatabaseId, SEGMENT_BYTES_MAX};
+
+/// When an append completes, and so what a completed append survives.
+///
+/// Whatever the mode, what is replayed is a prefix of what was appended: nothing is missing in the middle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// After the fsync. Survives the end of the process and loss of power.
+    Sync,
+    /// After it was handed to the operating system, which is told to write it out at most this much later.
+    /// Survives the end of the process, however it ends; loss of power loses at most what completed within that time.
+    Interval(Duration),
+    /// After it was handed to the operating system, which writes it out when it likes. Survives the end of the process;
+    /// loss of power loses what the operating system had not written yet, usually up to half a minute.
+    None,
+}
+
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    pub durability: Durability,
+    /// The database that must be found, or that a new log is made for. `None`: whichever is there, or a new random one.
+    pub database: Option<DatabaseId>,
+    /// Size of new segment files; a multiple of the sector.
+    pub segment_bytes: u64,
+    /// Largest payload of one block.
+    pub block_bytes_max: usize,
+    /// Bytes waiting for the log thread, beyond which `append` blocks.
+    pub queue_bytes_max: usize,
+    /// Prepare the next segment ahead of need, on a thread of its own. Otherwise when it is needed, by the log thread.
+    pub prepare_ahead: bool,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            durability: Durability::Sync,
+            database: None,
+            segment_bytes: LOG_SEGMENT_BYTES,
+            block_bytes_max: LOG_BLOCK_BYTES_MAX,
+            queue_bytes_max: 4 * LOG_BLOCK_BYTES_MAX,
+            prepare_ahead: true,
+        }
+    }
+}
+
+impl LogOptions {
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        let sector = SECTOR_BYTES as u64;
+        let refuse = |text: &str| Err(LogError::Options(text.to_owned()));
+        if !self.segment_bytes.is_multiple_of(sector) || self.segment_bytes > SEGMENT_BYTES_MAX {
+            return refuse("the segment size must be a multiple of 4096 bytes and at most 1 GiB");
+        }
+        if self.block_bytes_max == 0 || self.block_bytes_max > LOG_BLOCK_BYTES_MAX {
+            return refuse("the block size must be between 1 byte and 16 MiB");
+        }
+        if sector + (BLOCK_HEADER_BYTES + self.block_bytes_max) as u64 > self.segment_bytes {
+            return refuse("a segment must have room for its header and the largest block");
+        }
+        if self.queue_bytes_max == 0 {
+            return refuse("the queue must have room");
+        }
+        Ok(())
+    }
+}

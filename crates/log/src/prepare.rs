@@ -1,0 +1,216 @@
+//! Work on segments off the commit path, on a thread of its own: making the next one, and making full ones durable.
+//!
+//! The thread sleeps when there is nothing to do. Without it (`LogOptions::prepare_ahead` off) the caller does the work in place.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use ferrite_io::{Disk, DiskError, DiskFile, DiskResult};
+
+use crate::segment::{FILL_PAUSE, prepare_segment, segment_path};
+
+enum Job {
+    Prepare {
+        number: u64,
+    },
+    /// fsync a full segment, all of whose blocks up to `through` then are durable.
+    Retire {
+        file: Box<dyn DiskFile>,
+        through: u64,
+    },
+}
+
+struct Shared {
+    /// Somebody waits for the segment: fill without pauses.
+    urgent: AtomicBool,
+    durable_through: AtomicU64,
+}
+
+struct Helper {
+    jobs: Option<Sender<Job>>,
+    prepared: Receiver<(u64, DiskResult<()>)>,
+    retire_failures: Receiver<DiskError>,
+    thread: Option<JoinHandle<()>>,
+}
+
+pub(crate) struct Preparer {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    shared: Arc<Shared>,
+    helper: Option<Helper>,
+    /// The segment that the thread makes, or has made.
+    requested: Option<u64>,
+    /// A segment that an earlier run of the server left unused.
+    found: Option<u64>,
+}
+
+impl Preparer {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        segment_bytes: u64,
+        ahead: bool,
+        found: Option<u64>,
+    ) -> DiskResult<Self> {
+        let shared = Arc::new(Shared { urgent: AtomicBool::new(false), durable_through: AtomicU64::new(0) });
+        let helper = ahead
+            .then(|| {
+                let (jobs, job_receiver) = channel();
+                let (prepared_sender, prepared) = channel();
+                let (failure_sender, retire_failures) = channel();
+                let worker = Worker {
+                    disk: disk.clone(),
+                    dir: dir.clone(),
+                    segment_bytes,
+                    shared: shared.clone(),
+                    prepared: prepared_sender,
+                    retire_failures: failure_sender,
+                };
+                std::thread::Builder::new()
+                    .name("log-prepare".to_owned())
+                    .spawn(move || worker.run(job_receiver))
+                    .map(|thread| Helper { jobs: Some(jobs), prepared, retire_failures, thread: Some(thread) })
+                    .map_err(|error| DiskError::new("start a thread for", &dir, error))
+            })
+            .transpose()?;
+        Ok(Preparer { disk, dir, segment_bytes, shared, helper, requested: None, found })
+    }
+
+    /// Has the segment made, if nobody is at it yet. Does not wait.
+    pub fn request(&mut self, number: u64) {
+        if let Some(helper) = &self.helper
+            && self.requested != Some(number)
+            && self.found != Some(number)
+        {
+            self.requested = Some(number);
+            helper.send(Job::Prepare { number });
+        }
+    }
+
+    /// Answers when the segment is there.
+    pub fn wait(&mut self, number: u64) -> DiskResult<()> {
+        if self.found == Some(number) {
+            return Ok(());
+        }
+        let Some(helper) = &self.helper else {
+            return prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut || {});
+        };
+        let early = match self.requested {
+            Some(requested) if requested == number => helper.prepared.try_recv().ok(),
+            _ => None,
+        };
+        if let Some((_, Ok(()))) = early {
+            return Ok(());
+        }
+        self.shared.urgent.store(true, Ordering::Relaxed);
+        // What failed ahead of need may have been mended since: no block was in that file, so trying again is harmless.
+        if early.is_some() || self.requested != Some(number) {
+            self.requested = Some(number);
+            helper.send(Job::Prepare { number });
+        }
+        let result = match helper.prepared.recv() {
+            Ok((_, result)) => result,
+            Err(_) => {
+                Err(DiskError::new("prepare", &segment_path(&self.dir, number), std::io::Error::other("thread ended")))
+            }
+        };
+        self.shared.urgent.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Has a full segment made durable. Does not wait, unless there is no thread for it.
+    pub fn retire(&mut self, file: Box<dyn DiskFile>, through: u64) -> DiskResult<()> {
+        match &self.helper {
+            Some(helper) => helper.send(Job::Retire { file, through }),
+            None => {
+                file.sync_data()?;
+                self.shared.durable_through.store(through, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// The block up to which retired segments have become durable; the first error, if one could not be.
+    pub fn retired_through(&self) -> DiskResult<u64> {
+        if let Some(helper) = &self.helper
+            && let Ok(error) = helper.retire_failures.try_recv()
+        {
+            return Err(error);
+        }
+        Ok(self.shared.durable_through.load(Ordering::Acquire))
+    }
+
+    /// Waits until all that was retired is durable, and ends the thread. What is still asked for is done in place.
+    pub fn finish(&mut self) -> DiskResult<()> {
+        self.shared.urgent.store(true, Ordering::Relaxed);
+        let Some(mut helper) = self.helper.take() else { return Ok(()) };
+        helper.end();
+        helper.retire_failures.try_recv().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Preparer {
+    fn drop(&mut self) {
+        // Only after a failure is there still a thread, and then its errors add nothing.
+        let _ = self.finish();
+    }
+}
+
+impl Helper {
+    fn send(&self, job: Job) {
+        // A thread that has ended is noticed by whoever waits for its answer.
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(job);
+        }
+    }
+
+    fn end(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    shared: Arc<Shared>,
+    prepared: Sender<(u64, DiskResult<()>)>,
+    retire_failures: Sender<DiskError>,
+}
+
+impl Worker {
+    fn run(self, jobs: Receiver<Job>) {
+        let mut failed = false;
+        while let Ok(job) = jobs.recv() {
+            match job {
+                Job::Prepare { number } => {
+                    let mut pause = || {
+                        if !self.shared.urgent.load(Ordering::Relaxed) {
+                            std::thread::sleep(FILL_PAUSE);
+                        }
+                    };
+                    let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pause);
+                    if self.prepared.send((number, result)).is_err() {
+                        return;
+                    }
+                }
+                // After the first failure nothing later may count as durable.
+                Job::Retire { .. } if failed => {}
+                Job::Retire { file, through } => match file.sync_data() {
+                    Ok(()) => self.shared.durable_through.store(through, Ordering::Release),
+                    Err(error) => {
+                        failed = true;
+                        let _ = self.retire_failures.send(error);
+                    }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Segment files: their names, and how an empty one is made.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ferrite_io::{Disk, DiskResult, OpenMode, SectorBuffer};
+
+/// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind one of them.
+const FILL_BYTES: usize = 262_144;
+
+pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("redo-{number:010}.log"))
+}
+
+/// The number of the segment by that file name, if it is one.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("redo-")?.strip_suffix(".log")?;
+    if digits.len() < 10 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().filter(|number| *number > 0)
+}
+
+/// Makes the file: space, zeros, and durable, its name included. Zeros are written although unwritten space reads as zero, since
+/// turning it into written space costs a journal commit in every fsync. `pause` is called between the pieces.
+pub(crate) fn prepare_segment(
+    disk: &dyn Disk,
+    dir: &Path,
+    number: u64,
+    bytes: u64,
+    pause: &mut dyn FnMut(),
+) -> DiskResult<()> {
+    let path = segment_path(dir, number);
+    disk.open(&path, OpenMode::Create)?.preallocate(bytes)?;
+    let file = disk.open(&path, OpenMode::WriteDirect)?;
+    let mut zeros = SectorBuffer::new();
+    zeros.extend_zeros(FILL_BYTES.min(bytes as usize));
+    let mut position = 0;
+    while position < bytes {
+        let count = (bytes - position).min(zeros.len() as u64);
+        file.write_at(&zeros.as_slice()[..count as usize], position)?;
+        position += count;
+        pause();
+    }
+    file.sync_data()?;
+    disk.sync_dir(dir)
+}
+
+/// How long the one who prepares ahead waits between pieces, so that the disk stays free for commits:
+/// a whole segment in about half a second.
+pub(crate) const FILL_PAUSE: Duration = Duration::from_micros(1_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_agree() {
+        for number in [1, 42, 9_999_999_999, 10_000_000_000] {
+            let path = segment_path(Path::new("/d"), number);
+            assert_eq!(segment_number(path.file_name().unwrap().to_str().unwrap()), Some(number));
+        }
+        for name in ["redo-0000000000.log", "redo-1.log", "redo-+000000001.log", "redo-0000000001.log.old", "LOCK"] {
+            assert_eq!(segment_number(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Puts appends into blocks and blocks into segments, and makes them durable. One owner, no threads of its own but the preparer's.
+//!
+//! Any error leaves it in an undefined state: the caller must not use it again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
+
+use crate::format::{
+    BLOCK_HEADER_BYTES, CLEAN_END, CONTINUES, DatabaseId, OPENED, SegmentHeader, begin_block, block_bytes_on_disk,
+    finish_block,
+};
+use crate::options::{Durability, LogOptions};
+use crate::prepare::Preparer;
+use crate::recovery::Tail;
+use crate::segment::segment_path;
+use crate::statistics::LogStatistics;
+
+/// Finished blocks beyond this are written before more are put together.
+const FLUSH_BYTES: usize = 4_194_304;
+/// The next segment is asked for when this part of the current one is full.
+const PREPARE_AT_PART: u64 = 4;
+
+pub(crate) struct Writer {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    durability: Durability,
+    block_bytes_max: usize,
+    new_segment_bytes: u64,
+    database: DatabaseId,
+    preparer: Preparer,
+    statistics: Arc<LogStatistics>,
+
+    file: Box<dyn DiskFile>,
+    segment_number: u64,
+    segment_bytes: u64,
+    /// Where in the file the next block begins.
+    position: u64,
+    /// Where in the file the buffer goes.
+    buffer_position: u64,
+    buffer: SectorBuffer,
+    /// Where in the buffer the block begins that is being put together.
+    open_block: Option<usize>,
+
+    next_block: u64,
+    previous_checksum: u32,
+    last_flags: u32,
+    /// All blocks up to this are fsynced.
+    durable_through: u64,
+    /// The last block of the batch before the current one.
+    batch_after: u64,
+}
+
+impl Writer {
+    /// Goes on where recovery ended.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: &LogOptions,
+        statistics: Arc<LogStatistics>,
+        tail: Tail,
+    ) -> DiskResult<Self> {
+        let file = disk.open(&segment_path(dir, tail.segment_number), open_mode(options.durability))?;
+        let preparer =
+            Preparer::new(disk.clone(), dir.to_path_buf(), options.segment_bytes, options.prepare_ahead, tail.spare)?;
+        let mut writer = Writer {
+            disk,
+            dir: dir.to_path_buf(),
+            durability: options.durability,
+            block_bytes_max: options.block_bytes_max,
+            new_segment_bytes: options.segment_bytes,
+            database: tail.database,
+            preparer,
+            statistics,
+            file,
+            segment_number: tail.segment_number,
+            segment_bytes: tail.segment_bytes,
+            position: tail.position,
+            buffer_position: tail.position,
+            buffer: SectorBuffer::new(),
+            open_block: None,
+            next_block: tail.next_block,
+            previous_checksum: tail.previous_checksum,
+            last_flags: tail.last_flags,
+            durable_through: tail.next_block - 1,
+            batch_after: tail.next_block - 1,
+        };
+        if tail.needs_opened {
+            writer.write_mark(OPENED)?;
+        }
+        Ok(writer)
+    }
+
+    /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only after `sync`.
+    pub fn write<'a>(&mut self, payloads: impl Iterator<Item = &'a [u8]>) -> DiskResult<()> {
+        self.begin_batch()?;
+        for payload in payloads.filter(|payload| !payload.is_empty()) {
+            self.statistics.payload_bytes.fetch_add(payload.len() as u64, Relaxed);
+            if payload.len() <= self.block_bytes_max {
+                self.put(payload)?;
+            } else {
+                self.put_in_pieces(payload)?;
+            }
+        }
+        self.end_block(0)?;
+        self.flush()?;
+        if self.position >= self.segment_bytes / PREPARE_AT_PART {
+            self.preparer.request(self.segment_number + 1);
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written durable, unless the mode leaves full segments to the preparer.
+    pub fn sync(&mut self) -> DiskResult<()> {
+        self.file.sync_data()?;
+        self.durable_through = self.next_block - 1;
+        Ok(())
+    }
+
+    /// Makes everything durable and marks the end as clean.
+    pub fn finish(&mut self) -> DiskResult<()> {
+        self.preparer.finish()?;
+        self.sync()?;
+        if self.next_block > 1 && self.last_flags != CLEAN_END {
+            self.write_mark(CLEAN_END)?;
+        }
+        Ok(())
+    }
+
+    fn write_mark(&mut self, flags: u32) -> DiskResult<()> {
+        self.begin_batch()?;
+        if !self.fits(0) {
+            self.next_segment()?;
+        }
+        self.begin_block();
+        self.end_block(flags)?;
+        self.flush()?;
+        self.sync()
+    }
+
+    fn begin_batch(&mut self) -> DiskResult<()> {
+        self.durable_through = self.durable_through.max(self.preparer.retired_through()?);
+        self.batch_after = self.next_block - 1;
+        Ok(())
+    }
+
+    fn put(&mut self, payload: &[u8]) -> DiskResult<()> {
+        if let Some(start) = self.open_block {
+            let together = self.buffer.len() - start - BLOCK_HEADER_BYTES + payload.len();
+            if together <= self.block_bytes_max && self.fits(together) {
+                self.buffer.extend(payload);
+                return Ok(());
+            }
+            self.end_block(0)?;
+        }
+        if !self.fits(payload.len()) {
+            self.next_segment()?;
+        }
+        self.begin_block();
+        self.buffer.extend(payload);
+        Ok(())
+    }
+
+    /// An append larger than a block: a group of its own.
+    fn put_in_pieces(&mut self, payload: &[u8]) -> DiskResult<()> {
+        self.end_block(0)?;
+        let mut rest = payload;
+        while !rest.is_empty() {
+            if !self.fits(1) {
+                self.next_segment()?;
+            }
+            let room = (self.segment_bytes - self.position) as usize - BLOCK_HEADER_BYTES;
+            let (piece, after) = rest.split_at(rest.len().min(self.block_bytes_max).min(room));
+            self.begin_block();
+            self.buffer.extend(piece);
+            self.end_block(if after.is_empty() { 0 } else { CONTINUES })?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn fits(&self, payload_length: usize) -> bool {
+        block_bytes_on_disk(payload_length) as u64 <= self.segment_bytes - self.position
+    }
+
+    fn begin_block(&mut self) {
+        self.open_block = Some(begin_block(&mut self.buffer));
+    }
+
+    fn end_block(&mut self, flags: u32) -> DiskResult<()> {
+        let Some(start) = self.open_block.take() else { return Ok(()) };
+        self.previous_checksum = finish_block(
+            &mut self.buffer,
+            start,
+            self.database,
+            flags,
+            self.next_block,
+            self.durable_through,
+            self.previous_checksum,
+        );
+        self.position += (self.buffer.len() - start) as u64;
+        self.next_block += 1;
+        self.last_flags = flags;
+        self.statistics.blocks.fetch_add(1, Relaxed);
+        if self.buffer.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> DiskResult<()> {
+        if !self.buffer.is_empty() {
+            self.file.write_at(self.buffer.as_slice(), self.buffer_position)?;
+            self.statistics.written_bytes.fetch_add(self.buffer.len() as u64, Relaxed);
+            self.buffer.clear(FLUSH_BYTES);
+        }
+        self.buffer_position = self.position;
+        Ok(())
+    }
+
+    /// Leaves the current segment. The header of the next one goes to disk together with the first block.
+    fn next_segment(&mut self) -> DiskResult<()> {
+        self.flush()?;
+        let number = self.segment_number + 1;
+        self.preparer.wait(number)?;
+        let next = self.disk.open(&segment_path(&self.dir, number), open_mode(self.durability))?;
+        let full = std::mem::replace(&mut self.file, next);
+        match self.durability {
+            // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of the current batch.
+            Durability::Sync | Durability::Interval(_) => full.sync_data()?,
+            Durability::None => self.preparer.retire(full, self.batch_after)?,
+        }
+        self.segment_number = number;
+        self.segment_bytes = self.new_segment_bytes;
+        let header = SegmentHeader {
+            database: self.database,
+            number,
+            bytes: self.segment_bytes,
+            first_block: self.next_block,
+            durable_through: self.durable_through,
+            previous_checksum: self.previous_checksum,
+        };
+        self.buffer.extend(&header.encode());
+        self.buffer_position = 0;
+        self.position = SECTOR_BYTES as u64;
+        self.statistics.segments.fetch_add(1, Relaxed);
+        Ok(())
+    }
+}
+
+/// Writes that are waited for go straight to the disk, which spares copying and page cache; others go where they return at once.
+fn open_mode(durability: Durability) -> OpenMode {
+    match durability {
+        Durability::Sync => OpenMode::WriteDirect,
+        Durability::Interval(_) | Durability::None => OpenMode::Write,
+    }
+}
