@@ -77,7 +77,8 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         TableWriter { out, types: &header.types, start, row_count_at, rows: 0, end_max }
     }
 
-    /// Appends a row: as many values as there are columns.
+    /// Appends a row: as many values as there are columns. After an error the table is of no use: the response is to be
+    /// failed or rolled back to before it.
     #[inline]
     pub fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
         assert_eq!(values.len(), self.types.len(), "a row has a value for each column");
