@@ -1,8 +1,15 @@
 //! Evaluation of an expression against a [`Context`].
+//!
+//! [`Expr::eval`] and [`Expr::is_true`] handle leaves and integer work themselves, as every transaction does dozens of
+//! those; the rest is out of line. Results borrow from the expression, the context's rows or its arena.
 
+use crate::arithmetic;
+use crate::like;
+use crate::tree::{ArithmeticDomain, CompareOperator, Expr};
 use bumpalo::Bump;
-use ferrite_base::UserResult;
-use ferrite_value::Value;
+use ferrite_base::limits::VALUE_BYTES_MAX;
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::{Value, compare, convert};
 
 /// Where an expression finds its inputs. `'a` outlives one evaluation: rows, parameters and the arena are all borrowed
 /// for it, and results may point into any of them.
@@ -17,4 +24,315 @@ pub trait Context<'a> {
     fn transaction_time(&self) -> i64;
     /// The result of a subquery for the rows bound now. `operand` is NULL for scalar subqueries and EXISTS.
     fn subquery(&self, subquery: u16, operand: Value<'a>) -> UserResult<Value<'a>>;
+}
+
+impl CompareOperator {
+    /// The operator on two values of one ordered type.
+    #[inline(always)]
+    fn holds<T: Ord>(self, left: T, right: T) -> bool {
+        match self {
+            CompareOperator::Equal => left == right,
+            CompareOperator::NotEqual => left != right,
+            CompareOperator::Less => left < right,
+            CompareOperator::LessOrEqual => left <= right,
+            CompareOperator::Greater => left > right,
+            CompareOperator::GreaterOrEqual => left >= right,
+        }
+    }
+
+    /// SQL comparison; None (unknown) when either side is NULL.
+    #[inline]
+    pub fn compare(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+        match (left, right) {
+            (Value::Integer(a), Value::Integer(b)) => Some(self.holds(*a, *b)),
+            _ => self.compare_other(left, right),
+        }
+    }
+
+    #[inline(never)]
+    fn compare_other(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+        match (self, left, right) {
+            // Lengths decide most inequalities without a look at the bytes.
+            (CompareOperator::Equal, Value::Text(a), Value::Text(b)) => Some(a == b),
+            (CompareOperator::NotEqual, Value::Text(a), Value::Text(b)) => Some(a != b),
+            _ => Some(self.holds(compare::compare(left, right)?, std::cmp::Ordering::Equal)),
+        }
+    }
+}
+
+impl Expr {
+    /// The value for the rows, parameters and registers that `context` holds now.
+    #[inline]
+    pub fn eval<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<Value<'a>> {
+        match self {
+            Expr::Constant(value) => Ok(value.as_value()),
+            Expr::Parameter(index) => Ok(context.parameter(*index)),
+            Expr::Register(index) => Ok(context.register(*index)),
+            Expr::Column { slot, column } => Ok(context.column(*slot, *column)),
+            _ => self.eval_operation(context),
+        }
+    }
+
+    /// Whether a condition holds: neither false nor unknown.
+    pub fn is_true<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<bool> {
+        match self {
+            Expr::Compare { operator, left, right } => {
+                let left = left.eval(context)?;
+                let right = right.eval(context)?;
+                Ok(operator.compare(&left, &right) == Some(true))
+            }
+            Expr::And(operands) => {
+                for operand in operands {
+                    if !operand.is_true(context)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Expr::Or(operands) => {
+                for operand in operands {
+                    if operand.is_true(context)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Expr::IsNull { operand, negated } => Ok(operand.eval(context)?.is_null() != *negated),
+            _ => Ok(matches!(self.eval(context)?, Value::Boolean(true))),
+        }
+    }
+
+    fn eval_operation<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<Value<'a>> {
+        match self {
+            Expr::Arithmetic { operator, domain, left, right } => {
+                let left = left.eval(context)?;
+                let right = right.eval(context)?;
+                match (domain, left, right) {
+                    (ArithmeticDomain::Integer, Value::Integer(a), Value::Integer(b)) => {
+                        arithmetic::integer(*operator, a, b).map(Value::Integer)
+                    }
+                    _ => arithmetic::other(*operator, *domain, left, right),
+                }
+            }
+            Expr::Compare { operator, left, right } => {
+                let left = left.eval(context)?;
+                let right = right.eval(context)?;
+                Ok(truth(operator.compare(&left, &right)))
+            }
+            Expr::IsNull { operand, negated } => Ok(Value::Boolean(operand.eval(context)?.is_null() != *negated)),
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    if condition.is_true(context)? {
+                        return result.eval(context);
+                    }
+                }
+                otherwise.eval(context)
+            }
+            Expr::And(operands) => logical(operands, context, false),
+            Expr::Or(operands) => logical(operands, context, true),
+            Expr::Not(operand) => match operand.eval(context)? {
+                Value::Null => Ok(Value::Null),
+                Value::Boolean(value) => Ok(Value::Boolean(!value)),
+                other => Err(not_a_truth_value(other)),
+            },
+            Expr::Cast { operand, to } => convert::cast(operand.eval(context)?, to, context.arena()),
+            Expr::Call { function, arguments } => call(*function, arguments, context),
+            _ => self.eval_rare(context),
+        }
+    }
+
+    #[inline(never)]
+    fn eval_rare<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<Value<'a>> {
+        match self {
+            Expr::Negate { domain, operand } => arithmetic::negate(*domain, operand.eval(context)?),
+            Expr::Concatenate(left, right) => {
+                let left = left.eval(context)?;
+                concatenate(left, right.eval(context)?, context.arena())
+            }
+            Expr::IsDistinct { left, right, negated } => {
+                let left = left.eval(context)?;
+                let equal = compare::equal_grouping(&left, &right.eval(context)?);
+                Ok(Value::Boolean(equal == *negated))
+            }
+            Expr::Like { operand, pattern, escape, prefix_only, negated } => {
+                let operand = operand.eval(context)?;
+                match (operand, pattern.eval(context)?) {
+                    (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
+                    (Value::Text(text), Value::Text(pattern)) => {
+                        let matches = if *prefix_only {
+                            text.starts_with(pattern)
+                        } else {
+                            like::matches(text, pattern, *escape)?
+                        };
+                        Ok(Value::Boolean(matches != *negated))
+                    }
+                    (operand, pattern) => Err(mismatch("LIKE", &[operand, pattern])),
+                }
+            }
+            Expr::InList { operand, list, negated } => {
+                let operand = operand.eval(context)?;
+                let mut membership = Membership::new(operand);
+                for element in list {
+                    if membership.is_decided() {
+                        break;
+                    }
+                    membership.look_at(element.eval(context)?);
+                }
+                Ok(membership.result(*negated))
+            }
+            Expr::InArray { operand, array, negated } => {
+                let operand = operand.eval(context)?;
+                match array.eval(context)? {
+                    Value::Array(elements) => {
+                        let mut membership = Membership::new(operand);
+                        for element in elements {
+                            if membership.is_decided() {
+                                break;
+                            }
+                            membership.look_at(*element);
+                        }
+                        Ok(membership.result(*negated))
+                    }
+                    Value::Null => Ok(Value::Null),
+                    // The generic parameter also takes one value where an array is expected.
+                    single => {
+                        let mut membership = Membership::new(operand);
+                        membership.look_at(single);
+                        Ok(membership.result(*negated))
+                    }
+                }
+            }
+            Expr::Subquery { subquery, operand } => {
+                let operand = match operand {
+                    Some(operand) => operand.eval(context)?,
+                    None => Value::Null,
+                };
+                context.subquery(*subquery, operand)
+            }
+            _ => unreachable!("eval and eval_operation handle the other variants"),
+        }
+    }
+}
+
+#[inline]
+fn truth(value: Option<bool>) -> Value<'static> {
+    match value {
+        Some(value) => Value::Boolean(value),
+        None => Value::Null,
+    }
+}
+
+/// AND (`absorbing` false) or OR (`absorbing` true): ends at the first absorbing operand; else unknown if any is.
+fn logical<'a, C: Context<'a> + ?Sized>(operands: &'a [Expr], context: &C, absorbing: bool) -> UserResult<Value<'a>> {
+    let mut unknown = false;
+    for operand in operands {
+        match operand.eval(context)? {
+            Value::Boolean(value) if value == absorbing => return Ok(Value::Boolean(absorbing)),
+            Value::Boolean(_) => {}
+            Value::Null => unknown = true,
+            other => return Err(not_a_truth_value(other)),
+        }
+    }
+    Ok(if unknown { Value::Null } else { Value::Boolean(!absorbing) })
+}
+
+/// Arguments stay on the stack for the common small calls.
+fn call<'a, C: Context<'a> + ?Sized>(
+    function: crate::Function,
+    arguments: &'a [Expr],
+    context: &C,
+) -> UserResult<Value<'a>> {
+    const INLINE: usize = 4;
+    let arena = context.arena();
+    if arguments.len() <= INLINE {
+        let mut values = [Value::Null; INLINE];
+        for (value, argument) in values.iter_mut().zip(arguments) {
+            *value = argument.eval(context)?;
+        }
+        return function.call(&values[..arguments.len()], context.transaction_time(), arena);
+    }
+    let mut values = bumpalo::collections::Vec::with_capacity_in(arguments.len(), arena);
+    for argument in arguments {
+        values.push(argument.eval(context)?);
+    }
+    function.call(&values, context.transaction_time(), arena)
+}
+
+/// IN, three-valued: found, or unknown if a comparison was, or not found.
+struct Membership<'a> {
+    operand: Value<'a>,
+    found: bool,
+    unknown: bool,
+}
+
+impl<'a> Membership<'a> {
+    fn new(operand: Value<'a>) -> Self {
+        Membership { operand, found: false, unknown: false }
+    }
+
+    fn is_decided(&self) -> bool {
+        self.found
+    }
+
+    fn look_at(&mut self, element: Value<'a>) {
+        match CompareOperator::Equal.compare(&self.operand, &element) {
+            Some(true) => self.found = true,
+            Some(false) => {}
+            None => self.unknown = true,
+        }
+    }
+
+    fn result(self, negated: bool) -> Value<'a> {
+        match (self.found, self.unknown) {
+            (true, _) => Value::Boolean(!negated),
+            (false, true) => Value::Null,
+            (false, false) => Value::Boolean(negated),
+        }
+    }
+}
+
+/// `||` on two texts or two byte strings.
+pub(crate) fn concatenate<'a>(left: Value<'a>, right: Value<'a>, arena: &'a Bump) -> UserResult<Value<'a>> {
+    match (left, right) {
+        (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
+        (Value::Text(a), Value::Text(b)) => {
+            check_length(a.len() + b.len())?;
+            let mut text = bumpalo::collections::String::with_capacity_in(a.len() + b.len(), arena);
+            text.push_str(a);
+            text.push_str(b);
+            Ok(Value::Text(text.into_bump_str()))
+        }
+        (Value::Bytes(a), Value::Bytes(b)) => {
+            check_length(a.len() + b.len())?;
+            let mut bytes = bumpalo::collections::Vec::with_capacity_in(a.len() + b.len(), arena);
+            bytes.extend_from_slice(a);
+            bytes.extend_from_slice(b);
+            Ok(Value::Bytes(bytes.into_bump_slice()))
+        }
+        (left, right) => Err(mismatch("||", &[left, right])),
+    }
+}
+
+/// No computed value is longer than a stored one may be.
+pub(crate) fn check_length(bytes: usize) -> UserResult<()> {
+    if bytes > VALUE_BYTES_MAX {
+        return Err(UserError::out_of_range(format!(
+            "the result of {bytes} bytes exceeds the {VALUE_BYTES_MAX} bytes that a value may have"
+        )));
+    }
+    Ok(())
+}
+
+/// Operands of a kind that the binder should not have let through.
+#[cold]
+#[inline(never)]
+pub(crate) fn mismatch(operation: &str, operands: &[Value<'_>]) -> UserError {
+    let kinds: Vec<&str> = operands.iter().map(Value::kind_name).collect();
+    UserError::compile("42804", format!("{operation} does not take {}", kinds.join(", ")))
+}
+
+#[cold]
+#[inline(never)]
+fn not_a_truth_value(value: Value<'_>) -> UserError {
+    UserError::compile("42804", format!("a condition is expected, not a {}", value.kind_name()))
 }

@@ -12,7 +12,7 @@ pub mod function;
 pub mod like;
 pub mod tree;
 
-pub use aggregate::{Aggregate, AggregateKind};
+pub use aggregate::{Aggregate, AggregateKind, AggregateState, Removal};
 pub use evaluate::Context;
-pub use function::Function;
+pub use function::{Function, Resolved};
 pub use tree::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};

@@ -1,1 +1,83 @@
-//! (being written)
+//! LIKE: `%` matches any run of characters, `_` one character, and the escape character takes the next one literally.
+//!
+//! Texts are UTF-8; only `_` has to know where characters end, everything else compares bytes.
+
+use ferrite_base::{UserError, UserResult};
+
+/// Whether the whole of `text` matches. Error when the pattern ends in its escape character.
+///
+/// Greedy with one point of return: after a later `%` no earlier one needs another try, so the time is at most the
+/// product of both lengths.
+pub fn matches(text: &str, pattern: &str, escape: Option<char>) -> UserResult<bool> {
+    let mut text_rest = text;
+    let mut pattern_rest = pattern;
+    // Where to go on when a match fails: what follows the last `%`, and the text from which that was tried last.
+    let mut retry: Option<(&str, &str)> = None;
+    loop {
+        let mut characters = pattern_rest.chars();
+        let step = match characters.next() {
+            None => Step::End,
+            Some(character) if Some(character) == escape => match characters.next() {
+                Some(literal) => Step::Literal(literal),
+                None => return Err(dangling_escape()),
+            },
+            Some('%') => Step::Run,
+            Some('_') => Step::Any,
+            Some(literal) => Step::Literal(literal),
+        };
+        let mut text_characters = text_rest.chars();
+        let matched = match step {
+            Step::Run => {
+                pattern_rest = characters.as_str();
+                if pattern_rest.is_empty() {
+                    return Ok(true);
+                }
+                retry = Some((pattern_rest, text_rest));
+                continue;
+            }
+            Step::End => {
+                if text_rest.is_empty() {
+                    return Ok(true);
+                }
+                false
+            }
+            Step::Any => text_characters.next().is_some(),
+            Step::Literal(literal) => text_characters.next() == Some(literal),
+        };
+        if matched {
+            pattern_rest = characters.as_str();
+            text_rest = text_characters.as_str();
+            continue;
+        }
+        let Some((pattern_after_run, tried_from)) = retry else { return Ok(false) };
+        let mut skipped = tried_from.chars();
+        if skipped.next().is_none() {
+            return Ok(false);
+        }
+        pattern_rest = pattern_after_run;
+        text_rest = skipped.as_str();
+        retry = Some((pattern_after_run, text_rest));
+    }
+}
+
+enum Step {
+    Run,
+    Any,
+    Literal(char),
+    End,
+}
+
+/// The literal text that every match begins with, and whether nothing but `%` follows it: what an index can use.
+/// None when the pattern begins with a wildcard, or has an escape, which no index scan needs to understand.
+pub fn literal_prefix(pattern: &str, escape: Option<char>) -> Option<(&str, bool)> {
+    if escape.is_some_and(|escape| pattern.contains(escape)) {
+        return None;
+    }
+    let end = pattern.find(['%', '_']).unwrap_or(pattern.len());
+    (end > 0).then(|| (&pattern[..end], &pattern[end..] == "%"))
+}
+
+#[cold]
+fn dangling_escape() -> UserError {
+    UserError::data("22025", "the LIKE pattern ends in its escape character")
+}

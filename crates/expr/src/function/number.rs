@@ -1,0 +1,131 @@
+//! Functions on numbers and their bits.
+
+use super::Function;
+use crate::arithmetic::{self, is_float_value};
+use crate::evaluate::mismatch;
+use crate::tree::ArithmeticOperator;
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::{Decimal, Value, decimal};
+
+/// Places that ROUND and FORMAT_CURRENCY round to: decimals, or if negative digits before the point.
+const ROUNDING_POSITIONS: std::ops::RangeInclusive<i64> = -25..=12;
+
+pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResult<Value<'a>> {
+    use Function::*;
+    match (function, arguments) {
+        (Abs, [Value::Integer(x)]) => Ok(Value::Integer(x.abs())),
+        (Abs, [Value::Float(x)]) => Ok(Value::Float(x.abs())),
+        (Abs, [Value::Decimal(x)]) => Ok(Value::Decimal(x.abs())),
+        (Ceiling | Floor, [Value::Integer(x)]) => Ok(Value::Integer(*x)),
+        (Ceiling, [Value::Float(x)]) => Ok(Value::Float(x.ceil())),
+        (Floor, [Value::Float(x)]) => Ok(Value::Float(x.floor())),
+        (Ceiling, [Value::Decimal(x)]) => x.ceil().map(Value::Decimal).ok_or_else(|| too_large("CEILING")),
+        (Floor, [Value::Decimal(x)]) => x.floor().map(Value::Decimal).ok_or_else(|| too_large("FLOOR")),
+        (Round, [Value::Decimal(x), Value::Integer(position)]) => {
+            round_half_even(*x, rounding_position(*position)?).map(Value::Decimal).ok_or_else(|| too_large("ROUND"))
+        }
+        (Modulo, [Value::Integer(x), Value::Integer(y)]) => {
+            arithmetic::integer(ArithmeticOperator::Remainder, *x, *y).map(Value::Integer)
+        }
+        (Modulo, [Value::Decimal(x), Value::Decimal(y)]) => {
+            arithmetic::decimal(ArithmeticOperator::Remainder, *x, *y).map(Value::Decimal)
+        }
+        (Pi, []) => Ok(Value::Float(std::f64::consts::PI)),
+        (BitAnd | BitOr | BitXor | BitNot | BitShiftLeft | BitShiftRight, _) => bits(function, arguments),
+        (_, [Value::Float(x)]) => on_double(function, *x).map(Value::Float),
+        (Power, [Value::Float(x), Value::Float(y)]) => finite("POWER", x.powf(*y)).map(Value::Float),
+        (function, arguments) => Err(mismatch(&format!("{function:?}"), arguments)),
+    }
+}
+
+fn on_double(function: Function, x: f64) -> UserResult<f64> {
+    let (name, result) = match function {
+        Function::SquareRoot => ("SQRT", x.sqrt()),
+        Function::Exponential => ("EXP", x.exp()),
+        Function::NaturalLogarithm => ("LN", x.ln()),
+        Function::Logarithm10 => ("LOG10", x.log10()),
+        Function::Sine => ("SIN", x.sin()),
+        Function::Cosine => ("COS", x.cos()),
+        Function::Tangent => ("TAN", x.tan()),
+        Function::Cotangent => ("COT", 1.0 / x.tan()),
+        Function::Secant => ("SEC", 1.0 / x.cos()),
+        Function::Cosecant => ("CSC", 1.0 / x.sin()),
+        Function::Degrees => ("DEGREES", x.to_degrees()),
+        Function::Radians => ("RADIANS", x.to_radians()),
+        other => return Err(mismatch(&format!("{other:?}"), &[Value::Float(x)])),
+    };
+    finite(name, result)
+}
+
+fn finite(name: &str, result: f64) -> UserResult<f64> {
+    if is_float_value(result) {
+        return Ok(result);
+    }
+    Err(UserError::out_of_range(format!("{name} has no finite result for this argument")))
+}
+
+fn bits<'a>(function: Function, arguments: &[Value<'a>]) -> UserResult<Value<'a>> {
+    let result = match (function, arguments) {
+        (Function::BitAnd, [Value::Integer(x), Value::Integer(y)]) => x & y,
+        (Function::BitOr, [Value::Integer(x), Value::Integer(y)]) => x | y,
+        (Function::BitXor, [Value::Integer(x), Value::Integer(y)]) => x ^ y,
+        (Function::BitNot, [Value::Integer(x)]) => !x,
+        (Function::BitShiftLeft, [Value::Integer(x), Value::Integer(places)]) => {
+            let places = shift_places(*places)?;
+            x.checked_shl(places).unwrap_or(0)
+        }
+        // Zeros come in from the left.
+        (Function::BitShiftRight, [Value::Integer(x), Value::Integer(places)]) => {
+            let places = shift_places(*places)?;
+            (*x as u64).checked_shr(places).unwrap_or(0) as i64
+        }
+        (function, arguments) => return Err(mismatch(&format!("{function:?}"), arguments)),
+    };
+    if result == i64::MIN {
+        return Err(UserError::out_of_range("the result has only its sign bit set, which means NULL"));
+    }
+    Ok(Value::Integer(result))
+}
+
+fn shift_places(places: i64) -> UserResult<u32> {
+    if places < 0 {
+        return Err(UserError::out_of_range(format!("bits cannot be shifted by {places} places")));
+    }
+    Ok(u32::try_from(places).unwrap_or(u32::MAX))
+}
+
+pub(super) fn rounding_position(position: i64) -> UserResult<i32> {
+    if !ROUNDING_POSITIONS.contains(&position) {
+        return Err(UserError::out_of_range(format!(
+            "the rounding position {position} is not between {} and {}",
+            ROUNDING_POSITIONS.start(),
+            ROUNDING_POSITIONS.end()
+        )));
+    }
+    Ok(position as i32)
+}
+
+/// To `position` decimals, halves to the even neighbour. None when that is beyond 38 digits.
+pub(super) fn round_half_even(value: Decimal, position: i32) -> Option<Decimal> {
+    let dropped = decimal::SCALE as i32 - position;
+    if dropped <= 0 {
+        return Some(value);
+    }
+    // At most 10^37, as positions start at -25.
+    let unit = 10i128.pow(dropped as u32);
+    let scaled = value.scaled();
+    let quotient = scaled / unit;
+    let twice_remainder = (scaled % unit).unsigned_abs() * 2;
+    let away = match twice_remainder.cmp(&(unit as u128)) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => quotient % 2 != 0,
+        std::cmp::Ordering::Greater => true,
+    };
+    let rounded = if away { quotient + scaled.signum() } else { quotient };
+    Decimal::from_scaled(rounded.checked_mul(unit)?)
+}
+
+#[cold]
+pub(super) fn too_large(name: &str) -> UserError {
+    UserError::out_of_range(format!("the result of {name} will overflow Decimal storage"))
+}

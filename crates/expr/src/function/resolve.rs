@@ -1,0 +1,286 @@
+//! From a name and argument types to a function: which casts the arguments need and what the result's type is.
+//!
+//! The names are the ones SQL texts use. COALESCE, NULLIF and DECODE are not here: the binder brings them to CASE.
+
+use super::{Function, TimeField, TrimSide, WindowEdge};
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::SqlType;
+use ferrite_value::temporal::TimeUnit;
+
+/// A function chosen for a call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resolved {
+    pub function: Function,
+    /// The type each argument must have: the one it has, or one that it has to be cast to.
+    pub argument_types: Vec<SqlType>,
+    pub result_type: SqlType,
+}
+
+/// What a parameter takes. An argument without a type (`?` or NULL) gets the type in the comment.
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    /// Integers of any width; BIGINT.
+    Integer,
+    /// Any number, left as it is; BIGINT.
+    Number,
+    /// Any number, left as it is unless it is an integer; FLOAT.
+    Float,
+    /// Any number, made DECIMAL.
+    Decimal,
+    /// VARCHAR.
+    Text,
+    /// VARCHAR or VARBINARY; VARCHAR.
+    TextOrBytes,
+    /// VARBINARY.
+    Bytes,
+    /// TIMESTAMP; DATE and text are cast.
+    Timestamp,
+    /// Anything that has a text form, made VARCHAR.
+    AnyAsText,
+}
+
+/// Result type of a call.
+enum Gives {
+    Type(SqlType),
+    /// The type of the first argument, after casts.
+    First,
+}
+
+use Gives::{First, Type};
+use Takes::*;
+
+impl Function {
+    /// The function `name` (upper case) for these arguments; None is the type of `?` and of NULL. Error when there is no such
+    /// function (yet), or when it does not take such arguments.
+    pub fn resolve(name: &str, argument_types: &[Option<SqlType>]) -> UserResult<Resolved> {
+        use Function as F;
+        use SqlType as S;
+        // Function, parameters, how many of them may be left out, result.
+        let (function, parameters, optional, result): (Function, &[Takes], usize, Gives) = match name {
+            "ABS" => (F::Abs, &[Number], 0, First),
+            "CEILING" | "CEIL" => (F::Ceiling, &[Number], 0, First),
+            "FLOOR" => (F::Floor, &[Number], 0, First),
+            "ROUND" => (F::Round, &[Decimal, Integer], 0, Type(S::Decimal)),
+            "MOD" => return modulo(argument_types),
+            "POWER" => (F::Power, &[Float, Float], 0, Type(S::Float)),
+            "SQRT" => (F::SquareRoot, &[Float], 0, Type(S::Float)),
+            "EXP" => (F::Exponential, &[Float], 0, Type(S::Float)),
+            "LN" | "LOG" => (F::NaturalLogarithm, &[Float], 0, Type(S::Float)),
+            "LOG10" => (F::Logarithm10, &[Float], 0, Type(S::Float)),
+            "PI" => (F::Pi, &[], 0, Type(S::Float)),
+            "SIN" => (F::Sine, &[Float], 0, Type(S::Float)),
+            "COS" => (F::Cosine, &[Float], 0, Type(S::Float)),
+            "TAN" => (F::Tangent, &[Float], 0, Type(S::Float)),
+            "COT" => (F::Cotangent, &[Float], 0, Type(S::Float)),
+            "SEC" => (F::Secant, &[Float], 0, Type(S::Float)),
+            "CSC" => (F::Cosecant, &[Float], 0, Type(S::Float)),
+            "DEGREES" => (F::Degrees, &[Float], 0, Type(S::Float)),
+            "RADIANS" => (F::Radians, &[Float], 0, Type(S::Float)),
+            "BITAND" => (F::BitAnd, &[Integer, Integer], 0, Type(S::Bigint)),
+            "BITOR" => (F::BitOr, &[Integer, Integer], 0, Type(S::Bigint)),
+            "BITXOR" => (F::BitXor, &[Integer, Integer], 0, Type(S::Bigint)),
+            "BITNOT" => (F::BitNot, &[Integer], 0, Type(S::Bigint)),
+            "BIT_SHIFT_LEFT" => (F::BitShiftLeft, &[Integer, Integer], 0, Type(S::Bigint)),
+            "BIT_SHIFT_RIGHT" => (F::BitShiftRight, &[Integer, Integer], 0, Type(S::Bigint)),
+
+            "SUBSTRING" | "SUBSTR" => (F::Substring, &[TextOrBytes, Integer, Integer], 1, First),
+            "TRIM" => (F::Trim(TrimSide::Both), &[Text, Text], 1, Type(S::Varchar)),
+            "LTRIM" => (F::Trim(TrimSide::Leading), &[Text], 0, Type(S::Varchar)),
+            "RTRIM" => (F::Trim(TrimSide::Trailing), &[Text], 0, Type(S::Varchar)),
+            "UPPER" => (F::Upper, &[Text], 0, Type(S::Varchar)),
+            "LOWER" => (F::Lower, &[Text], 0, Type(S::Varchar)),
+            "CONCAT" => return concat(argument_types),
+            "CHAR_LENGTH" | "CHARACTER_LENGTH" => (F::CharLength, &[Text], 0, Type(S::Bigint)),
+            "OCTET_LENGTH" => (F::OctetLength, &[TextOrBytes], 0, Type(S::Bigint)),
+            "LEFT" => (F::Left, &[Text, Integer], 0, Type(S::Varchar)),
+            "RIGHT" => (F::Right, &[Text, Integer], 0, Type(S::Varchar)),
+            "REPLACE" => (F::Replace, &[Text, Text, Text], 1, Type(S::Varchar)),
+            "REPEAT" => (F::Repeat, &[Text, Integer], 0, Type(S::Varchar)),
+            "POSITION" => (F::Position, &[Text, Text], 0, Type(S::Bigint)),
+            "OVERLAY" => (F::Overlay, &[Text, Text, Integer, Integer], 1, Type(S::Varchar)),
+            "SPACE" => (F::Space, &[Integer], 0, Type(S::Varchar)),
+            "STR" => (F::Str, &[Float, Integer, Integer], 2, Type(S::Varchar)),
+            "CHAR" => (F::Char, &[Integer], 0, Type(S::Varchar)),
+            "BIN" => (F::Bin, &[Integer], 0, Type(S::Varchar)),
+            "HEX" => (F::Hex, &[Integer], 0, Type(S::Varchar)),
+            "FORMAT_CURRENCY" => (F::FormatCurrency, &[Decimal, Integer], 0, Type(S::Varchar)),
+
+            "NOW" | "CURRENT_TIMESTAMP" => (F::Now, &[], 0, Type(S::Timestamp)),
+            "FROM_UNIXTIME" => (F::ToTimestamp(TimeUnit::Second), &[Integer], 0, Type(S::Timestamp)),
+            "FORMAT_TIMESTAMP" => (F::FormatTimestamp, &[Timestamp, Text], 0, Type(S::Varchar)),
+            "IS_VALID_TIMESTAMP" => (F::IsValidTimestamp, &[Timestamp], 0, Type(S::Boolean)),
+            "MIN_VALID_TIMESTAMP" => (F::MinValidTimestamp, &[], 0, Type(S::Timestamp)),
+            "MAX_VALID_TIMESTAMP" => (F::MaxValidTimestamp, &[], 0, Type(S::Timestamp)),
+
+            "INET_ATON" => (F::InetAton, &[Text], 0, Type(S::Bigint)),
+            "INET_NTOA" => (F::InetNtoa, &[Integer], 0, Type(S::Varchar)),
+            "INET6_ATON" => (F::Inet6Aton, &[Text], 0, Type(S::Varbinary)),
+            "INET6_NTOA" => (F::Inet6Ntoa, &[Bytes], 0, Type(S::Varchar)),
+
+            _ => match field_of_function(name) {
+                Some(field) => (F::Extract(field), &[Timestamp], 0, Type(field_type(field))),
+                None => return Err(UserError::not_supported(format!("the function {name}"))),
+            },
+        };
+        settle(name, function, parameters, optional, result, argument_types)
+    }
+
+    /// The functions with a unit or field in front, which is a word and no expression: EXTRACT(field FROM timestamp),
+    /// TRUNCATE(unit, timestamp), DATEADD(unit, count, timestamp), DATEDIFF(unit, from, to), SINCE_EPOCH(unit, timestamp),
+    /// TO_TIMESTAMP(unit, count), TIME_WINDOW(unit, length, timestamp). `argument_types` excludes the unit.
+    pub fn resolve_with_unit(name: &str, unit: &str, argument_types: &[Option<SqlType>]) -> UserResult<Resolved> {
+        if name == "EXTRACT" {
+            let field = field_of_extract(unit)
+                .ok_or_else(|| UserError::syntax(format!("EXTRACT does not know the field {unit}")))?;
+            return settle(name, Function::Extract(field), &[Timestamp], 0, Type(field_type(field)), argument_types);
+        }
+        let unit_named = TimeUnit::from_name(unit)
+            .ok_or_else(|| UserError::syntax(format!("{name} does not know the unit {unit}")))?;
+        let (function, parameters, result): (Function, &[Takes], SqlType) = match name {
+            "TRUNCATE" => (Function::Truncate(unit_named), &[Timestamp], SqlType::Timestamp),
+            "DATEADD" => (Function::DateAdd(unit_named), &[Integer, Timestamp], SqlType::Timestamp),
+            "DATEDIFF" => (Function::DateDifference(unit_named), &[Timestamp, Timestamp], SqlType::Bigint),
+            "SINCE_EPOCH" | "TO_TIMESTAMP" if unit_named.microseconds().is_none() => {
+                return Err(UserError::syntax(format!("{name} does not take the unit {unit}"))
+                    .with_hint("use SECOND, MILLISECOND or MICROSECOND"));
+            }
+            "SINCE_EPOCH" => (Function::SinceEpoch(unit_named), &[Timestamp], SqlType::Bigint),
+            "TO_TIMESTAMP" => (Function::ToTimestamp(unit_named), &[Integer], SqlType::Timestamp),
+            "TIME_WINDOW" => {
+                let function = Function::TimeWindow(unit_named, WindowEdge::Start);
+                (function, &[Integer, Timestamp], SqlType::Timestamp)
+            }
+            _ => return Err(UserError::not_supported(format!("the function {name}"))),
+        };
+        settle(name, function, parameters, 0, Type(result), argument_types)
+    }
+
+    /// Whether the first argument of `name` is a unit or field: then [`Function::resolve_with_unit`] is the one to ask.
+    pub fn takes_unit(name: &str) -> bool {
+        const NAMES: [&str; 7] =
+            ["EXTRACT", "TRUNCATE", "DATEADD", "DATEDIFF", "SINCE_EPOCH", "TO_TIMESTAMP", "TIME_WINDOW"];
+        NAMES.contains(&name)
+    }
+}
+
+fn field_of_function(name: &str) -> Option<TimeField> {
+    Some(match name {
+        "YEAR" => TimeField::Year,
+        "QUARTER" => TimeField::Quarter,
+        "MONTH" => TimeField::Month,
+        "DAY" | "DAYOFMONTH" => TimeField::DayOfMonth,
+        "DAYOFWEEK" => TimeField::DayOfWeek,
+        "DAYOFYEAR" => TimeField::DayOfYear,
+        "WEEK" | "WEEKOFYEAR" => TimeField::Week,
+        "WEEKDAY" => TimeField::Weekday,
+        "HOUR" => TimeField::Hour,
+        "MINUTE" => TimeField::Minute,
+        "SECOND" => TimeField::Second,
+        _ => return None,
+    })
+}
+
+/// As [`field_of_function`], and with the longer names that only EXTRACT has.
+fn field_of_extract(name: &str) -> Option<TimeField> {
+    field_of_function(&name.to_ascii_uppercase().replace("_OF_", "OF"))
+}
+
+fn field_type(field: TimeField) -> SqlType {
+    if field == TimeField::Second { SqlType::Decimal } else { SqlType::Integer }
+}
+
+fn settle(
+    name: &str,
+    function: Function,
+    parameters: &[Takes],
+    optional: usize,
+    result: Gives,
+    given: &[Option<SqlType>],
+) -> UserResult<Resolved> {
+    let least = parameters.len() - optional;
+    if !(least..=parameters.len()).contains(&given.len()) {
+        let count = if optional == 0 { least.to_string() } else { format!("{least} to {}", parameters.len()) };
+        return Err(wrong_count(name, &count, given.len()));
+    }
+    let mut argument_types = Vec::with_capacity(given.len());
+    for (position, (takes, given)) in parameters.iter().zip(given).enumerate() {
+        let settled = match given {
+            None => Some(takes.default_type()),
+            Some(given) => takes.settle(*given),
+        };
+        argument_types.push(settled.ok_or_else(|| wrong_type(name, position, *given))?);
+    }
+    let result_type = match result {
+        Type(result_type) => result_type,
+        First => argument_types[0],
+    };
+    Ok(Resolved { function, argument_types, result_type })
+}
+
+impl Takes {
+    /// The type that an argument of type `given` has to have.
+    fn settle(self, given: SqlType) -> Option<SqlType> {
+        let numeric = given.is_numeric();
+        match self {
+            Integer if given.is_integer() => Some(given),
+            Number if numeric => Some(given),
+            Float if numeric => Some(SqlType::Float),
+            Decimal if numeric => Some(SqlType::Decimal),
+            Text | TextOrBytes if given == SqlType::Varchar => Some(given),
+            Bytes | TextOrBytes if given == SqlType::Varbinary => Some(given),
+            Timestamp if matches!(given, SqlType::Timestamp | SqlType::Date | SqlType::Varchar) => {
+                Some(SqlType::Timestamp)
+            }
+            AnyAsText if given != SqlType::Varbinary => Some(SqlType::Varchar),
+            _ => None,
+        }
+    }
+
+    fn default_type(self) -> SqlType {
+        match self {
+            Integer | Number => SqlType::Bigint,
+            Float => SqlType::Float,
+            Decimal => SqlType::Decimal,
+            Text | TextOrBytes | AnyAsText => SqlType::Varchar,
+            Bytes => SqlType::Varbinary,
+            Timestamp => SqlType::Timestamp,
+        }
+    }
+}
+
+/// In integers of the wider type, or in decimals when one of both is a decimal.
+fn modulo(given: &[Option<SqlType>]) -> UserResult<Resolved> {
+    let [left, right] = given else { return Err(wrong_count("MOD", "2", given.len())) };
+    let known = left.or(*right).unwrap_or(SqlType::Bigint);
+    let (left, right) = (left.unwrap_or(known), right.unwrap_or(known));
+    let result_type = match (left, right) {
+        (left, right) if left.is_integer() && right.is_integer() => left.max(right),
+        (left, right) if is_exact(left) && is_exact(right) => SqlType::Decimal,
+        (left, _) => return Err(wrong_type("MOD", is_exact(left) as usize, given[is_exact(left) as usize])),
+    };
+    Ok(Resolved { function: Function::Modulo, argument_types: vec![result_type; 2], result_type })
+}
+
+fn is_exact(sql_type: SqlType) -> bool {
+    sql_type.is_integer() || sql_type == SqlType::Decimal
+}
+
+fn concat(given: &[Option<SqlType>]) -> UserResult<Resolved> {
+    if given.len() < 2 {
+        return Err(wrong_count("CONCAT", "2 or more", given.len()));
+    }
+    let parameters = vec![AnyAsText; given.len()];
+    settle("CONCAT", Function::Concat, &parameters, 0, Type(SqlType::Varchar), given)
+}
+
+#[cold]
+fn wrong_count(name: &str, wanted: &str, given: usize) -> UserError {
+    UserError::compile("42883", format!("{name} takes {wanted} arguments, not {given}"))
+}
+
+#[cold]
+fn wrong_type(name: &str, position: usize, given: Option<SqlType>) -> UserError {
+    let given = given.map_or("NULL", SqlType::name);
+    UserError::compile("42804", format!("{name} does not take {given} as argument {}", position + 1))
+        .with_hint("CAST the argument to the type that the function takes")
+}

@@ -1,0 +1,104 @@
+//! Functions on times. Calendar arithmetic itself is `ferrite_value::temporal`'s.
+
+use super::{Function, TimeField, WindowEdge};
+use crate::evaluate::mismatch;
+use bumpalo::Bump;
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::Value;
+use ferrite_value::temporal::{self, DisplayTimestamp, Fields, TimeUnit};
+
+pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
+    match (function, arguments) {
+        (Function::Extract(field), [Value::Timestamp(timestamp)]) => Ok(extract(field, *timestamp)),
+        (Function::Truncate(unit), [Value::Timestamp(timestamp)]) => {
+            temporal::truncate(*timestamp, unit).map(Value::Timestamp)
+        }
+        (Function::DateAdd(unit), [Value::Integer(count), Value::Timestamp(timestamp)]) => {
+            temporal::date_add(*timestamp, unit, *count).map(Value::Timestamp)
+        }
+        (Function::DateDifference(unit), [Value::Timestamp(from), Value::Timestamp(to)]) => {
+            Ok(Value::Integer(temporal::date_difference(unit, *from, *to)))
+        }
+        (Function::SinceEpoch(unit), [Value::Timestamp(timestamp)]) => temporal::since_epoch(unit, *timestamp)
+            .map(Value::Integer)
+            .ok_or_else(|| UserError::not_supported(format!("SINCE_EPOCH({}, ...)", unit.name()))),
+        (Function::ToTimestamp(unit), [Value::Integer(count)]) => {
+            temporal::to_timestamp(unit, *count).map(Value::Timestamp)
+        }
+        (Function::FormatTimestamp, [Value::Timestamp(timestamp), Value::Text(offset)]) => {
+            let local = timestamp
+                .checked_add(offset_microseconds(offset)?)
+                .ok_or_else(|| UserError::out_of_range("the local time leaves the TIMESTAMP range"))?;
+            Ok(Value::Text(bumpalo::format!(in arena, "{}", DisplayTimestamp(local)).into_bump_str()))
+        }
+        (Function::IsValidTimestamp, [Value::Timestamp(timestamp)]) => {
+            let valid = temporal::TIMESTAMP_VALID_MIN..=temporal::TIMESTAMP_VALID_MAX;
+            Ok(Value::Boolean(valid.contains(timestamp)))
+        }
+        (Function::MinValidTimestamp, []) => Ok(Value::Timestamp(temporal::TIMESTAMP_VALID_MIN)),
+        (Function::MaxValidTimestamp, []) => Ok(Value::Timestamp(temporal::TIMESTAMP_VALID_MAX)),
+        (Function::TimeWindow(unit, edge), [Value::Integer(length), Value::Timestamp(timestamp)]) => {
+            window(unit, *length, *timestamp, edge).map(Value::Timestamp)
+        }
+        (function, arguments) => Err(mismatch(&format!("{function:?}"), arguments)),
+    }
+}
+
+fn extract(field: TimeField, timestamp: i64) -> Value<'static> {
+    let fields = Fields::from_timestamp(timestamp);
+    Value::Integer(match field {
+        TimeField::Year => fields.year as i64,
+        TimeField::Quarter => fields.quarter() as i64,
+        TimeField::Month => fields.month as i64,
+        TimeField::DayOfMonth => fields.day as i64,
+        TimeField::DayOfWeek => temporal::day_of_week_from_sunday(timestamp) as i64,
+        TimeField::DayOfYear => temporal::day_of_year(timestamp) as i64,
+        TimeField::Week => temporal::iso_week(timestamp) as i64,
+        TimeField::Weekday => temporal::day_of_week_from_monday(timestamp) as i64,
+        TimeField::Hour => fields.hour as i64,
+        TimeField::Minute => fields.minute as i64,
+        TimeField::Second => return Value::Decimal(fields.second_decimal()),
+    })
+}
+
+/// The start of the window of `length` units that holds `timestamp`, or the last microsecond of it. Windows are counted from
+/// 1970, those of weeks from the Monday before.
+fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> UserResult<i64> {
+    if length <= 0 {
+        return Err(UserError::out_of_range(format!("a time window of {length} {}S has no length", unit.name())));
+    }
+    let origin = temporal::truncate(0, unit)?;
+    let number = temporal::date_difference(unit, origin, timestamp).div_euclid(length);
+    let edge_at = |number: i64| {
+        let units = number.checked_mul(length).ok_or_else(|| {
+            UserError::out_of_range(format!("a time window of {length} {}S leaves the TIMESTAMP range", unit.name()))
+        })?;
+        temporal::date_add(origin, unit, units)
+    };
+    match edge {
+        WindowEdge::Start => edge_at(number),
+        WindowEdge::End => Ok(edge_at(number + 1)? - 1),
+    }
+}
+
+/// `+HH:MM`, `-HH:MM`, `Z`, `UTC` or `GMT`.
+fn offset_microseconds(offset: &str) -> UserResult<i64> {
+    if ["Z", "UTC", "GMT"].iter().any(|name| offset.eq_ignore_ascii_case(name)) {
+        return Ok(0);
+    }
+    let parse = || {
+        let (sign, rest) = match offset.as_bytes().first()? {
+            b'+' => (1, &offset[1..]),
+            b'-' => (-1, &offset[1..]),
+            _ => return None,
+        };
+        let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
+        let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+        let valid = hours <= 18 && minutes < 60;
+        valid.then_some(sign * (hours as i64 * 60 + minutes as i64) * 60 * temporal::MICROSECONDS_PER_SECOND)
+    };
+    parse().ok_or_else(|| {
+        UserError::data("22009", format!("'{offset}' is not an offset from UTC"))
+            .with_hint("write it as '+05:30'; names of time zones are not supported")
+    })
+}
