@@ -45,6 +45,10 @@ id! {
     RowId(u32)
 }
 id! {
+    /// A node of the cluster; never given to another one in the life of a database.
+    NodeId(u32)
+}
+id! {
     /// The number of a transaction's redo record within its partition, from 1; 0 is "before the first".
     Sequence(u64)
 }

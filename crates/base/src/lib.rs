@@ -9,4 +9,4 @@ pub mod limits;
 pub mod memory;
 
 pub use error::{ErrorKind, UserError, UserResult};
-pub use ids::{CatalogVersion, Epoch, IndexId, PartitionId, ProcedureId, RowId, Sequence, TableId};
+pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
