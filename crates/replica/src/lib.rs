@@ -1,1 +1,14 @@
-//! placeholder
+//! One partition's replication, as a pure state machine: who must have a record before it is committed, and which answers
+//! may leave.
+//!
+//! Owns the commit sequence and the answers held back for it. Promises that no answer is released as committed before
+//! every member of the configuration has made durable all that it could have seen. Does not know what records and answers
+//! are, nor disks, sockets, clocks or threads: the caller tells it what happened and carries out the effects.
+
+mod configuration;
+mod held;
+mod replica;
+
+pub use configuration::Configuration;
+pub use held::Outcome;
+pub use replica::{Effect, Replica};

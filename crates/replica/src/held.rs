@@ -1,0 +1,49 @@
+//! Answers held back until what they saw is committed.
+
+use std::collections::VecDeque;
+
+use ferrite_base::Sequence;
+
+/// What is known of the transaction when its answer leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// All that the answer saw or did is committed: it may leave as it is.
+    Committed,
+    /// Executed here, but nobody knows whether it will be there after a restart: the answer must say that instead.
+    OutcomeUnknown,
+}
+
+/// First in, first out; sequences never fall from one answer to the next.
+#[derive(Debug)]
+pub(crate) struct Held<T> {
+    answers: VecDeque<(Sequence, T)>,
+}
+
+impl<T> Held<T> {
+    pub fn new() -> Self {
+        Held { answers: VecDeque::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    pub fn push(&mut self, sequence: Sequence, answer: T) {
+        if let Some((last, _)) = self.answers.back() {
+            assert!(*last <= sequence, "answers are held in the order of execution: {sequence} after {last}");
+        }
+        self.answers.push_back((sequence, answer));
+    }
+
+    /// The first answer, if it waits for nothing beyond `commit`.
+    pub fn pop_committed(&mut self, commit: Sequence) -> Option<T> {
+        match self.answers.front() {
+            Some((sequence, _)) if *sequence <= commit => self.answers.pop_front().map(|(_, answer)| answer),
+            _ => None,
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<T> {
+        self.answers.pop_front().map(|(_, answer)| answer)
+    }
+}

@@ -1,0 +1,267 @@
+//! The leader's commit rule: a record is committed when every member of the configuration has it durable.
+//!
+//! ```text
+//! execute -> appended(seq) -> hold(seq, answer) ... durable(member, seq) from each member -> Commit(seq) -> take_released()
+//! ```
+
+use ferrite_base::{NodeId, Sequence};
+
+use crate::configuration::Configuration;
+use crate::held::{Held, Outcome};
+
+/// What the caller has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Everything up to this is committed. Answers wait in [`Replica::take_released`].
+    Commit(Sequence),
+}
+
+/// One partition as its leader sees it, holding back answers of type `T`.
+#[derive(Debug)]
+pub struct Replica<T> {
+    configuration: Configuration,
+    /// Of each member, in the configuration's order: all up to this is durable there.
+    durable: Vec<Sequence>,
+    appended: Sequence,
+    commit: Sequence,
+    failed: bool,
+    held: Held<T>,
+}
+
+impl<T> Replica<T> {
+    /// Begins with everything up to `start` appended, durable everywhere, and committed: what recovery found.
+    pub fn new(configuration: Configuration, start: Sequence) -> Self {
+        Replica {
+            durable: vec![start; configuration.members().len()],
+            configuration,
+            appended: start,
+            commit: start,
+            failed: false,
+            held: Held::new(),
+        }
+    }
+
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The last record handed to the log.
+    pub fn appended_sequence(&self) -> Sequence {
+        self.appended
+    }
+
+    pub fn commit_sequence(&self) -> Sequence {
+        self.commit
+    }
+
+    /// Answers not released yet.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The records up to `sequence` were handed to the log and sent to the other members.
+    #[inline]
+    pub fn appended(&mut self, sequence: Sequence) {
+        assert!(sequence >= self.appended, "appended goes back: {sequence} after {}", self.appended);
+        self.appended = sequence;
+    }
+
+    /// A member has everything up to `sequence` durable. After a failure nothing is committed any more.
+    pub fn durable(&mut self, member: NodeId, sequence: Sequence) -> Option<Effect> {
+        let place = self.configuration.place(member).expect("only members report");
+        let before = self.durable[place];
+        assert!(sequence >= before, "durable goes back at node {member}: {sequence} after {before}");
+        assert!(sequence <= self.appended, "durable at node {member} before it was appended: {sequence}");
+        self.durable[place] = sequence;
+        if self.failed {
+            return None;
+        }
+        let commit = *self.durable.iter().min().expect("a configuration has members");
+        assert!(commit >= self.commit, "commit goes back: {commit} after {}", self.commit);
+        if commit == self.commit {
+            return None;
+        }
+        self.commit = commit;
+        Some(Effect::Commit(commit))
+    }
+
+    /// Keeps the answer of a transaction until `sequence`, the last record that it wrote or could have seen, is committed.
+    #[inline]
+    pub fn hold(&mut self, sequence: Sequence, answer: T) {
+        assert!(sequence <= self.appended, "an answer waits for a record that was not appended: {sequence}");
+        self.held.push(sequence, answer);
+    }
+
+    /// Keeps the answer of a transaction that wrote nothing until all that it could have seen is committed.
+    #[inline]
+    pub fn hold_read(&mut self, answer: T) {
+        self.hold(self.appended, answer);
+    }
+
+    /// The log or a member failed for good: what is not committed now never will be.
+    pub fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Takes the answers that may leave, in the order in which they were held. What the iterator does not reach stays.
+    pub fn take_released(&mut self) -> impl Iterator<Item = (T, Outcome)> + '_ {
+        std::iter::from_fn(|| match self.held.pop_committed(self.commit) {
+            Some(answer) => Some((answer, Outcome::Committed)),
+            None if self.failed => self.held.pop().map(|answer| (answer, Outcome::OutcomeUnknown)),
+            None => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::Epoch;
+    use proptest::prelude::*;
+
+    const ONE: NodeId = NodeId(1);
+
+    fn released<T>(replica: &mut Replica<T>) -> Vec<(T, Outcome)> {
+        replica.take_released().collect()
+    }
+
+    #[test]
+    fn one_member_commits_what_it_made_durable() {
+        let mut replica = Replica::new(Configuration::single(ONE), Sequence(10));
+        replica.hold_read("read before any write");
+        assert_eq!(released(&mut replica), [("read before any write", Outcome::Committed)]);
+        replica.appended(Sequence(12));
+        replica.hold(Sequence(11), "eleven");
+        replica.hold(Sequence(12), "twelve");
+        replica.hold_read("read");
+        assert_eq!(replica.durable(ONE, Sequence(10)), None);
+        assert!(released(&mut replica).is_empty());
+        assert_eq!(replica.durable(ONE, Sequence(11)), Some(Effect::Commit(Sequence(11))));
+        assert_eq!(released(&mut replica), [("eleven", Outcome::Committed)]);
+        assert_eq!(replica.durable(ONE, Sequence(12)), Some(Effect::Commit(Sequence(12))));
+        assert_eq!(released(&mut replica), [("twelve", Outcome::Committed), ("read", Outcome::Committed)]);
+        assert_eq!(replica.held(), 0);
+    }
+
+    #[test]
+    fn after_a_failure_uncommitted_answers_leave_as_unknown() {
+        let mut replica = Replica::new(Configuration::single(ONE), Sequence(0));
+        replica.appended(Sequence(2));
+        replica.hold(Sequence(1), "one");
+        replica.hold(Sequence(2), "two");
+        replica.durable(ONE, Sequence(1));
+        replica.fail();
+        assert_eq!(replica.durable(ONE, Sequence(2)), None);
+        assert_eq!(released(&mut replica), [("one", Outcome::Committed), ("two", Outcome::OutcomeUnknown)]);
+        replica.hold_read("late");
+        assert_eq!(released(&mut replica), [("late", Outcome::OutcomeUnknown)]);
+        assert_eq!(replica.commit_sequence(), Sequence(1));
+    }
+
+    #[test]
+    #[should_panic(expected = "durable goes back")]
+    fn durable_never_goes_back() {
+        let mut replica = Replica::<()>::new(Configuration::single(ONE), Sequence(5));
+        replica.durable(ONE, Sequence(4));
+    }
+
+    #[test]
+    #[should_panic(expected = "before it was appended")]
+    fn durable_never_runs_ahead() {
+        let mut replica = Replica::<()>::new(Configuration::single(ONE), Sequence(5));
+        replica.durable(ONE, Sequence(6));
+    }
+
+    #[test]
+    #[should_panic(expected = "not appended")]
+    fn an_answer_never_waits_for_what_does_not_come() {
+        Replica::new(Configuration::single(ONE), Sequence(5)).hold(Sequence(6), ());
+    }
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        /// Executes a transaction that writes.
+        Write,
+        Read,
+        /// This member catches up with this part (of 255) of what it does not have durable.
+        Durable(usize, u8),
+        Fail,
+        Release,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            8 => Just(Event::Write),
+            4 => Just(Event::Read),
+            12 => (0..4usize, any::<u8>()).prop_map(|(member, part)| Event::Durable(member, part)),
+            1 => Just(Event::Fail),
+            6 => Just(Event::Release),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_leaves_before_all_members_have_what_it_saw(
+            members in 1..5usize,
+            start in 0..100u64,
+            events in prop::collection::vec(event(), 0..200),
+        ) {
+            let nodes: Vec<NodeId> = (0..members as u32).map(|node| NodeId(node * 3)).collect();
+            let configuration = Configuration::new(Epoch(1), nodes[0], nodes.clone());
+            let mut replica = Replica::new(configuration, Sequence(start));
+            // The model: what each member has; when it failed, the least of that; the answers in order.
+            let mut durable = vec![start; members];
+            let mut appended = start;
+            let mut failed_at = None;
+            let mut held = std::collections::VecDeque::new();
+            let mut tag = 0u32;
+            for event in events {
+                match event {
+                    Event::Write => {
+                        appended += 1;
+                        replica.appended(Sequence(appended));
+                        replica.hold(Sequence(appended), tag);
+                        held.push_back((appended, tag));
+                        tag += 1;
+                    }
+                    Event::Read => {
+                        replica.hold_read(tag);
+                        held.push_back((appended, tag));
+                        tag += 1;
+                    }
+                    Event::Durable(member, part) => {
+                        let member = member % members;
+                        let before = *durable.iter().min().unwrap();
+                        durable[member] += (appended - durable[member]) * u64::from(part) / 255;
+                        let after = *durable.iter().min().unwrap();
+                        let effect = replica.durable(nodes[member], Sequence(durable[member]));
+                        let commits = after > before && failed_at.is_none();
+                        prop_assert_eq!(effect, commits.then_some(Effect::Commit(Sequence(after))));
+                    }
+                    Event::Fail => {
+                        replica.fail();
+                        failed_at.get_or_insert(*durable.iter().min().unwrap());
+                    }
+                    Event::Release => {
+                        let commit = failed_at.unwrap_or(*durable.iter().min().unwrap());
+                        for (answer, outcome) in replica.take_released() {
+                            let (sequence, expected) = held.pop_front().unwrap();
+                            prop_assert_eq!(answer, expected);
+                            match outcome {
+                                Outcome::Committed => prop_assert!(sequence <= commit),
+                                Outcome::OutcomeUnknown => prop_assert!(failed_at.is_some() && sequence > commit),
+                            }
+                        }
+                        // Nothing is kept that could leave.
+                        prop_assert!(held.front().is_none_or(|(sequence, _)| failed_at.is_none() && *sequence > commit));
+                        prop_assert_eq!(replica.held(), held.len());
+                    }
+                }
+            }
+        }
+    }
+}
