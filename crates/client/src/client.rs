@@ -1,0 +1,193 @@
+//! The handle that applications hold.
+
+use crate::completion::{CallFuture, CallResult, Completion, Slot};
+use crate::driver::{Driver, DriverOptions};
+use crate::error::ClientError;
+use crate::gate::{Gate, Queued, Submitted};
+use crate::options::{ClientOptions, WhenFull};
+use crate::prepared::Prepared;
+use crate::statistics::Statistics;
+use crate::worker;
+use ferrite_wire::ParameterSet;
+use std::sync::Arc;
+use std::task::Waker;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A client of one cluster. Clones share its connections; when the last is dropped they are closed.
+///
+/// Calls go to the connections that are up, in turn. A connection that breaks is made again in the background; the calls that
+/// were in flight on it end with an error for which [`ClientError::is_outcome_unknown`] holds. Calls made while no connection
+/// is up fail at once with [`ClientError::NotConnected`].
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    gate: Arc<Gate>,
+    call_timeout: Duration,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.gate.close();
+    }
+}
+
+impl Client {
+    /// Connects, blocking until each connection is up or has failed once. Fails when none is up.
+    ///
+    /// # Panics
+    /// If the options name no address or allow no connection or no outstanding call.
+    pub fn connect(options: ClientOptions) -> Result<Client, ClientError> {
+        assert!(!options.addresses.is_empty(), "a client needs at least one address");
+        assert!(options.connections_per_address > 0 && options.outstanding_max > 0, "a client needs room for a call");
+        let driver = Driver::new(DriverOptions {
+            addresses: options.addresses,
+            connections_per_address: options.connections_per_address,
+            credentials: options.credentials,
+            connection_timeout: options.connection_timeout,
+            reconnect_pause: options.reconnect_pause,
+            reconnect_pause_max: options.reconnect_pause_max,
+            precise_timer: false,
+        })
+        .map_err(system)?;
+        let waker = driver.waker().map_err(system)?;
+        let gate = Arc::new(Gate::new(waker, options.outstanding_max, options.when_full));
+        let thread_gate = Arc::clone(&gate);
+        let call_timeout = options.call_timeout;
+        thread::Builder::new()
+            .name("ferrite-client".to_string())
+            .spawn(move || worker::run(driver, thread_gate, call_timeout))
+            .map_err(system)?;
+        let client = Client { inner: Arc::new(Inner { gate, call_timeout }) };
+        client.inner.gate.wait_for_first_connect()?;
+        Ok(client)
+    }
+
+    /// Calls a procedure. The future may be awaited in any executor, or waited for with [`CallFuture::wait`].
+    pub fn call(&self, procedure: &str, parameters: impl ParameterSet) -> CallFuture {
+        match Prepared::new(procedure) {
+            Ok(procedure) => self.call_prepared(&procedure, parameters),
+            Err(error) => CallFuture::failed(error.into()),
+        }
+    }
+
+    /// As [`Client::call`], with the constant part of the request at hand.
+    pub fn call_prepared(&self, procedure: &Prepared, parameters: impl ParameterSet) -> CallFuture {
+        let slot = Arc::new(Slot::default());
+        let call = match self.encode(procedure, &parameters, Completion::Slot(Arc::clone(&slot))) {
+            Ok(call) => call,
+            Err(error) => return CallFuture::failed(error),
+        };
+        let gate = &self.inner.gate;
+        match gate.submit(call, None) {
+            Submitted::Taken => CallFuture::sent(slot),
+            Submitted::Closed => CallFuture::failed(ClientError::Closed),
+            Submitted::Full(_) if gate.when_full == WhenFull::Reject => {
+                CallFuture::failed(ClientError::TooManyOutstanding { limit: gate.outstanding_max })
+            }
+            Submitted::Full(call) => {
+                CallFuture::waiting(Submission { gate: Arc::clone(gate), call: Some((call, slot)) })
+            }
+        }
+    }
+
+    /// Calls a procedure and blocks until it has ended. Not from within a callback: it would wait for itself.
+    pub fn call_blocking(&self, procedure: &str, parameters: impl ParameterSet) -> CallResult {
+        self.call(procedure, parameters).wait()
+    }
+
+    /// Calls a procedure; `callback` runs in the client's thread when it has ended, and must not block. An error returned
+    /// here means that the call was not made and the callback will not run.
+    pub fn call_with_callback(
+        &self,
+        procedure: &Prepared,
+        parameters: impl ParameterSet,
+        callback: impl FnOnce(CallResult) + Send + 'static,
+    ) -> Result<(), ClientError> {
+        let call = self.encode(procedure, &parameters, Completion::Callback(Box::new(callback)))?;
+        let gate = &self.inner.gate;
+        match (gate.submit(call, None), gate.when_full) {
+            (Submitted::Taken, _) => Ok(()),
+            (Submitted::Closed, _) => Err(ClientError::Closed),
+            (Submitted::Full(_), WhenFull::Reject) => {
+                Err(ClientError::TooManyOutstanding { limit: gate.outstanding_max })
+            }
+            (Submitted::Full(call), WhenFull::Block) => {
+                if gate.submit_blocking(call) {
+                    Ok(())
+                } else {
+                    Err(ClientError::Closed)
+                }
+            }
+        }
+    }
+
+    fn encode(
+        &self,
+        procedure: &Prepared,
+        parameters: &impl ParameterSet,
+        completion: Completion,
+    ) -> Result<Queued, ClientError> {
+        let mut request = Vec::new();
+        procedure.write(&mut request, 0, parameters)?;
+        let deadline = Instant::now() + self.inner.call_timeout;
+        Ok(Queued { request, handle_at: procedure.handle_at(), completion, deadline })
+    }
+
+    /// Blocks until no call is outstanding. Not from within a callback.
+    pub fn drain(&self) {
+        self.inner.gate.wait_until_idle();
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        self.inner.gate.statistics()
+    }
+
+    /// Closes the connections. Calls in flight end with an unknown outcome; later ones with [`ClientError::Closed`].
+    pub fn close(&self) {
+        self.inner.gate.close();
+    }
+}
+
+fn system(error: std::io::Error) -> ClientError {
+    ClientError::System(Arc::new(error))
+}
+
+/// A call that waits for room at the gate.
+pub(crate) struct Submission {
+    gate: Arc<Gate>,
+    /// Present until it is submitted.
+    call: Option<(Queued, Arc<Slot>)>,
+}
+
+impl Submission {
+    /// None while there is no room; then `waker` will be woken.
+    pub(crate) fn try_submit(&mut self, waker: &Waker) -> Option<Result<Arc<Slot>, ClientError>> {
+        let (call, slot) = self.call.take()?;
+        match self.gate.submit(call, Some(waker)) {
+            Submitted::Taken => Some(Ok(slot)),
+            Submitted::Closed => Some(Err(ClientError::Closed)),
+            Submitted::Full(call) => {
+                self.call = Some((call, slot));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn submit_blocking(mut self) -> Result<Arc<Slot>, ClientError> {
+        let (call, slot) = self.call.take().ok_or(ClientError::Closed)?;
+        if self.gate.submit_blocking(call) { Ok(slot) } else { Err(ClientError::Closed) }
+    }
+}
+
+impl Drop for Submission {
+    /// A future given up while it waited may have been woken for room that another can use.
+    fn drop(&mut self) {
+        if self.call.is_some() {
+            self.gate.pass_on();
+        }
+    }
+}

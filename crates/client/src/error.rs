@@ -1,0 +1,103 @@
+//! What can go wrong with a call, in words that say whether it may have run.
+
+use ferrite_wire::{DecodeError, EncodeError, LoginFailure, OwnedResponse, Status};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a call, or a connection, came to nothing. Cheap to clone: all calls of a lost connection get the same one.
+#[derive(Clone, Debug)]
+pub enum ClientError {
+    /// The server could not be reached. Nothing was sent.
+    Connect { address: String, reason: Arc<io::Error> },
+    /// The server refused the login with this code.
+    Login { address: String, code: i8 },
+    /// No connection is up. The call was not sent and may be repeated.
+    NotConnected { last: Option<Box<ClientError>> },
+    /// As many calls are outstanding as the options allow. The call was not sent and may be repeated.
+    TooManyOutstanding { limit: usize },
+    /// The connection broke with the call in flight: whether it ran is not known.
+    ConnectionLost { address: String, reason: String },
+    /// No answer within the time given: whether the call ran is not known.
+    Timeout { after: Duration },
+    /// The server sent bytes that are not a response. The connection was closed; whether calls in flight ran is not known.
+    Protocol { address: String, reason: DecodeError },
+    /// The parameters cannot be written as a request. Nothing was sent.
+    Encode(EncodeError),
+    /// The server answered that the call failed; it was rolled back unless the status says otherwise.
+    Failed(Box<OwnedResponse>),
+    /// The client was closed. The call was not sent.
+    Closed,
+    /// The operating system refused what the client needs to work at all (a thread, a poll).
+    System(Arc<io::Error>),
+}
+
+impl ClientError {
+    /// True when the call may have been carried out although no answer came. Such a call may be repeated only if doing it
+    /// twice is harmless.
+    pub fn is_outcome_unknown(&self) -> bool {
+        match self {
+            ClientError::ConnectionLost { .. } | ClientError::Timeout { .. } | ClientError::Protocol { .. } => true,
+            ClientError::Failed(response) => response.status() == Some(Status::ResponseUnknown),
+            _ => false,
+        }
+    }
+
+    /// The response of a call that the server answered with a failure.
+    pub fn response(&self) -> Option<&OwnedResponse> {
+        match self {
+            ClientError::Failed(response) => Some(response),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Connect { address, reason } => {
+                write!(f, "cannot connect to {address}: {reason}; check that a server listens there")
+            }
+            ClientError::Login { address, code } => match LoginFailure::from_code(*code) {
+                Some(failure) => write!(f, "{address} refused the login: {failure}"),
+                None => write!(f, "{address} refused the login with the unknown code {code}"),
+            },
+            ClientError::NotConnected { last: Some(last) } => {
+                write!(f, "no connection is up; the last attempt: {last}")
+            }
+            ClientError::NotConnected { last: None } => f.write_str("no connection is up"),
+            ClientError::TooManyOutstanding { limit } => {
+                write!(f, "{limit} calls are outstanding already; wait for answers, or allow more")
+            }
+            ClientError::ConnectionLost { address, reason } => {
+                write!(f, "the connection to {address} was lost ({reason}); whether the call ran is not known")
+            }
+            ClientError::Timeout { after } => {
+                write!(f, "no answer within {after:?}; whether the call ran is not known")
+            }
+            ClientError::Protocol { address, reason } => {
+                write!(
+                    f,
+                    "{address} sent something that is not a response ({reason}); whether the call ran is not known"
+                )
+            }
+            ClientError::Encode(error) => error.fmt(f),
+            ClientError::Failed(response) => match (&response.status_text, response.status()) {
+                (Some(text), _) if !text.is_empty() => f.write_str(text),
+                (_, Some(status)) => write!(f, "the call failed: {status}"),
+                (_, None) => write!(f, "the call failed with the unknown status {}", response.status_code),
+            },
+            ClientError::Closed => f.write_str("the client was closed"),
+            ClientError::System(error) => write!(f, "the operating system refused what the client needs: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl From<EncodeError> for ClientError {
+    fn from(error: EncodeError) -> Self {
+        ClientError::Encode(error)
+    }
+}

@@ -1,0 +1,188 @@
+//! The client's background thread: moves calls from the gate to connections, and answers to whoever waits for them.
+
+use crate::completion::Completion;
+use crate::connection::LoginInfo;
+use crate::driver::{Driver, Handler, Links, Turn};
+use crate::error::ClientError;
+use crate::gate::{Gate, Queued};
+use crate::statistics::Statistics;
+use ferrite_wire::Response;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the thread keeps of a call in flight.
+pub(crate) struct InFlight {
+    completion: Completion,
+    deadline: Instant,
+}
+
+pub(crate) struct Worker {
+    gate: Arc<Gate>,
+    call_timeout: Duration,
+    /// Calls taken from the gate, empty between turns.
+    calls: Vec<Queued>,
+    /// Calls ended since the gate was last told.
+    ended: usize,
+    /// The connection that got the last call.
+    last_link: usize,
+    /// No call in flight has a deadline before this.
+    next_deadline: Option<Instant>,
+    /// Connections whose first attempt has not ended yet.
+    undecided: Vec<bool>,
+    counts: Statistics,
+}
+
+/// Runs until the client is closed.
+pub(crate) fn run(mut driver: Driver<InFlight>, gate: Arc<Gate>, call_timeout: Duration) {
+    let links = driver.links().len();
+    let mut worker = Worker {
+        gate,
+        call_timeout,
+        calls: Vec::new(),
+        ended: 0,
+        last_link: links - 1,
+        next_deadline: None,
+        undecided: vec![true; links],
+        counts: Statistics::default(),
+    };
+    let end = driver.run(&mut worker);
+    worker.gate.close();
+    driver.close(&mut worker);
+    // Calls that came in while closing.
+    let mut calls = std::mem::take(&mut worker.calls);
+    worker.gate.exchange(&mut calls, worker.ended, worker.counts);
+    let late = calls.len();
+    let reason = end.err().map_or(ClientError::Closed, |error| ClientError::System(Arc::new(error)));
+    worker.gate.set_first_connect(Err(reason.clone()));
+    for call in calls.drain(..) {
+        call.completion.complete(Err(reason.clone()));
+    }
+    worker.gate.exchange(&mut calls, late, worker.counts);
+}
+
+impl Worker {
+    fn end(&mut self, completion: Completion, result: Result<ferrite_wire::OwnedResponse, ClientError>) {
+        self.ended += 1;
+        completion.complete(result);
+    }
+
+    /// Gives up the calls whose time is over, and finds the next deadline.
+    #[cold]
+    fn expire(&mut self, links: &mut Links<InFlight>, now: Instant) {
+        let mut next = None;
+        for link in 0..links.len() {
+            let Some(connection) = links.get(link) else {
+                continue;
+            };
+            let mut expired = Vec::new();
+            for (handle, call) in connection.calls() {
+                if call.deadline <= now {
+                    expired.push(handle);
+                } else {
+                    next = Some(next.map_or(call.deadline, |next: Instant| next.min(call.deadline)));
+                }
+            }
+            let expired: Vec<InFlight> = expired.into_iter().filter_map(|handle| connection.give_up(handle)).collect();
+            for call in expired {
+                self.counts.calls_timed_out += 1;
+                self.end(call.completion, Err(ClientError::Timeout { after: self.call_timeout }));
+            }
+        }
+        self.next_deadline = next;
+    }
+
+    /// The first attempt of this connection has ended. When all have, whoever made the client is told.
+    fn decide(&mut self, link: usize, error: Option<&ClientError>) {
+        if !std::mem::replace(&mut self.undecided[link], false) || self.undecided.contains(&true) {
+            return;
+        }
+        self.gate.set_first_connect(match error {
+            Some(error) if self.counts.connects == 0 => Err(error.clone()),
+            _ => Ok(()),
+        });
+    }
+}
+
+impl Handler for Worker {
+    type Context = InFlight;
+
+    fn turn(&mut self, links: &mut Links<InFlight>, now: Instant) -> Turn {
+        if self.next_deadline.is_some_and(|deadline| deadline <= now) {
+            self.expire(links, now);
+        }
+        let counts = self.counts;
+        let statistics = Statistics {
+            calls_sent: counts.calls_sent,
+            calls_succeeded: counts.calls_succeeded,
+            calls_failed: counts.calls_failed,
+            calls_lost: counts.calls_lost,
+            calls_timed_out: counts.calls_timed_out,
+            ..links.statistics()
+        };
+        let mut calls = std::mem::take(&mut self.calls);
+        let open = self.gate.exchange(&mut calls, std::mem::take(&mut self.ended), statistics);
+        for call in calls.drain(..) {
+            match links.next_up(self.last_link) {
+                Some((link, connection)) => {
+                    self.last_link = link;
+                    self.counts.calls_sent += 1;
+                    self.next_deadline = Some(self.next_deadline.map_or(call.deadline, |next| next.min(call.deadline)));
+                    let in_flight = InFlight { completion: call.completion, deadline: call.deadline };
+                    connection.call_encoded(&call.request, call.handle_at, in_flight);
+                }
+                None => {
+                    let last = links.last_error().cloned().map(Box::new);
+                    self.end(call.completion, Err(ClientError::NotConnected { last }));
+                }
+            }
+        }
+        self.calls = calls;
+        if !open {
+            Turn::Stop
+        } else if self.ended > 0 {
+            // Calls that ended above make room that somebody may wait for.
+            Turn::Wait(Some(now))
+        } else {
+            Turn::Wait(self.next_deadline)
+        }
+    }
+
+    fn response(&mut self, _link: usize, call: InFlight, response: &Response<'_>, _at: Instant) {
+        let result = match response.to_owned_response() {
+            Ok(response) if response.is_success() => {
+                self.counts.calls_succeeded += 1;
+                Ok(response)
+            }
+            Ok(response) => {
+                self.counts.calls_failed += 1;
+                Err(ClientError::Failed(Box::new(response)))
+            }
+            Err(reason) => {
+                self.counts.calls_failed += 1;
+                Err(ClientError::Protocol { address: "the server".to_string(), reason })
+            }
+        };
+        self.end(call.completion, result);
+    }
+
+    fn lost(&mut self, _link: usize, call: InFlight, reason: &ClientError) {
+        self.counts.calls_lost += 1;
+        let reason = match reason {
+            ClientError::Closed => ClientError::ConnectionLost {
+                address: "the server".to_string(),
+                reason: "the client was closed".to_string(),
+            },
+            other => other.clone(),
+        };
+        self.end(call.completion, Err(reason));
+    }
+
+    fn connected(&mut self, link: usize, _login: &LoginInfo) {
+        self.counts.connects += 1;
+        self.decide(link, None);
+    }
+
+    fn disconnected(&mut self, link: usize, reason: &ClientError) {
+        self.decide(link, Some(reason));
+    }
+}
