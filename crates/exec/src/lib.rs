@@ -1,1 +1,25 @@
-//! placeholder
+//! Runs programs (`ferrite_sql::plan`) on table stores.
+//!
+//! Owns the nested loops, grouping, sorting, subqueries, data changes and the steps of SQL procedures. Promises: a statement
+//! sees the state before it (no row is met twice because the statement itself changed it), a failed program can be undone by
+//! rolling every store back to the mark set before it, and the answers do not depend on how many partitions hold the rows
+//! (but for the order of rows that ORDER BY leaves open). Knows no SQL text, threads, log or clients.
+//!
+//! The rooms, in the order of the main path: [`call`] what is run and where results go, `procedure` the steps, `query`
+//! ORDER BY, LIMIT and set operations, `select` and `join` the nested loops, `access` how rows are found, `frame` what
+//! expressions see, `subquery`, `grouping`, `sorting`, `row_table`, and `write` the data changes.
+
+mod access;
+pub mod call;
+mod frame;
+mod grouping;
+mod join;
+mod procedure;
+mod query;
+mod row_table;
+mod select;
+mod sorting;
+mod subquery;
+mod write;
+
+pub use call::{Call, Marks, ResultSink, Scratch, roll_back, run, run_transaction, set_marks};

@@ -1,0 +1,80 @@
+//! The door: what a call is, where its results go, and how it is run as a transaction.
+
+use crate::procedure::Run;
+use bumpalo::Bump;
+use ferrite_base::{RowId, UserResult};
+use ferrite_sql::plan::{OutputColumn, Program};
+use ferrite_table::{Store, UndoMark};
+use ferrite_value::Value;
+use smallvec::SmallVec;
+
+/// One call of a program.
+#[derive(Clone, Copy)]
+pub struct Call<'x> {
+    pub program: &'x Program,
+    /// One per declared parameter, already converted to its type.
+    pub parameters: &'x [Value<'x>],
+    /// NOW: microseconds since 1970, the same for the whole transaction.
+    pub transaction_time: i64,
+    /// Memory for computed values. May be reset when the call is over and its results are written.
+    pub arena: &'x Bump,
+    /// Asked about every thousand rows and loop rounds; true ends the program with an error. None: never interrupted.
+    pub interrupted: Option<&'x dyn Fn() -> bool>,
+}
+
+/// Takes the results of a program, in order. An error from [`ResultSink::row`] (result too large) ends the program.
+pub trait ResultSink {
+    fn begin_table(&mut self, columns: &[OutputColumn]);
+    /// One row of the table begun last; as many values as it has columns.
+    fn row(&mut self, values: &[Value<'_>]) -> UserResult<()>;
+    fn end_table(&mut self);
+    /// The result of a data change: how many rows it changed.
+    fn modified(&mut self, rows: u64);
+    /// `RETURN number`; None for NULL.
+    fn status(&mut self, value: Option<i64>);
+}
+
+/// What the executor keeps from call to call so that it need not allocate. One per partition thread.
+#[derive(Default)]
+pub struct Scratch {
+    /// Rows that an UPDATE or DELETE found: position of the store and row.
+    pub(crate) targets: Vec<(u32, RowId)>,
+}
+
+/// Runs the program on `stores`: one partition's for a single-partition call, all partitions' for the others. The caller
+/// sets marks before, and after an error rolls all stores back to them; see [`run_transaction`].
+pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {
+    let program = call.program;
+    debug_assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");
+    let registers = call.arena.alloc_slice_fill_copy(program.registers.len(), Value::Null);
+    Run::new(stores, call, registers, scratch).program(sink)
+}
+
+/// The stores' places to come back to.
+pub type Marks = SmallVec<[UndoMark; 4]>;
+
+pub fn set_marks(stores: &[Store]) -> Marks {
+    stores.iter().map(|store| store.mark()).collect()
+}
+
+/// Undoes in every store what was done since `marks`.
+pub fn roll_back(stores: &mut [Store], marks: Marks) {
+    for (store, mark) in stores.iter_mut().zip(marks) {
+        store.rollback_to(mark);
+    }
+}
+
+/// [`run`], all or nothing: after an error the stores are as before. Commit and redo stay with the caller.
+pub fn run_transaction(
+    stores: &mut [Store],
+    call: &Call<'_>,
+    scratch: &mut Scratch,
+    sink: &mut impl ResultSink,
+) -> UserResult<()> {
+    let marks = set_marks(stores);
+    let result = run(stores, call, scratch, sink);
+    if result.is_err() {
+        roll_back(stores, marks);
+    }
+    result
+}

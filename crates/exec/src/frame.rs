@@ -1,0 +1,246 @@
+//! What the expressions of one statement see: the rows bound to slots, parameters, registers, subqueries.
+//!
+//! A frame lives for one execution of one statement and borrows the stores unchanged, so values are borrowed from their
+//! pages without a copy. It also counts: rows against the interruption hook, bytes against the temporary memory limit.
+
+use crate::call::Call;
+use crate::join::Rows;
+use crate::subquery::Cached;
+use bumpalo::Bump;
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_expr::{Context, Expr};
+use ferrite_sql::plan::Program;
+use ferrite_table::{RowRef, Store};
+use ferrite_value::Value;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+
+/// Rows and loop rounds between two questions to the interruption hook.
+pub(crate) const TICKS_PER_CHECK: u32 = 1_024;
+/// Slots that need no arena memory.
+const SLOTS_INLINE: usize = 12;
+
+/// The row a source is at.
+#[derive(Clone, Copy)]
+pub(crate) enum RowSlot<'s> {
+    Unbound,
+    /// The null row of an outer join.
+    Null,
+    Stored(RowRef<'s>),
+    Computed(&'s [Value<'s>]),
+    /// A computed row that the next one overwrites.
+    Reused(&'s [Cell<Value<'s>>]),
+}
+
+/// Room for a frame's slots: on the stack for the usual few, in the arena for many.
+pub(crate) struct Slots<'s> {
+    inline: [Cell<RowSlot<'s>>; SLOTS_INLINE],
+    many: Option<&'s [Cell<RowSlot<'s>>]>,
+}
+
+impl<'s> Slots<'s> {
+    #[inline]
+    pub(crate) fn new(call: &'s Call<'s>) -> Slots<'s> {
+        let count = call.program.slots as usize;
+        let many =
+            (count > SLOTS_INLINE).then(|| &*call.arena.alloc_slice_fill_with(count, |_| Cell::new(RowSlot::Unbound)));
+        Slots { inline: [const { Cell::new(RowSlot::Unbound) }; SLOTS_INLINE], many }
+    }
+}
+
+pub(crate) struct Frame<'s> {
+    pub(crate) stores: &'s [Store],
+    pub(crate) program: &'s Program,
+    call: &'s Call<'s>,
+    registers: &'s [Value<'s>],
+    slots: &'s [Cell<RowSlot<'s>>],
+    /// Results of subqueries that do not depend on outer rows, by number; made when the first one is there.
+    subqueries: RefCell<Vec<Option<Rc<Cached<'s>>>>>,
+    /// Rows of derived tables that do not depend on outer rows, by slot.
+    derived: OnceCell<&'s [Cell<Option<Rows<'s>>>]>,
+    /// The statement may evaluate one expression many times, so results of subqueries are worth keeping.
+    repeats: Cell<bool>,
+    ticks: Cell<u32>,
+    temporary_bytes: Cell<usize>,
+    /// What the arena held when the program began.
+    arena_bytes_before: usize,
+}
+
+impl<'s> Frame<'s> {
+    #[inline]
+    pub(crate) fn new(
+        stores: &'s [Store],
+        call: &'s Call<'s>,
+        registers: &'s [Value<'s>],
+        slots: &'s Slots<'s>,
+        arena_bytes_before: usize,
+    ) -> Frame<'s> {
+        Frame {
+            stores,
+            program: call.program,
+            call,
+            registers,
+            slots: slots.many.unwrap_or(&slots.inline),
+            subqueries: RefCell::new(Vec::new()),
+            derived: OnceCell::new(),
+            repeats: Cell::new(false),
+            ticks: Cell::new(0),
+            temporary_bytes: Cell::new(0),
+            arena_bytes_before,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn evaluate(&self, expression: &'s Expr) -> UserResult<Value<'s>> {
+        expression.eval(self)
+    }
+
+    /// As a condition: NULL counts as false.
+    #[inline]
+    pub(crate) fn holds(&self, condition: &'s Expr) -> UserResult<bool> {
+        condition.is_true(self)
+    }
+
+    /// No condition holds always.
+    #[inline]
+    pub(crate) fn passes(&self, condition: &'s Option<Expr>) -> UserResult<bool> {
+        match condition {
+            None => Ok(true),
+            Some(condition) => self.holds(condition),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bind(&self, slot: u16, row: RowSlot<'s>) {
+        self.slots[slot as usize].set(row);
+    }
+
+    /// Binds a computed row that is wanted only until the next one comes.
+    pub(crate) fn bind_computed(&self, slot: u16, row: &[Value<'s>]) {
+        let values = match self.slots[slot as usize].get() {
+            RowSlot::Reused(values) => values,
+            _ => &*self.call.arena.alloc_slice_fill_with(row.len(), |_| Cell::new(Value::Null)),
+        };
+        for (place, value) in values.iter().zip(row) {
+            place.set(*value);
+        }
+        self.bind(slot, RowSlot::Reused(values));
+    }
+
+    /// Called per row met and per loop round.
+    #[inline]
+    pub(crate) fn tick(&self) -> UserResult<()> {
+        let ticks = self.ticks.get() + 1;
+        self.ticks.set(ticks);
+        if ticks.is_multiple_of(TICKS_PER_CHECK) { check(self.call, self.arena_bytes_before) } else { Ok(()) }
+    }
+
+    /// Accounts for memory that the statement holds until its end.
+    #[inline]
+    pub(crate) fn charge(&self, bytes: usize) -> UserResult<()> {
+        let total = self.temporary_bytes.get() + bytes;
+        self.temporary_bytes.set(total);
+        if total > limits::TEMPORARY_BYTES_MAX { Err(too_much_memory()) } else { Ok(()) }
+    }
+
+    /// The memory went back before the statement's end.
+    #[inline]
+    pub(crate) fn release(&self, bytes: usize) {
+        self.temporary_bytes.set(self.temporary_bytes.get().saturating_sub(bytes));
+    }
+
+    /// A row that stays until the transaction's end, fit to be bound to a slot.
+    pub(crate) fn keep(&self, row: &[Value<'s>]) -> UserResult<&'s [Value<'s>]> {
+        self.charge(size_of_val(row))?;
+        Ok(self.call.arena.alloc_slice_copy(row))
+    }
+
+    /// Said by whatever evaluates expressions once per row.
+    #[inline]
+    pub(crate) fn set_repeats(&self) {
+        self.repeats.set(true);
+    }
+
+    #[inline]
+    pub(crate) fn repeats(&self) -> bool {
+        self.repeats.get()
+    }
+
+    pub(crate) fn cached_subquery(&self, number: u16) -> Option<Rc<Cached<'s>>> {
+        self.subqueries.borrow().get(number as usize).cloned().flatten()
+    }
+
+    pub(crate) fn cache_subquery(&self, number: u16, result: Rc<Cached<'s>>) {
+        let mut cache = self.subqueries.borrow_mut();
+        cache.resize(self.program.subqueries.len(), None);
+        cache[number as usize] = Some(result);
+    }
+
+    pub(crate) fn derived_cache(&self, slot: u16) -> &'s Cell<Option<Rows<'s>>> {
+        let slots = self.program.slots as usize;
+        let cache = self.derived.get_or_init(|| self.call.arena.alloc_slice_fill_with(slots, |_| Cell::new(None)));
+        &cache[slot as usize]
+    }
+}
+
+impl<'s> Context<'s> for Frame<'s> {
+    #[inline]
+    fn column(&self, slot: u16, column: u16) -> Value<'s> {
+        match self.slots[slot as usize].get() {
+            RowSlot::Stored(row) => row.column(column),
+            RowSlot::Computed(values) => values[column as usize],
+            RowSlot::Reused(values) => values[column as usize].get(),
+            RowSlot::Null => Value::Null,
+            RowSlot::Unbound => unreachable!("the plan reads slot {slot} before its source is at a row"),
+        }
+    }
+
+    #[inline]
+    fn parameter(&self, index: u16) -> Value<'s> {
+        self.call.parameters[index as usize]
+    }
+
+    #[inline]
+    fn register(&self, index: u16) -> Value<'s> {
+        self.registers[index as usize]
+    }
+
+    #[inline]
+    fn arena(&self) -> &'s Bump {
+        self.call.arena
+    }
+
+    #[inline]
+    fn transaction_time(&self) -> i64 {
+        self.call.transaction_time
+    }
+
+    #[inline]
+    fn subquery(&self, subquery: u16, operand: Value<'s>) -> UserResult<Value<'s>> {
+        self.run_subquery(subquery, operand)
+    }
+}
+
+/// Has the caller asked to stop, or has the program computed more than it may hold?
+#[cold]
+#[inline(never)]
+pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()> {
+    if call.interrupted.is_some_and(|interrupted| interrupted()) {
+        return Err(UserError::data("57014", "Transaction Interrupted")
+            .with_hint("it ran longer than it may; narrow the query, add an index, or raise the timeout"));
+    }
+    if call.arena.allocated_bytes().saturating_sub(arena_bytes_before) > limits::TEMPORARY_BYTES_MAX {
+        return Err(too_much_memory());
+    }
+    Ok(())
+}
+
+#[cold]
+fn too_much_memory() -> UserError {
+    UserError::limit("the statement needs more temporary memory than it may use")
+        .with_detail(format!(
+            "the limit is {} bytes for sorting, grouping and derived tables",
+            limits::TEMPORARY_BYTES_MAX
+        ))
+        .with_hint("narrow the query with WHERE or LIMIT, or split it into several statements")
+}

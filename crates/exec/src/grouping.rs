@@ -1,0 +1,128 @@
+//! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of their first row.
+
+use crate::access::Flow;
+use crate::frame::Frame;
+use crate::row_table::RowTable;
+use crate::select::OutputRow;
+use ferrite_base::UserResult;
+use ferrite_expr::aggregate::AggregateState;
+use ferrite_expr::{Aggregate, AggregateKind, Context};
+use ferrite_sql::plan::{Access, Aggregation, Input, JoinKind, Select};
+use ferrite_value::Value;
+
+impl<'s> Frame<'s> {
+    /// Calls `visit` with the aggregation's slot bound, once for each group that passes HAVING.
+    pub(crate) fn grouped_rows(
+        &self,
+        select: &'s Select,
+        aggregation: &'s Aggregation,
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        if let Some(count) = self.count_of_all_rows(select, aggregation) {
+            let row = vec![Value::Integer(count); aggregation.aggregates.len()];
+            return self.visit_group(aggregation, &row, visit);
+        }
+        if aggregation.group_by.is_empty() {
+            let mut states: Vec<AggregateState> = aggregation.aggregates.iter().map(AggregateState::new).collect();
+            self.joined_rows(select, &mut || self.add_row(aggregation, &mut states))?;
+            let mut row = OutputRow::new();
+            for state in &states {
+                row.push(state.finish(self.arena())?);
+            }
+            return self.visit_group(aggregation, &row, visit);
+        }
+        self.hashed_groups(select, aggregation, visit)
+    }
+
+    fn hashed_groups(
+        &self,
+        select: &'s Select,
+        aggregation: &'s Aggregation,
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        let state_count = aggregation.aggregates.len();
+        let mut groups = RowTable::new(aggregation.group_by.len());
+        let mut states: Vec<AggregateState> = Vec::new();
+        let mut key = OutputRow::new();
+        self.joined_rows(select, &mut || {
+            key.clear();
+            for expression in &aggregation.group_by {
+                key.push(self.evaluate(expression)?);
+            }
+            let (group, new) = groups.insert(&key);
+            if new {
+                self.charge(groups.row_bytes() + state_count * size_of::<AggregateState>())?;
+                states.extend(aggregation.aggregates.iter().map(AggregateState::new));
+            }
+            self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count])
+        })?;
+        let mut row = OutputRow::new();
+        for group in 0..groups.len() {
+            row.clear();
+            row.extend_from_slice(groups.row(group));
+            for state in &states[group * state_count..(group + 1) * state_count] {
+                row.push(state.finish(self.arena())?);
+            }
+            if self.visit_group(aggregation, &row, visit)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    #[inline]
+    fn add_row(&self, aggregation: &'s Aggregation, states: &mut [AggregateState]) -> UserResult<Flow> {
+        for (aggregate, state) in aggregation.aggregates.iter().zip(states) {
+            let value = match &aggregate.argument {
+                None => Value::Null,
+                Some(argument) => self.evaluate(argument)?,
+            };
+            let held = distinct_values(state);
+            state.add(value)?;
+            if distinct_values(state) > held {
+                self.charge(2 * size_of::<Value<'_>>() + text_bytes(&value))?;
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn visit_group(
+        &self,
+        aggregation: &'s Aggregation,
+        row: &[Value<'s>],
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        self.bind_computed(aggregation.slot, row);
+        if self.passes(&aggregation.having)? { visit() } else { Ok(Flow::More) }
+    }
+
+    /// COUNT(*) of a whole table is known without a scan.
+    fn count_of_all_rows(&self, select: &Select, aggregation: &Aggregation) -> Option<i64> {
+        let [source] = &select.sources[..] else { return None };
+        let Input::Table { table, access: Access::Scan } = &source.input else { return None };
+        let counts_rows = |aggregate: &Aggregate| aggregate.kind == AggregateKind::CountRows;
+        let whole = aggregation.group_by.is_empty()
+            && aggregation.aggregates.iter().all(counts_rows)
+            && source.join == JoinKind::Inner
+            && source.on.is_none()
+            && source.filter.is_none()
+            && select.filter.is_none();
+        whole
+            .then(|| self.stores_to_read(*table).map(|store| self.stores[store].table(*table).row_count() as i64).sum())
+    }
+}
+
+fn distinct_values(state: &AggregateState) -> usize {
+    match state {
+        AggregateState::Distinct { values, .. } => values.len(),
+        _ => 0,
+    }
+}
+
+fn text_bytes(value: &Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,256 @@
+//! The steps of a program: statements, variables, control flow.
+
+use crate::access::Flow;
+use crate::call::{Call, ResultSink, Scratch};
+use crate::frame::{self, Frame, Slots};
+use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_expr::Expr;
+use ferrite_sql::plan::{Plan, Query, ReturnValue, Step};
+use ferrite_table::Store;
+use ferrite_value::{Value, convert};
+use smallvec::SmallVec;
+
+/// How a step ended.
+enum Next {
+    Step,
+    /// Out of the block or loop with this label.
+    Leave(u16),
+    /// To the next round of the loop with this label.
+    Iterate(u16),
+    /// The program has returned.
+    End,
+}
+
+/// One call on its way through its program.
+pub(crate) struct Run<'r, 'x> {
+    pub(crate) stores: &'r mut [Store],
+    pub(crate) call: &'x Call<'x>,
+    /// The variables. What they hold is in the arena, the parameters or the program, never in a store.
+    pub(crate) registers: &'r mut [Value<'x>],
+    pub(crate) scratch: &'r mut Scratch,
+    ticks: u32,
+    arena_bytes_before: usize,
+}
+
+impl<'r, 'x> Run<'r, 'x> {
+    pub(crate) fn new(
+        stores: &'r mut [Store],
+        call: &'x Call<'x>,
+        registers: &'r mut [Value<'x>],
+        scratch: &'r mut Scratch,
+    ) -> Run<'r, 'x> {
+        let arena_bytes_before = call.arena.allocated_bytes();
+        Run { stores, call, registers, scratch, ticks: 0, arena_bytes_before }
+    }
+
+    pub(crate) fn program(&mut self, sink: &mut impl ResultSink) -> UserResult<()> {
+        self.steps(&self.call.program.body, sink)?;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn frame<'s>(&'s self, slots: &'s Slots<'s>) -> Frame<'s> {
+        Frame::new(self.stores, self.call, self.registers, slots, self.arena_bytes_before)
+    }
+
+    /// Called per loop round and row changed.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> UserResult<()> {
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(frame::TICKS_PER_CHECK) {
+            frame::check(self.call, self.arena_bytes_before)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn steps(&mut self, steps: &'x [Step], sink: &mut impl ResultSink) -> UserResult<Next> {
+        for step in steps {
+            match self.step(step, sink)? {
+                Next::Step => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Next::Step)
+    }
+
+    fn step(&mut self, step: &'x Step, sink: &mut impl ResultSink) -> UserResult<Next> {
+        match step {
+            Step::Execute { plan, emit, .. } => self.execute(plan, *emit, sink)?,
+            Step::Fetch { query, into, .. } => self.fetch(query, into)?,
+            Step::Assign { register, value } => {
+                let value = self.value(value)?;
+                self.assign(*register, value)?;
+            }
+            Step::If { branches, otherwise } => {
+                for (condition, body) in branches {
+                    if self.holds(condition)? {
+                        return self.steps(body, sink);
+                    }
+                }
+                return self.steps(otherwise, sink);
+            }
+            Step::While { label, condition, body } => {
+                while self.holds(condition)? {
+                    self.tick()?;
+                    match self.steps(body, sink)? {
+                        Next::Step => {}
+                        Next::Iterate(target) if target == *label => {}
+                        Next::Leave(target) if target == *label => break,
+                        other => return Ok(other),
+                    }
+                }
+            }
+            Step::For { label, query, into, body, .. } => {
+                let width = into.len();
+                let rows = self.rows_of(query)?;
+                for row in rows.chunks_exact(width) {
+                    self.tick()?;
+                    for (register, value) in into.iter().zip(row) {
+                        self.assign(*register, *value)?;
+                    }
+                    match self.steps(body, sink)? {
+                        Next::Step => {}
+                        Next::Iterate(target) if target == *label => {}
+                        Next::Leave(target) if target == *label => break,
+                        other => return Ok(other),
+                    }
+                }
+            }
+            Step::Block { label, body } => match self.steps(body, sink)? {
+                Next::Leave(target) if target == *label => {}
+                other => return Ok(other),
+            },
+            Step::Leave { label } => return Ok(Next::Leave(*label)),
+            Step::Iterate { label } => return Ok(Next::Iterate(*label)),
+            Step::Return(value) => {
+                self.return_value(value, sink)?;
+                return Ok(Next::End);
+            }
+            Step::Signal { state, message } => return Err(self.signal(state, message)?),
+        }
+        Ok(Next::Step)
+    }
+
+    #[inline]
+    fn execute(&mut self, plan: &'x Plan, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
+        let modified = match plan {
+            Plan::Query(query) => return self.query(query, emit, sink),
+            Plan::Insert(insert) => self.insert(insert)?,
+            Plan::Update(update) => self.update(update)?,
+            Plan::Delete(delete) => self.delete(delete)?,
+            Plan::Truncate { table } => self.truncate(*table)?,
+        };
+        if emit {
+            sink.modified(modified);
+        }
+        Ok(())
+    }
+
+    fn query(&self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
+        let slots = Slots::new(self.call);
+        let frame = self.frame(&slots);
+        if !emit {
+            frame.run_query(query, &mut |_| Ok(Flow::More))?;
+            return Ok(());
+        }
+        sink.begin_table(&query.columns);
+        frame.run_query(query, &mut |row| {
+            sink.row(row)?;
+            Ok(Flow::More)
+        })?;
+        sink.end_table();
+        Ok(())
+    }
+
+    /// SELECT ... INTO.
+    fn fetch(&mut self, query: &'x Query, into: &'x [u16]) -> UserResult<()> {
+        let mut fetched: SmallVec<[Value<'x>; 8]> = SmallVec::new();
+        {
+            let slots = Slots::new(self.call);
+            let frame = self.frame(&slots);
+            let arena = self.call.arena;
+            frame.single_row(
+                query,
+                |row| fetched.extend(row.iter().map(|value| value.copied_to(arena))),
+                || {
+                    UserError::data("21000", "SELECT INTO found more than one row")
+                        .with_hint("narrow it with WHERE or LIMIT 1, or use FOR to take all rows")
+                },
+            )?;
+        }
+        for (register, value) in into.iter().zip(fetched) {
+            self.assign(*register, value)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a FOR as they stand now, one after the other.
+    fn rows_of(&self, query: &'x Query) -> UserResult<Vec<Value<'x>>> {
+        let slots = Slots::new(self.call);
+        let frame = self.frame(&slots);
+        let mut rows = Vec::new();
+        frame.run_query(query, &mut |row| {
+            frame.charge(size_of_val(row))?;
+            rows.extend(row.iter().map(|value| value.copied_to(self.call.arena)));
+            Ok(Flow::More)
+        })?;
+        Ok(rows)
+    }
+
+    fn holds(&self, condition: &'x Expr) -> UserResult<bool> {
+        let slots = Slots::new(self.call);
+        self.frame(&slots).holds(condition)
+    }
+
+    /// A value that outlives the statement.
+    #[inline]
+    fn value(&self, expression: &'x Expr) -> UserResult<Value<'x>> {
+        match expression {
+            Expr::Constant(value) => Ok(value.as_value()),
+            Expr::Parameter(index) => Ok(self.call.parameters[*index as usize]),
+            Expr::Register(index) => Ok(self.registers[*index as usize]),
+            _ => {
+                let slots = Slots::new(self.call);
+                let frame = self.frame(&slots);
+                Ok(frame.evaluate(expression)?.copied_to(self.call.arena))
+            }
+        }
+    }
+
+    #[inline]
+    fn assign(&mut self, register: u16, value: Value<'x>) -> UserResult<()> {
+        let declared = &self.call.program.registers[register as usize];
+        convert::check_fits(&value, &declared.column_type, &declared.name)?;
+        self.registers[register as usize] = value;
+        Ok(())
+    }
+
+    fn return_value(&self, value: &'x ReturnValue, sink: &mut impl ResultSink) -> UserResult<()> {
+        match value {
+            ReturnValue::Nothing => {}
+            ReturnValue::Status(expression) => sink.status(match self.value(expression)? {
+                Value::Null => None,
+                Value::Integer(status) => Some(status),
+                other => {
+                    return Err(UserError::data("42804", format!("RETURN needs a number, not {}", other.kind_name())));
+                }
+            }),
+            ReturnValue::Tables(queries) => {
+                for (_, query) in queries {
+                    self.query(query, true, sink)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn signal(&self, state: &str, message: &'x Expr) -> UserResult<UserError> {
+        let message = match self.value(message)? {
+            Value::Null => String::new(),
+            value => convert::to_text_string(&value),
+        };
+        Ok(UserError::new(ErrorKind::UserAbort, "45000", message).with_detail(format!("SQLSTATE {state}")))
+    }
+}

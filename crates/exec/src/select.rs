@@ -1,0 +1,44 @@
+//! A SELECT block: joined rows, grouped if asked, become output rows, distinct if asked.
+
+use crate::access::Flow;
+use crate::frame::Frame;
+use crate::row_table::RowTable;
+use ferrite_base::UserResult;
+use ferrite_sql::plan::Select;
+use ferrite_value::Value;
+use smallvec::SmallVec;
+
+/// An output row on its way.
+pub(crate) type OutputRow<'s> = SmallVec<[Value<'s>; 12]>;
+
+/// Where a query's rows go.
+pub(crate) type Emit<'e, 's> = &'e mut dyn FnMut(&[Value<'s>]) -> UserResult<Flow>;
+
+impl<'s> Frame<'s> {
+    /// `visible`: how many of the output columns count for DISTINCT (the hidden ones behind them only serve ORDER BY).
+    pub(crate) fn run_select(&self, select: &'s Select, visible: usize, emit: Emit<'_, 's>) -> UserResult<Flow> {
+        let mut distinct = select.distinct.then(|| RowTable::new(visible));
+        let mut row = OutputRow::new();
+        let mut deliver = || {
+            row.clear();
+            for expression in &select.output {
+                row.push(self.evaluate(expression)?);
+            }
+            if let Some(seen) = &mut distinct {
+                if !seen.insert(&row[..visible]).1 {
+                    return Ok(Flow::More);
+                }
+                self.charge(seen.row_bytes())?;
+            }
+            emit(&row)
+        };
+        let flow = match &select.aggregation {
+            None => self.joined_rows(select, &mut deliver),
+            Some(aggregation) => self.grouped_rows(select, aggregation, &mut deliver),
+        };
+        if let Some(seen) = &distinct {
+            self.release(seen.len() * seen.row_bytes());
+        }
+        flow
+    }
+}

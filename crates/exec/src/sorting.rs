@@ -1,0 +1,76 @@
+//! ORDER BY: collects rows, sorts them once, and with a limit never holds many more than the limit asks for.
+
+use crate::frame::Frame;
+use ferrite_base::UserResult;
+use ferrite_sql::plan::SortKey;
+use ferrite_value::{Value, compare};
+use std::cmp::Ordering;
+
+/// Rows held beyond the limit before the surplus is thrown away.
+const SURPLUS_ROWS: usize = 1_024;
+
+pub(crate) struct Sorter<'k, 's> {
+    keys: &'k [SortKey],
+    width: usize,
+    /// Only the first so many in order are wanted.
+    wanted: Option<usize>,
+    values: Vec<Value<'s>>,
+    rows: usize,
+}
+
+impl<'k, 's> Sorter<'k, 's> {
+    pub(crate) fn new(keys: &'k [SortKey], wanted: Option<usize>) -> Sorter<'k, 's> {
+        Sorter { keys, width: 0, wanted, values: Vec::new(), rows: 0 }
+    }
+
+    pub(crate) fn push(&mut self, frame: &Frame<'s>, row: &[Value<'s>]) -> UserResult<()> {
+        self.width = row.len();
+        frame.charge(size_of_val(row))?;
+        self.values.extend_from_slice(row);
+        self.rows += 1;
+        if self.wanted.is_some_and(|wanted| self.rows >= wanted.saturating_mul(2).saturating_add(SURPLUS_ROWS)) {
+            self.throw_surplus_away(frame);
+        }
+        Ok(())
+    }
+
+    /// Positions of the wanted rows, in order. Rows with equal keys stay in the order they came.
+    pub(crate) fn sorted(&self) -> Vec<u32> {
+        let mut positions: Vec<u32> = (0..self.rows as u32).collect();
+        positions.sort_by(|left, right| self.order(self.row(*left), self.row(*right)));
+        positions.truncate(self.wanted.unwrap_or(usize::MAX));
+        positions
+    }
+
+    pub(crate) fn row(&self, position: u32) -> &[Value<'s>] {
+        let start = position as usize * self.width;
+        &self.values[start..start + self.width]
+    }
+
+    /// What the sorter holds and has charged to the frame.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.len() * size_of::<Value<'_>>()
+    }
+
+    fn order(&self, left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
+        for key in self.keys {
+            let column = key.column as usize;
+            let ordering = compare::order(&left[column], &right[column]);
+            if ordering != Ordering::Equal {
+                return if key.descending { ordering.reverse() } else { ordering };
+            }
+        }
+        Ordering::Equal
+    }
+
+    fn throw_surplus_away(&mut self, frame: &Frame<'s>) {
+        let positions = self.sorted();
+        let mut kept = Vec::with_capacity(self.values.len());
+        for position in &positions {
+            kept.extend_from_slice(self.row(*position));
+        }
+        frame.release((self.rows - positions.len()) * self.width * size_of::<Value<'_>>());
+        self.rows = positions.len();
+        self.values = kept;
+    }
+}

@@ -1,0 +1,244 @@
+//! Subqueries inside expressions: scalar, EXISTS, ANY (IN) and ALL (NOT IN).
+//!
+//! One that does not depend on outer rows runs once per execution of its statement; its result is kept, for IN as a hash
+//! table. A correlated one runs for each outer row and stops at the row that decides. The commonest kind, a lookup in an
+//! index, goes straight to the row.
+
+use crate::access::Flow;
+use crate::frame::{Frame, RowSlot};
+use crate::row_table::RowTable;
+use ferrite_base::{TableId, UserError, UserResult};
+use ferrite_expr::CompareOperator;
+use ferrite_sql::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source, SubqueryKind};
+use ferrite_value::Value;
+use std::rc::Rc;
+
+/// The result of a subquery that does not depend on outer rows.
+pub(crate) enum Cached<'s> {
+    /// Scalar and EXISTS.
+    Value(Value<'s>),
+    /// ANY and ALL: the distinct values that are not NULL, and whether there was a NULL.
+    Set { values: RowTable<'s>, null: bool },
+}
+
+/// A query that is one index lookup without more to it.
+pub(crate) struct PlainLookup<'s> {
+    select: &'s Select,
+    source: &'s Source,
+    table: TableId,
+    access: &'s Access,
+}
+
+/// Recognises a [`PlainLookup`]. ORDER BY does not stand in the way: the callers want one row, or whether there is one.
+#[inline]
+pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let [source] = &select.sources[..] else { return None };
+    let Input::Table { table, access: access @ Access::Lookup { .. } } = &source.input else { return None };
+    let plain = select.aggregation.is_none()
+        && !select.distinct
+        && source.join == JoinKind::Inner
+        && query.limit.is_none()
+        && query.offset.is_none();
+    plain.then_some(PlainLookup { select, source, table: *table, access })
+}
+
+impl<'s> Frame<'s> {
+    #[inline]
+    pub(crate) fn run_subquery(&self, number: u16, operand: Value<'s>) -> UserResult<Value<'s>> {
+        let subquery = &self.program.subqueries[number as usize];
+        if !subquery.correlated
+            && let Some(cached) = self.cached_subquery(number)
+        {
+            return Ok(answer_from(&cached, subquery.kind, operand));
+        }
+        match subquery.kind {
+            SubqueryKind::Scalar => {
+                let value = self.scalar(&subquery.query)?;
+                self.cache_value(number, subquery.correlated, value);
+                Ok(value)
+            }
+            SubqueryKind::Exists => {
+                let value = Value::Boolean(self.exists(&subquery.query)?);
+                self.cache_value(number, subquery.correlated, value);
+                Ok(value)
+            }
+            SubqueryKind::Any(operator) if subquery.correlated => {
+                self.compare_each(&subquery.query, operand, operator, true)
+            }
+            SubqueryKind::All(operator) if subquery.correlated => {
+                self.compare_each(&subquery.query, operand, operator, false)
+            }
+            SubqueryKind::Any(_) | SubqueryKind::All(_) => {
+                let set = Rc::new(self.set_of(&subquery.query)?);
+                self.cache_subquery(number, set.clone());
+                Ok(answer_from(&set, subquery.kind, operand))
+            }
+        }
+    }
+
+    /// Statements that ask only once (an IF, one row of VALUES) do not pay for remembering.
+    #[inline]
+    fn cache_value(&self, number: u16, correlated: bool, value: Value<'s>) {
+        if !correlated && self.repeats() {
+            self.cache_subquery(number, Rc::new(Cached::Value(value)));
+        }
+    }
+
+    /// The one row's first column; NULL without a row.
+    fn scalar(&self, query: &'s Query) -> UserResult<Value<'s>> {
+        let mut result = None;
+        self.single_row(
+            query,
+            |row| result = Some(row[0]),
+            || {
+                UserError::data("21000", "a scalar subquery returned more than one row")
+                    .with_hint("use an aggregate or LIMIT 1, or IN instead of =")
+            },
+        )?;
+        Ok(result.unwrap_or(Value::Null))
+    }
+
+    /// Gives the query's only row to `take`, or calls `several` for the error when there are two.
+    #[inline]
+    pub(crate) fn single_row(
+        &self,
+        query: &'s Query,
+        mut take: impl FnMut(&[Value<'s>]),
+        several: impl Fn() -> UserError,
+    ) -> UserResult<()> {
+        let mut rows = 0;
+        if let Some(lookup) = plain_lookup(query) {
+            let mut output = crate::select::OutputRow::new();
+            let visible = query.columns.len();
+            self.each_match(&lookup, || {
+                rows += 1;
+                if rows > 1 {
+                    return Err(several());
+                }
+                for expression in &lookup.select.output[..visible] {
+                    output.push(self.evaluate(expression)?);
+                }
+                Ok(Flow::More)
+            })?;
+            if rows == 1 {
+                take(&output);
+            }
+            return Ok(());
+        }
+        self.run_query(query, &mut |row| {
+            rows += 1;
+            if rows > 1 {
+                return Err(several());
+            }
+            take(row);
+            Ok(Flow::More)
+        })?;
+        Ok(())
+    }
+
+    fn exists(&self, query: &'s Query) -> UserResult<bool> {
+        let mut found = false;
+        if let Some(lookup) = plain_lookup(query) {
+            self.each_match(&lookup, || {
+                found = true;
+                Ok(Flow::Enough)
+            })?;
+        } else {
+            self.run_query(query, &mut |_| {
+                found = true;
+                Ok(Flow::Enough)
+            })?;
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn each_match(&self, lookup: &PlainLookup<'s>, mut visit: impl FnMut() -> UserResult<Flow>) -> UserResult<()> {
+        let stores = self.stores_to_read(lookup.table);
+        self.each_row(lookup.table, lookup.access, stores, |_, _, row| {
+            self.bind(lookup.source.slot, RowSlot::Stored(row));
+            let passes = self.passes(&lookup.source.filter)? && self.passes(&lookup.select.filter)?;
+            if passes { visit() } else { Ok(Flow::More) }
+        })?;
+        Ok(())
+    }
+
+    /// `operand operator ANY (query)`, or ALL; stops at the row that decides.
+    fn compare_each(
+        &self,
+        query: &'s Query,
+        operand: Value<'s>,
+        operator: CompareOperator,
+        any: bool,
+    ) -> UserResult<Value<'s>> {
+        let mut result = Value::Boolean(!any);
+        self.run_query(query, &mut |row| match operator.compare(&operand, &row[0]) {
+            None => {
+                result = Value::Null;
+                Ok(Flow::More)
+            }
+            Some(holds) if holds == any => {
+                result = Value::Boolean(any);
+                Ok(Flow::Enough)
+            }
+            Some(_) => Ok(Flow::More),
+        })?;
+        Ok(result)
+    }
+
+    fn set_of(&self, query: &'s Query) -> UserResult<Cached<'s>> {
+        let mut values = RowTable::new(1);
+        let mut null = false;
+        self.run_query(query, &mut |row| {
+            if row[0].is_null() {
+                null = true;
+            } else if values.insert(&row[..1]).1 {
+                self.charge(values.row_bytes())?;
+            }
+            Ok(Flow::More)
+        })?;
+        Ok(Cached::Set { values, null })
+    }
+}
+
+fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'s>) -> Value<'s> {
+    let (values, null) = match cached {
+        Cached::Value(value) => return *value,
+        Cached::Set { values, null } => (values, *null),
+    };
+    let (operator, any) = match kind {
+        SubqueryKind::Any(operator) => (operator, true),
+        SubqueryKind::All(operator) => (operator, false),
+        SubqueryKind::Scalar | SubqueryKind::Exists => unreachable!("their result is cached as a value"),
+    };
+    if values.len() == 0 && !null {
+        return Value::Boolean(!any);
+    }
+    if operand.is_null() {
+        return Value::Null;
+    }
+    let decided = match operator {
+        // Values of one kind hash alike when they are equal; of several kinds (INTEGER and DECIMAL) they need not.
+        CompareOperator::Equal | CompareOperator::NotEqual
+            if any == (operator == CompareOperator::Equal)
+                && values.len() > 0
+                && same_kind(&operand, &values.row(0)[0]) =>
+        {
+            values.find(&[operand]).is_some()
+        }
+        _ => (0..values.len()).any(|position| {
+            let value = &values.row(position)[0];
+            operator.compare(&operand, value) == Some(any)
+        }),
+    };
+    match (decided, null) {
+        (true, _) => Value::Boolean(any),
+        (false, true) => Value::Null,
+        (false, false) => Value::Boolean(!any),
+    }
+}
+
+fn same_kind(left: &Value<'_>, right: &Value<'_>) -> bool {
+    std::mem::discriminant(left) == std::mem::discriminant(right)
+}

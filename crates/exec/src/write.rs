@@ -1,0 +1,338 @@
+//! Data changes: INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
+//!
+//! First everything is read that decides what to change (the rows' ids, the rows of a source query), then it is changed,
+//! so a statement never meets its own changes. Rows of a partitioned table go to the store that owns their key; a change of
+//! a replicated table is made in every store and counted once.
+
+use crate::access::Flow;
+use crate::frame::{Frame, RowSlot, Slots};
+use crate::procedure::Run;
+use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
+use ferrite_catalog::Table;
+use ferrite_expr::{Context, Expr};
+use ferrite_sql::plan::{Access, Delete, Insert, InsertSource, Query, Update};
+use ferrite_value::{Value, compare};
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// A row to be stored, or part of one; nothing in it is borrowed from the stores.
+type StoredValues<'x> = SmallVec<[Value<'x>; 16]>;
+
+impl<'r, 'x> Run<'r, 'x> {
+    pub(crate) fn insert(&mut self, insert: &'x Insert) -> UserResult<u64> {
+        match &insert.source {
+            InsertSource::Values { more } => {
+                self.insert_values(insert, &insert.row)?;
+                for row in more {
+                    self.tick()?;
+                    self.insert_values(insert, row)?;
+                }
+                Ok(1 + more.len() as u64)
+            }
+            InsertSource::Query(query) => self.insert_rows_of(insert, query),
+        }
+    }
+
+    #[inline]
+    fn insert_values(&mut self, insert: &'x Insert, row: &'x [Expr]) -> UserResult<()> {
+        let mut values = StoredValues::with_capacity(row.len());
+        {
+            let slots = Slots::new(self.call);
+            let frame = self.frame(&slots);
+            for expression in row {
+                values.push(self.value_to_store(&frame, expression)?);
+            }
+        }
+        self.insert_row(insert, &values)
+    }
+
+    fn insert_rows_of(&mut self, insert: &'x Insert, query: &'x Query) -> UserResult<u64> {
+        let width = insert.row.len();
+        let mut values: Vec<Value<'x>> = Vec::new();
+        let mut rows = 0;
+        {
+            let slots = Slots::new(self.call);
+            let frame = self.frame(&slots);
+            frame.run_query(query, &mut |row| {
+                frame.bind_computed(insert.slot, row);
+                frame.charge(width * size_of::<Value<'_>>())?;
+                for expression in &insert.row {
+                    values.push(self.value_to_store(&frame, expression)?);
+                }
+                rows += 1;
+                Ok(Flow::More)
+            })?;
+        }
+        for position in 0..rows {
+            self.tick()?;
+            self.insert_row(insert, &values[position * width..(position + 1) * width])?;
+        }
+        Ok(rows as u64)
+    }
+
+    /// The expression's value, free of borrows from the stores. What comes from outside them is not copied.
+    #[inline]
+    fn value_to_store<'s>(&self, frame: &Frame<'s>, expression: &'x Expr) -> UserResult<Value<'x>>
+    where
+        'x: 's,
+    {
+        Ok(match expression {
+            Expr::Constant(value) => value.as_value(),
+            Expr::Parameter(index) => self.call.parameters[*index as usize],
+            Expr::Register(index) => self.registers[*index as usize],
+            _ => frame.evaluate(expression)?.copied_to(self.call.arena),
+        })
+    }
+
+    #[inline]
+    fn insert_row(&mut self, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
+        for position in self.stores_of_row(insert.table, row)? {
+            if insert.upsert {
+                self.upsert_in(position, insert, row)?;
+            } else {
+                self.stores[position].insert(insert.table, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn upsert_in(&mut self, position: usize, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
+        let store = &mut self.stores[position];
+        let rows = store.table(insert.table);
+        let Some(primary_key) = rows.definition().primary_key_index() else {
+            return Err(UserError::compile("42P10", "UPSERT needs a table with a primary key"));
+        };
+        let mut key_columns: SmallVec<[u16; 4]> = SmallVec::new();
+        let mut key: SmallVec<[Value<'x>; 4]> = SmallVec::new();
+        for expression in &primary_key.keys {
+            let Expr::Column { column, .. } = expression else { unreachable!("primary keys consist of columns") };
+            key_columns.push(*column);
+            key.push(row[*column as usize]);
+        }
+        let present = rows.lookup(primary_key.id, &key).next();
+        let Some(id) = present else {
+            store.insert(insert.table, row)?;
+            return Ok(());
+        };
+        let columns: SmallVec<[u16; 16]> =
+            insert.assigned.iter().copied().filter(|column| !key_columns.contains(column)).collect();
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let values: StoredValues<'x> = columns.iter().map(|column| row[*column as usize]).collect();
+        store.update(insert.table, id, &columns, &values)
+    }
+
+    /// Positions of the stores where a new row belongs: its owner, or all for a replicated table.
+    #[inline]
+    fn stores_of_row(&self, table: TableId, row: &[Value<'_>]) -> UserResult<Range<usize>> {
+        let definition = self.stores[0].table(table).definition();
+        let Some(column) = definition.partition_column else { return Ok(0..self.stores.len()) };
+        let key = &row[column as usize];
+        for (position, store) in self.stores.iter().enumerate() {
+            if store.owns(definition, key)? {
+                return Ok(position..position + 1);
+            }
+        }
+        Err(not_owned(definition))
+    }
+
+    pub(crate) fn update(&mut self, update: &'x Update) -> UserResult<u64> {
+        let with_subquery =
+            !self.call.program.subqueries.is_empty() && update.assignments.iter().any(|(_, value)| has_subquery(value));
+        let columns: SmallVec<[u16; 16]> = update.assignments.iter().map(|(column, _)| *column).collect();
+        let mut targets = std::mem::take(&mut self.scratch.targets);
+        targets.clear();
+        // New values that depend on other rows are computed before the first row changes; the others when it is their turn.
+        let mut computed: Vec<Value<'x>> = Vec::new();
+        {
+            let slots = Slots::new(self.call);
+            let frame = self.frame(&slots);
+            frame.each_target(update.table, update.slot, &update.access, &update.filter, |store, id| {
+                targets.push((store, id));
+                if with_subquery {
+                    frame.charge(columns.len() * size_of::<Value<'_>>())?;
+                    for (_, value) in &update.assignments {
+                        computed.push(self.value_to_store(&frame, value)?);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let mut values = StoredValues::new();
+        for (number, (store, id)) in targets.iter().enumerate() {
+            self.tick()?;
+            values.clear();
+            if with_subquery {
+                values.extend_from_slice(&computed[number * columns.len()..(number + 1) * columns.len()]);
+            } else {
+                let slots = Slots::new(self.call);
+                let frame = self.frame(&slots);
+                let row = frame.stores[*store as usize].table(update.table).row(*id);
+                frame.bind(update.slot, RowSlot::Stored(row));
+                for (_, value) in &update.assignments {
+                    values.push(self.value_to_store(&frame, value)?);
+                }
+            }
+            self.refuse_moving(update.table, *store, *id, &columns, &values)?;
+            self.stores[*store as usize].update(update.table, *id, &columns, &values)?;
+        }
+        let modified = self.count_once(update.table, &targets);
+        self.scratch.targets = targets;
+        Ok(modified)
+    }
+
+    /// A row stays in its partition: the partitioning column keeps its value.
+    #[inline]
+    fn refuse_moving(
+        &self,
+        table: TableId,
+        store: u32,
+        id: RowId,
+        columns: &[u16],
+        values: &[Value<'_>],
+    ) -> UserResult<()> {
+        let rows = self.stores[store as usize].table(table);
+        let Some(partition_column) = rows.definition().partition_column else { return Ok(()) };
+        let Some(place) = columns.iter().position(|column| *column == partition_column) else { return Ok(()) };
+        if compare::equal_grouping(&rows.row(id).column(partition_column), &values[place]) {
+            return Ok(());
+        }
+        Err(moves_row(rows.definition(), partition_column))
+    }
+
+    pub(crate) fn delete(&mut self, delete: &'x Delete) -> UserResult<u64> {
+        let mut targets = std::mem::take(&mut self.scratch.targets);
+        targets.clear();
+        {
+            let slots = Slots::new(self.call);
+            let frame = self.frame(&slots);
+            if delete.limit.is_none() && delete.offset.is_none() {
+                frame.each_target(delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
+                    targets.push((store, id));
+                    Ok(())
+                })?;
+            } else {
+                frame.limited_targets(delete, &mut targets)?;
+            }
+        }
+        for (store, id) in &targets {
+            self.tick()?;
+            self.stores[*store as usize].delete(delete.table, *id)?;
+        }
+        let modified = self.count_once(delete.table, &targets);
+        self.scratch.targets = targets;
+        Ok(modified)
+    }
+
+    pub(crate) fn truncate(&mut self, table: TableId) -> UserResult<u64> {
+        let partitioned = self.stores[0].table(table).definition().is_partitioned();
+        let mut rows = 0;
+        for (position, store) in self.stores.iter_mut().enumerate() {
+            let removed = store.truncate(table)?;
+            if partitioned || position == 0 {
+                rows += removed;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Rows changed as the user sees them: the copies of a replicated row are one.
+    fn count_once(&self, table: TableId, targets: &[(u32, RowId)]) -> u64 {
+        if self.stores.len() == 1 || self.stores[0].table(table).definition().is_partitioned() {
+            targets.len() as u64
+        } else {
+            targets.iter().filter(|(store, _)| *store == 0).count() as u64
+        }
+    }
+}
+
+impl<'s> Frame<'s> {
+    /// The rows that an UPDATE or DELETE is about, in every store that holds a copy.
+    #[inline]
+    fn each_target(
+        &self,
+        table: TableId,
+        slot: u16,
+        access: &'s Access,
+        filter: &'s Option<Expr>,
+        mut visit: impl FnMut(u32, RowId) -> UserResult<()>,
+    ) -> UserResult<()> {
+        if !matches!(access, Access::Lookup { .. }) {
+            self.set_repeats();
+        }
+        self.each_row(table, access, 0..self.stores.len(), |store, id, row| {
+            self.bind(slot, RowSlot::Stored(row));
+            if self.passes(filter)? {
+                visit(store, id)?;
+            }
+            Ok(Flow::More)
+        })?;
+        Ok(())
+    }
+
+    /// DELETE with LIMIT: the targets in order, then cut. The copies of a replicated table may hold their rows in different
+    /// places, so there the whole row decides between rows that ORDER BY leaves equal: all copies lose the same.
+    fn limited_targets(&self, delete: &'s Delete, targets: &mut Vec<(u32, RowId)>) -> UserResult<()> {
+        let offset = self.row_count(&delete.offset, "OFFSET")?.unwrap_or(0);
+        let limit = self.row_count(&delete.limit, "LIMIT")?.unwrap_or(usize::MAX);
+        let definition = self.stores[0].table(delete.table).definition();
+        let replicated = !definition.is_partitioned();
+        let tie_columns = if replicated { definition.columns.len() as u16 } else { 0 };
+        let width = delete.order_by.len() + tie_columns as usize;
+        let mut keys: Vec<Value<'s>> = Vec::new();
+        let mut found: Vec<(u32, RowId)> = Vec::new();
+        self.each_target(delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
+            self.charge(width * size_of::<Value<'_>>())?;
+            found.push((store, id));
+            for (expression, _) in &delete.order_by {
+                keys.push(self.evaluate(expression)?);
+            }
+            keys.extend((0..tie_columns).map(|column| self.column(delete.slot, column)));
+            Ok(())
+        })?;
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        order.sort_by(|left, right| {
+            let (left, right) = (&keys[left * width..(left + 1) * width], &keys[right * width..(right + 1) * width]);
+            for (place, (left, right)) in left.iter().zip(right).enumerate() {
+                let ordering = compare::order(left, right);
+                if ordering != Ordering::Equal {
+                    let descending = delete.order_by.get(place).is_some_and(|(_, descending)| *descending);
+                    return if descending { ordering.reverse() } else { ordering };
+                }
+            }
+            Ordering::Equal
+        });
+        if !replicated {
+            targets.extend(order.into_iter().skip(offset).take(limit).map(|place| found[place]));
+            return Ok(());
+        }
+        for store in 0..self.stores.len() as u32 {
+            let copies = order.iter().map(|place| found[*place]).filter(|(position, _)| *position == store);
+            targets.extend(copies.skip(offset).take(limit));
+        }
+        Ok(())
+    }
+}
+
+fn has_subquery(expression: &Expr) -> bool {
+    expression.any(&mut |part| matches!(part, Expr::Subquery { .. }))
+}
+
+#[cold]
+fn not_owned(table: &Table) -> UserError {
+    let error = UserError::new(
+        ErrorKind::Mispartitioned,
+        "FE002",
+        format!("the row for table {} belongs to another partition", table.name),
+    );
+    error.with_hint("call the procedure with the row's partitioning value as its partitioning parameter")
+}
+
+#[cold]
+fn moves_row(table: &Table, column: u16) -> UserError {
+    let name = &table.columns[column as usize].name;
+    let message = format!("UPDATE may not change {name}, the partitioning column of table {}", table.name);
+    UserError::constraint("FE003", message).with_hint("delete the row and insert it with the new value")
+}
