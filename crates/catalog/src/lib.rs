@@ -7,5 +7,7 @@ pub mod apply;
 pub mod change;
 pub mod objects;
 
-pub use change::{Change, Effect};
-pub use objects::{Catalog, Column, Index, IndexKind, Procedure, ProcedurePartitioning, Table, TableKind, View};
+pub use change::{Change, Effect, NewIndex};
+pub use objects::{
+    Catalog, Column, Index, IndexKind, Procedure, ProcedurePartitioning, Table, TableKind, View, ViewOutput,
+};

@@ -18,6 +18,8 @@ pub struct Catalog {
     pub roles: BTreeMap<String, Vec<String>>,
     pub next_table_id: u32,
     pub next_index_id: u32,
+    /// The values of `tables` by id, for the lookups of running plans.
+    by_id: Vec<Option<Arc<Table>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +105,22 @@ pub struct Index {
     pub constraint: Option<String>,
 }
 
+/// Name of the index that a view has over its groups; every view's has this name.
+pub const VIEW_KEY_INDEX: &str = "MATVIEW_PK_INDEX";
+/// Name of its constraint.
+pub const VIEW_KEY_CONSTRAINT: &str = "MATVIEW_PK_CONSTRAINT";
+
 impl Index {
+    /// The index over a view's groups, which the view brings along.
+    pub fn is_view_key(&self) -> bool {
+        self.constraint.as_deref() == Some(VIEW_KEY_CONSTRAINT)
+    }
+
+    /// Whether one of the keys is this column itself.
+    pub fn has_key_column(&self, wanted: u16) -> bool {
+        self.keys.iter().any(|key| matches!(key, Expr::Column { slot: 0, column } if *column == wanted))
+    }
+
     /// The key's columns when every key expression is a plain column.
     pub fn key_columns(&self) -> Option<Vec<u16>> {
         self.keys
@@ -164,8 +181,35 @@ pub struct ProcedurePartitioning {
 }
 
 impl Catalog {
+    #[inline]
     pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
-        self.tables.values().find(|table| table.id == id)
+        self.by_id.get(id.index())?.as_ref()
+    }
+
+    /// The table that has this index, and the index. The indexes that views have for their groups share one name and are not
+    /// found.
+    pub fn index_named(&self, name: &str) -> Option<(&Arc<Table>, &Index)> {
+        self.tables.values().find_map(|table| {
+            let index = table.indexes.iter().find(|index| index.name == name && !index.is_view_key())?;
+            Some((table, index))
+        })
+    }
+
+    /// Adds a table, or replaces the one with its id and name.
+    pub(crate) fn put_table(&mut self, table: Table) {
+        let table = Arc::new(table);
+        let position = table.id.index();
+        if self.by_id.len() <= position {
+            self.by_id.resize(position + 1, None);
+        }
+        self.by_id[position] = Some(Arc::clone(&table));
+        self.tables.insert(table.name.clone(), table);
+    }
+
+    pub(crate) fn take_table(&mut self, id: TableId) -> Option<Arc<Table>> {
+        let table = self.by_id.get_mut(id.index())?.take()?;
+        self.tables.remove(&table.name);
+        Some(table)
     }
 
     pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {

@@ -1,0 +1,142 @@
+//! Procedures and roles.
+
+use super::{Draft, already_exists, check, depended_on, invalid, not_found};
+use crate::objects::{Procedure, ProcedurePartitioning};
+use ferrite_base::limits::PARAMETERS_MAX;
+use ferrite_base::{TableId, UserError, UserResult};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Roles that every database has.
+const BUILT_IN_ROLES: [&str; 2] = ["administrator", "user"];
+/// What a role can be given.
+const PERMISSIONS: [&str; 8] =
+    ["admin", "allproc", "defaultproc", "defaultprocread", "sql", "sqlread", "adhoc", "sysproc"];
+
+impl Draft {
+    pub(super) fn create_procedure(&mut self, procedure: &Procedure) -> UserResult<()> {
+        let name = &procedure.name;
+        check::identifier(name)?;
+        if name.starts_with('@') {
+            return Err(invalid(format!("the name {name} begins with @, as only those of system procedures do")));
+        }
+        if self.catalog.procedure_named(name).is_some() {
+            return Err(already_exists(name));
+        }
+        if let Some(parameters) = &procedure.parameters {
+            if parameters.len() > PARAMETERS_MAX {
+                return Err(UserError::limit(format!(
+                    "the procedure {name} has {} parameters, more than {PARAMETERS_MAX}",
+                    parameters.len()
+                )));
+            }
+            let mut names = BTreeSet::new();
+            if let Some((repeated, _)) = parameters.iter().find(|(parameter, _)| !names.insert(parameter)) {
+                return Err(already_exists(repeated));
+            }
+        }
+        if let Some(partitioning) = &procedure.partitioning {
+            if procedure.directed {
+                return Err(invalid(format!("the procedure {name} cannot be both DIRECTED and PARTITIONED")));
+            }
+            self.check_partitioning(procedure, partitioning)?;
+        }
+        for role in &procedure.allow_roles {
+            let role = role.to_lowercase();
+            if !BUILT_IN_ROLES.contains(&role.as_str()) && !self.catalog.roles.contains_key(&role) {
+                return Err(not_found(format!("role {role}")));
+            }
+        }
+        self.catalog.procedures.insert(name.to_uppercase(), Arc::new(procedure.clone()));
+        Ok(())
+    }
+
+    pub(super) fn partition_procedure(&mut self, name: &str, partitioning: &ProcedurePartitioning) -> UserResult<()> {
+        let mut procedure = match self.catalog.procedure_named(name) {
+            Some(procedure) => Procedure::clone(procedure),
+            None => return Err(not_found(name)),
+        };
+        if procedure.directed {
+            return Err(invalid(format!("the procedure {name} is DIRECTED and cannot be partitioned")));
+        }
+        self.check_partitioning(&procedure, partitioning)?;
+        procedure.partitioning = Some(partitioning.clone());
+        self.catalog.procedures.insert(name.to_uppercase(), Arc::new(procedure));
+        Ok(())
+    }
+
+    fn check_partitioning(&self, procedure: &Procedure, partitioning: &ProcedurePartitioning) -> UserResult<()> {
+        let name = &procedure.name;
+        let table = self.table(partitioning.table)?;
+        if table.partition_column != Some(partitioning.column) {
+            let column = table.columns.get(partitioning.column as usize).map_or("?", |column| &column.name);
+            let hint = match table.partition_column {
+                Some(column) => format!("{} is partitioned on {}", table.name, table.columns[column as usize].name),
+                None => format!("{} is not partitioned: PARTITION TABLE {0} ON COLUMN ... first", table.name),
+            };
+            return Err(invalid(format!(
+                "the procedure {name} is to be partitioned on {}.{column}, which is not a partitioning column",
+                table.name
+            ))
+            .with_hint(hint));
+        }
+        if let Some(parameters) = &procedure.parameters
+            && partitioning.parameter as usize >= parameters.len()
+        {
+            return Err(invalid(format!(
+                "the procedure {name} has {} parameters; its partitioning parameter cannot be number {} (from 0)",
+                parameters.len(),
+                partitioning.parameter
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_procedure(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
+        match self.catalog.procedures.remove(&name.to_uppercase()) {
+            None if !if_exists => Err(not_found(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names of the procedures that are partitioned on a table.
+    pub(super) fn procedures_on(&self, table: TableId) -> Vec<String> {
+        let on_table = |procedure: &&Arc<Procedure>| {
+            procedure.partitioning.as_ref().is_some_and(|partitioning| partitioning.table == table)
+        };
+        self.catalog.procedures.values().filter(on_table).map(|procedure| procedure.name.clone()).collect()
+    }
+
+    /// Names of roles and permissions ignore case and are kept in lower case.
+    pub(super) fn create_role(&mut self, name: &str, permissions: &[String]) -> UserResult<()> {
+        check::identifier(name)?;
+        let role = name.to_lowercase();
+        if BUILT_IN_ROLES.contains(&role.as_str()) || self.catalog.roles.contains_key(&role) {
+            return Err(already_exists(name));
+        }
+        let permissions: Vec<String> = permissions.iter().map(|permission| permission.to_lowercase()).collect();
+        if let Some(unknown) = permissions.iter().find(|permission| !PERMISSIONS.contains(&permission.as_str())) {
+            return Err(invalid(format!("{unknown} is not a permission"))
+                .with_hint(format!("the permissions are {}", PERMISSIONS.join(", "))));
+        }
+        self.catalog.roles.insert(role, permissions);
+        Ok(())
+    }
+
+    pub(super) fn drop_role(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
+        let role = name.to_lowercase();
+        if !self.catalog.roles.contains_key(&role) {
+            return if if_exists { Ok(()) } else { Err(not_found(name)) };
+        }
+        let user = self
+            .catalog
+            .procedures
+            .values()
+            .find(|procedure| procedure.allow_roles.iter().any(|allowed| allowed.to_lowercase() == role));
+        if let Some(procedure) = user {
+            return Err(depended_on(format!("the role {name} is allowed to call the procedure {}", procedure.name)));
+        }
+        self.catalog.roles.remove(&role);
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Tables and streams: creation, removal, partitioning.
+
+use super::{Draft, already_exists, check, depended_on, invalid, not_found, view};
+use crate::change::{Change, Effect};
+use crate::objects::{Table, TableKind};
+use ferrite_base::{TableId, UserResult};
+use ferrite_expr::Expr;
+use std::sync::Arc;
+
+impl Draft {
+    pub(super) fn create_table(&mut self, change: &Change) -> UserResult<()> {
+        let Change::CreateTable { name, columns, indexes, primary_key, checks, stream, partition_column } = change
+        else {
+            unreachable!("called for CreateTable only");
+        };
+        check::identifier(name)?;
+        if self.catalog.table_named(name).is_some() {
+            return Err(already_exists(name));
+        }
+        check::columns(name, columns)?;
+        if *stream && !(indexes.is_empty() && checks.is_empty()) {
+            return Err(invalid(format!("the stream {name} keeps no rows and cannot have keys or other constraints")));
+        }
+        let mut table = Table {
+            id: self.new_table_id(),
+            name: name.clone(),
+            kind: if *stream { TableKind::Stream } else { TableKind::Table },
+            columns: columns.clone(),
+            partition_column: None,
+            partitioned_without_column: false,
+            indexes: Vec::with_capacity(indexes.len()),
+            primary_key: None,
+            checks: checks.clone(),
+            view: None,
+            dependent_views: Vec::new(),
+        };
+        for (position, new) in indexes.iter().enumerate() {
+            let is_primary_key = *primary_key == Some(position);
+            let index = self.build_index(&table, new, is_primary_key)?;
+            if is_primary_key {
+                table.primary_key = Some(index.id);
+                for key in &index.keys {
+                    if let Expr::Column { column, .. } = key {
+                        table.columns[*column as usize].nullable = false;
+                    }
+                }
+            }
+            table.indexes.push(index);
+        }
+        for (check_name, condition) in checks {
+            check::row_expression(&format!("the constraint {check_name}"), condition, &[&table])?;
+        }
+        if let Some(column) = partition_column {
+            let definition =
+                table.columns.get(*column as usize).ok_or_else(|| not_found(format!("column {column}")))?;
+            check::partition_column(name, definition)?;
+            table.partition_column = Some(*column);
+            check::unique_keys(&table)?;
+        }
+        self.effects.push(Effect::CreateTable(table.id));
+        self.catalog.put_table(table);
+        Ok(())
+    }
+
+    pub(super) fn drop_table(&mut self, name: &str, if_exists: bool, cascade: bool, kind: TableKind) -> UserResult<()> {
+        let Some(table) = self.catalog.table_named(name) else {
+            return if if_exists { Ok(()) } else { Err(not_found(name)) };
+        };
+        if table.kind != kind {
+            let word = kind_word(table.kind);
+            return Err(invalid(format!("{name} is a {}", word.to_lowercase())).with_hint(format!("use DROP {word}")));
+        }
+        let table = Arc::clone(table);
+        let procedures = self.procedures_on(table.id);
+        if !cascade {
+            self.refuse_if_depended_on(&table, &procedures)?;
+        }
+        for procedure in &procedures {
+            self.catalog.procedures.remove(&procedure.to_uppercase());
+        }
+        for view in &table.dependent_views {
+            // A view that joins the table twice is listed once; one already gone is not met again.
+            self.remove_view_or_table(*view);
+        }
+        self.remove_view_or_table(table.id);
+        Ok(())
+    }
+
+    fn refuse_if_depended_on(&self, table: &Table, procedures: &[String]) -> UserResult<()> {
+        let views = table.dependent_views.iter().filter_map(|view| self.catalog.table(*view));
+        let dependents: Vec<String> = views
+            .map(|view| format!("view {}", view.name))
+            .chain(procedures.iter().map(|procedure| format!("procedure {procedure}")))
+            .collect();
+        if dependents.is_empty() {
+            return Ok(());
+        }
+        Err(depended_on(format!("dependent objects exist: {}", dependents.join(", ")))
+            .with_hint("drop them first, or add CASCADE to drop them along"))
+    }
+
+    /// Takes the object out, and its id from the tables that it reads if it is a view.
+    fn remove_view_or_table(&mut self, id: TableId) {
+        let Some(table) = self.catalog.take_table(id) else { return };
+        self.effects.push(Effect::DropTable(id));
+        if let Some(view) = &table.view {
+            for source in view::sources(view) {
+                if let Some(source) = self.catalog.table(source) {
+                    let mut source = Table::clone(source);
+                    source.dependent_views.retain(|dependent| *dependent != id);
+                    self.effects.push(Effect::Refresh(source.id));
+                    self.catalog.put_table(source);
+                }
+            }
+        }
+    }
+
+    pub(super) fn partition_table(&mut self, name: &str, column: &str) -> UserResult<()> {
+        let mut table = Table::clone(self.table_named(name)?);
+        if table.kind == TableKind::View {
+            return Err(invalid(format!("{name} is a view, which is partitioned as its table is")));
+        }
+        let position = table.column_named(column).ok_or_else(|| not_found(column))?;
+        check::partition_column(name, &table.columns[position as usize])?;
+        if table.partition_column == Some(position) {
+            return Ok(());
+        }
+        self.refuse_if_routed(&table)?;
+        for view in &table.dependent_views {
+            let view = self.table(*view)?;
+            let definition = view.view.as_ref().expect("dependents are views");
+            if definition.source != table.id {
+                return Err(depended_on(format!(
+                    "{name} is joined in the view {}, and only replicated tables can be",
+                    view.name
+                )));
+            }
+        }
+        table.partition_column = Some(position);
+        check::unique_keys(&table)?;
+        self.repartition(table)
+    }
+
+    pub(super) fn replicate_table(&mut self, name: &str) -> UserResult<()> {
+        let mut table = Table::clone(self.table_named(name)?);
+        if table.kind == TableKind::View {
+            return Err(invalid(format!("{name} is a view, which is partitioned as its table is")));
+        }
+        if table.partition_column.is_none() {
+            return Ok(());
+        }
+        self.refuse_if_routed(&table)?;
+        table.partition_column = None;
+        self.repartition(table)
+    }
+
+    /// Procedures are routed by the column that the table was partitioned on.
+    fn refuse_if_routed(&self, table: &Table) -> UserResult<()> {
+        match self.procedures_on(table.id).first() {
+            None => Ok(()),
+            Some(procedure) => {
+                Err(depended_on(format!("the procedure {procedure} is partitioned on {}; drop it first", table.name)))
+            }
+        }
+    }
+
+    /// Puts the table with its new partitioning, and the views over it with theirs.
+    fn repartition(&mut self, table: Table) -> UserResult<()> {
+        self.effects.push(Effect::Repartition(table.id));
+        for id in &table.dependent_views {
+            let mut view = Table::clone(self.table(*id)?);
+            let definition = view.view.as_ref().expect("dependents are views");
+            if definition.source == table.id {
+                let partitioning = view::Partitioning::derive(definition, &table);
+                partitioning.set(&mut view);
+                self.effects.push(Effect::Refresh(*id));
+                self.catalog.put_table(view);
+            }
+        }
+        self.catalog.put_table(table);
+        Ok(())
+    }
+}
+
+fn kind_word(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::Table => "TABLE",
+        TableKind::View => "VIEW",
+        TableKind::Stream => "STREAM",
+    }
+}
