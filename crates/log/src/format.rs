@@ -263,6 +263,38 @@ mod tests {
         }
     }
 
+    /// A wrong checksum ends almost every decoding of random bytes, so half of the inputs get a right one.
+    #[test]
+    fn hostile_bytes_are_refused_without_panic() {
+        bolero::check!().with_iterations(20_000).with_type::<(bool, Vec<u8>)>().for_each(|(mend, bytes)| {
+            let mut bytes = bytes.clone();
+            if *mend && bytes.len() >= BLOCK_HEADER_BYTES {
+                bytes[0..4].copy_from_slice(BLOCK_MAGIC);
+                let flags = u32::from(bytes[8]) % 8;
+                bytes[8..12].copy_from_slice(&flags.to_le_bytes());
+                let length = usize::from(bytes[12]) % (bytes.len() - BLOCK_HEADER_BYTES + 2);
+                bytes[12..16].copy_from_slice(&(length as u32).to_le_bytes());
+                bytes[36..BLOCK_HEADER_BYTES].fill(0);
+                let end = (BLOCK_HEADER_BYTES + length).min(bytes.len());
+                let checksum = crc32c_of(&[&DATABASE.0, &bytes[8..end]]);
+                bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+            }
+            if let Ok(block) = Block::decode(DATABASE, &bytes) {
+                assert!(
+                    block.durable_through < block.number && block.payload.len() <= bytes.len() - BLOCK_HEADER_BYTES
+                );
+            }
+            let mut sector = bytes;
+            sector.resize(SECTOR_BYTES, 0);
+            sector[0..8].copy_from_slice(SEGMENT_MAGIC);
+            let checksum = crc32c(&sector[..SEGMENT_CHECKSUM_AT]);
+            sector[SEGMENT_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+            if let Ok(header) = SegmentHeader::decode(&sector) {
+                assert!(header.bytes <= SEGMENT_BYTES_MAX && header.durable_through < header.first_block);
+            }
+        });
+    }
+
     /// The bytes of the format page, once and for all.
     #[test]
     fn golden_block() {

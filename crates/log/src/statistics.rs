@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 const STEPS: usize = 8;
-const BUCKETS: usize = 61 * STEPS;
+const BUCKETS: usize = 62 * STEPS;
 
 /// Counts durations in buckets that are an eighth of a power of two wide, so that quantiles are right within 12 %.
 pub struct Histogram {

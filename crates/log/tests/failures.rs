@@ -1,0 +1,182 @@
+//! The first write or fsync error is final; what had been acknowledged is there after the restart.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::faulty_disk::{EIO, ENOSPC, Fault, FaultyDisk, Kind};
+use common::*;
+use ferrite_io::RealDisk;
+use ferrite_log::{Durability, LogError, LogFailed, LogOptions};
+
+fn fault(kind: Kind, at: u64, error: i32) -> Fault {
+    Fault { kind, at, times: u64::MAX, error, short: 0 }
+}
+
+/// Appends, each waited for, until one fails; then checks that all later ones fail alike and the disk is left alone. Answers
+/// the payloads acknowledged and the error.
+fn run_until_failure(disk: Arc<FaultyDisk>, dir: &std::path::Path, options: LogOptions) -> (Vec<Vec<u8>>, LogFailed) {
+    let (mut log, ..) = open_on(disk.clone(), dir, options).unwrap();
+    let mut acknowledged = Vec::new();
+    for seed in 0..200 {
+        let bytes = payload(seed, 3_000 + seed as usize * 40);
+        match log.append(&bytes) {
+            Ok(()) => acknowledged.push(bytes),
+            Err(failed) => {
+                assert_eq!(log.log().failure(), Some(failed.clone()));
+                assert!(log.log().statistics().failed.load(std::sync::atomic::Ordering::Relaxed));
+                let counts = || [Kind::Write, Kind::Sync, Kind::Preallocate].map(|kind| disk.count(kind));
+                let before = counts();
+                // Though the disk would do it now.
+                assert_eq!(log.append(b"later").unwrap_err(), failed);
+                assert_eq!(log.append(b"").unwrap_err(), failed, "barriers too");
+                assert_eq!(log.close().unwrap_err(), failed);
+                assert_eq!(counts(), before, "nothing more is done to the disk, at closing neither");
+                return (acknowledged, failed);
+            }
+        }
+    }
+    panic!("nothing failed");
+}
+
+/// After the failure the log opens, with all that was acknowledged and at most one append more.
+fn check_reopened(dir: &std::path::Path, acknowledged: &[Vec<u8>]) {
+    let (mut log, _, found) = open(dir);
+    assert!(found.len() >= acknowledged.len() && found.len() <= acknowledged.len() + 1);
+    assert!(found[..acknowledged.len()] == *acknowledged);
+    log.append(b"goes on").unwrap();
+    log.close().unwrap();
+    assert_eq!(open(dir).2.last().unwrap(), b"goes on");
+}
+
+#[test]
+fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
+    for at in [3, 4, 10, 30] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(FaultyDisk::new(Fault { times: 1, ..fault(Kind::Sync, at, EIO) }));
+        let (acknowledged, failed) = run_until_failure(disk, dir.path(), options());
+        let text = failed.text();
+        assert!(text.starts_with("redo log: cannot fsync /") && text.contains("redo-00000"), "{text}");
+        assert!(text.contains("os error 5") && text.contains("acknowledged transactions are safe"), "{text}");
+        assert!(text.ends_with("To go on: repair the disk, then restart"), "{text}");
+        assert!(failed.outcome_unknown().to_string().contains("cannot fsync"));
+        check_reopened(dir.path(), &acknowledged);
+    }
+}
+
+#[test]
+fn failed_and_short_writes_are_final() {
+    for at in [3, 4, 9, 20] {
+        for short in [0, 1, 47, 500, 4_096] {
+            let dir = tempfile::tempdir().unwrap();
+            let disk = Arc::new(FaultyDisk::new(Fault { times: 1, short, ..fault(Kind::Write, at, EIO) }));
+            let (acknowledged, failed) = run_until_failure(disk, dir.path(), options());
+            assert!(failed.text().starts_with("redo log: cannot write /"), "{failed}");
+            check_reopened(dir.path(), &acknowledged);
+        }
+    }
+}
+
+#[test]
+fn out_of_space_is_named_with_what_to_do() {
+    for (kind, at, operation) in [(Kind::Preallocate, 2, "preallocate"), (Kind::Write, 8, "write")] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(FaultyDisk::new(fault(kind, at, ENOSPC)));
+        let (acknowledged, failed) = run_until_failure(disk, dir.path(), options());
+        let text = failed.text();
+        assert!(text.starts_with(&format!("redo log: cannot {operation} /")), "{text}");
+        assert!(text.contains("No space left on device") && text.contains("free disk space, then restart"), "{text}");
+        check_reopened(dir.path(), &acknowledged);
+    }
+}
+
+/// A segment that could not be prepared ahead of need, and can be when it is needed, harms nobody.
+#[test]
+fn space_that_is_freed_in_time_harms_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::new(Fault { times: 1, ..fault(Kind::Preallocate, 2, ENOSPC) }));
+    let options = LogOptions { prepare_ahead: true, ..options() };
+    let (mut log, ..) = open_on(disk.clone(), dir.path(), options).unwrap();
+    // A quarter of the segment, then wait for the preparer to have tried.
+    for seed in 0..4 {
+        log.append(&payload(seed, 4_000)).unwrap();
+    }
+    let begin = std::time::Instant::now();
+    while disk.count(Kind::Preallocate) < 2 {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20));
+        std::thread::yield_now();
+    }
+    for seed in 4..40 {
+        log.append(&payload(seed, 4_000)).unwrap();
+    }
+    log.close().unwrap();
+    assert_eq!(open(dir.path()).2.concat().len(), 40 * 4_000);
+}
+
+#[test]
+fn errors_off_the_commit_path_are_final_too() {
+    // With `None` full segments are fsynced by the preparer, with `Interval` by the clock.
+    for durability in [Durability::None, Durability::Interval(std::time::Duration::ZERO)] {
+        for prepare_ahead in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let disk = Arc::new(FaultyDisk::new(fault(Kind::Sync, 4, EIO)));
+            let options = LogOptions { durability, prepare_ahead, ..options() };
+            let (mut log, ..) = open_on(disk, dir.path(), options).unwrap();
+            let mut failed = None;
+            for seed in 0..100_000 {
+                if let Err(error) = log.append(&payload(seed, 4_000)) {
+                    failed = Some(error);
+                    break;
+                }
+            }
+            let failed = failed.unwrap_or_else(|| log.close().unwrap_err());
+            assert!(failed.text().contains("cannot fsync"), "{failed}");
+            assert!(failed.text().contains("acknowledged"), "{failed}");
+        }
+    }
+}
+
+#[test]
+fn queued_appends_all_fail_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::new(fault(Kind::Write, 3, EIO)));
+    let (mut log, ..) = open_on(disk, dir.path(), options()).unwrap();
+    for seed in 0..100 {
+        log.send(&payload(seed, 100));
+    }
+    for expected in 0..100 {
+        let (tag, outcome) = log.wait();
+        assert_eq!(tag, expected);
+        assert!(outcome.is_err());
+    }
+}
+
+#[test]
+fn failures_while_opening_are_errors_and_harm_nothing() {
+    // Creation: preallocation, first write, first fsync.
+    for (kind, error) in [(Kind::Preallocate, ENOSPC), (Kind::Write, EIO), (Kind::Sync, EIO)] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(FaultyDisk::new(Fault { short: 100, ..fault(kind, 1, error) }));
+        assert!(matches!(open_on(disk, dir.path(), options()), Err(LogError::Disk(_))));
+        let (_log, recovery, _) = open_on(Arc::new(RealDisk), dir.path(), options()).unwrap();
+        assert!(recovery.created);
+    }
+    // Cutting a torn tail, and marking the opening: interrupted at each step, then done again.
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, ..) = open(dir.path());
+    for seed in 0..3 {
+        log.append(&payload(seed, 6_000)).unwrap();
+    }
+    let killed = copy_of(dir.path());
+    drop(log);
+    edit(&segment(killed.path(), 1), |bytes| bytes[5 * SECTOR + 60] ^= 1);
+    for kind in [Kind::Write, Kind::Sync] {
+        for at in 1..=2 {
+            let copy = copy_of(killed.path());
+            let disk = Arc::new(FaultyDisk::new(Fault { short: 4_096, ..fault(kind, at, EIO) }));
+            assert!(open_on(disk, copy.path(), options()).is_err());
+            let (_log, _, found) = open(copy.path());
+            assert_eq!(found, [payload(0, 6_000), payload(1, 6_000)]);
+        }
+    }
+}
