@@ -30,6 +30,8 @@ pub const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 1_024;
 pub const TEMPORARY_BYTES_MAX: usize = 104_857_600;
 /// Invocation extensions in one call (wire-protocol 3.3).
 pub const EXTENSIONS_MAX: usize = 30;
+/// How long one call may execute before it is interrupted and rolled back.
+pub const QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 /// Partitions of one node.
 pub const PARTITIONS_MAX: usize = 1_024;
 /// Identifier length in bytes.

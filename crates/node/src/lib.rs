@@ -1,1 +1,21 @@
-//! placeholder
+//! One node: listeners, sessions, routing of calls to partitions, system procedures, start and stop.
+//!
+//! Owns sockets and sessions. Promises that a slow reader, a hostile frame or a lost connection harms nobody else, and that
+//! every call that was taken gets exactly one answer while its connection lives. Does not run SQL and does not know rows.
+
+mod adhoc;
+mod connection;
+mod dispatch;
+mod mailbox;
+mod network;
+mod result;
+mod route;
+mod server;
+mod shared;
+mod system;
+mod system_catalog;
+mod system_information;
+mod topology;
+
+pub use ferrite_log::Durability;
+pub use server::{Server, ServerError, ServerOptions};

@@ -1,1 +1,21 @@
-//! placeholder
+//! The partitions' threads and the multi-partition coordinator: what ties executor, redo log and commit rule together.
+//!
+//! Owns every store. Promises that no answer leaves before everything that it could have seen is durable, and that a
+//! transaction over several partitions is one record in the log. Knows no sockets and no sessions: calls come in batches
+//! with opaque connection numbers and answers go out the same way.
+
+pub mod answer;
+pub mod commit;
+pub mod compiled;
+pub mod coordinator;
+pub mod event;
+pub mod execute;
+mod gate;
+pub mod record;
+pub mod recovery;
+pub mod schema;
+pub mod thread;
+
+pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run};
+pub use compiled::Compiled;
+pub use event::{CallBatch, CallHeader, Event, ProgramCall, Reply, Retry};

@@ -39,4 +39,4 @@ pub use reader::Reader;
 pub use response::ResponseWriter;
 pub use rows::{OwnedTable, Row, Table};
 pub use status::{Status, handles};
-pub use table::{TableHeader, TableWriter};
+pub use table::{OpenTable, TableHeader, TableWriter};

@@ -2,7 +2,7 @@
 //! to where they began when the call fails.
 
 use crate::status::APPLICATION_STATUS_NOT_SET;
-use crate::table::{self, TableHeader, TableWriter};
+use crate::table::{self, OpenTable, TableHeader, TableWriter};
 use crate::writer::Put;
 use crate::{Status, failure};
 use ferrite_base::limits::{FRAME_BYTES_MAX, RESULT_BYTES_MAX};
@@ -69,6 +69,12 @@ impl<'o> ResponseWriter<'o> {
     pub fn table<'t, 'h>(&'t mut self, header: &'h TableHeader) -> TableWriter<'t, 'h> {
         self.tables += 1;
         TableWriter::begin_within(self.out, header, self.start + RESULT_BYTES_MAX)
+    }
+
+    /// Goes on with a table that was suspended.
+    #[inline]
+    pub fn resume_table<'t, 'h>(&'t mut self, table: OpenTable, header: &'h TableHeader) -> TableWriter<'t, 'h> {
+        table.resume(self.out, header)
     }
 
     /// A table of one row and one nameless BIGINT column: a procedure's returned number.

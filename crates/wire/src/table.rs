@@ -100,11 +100,35 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         self.rows
     }
 
+    /// Lets go of the buffer between rows, for callers that cannot hold on to it.
+    #[inline]
+    pub fn suspend(self) -> OpenTable {
+        OpenTable { start: self.start, row_count_at: self.row_count_at, rows: self.rows, end_max: self.end_max }
+    }
+
     /// Fills in length and row count.
     #[inline]
     pub fn finish(self) {
         self.out.patch_i32(self.row_count_at, self.rows as i32);
         self.out.patch_length(self.start);
+    }
+}
+
+/// A table that is being written, detached from its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenTable {
+    start: usize,
+    row_count_at: usize,
+    rows: u32,
+    end_max: usize,
+}
+
+impl OpenTable {
+    /// Goes on writing. `out` and `header` must be those it was begun with.
+    #[inline]
+    pub fn resume<'o, 'h>(self, out: &'o mut Vec<u8>, header: &'h TableHeader) -> TableWriter<'o, 'h> {
+        let OpenTable { start, row_count_at, rows, end_max } = self;
+        TableWriter { out, types: &header.types, start, row_count_at, rows, end_max }
     }
 }
 

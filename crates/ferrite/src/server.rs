@@ -1,0 +1,114 @@
+//! `ferrite server`.
+
+use clap::Args;
+use ferrite_node::{Durability, Server, ServerOptions};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Args)]
+pub struct Options {
+    /// Directory of the database; made if it is not there.
+    #[arg(long, value_name = "DATA")]
+    dir: PathBuf,
+    /// Address and port to listen on.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212")]
+    listen: SocketAddr,
+    /// Partitions of a new database [default: 75 % of the cores, at least 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    partitions: Option<u32>,
+    /// When a transaction is acknowledged: `sync` (fsynced), `interval=MS` (written, fsynced at most MS milliseconds later),
+    /// `none` (written when the operating system likes).
+    #[arg(long, value_name = "sync|interval=MS|none", default_value = "sync", value_parser = durability)]
+    durability: Durability,
+    /// DDL to run when the database is new.
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    network_threads: Option<u32>,
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "sync" => Ok(Durability::Sync),
+        "none" => Ok(Durability::None),
+        _ => text
+            .strip_prefix("interval=")
+            .and_then(|number| number.parse::<u64>().ok())
+            .filter(|milliseconds| (1..=60_000).contains(milliseconds))
+            .map(|milliseconds| Durability::Interval(Duration::from_millis(milliseconds)))
+            .ok_or_else(|| "say sync, none, or interval=MS with 1 to 60000 milliseconds".to_owned()),
+    }
+}
+
+fn network_threads_default() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).max(1))
+}
+
+pub fn run(options: Options) -> ExitCode {
+    // Signals are blocked from here on in every thread, and taken by this one.
+    let mut signals = match Signals::new([SIGTERM, SIGINT]) {
+        Ok(signals) => signals,
+        Err(error) => return fail(&format!("cannot watch for signals: {error}")),
+    };
+    let schema = match options.schema.as_ref().map(std::fs::read_to_string).transpose() {
+        Ok(schema) => schema,
+        Err(error) => {
+            let path = options.schema.as_ref().expect("there was a path to read").display();
+            return fail(&format!("cannot read the schema file {path}: {error}"));
+        }
+    };
+    let durability = options.durability;
+    let started = Server::start(ServerOptions {
+        dir: options.dir,
+        listen: options.listen,
+        partitions: options.partitions,
+        durability,
+        schema,
+        network_threads: options.network_threads.map_or_else(network_threads_default, |count| count as usize),
+    });
+    let server = match started {
+        Ok(server) => server,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let recovery = server.recovery();
+    if !recovery.created {
+        eprintln!(
+            "ferrite: recovered {} transactions and {} schema changes from {:.1} MB of log in {:.3} s",
+            recovery.transactions,
+            recovery.schema_changes,
+            recovery.log_bytes as f64 / 1e6,
+            recovery.duration.as_secs_f64()
+        );
+    }
+    if recovery.torn_bytes > 0 {
+        eprintln!(
+            "ferrite: cut off {} bytes of a write that a crash had left unfinished; nothing of it was acknowledged",
+            recovery.torn_bytes
+        );
+    }
+    let partitions = server.partition_count();
+    let plural = if partitions == 1 { "" } else { "s" };
+    let mode = match durability {
+        Durability::Sync => "sync".to_owned(),
+        Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
+        Durability::None => "none".to_owned(),
+    };
+    println!("ferrite ready on {} ({partitions} partition{plural}, durability {mode})", server.address());
+    let _ = std::io::stdout().flush();
+    let _ = signals.forever().next();
+    match server.stop() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => fail(&format!("stopped, but the log was not closed: {failure}")),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("ferrite: {message}");
+    ExitCode::FAILURE
+}

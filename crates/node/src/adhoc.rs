@@ -1,0 +1,77 @@
+//! Ad hoc SQL: text to a program, or to the coordinator when it is DDL.
+
+use crate::result::{SystemResult, SystemTable};
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_partition::Compiled;
+use ferrite_sql::plan::Program;
+use ferrite_value::{OwnedValue, SqlType};
+use std::sync::Arc;
+
+pub enum Compilation {
+    /// All of it is DDL: one schema change.
+    Schema,
+    Program(Arc<Program>),
+}
+
+pub fn compile(compiled: &Compiled, text: &str, parameters: usize) -> UserResult<Compilation> {
+    if text.len() > limits::STATEMENT_BYTES_MAX {
+        return Err(UserError::limit(format!(
+            "the SQL text has {} bytes, the most is {}",
+            text.len(),
+            limits::STATEMENT_BYTES_MAX
+        ))
+        .with_hint("send it in several calls"));
+    }
+    let statements = ferrite_sql::parse_batch(text)?;
+    if statements.is_empty() {
+        return Err(UserError::syntax("Failed to plan, no SQL statement provided."));
+    }
+    let ddl = statements.iter().filter(|statement| statement.is_ddl()).count();
+    if ddl == 0 {
+        let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, parameters)?;
+        return Ok(Compilation::Program(Arc::new(program)));
+    }
+    if ddl < statements.len() {
+        return Err(UserError::syntax("DDL mixed with DML and queries is unsupported.")
+            .with_hint("send the schema changes in a call of their own"));
+    }
+    if parameters > 0 {
+        return Err(UserError::parameters("schema changes take no parameters"));
+    }
+    Ok(Compilation::Schema)
+}
+
+/// `@Explain`: a table for each statement.
+pub fn explain(compiled: &Compiled, text: &str) -> SystemResult {
+    let statements = ferrite_sql::parse_batch(text)?;
+    if statements.iter().any(|statement| statement.is_ddl()) {
+        return Err(UserError::syntax("schema changes have no plan to explain"));
+    }
+    let program = ferrite_sql::compile_explain(&compiled.catalog, &statements)?;
+    Ok(ferrite_sql::explain(&program, &compiled.catalog)
+        .into_iter()
+        .map(|(_, plan)| {
+            let mut table = SystemTable::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
+            table.row(vec![OwnedValue::Text(plan.into())]);
+            table
+        })
+        .collect())
+}
+
+/// `@ExplainProc`: a row for each statement of a procedure.
+pub fn explain_procedure(compiled: &Compiled, name: &str) -> SystemResult {
+    let program = compiled.program(compiled.require(name)?);
+    let mut table = SystemTable::new(&[
+        ("STATEMENT_NAME", SqlType::Varchar),
+        ("SQL_STATEMENT", SqlType::Varchar),
+        ("EXECUTION_PLAN", SqlType::Varchar),
+    ]);
+    for (index, (text, plan)) in ferrite_sql::explain(program, &compiled.catalog).into_iter().enumerate() {
+        table.row(vec![
+            OwnedValue::Text(format!("sql{index}").into()),
+            OwnedValue::Text(text.into()),
+            OwnedValue::Text(plan.into()),
+        ]);
+    }
+    Ok(vec![table])
+}

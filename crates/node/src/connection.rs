@@ -1,0 +1,160 @@
+//! One client connection: its socket, bytes in and out, and what is known of the peer.
+
+use ferrite_base::{ProcedureId, limits};
+use ferrite_partition::Compiled;
+use mio::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub struct Connection {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    pub id: u64,
+    pub logged_in: bool,
+    pub subscribed: bool,
+    /// Bytes of an incomplete frame.
+    pub partial: Vec<u8>,
+    out: Vec<u8>,
+    out_start: usize,
+    /// Since when `out` could not be written.
+    pub blocked_since: Option<Instant>,
+    pub opened: Instant,
+    /// Calls taken and not yet answered.
+    pub outstanding: usize,
+    /// The socket may have more to read (edge-triggered readiness).
+    pub readable: bool,
+    /// No more is read; the connection is closed when everything is answered and written.
+    pub closing: bool,
+    /// The procedure that the last call named; most connections call one over and over.
+    cached_name: String,
+    cached: Option<(Arc<Compiled>, ProcedureId)>,
+}
+
+impl Connection {
+    pub fn new(stream: TcpStream, peer: SocketAddr, id: u64) -> Connection {
+        // Answers are written in batches already.
+        let _ = stream.set_nodelay(true);
+        Connection {
+            stream,
+            peer,
+            id,
+            logged_in: false,
+            subscribed: false,
+            partial: Vec::new(),
+            out: Vec::new(),
+            out_start: 0,
+            blocked_since: None,
+            opened: Instant::now(),
+            outstanding: 0,
+            readable: true,
+            closing: false,
+            cached_name: String::new(),
+            cached: None,
+        }
+    }
+
+    /// Whether to read more: overload stops here, at the door.
+    pub fn wants_reading(&self) -> bool {
+        !self.closing
+            && self.outstanding < limits::CONNECTION_OUTSTANDING_CALLS_MAX
+            && self.unwritten() < limits::CONNECTION_UNREAD_BYTES_MAX
+    }
+
+    pub fn unwritten(&self) -> usize {
+        self.out.len() - self.out_start
+    }
+
+    /// Nothing is left to do for a closing connection.
+    pub fn is_finished(&self) -> bool {
+        self.closing && self.outstanding == 0 && self.unwritten() == 0
+    }
+
+    /// Reads once into `buffer`. None: nothing there now. Some(0): the peer has ended its side.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Ok(None);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The buffer to which answers are appended; [`Connection::flush`] sends it.
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Sends `bytes`, or keeps what the socket does not take.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        if self.unwritten() == 0 && self.blocked_since.is_none() {
+            let written = self.write(rest)?;
+            rest = &rest[written..];
+        }
+        self.out.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Writes what is waiting, as far as the socket takes it.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.unwritten() > 0 {
+            let pending = std::mem::take(&mut self.out);
+            let written = self.write(&pending[self.out_start..]);
+            self.out = pending;
+            match written? {
+                0 => return Ok(()),
+                count => self.out_start += count,
+            }
+        }
+        self.blocked_since = None;
+        self.out.clear();
+        self.out_start = 0;
+        // A large answer's memory is not kept by an idle connection.
+        if self.out.capacity() > 1 << 20 {
+            self.out = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Bytes written; 0 when the socket is full.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.blocked_since = (count < bytes.len()).then(Instant::now);
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked_since.get_or_insert_with(Instant::now);
+                    return Ok(0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The procedure by that name, from the connection's memory if it is the same as last time.
+    #[inline]
+    pub fn find_procedure(&mut self, compiled: &Arc<Compiled>, name: &str) -> Option<ProcedureId> {
+        if let Some((known, id)) = &self.cached
+            && Arc::ptr_eq(known, compiled)
+            && self.cached_name == name
+        {
+            return Some(*id);
+        }
+        let id = compiled.find(name)?;
+        self.cached_name.clear();
+        self.cached_name.push_str(name);
+        self.cached = Some((Arc::clone(compiled), id));
+        Some(id)
+    }
+}

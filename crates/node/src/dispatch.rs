@@ -1,0 +1,233 @@
+//! From frames to work: login, the calls that a network thread answers itself, and batches for the partitions.
+
+use crate::connection::Connection;
+use crate::route::{self, Route};
+use crate::shared::Shared;
+use crate::system::SystemJob;
+use ferrite_base::{UserError, limits};
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::{CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall, Reply};
+use ferrite_value::Value;
+use ferrite_wire::invocation::Invocation;
+use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
+use ferrite_wire::response::{self, ResponseWriter};
+use ferrite_wire::{failure, frame, login::LoginFailure};
+use std::sync::Arc;
+
+/// Calls on their way to one partition.
+#[derive(Default)]
+struct Batch {
+    calls: Vec<CallHeader>,
+    bytes: Vec<u8>,
+}
+
+pub struct Dispatcher {
+    shared: Arc<Shared>,
+    mailbox: MailboxHandle,
+    compiled: Arc<Compiled>,
+    batches: Vec<Batch>,
+    /// Spreads calls that any partition can answer.
+    spread: u32,
+}
+
+impl Dispatcher {
+    pub fn new(shared: Arc<Shared>, mailbox: MailboxHandle) -> Dispatcher {
+        let compiled = shared.compiled.load_full();
+        let batches = (0..shared.partition_count()).map(|_| Batch::default()).collect();
+        Dispatcher { shared, mailbox, compiled, batches, spread: 0 }
+    }
+
+    pub fn compiled(&self) -> &Arc<Compiled> {
+        &self.compiled
+    }
+
+    /// Takes up a new catalog version. Batches never mix versions.
+    pub fn look_at_catalog(&mut self) {
+        if !std::ptr::eq(&**self.shared.compiled.load(), &*self.compiled) {
+            self.send_batches();
+            self.compiled = self.shared.compiled.load_full();
+        }
+    }
+
+    /// Handles every complete frame of `bytes` and says how many bytes they took.
+    pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
+        let mut consumed = 0;
+        while !connection.closing {
+            match frame::split(&bytes[consumed..]) {
+                Ok(Some((length, body))) => {
+                    consumed += length;
+                    if connection.logged_in {
+                        self.call(connection, body);
+                    } else {
+                        self.login(connection, body);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    // The stream cannot be trusted any more (wire-protocol 1.2): answers still go out, then it is closed.
+                    connection.closing = true;
+                }
+            }
+        }
+        if connection.closing { bytes.len() } else { consumed }
+    }
+
+    #[cold]
+    fn login(&mut self, connection: &mut Connection, body: &[u8]) {
+        let refused = match LoginRequest::parse(body) {
+            Ok(request) if request.service == Service::Kerberos => Some(LoginFailure::ServiceUnavailable),
+            Ok(_) => None,
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = refused {
+            login::write_failure(connection.out(), failure);
+            connection.closing = true;
+            return;
+        }
+        let identity = &self.shared.identity;
+        let accepted = LoginAccepted {
+            host_id: identity.host_id,
+            connection_id: (connection.id >> 32) as i64,
+            cluster_start_ms: identity.cluster_start_ms,
+            leader_address: identity.leader_address,
+            build: &identity.build,
+        };
+        accepted.write(connection.out());
+        connection.logged_in = true;
+    }
+
+    /// One invocation: the door of the main path.
+    #[inline]
+    fn call(&mut self, connection: &mut Connection, body: &[u8]) {
+        let invocation = match Invocation::parse(body) {
+            Ok(invocation) => invocation,
+            Err(error) => {
+                match error.handle {
+                    Some(handle) => {
+                        let error = UserError::parameters(format!("the call is malformed: {}", error.reason));
+                        response::write_error(connection.out(), handle, &error);
+                    }
+                    None => connection.closing = true,
+                }
+                return;
+            }
+        };
+        if invocation.procedure.starts_with('@') {
+            return self.system_call(connection, &invocation, body);
+        }
+        let Some(id) = connection.find_procedure(&self.compiled, invocation.procedure) else {
+            let error = failure::unknown_procedure(invocation.procedure);
+            return response::write_error(connection.out(), invocation.handle, &error);
+        };
+        let program = self.compiled.program(id);
+        self.spread = self.spread.wrapping_add(1);
+        let parameters = &invocation.parameters;
+        match route::route(program, &invocation.extensions, parameters, &self.shared.ring, self.spread) {
+            Ok(Route::Partition { partition, drop_first_parameter }) => {
+                let batch = &mut self.batches[partition.index()];
+                let parameters_start = batch.bytes.len() as u32;
+                parameters.copy_to(&mut batch.bytes);
+                batch.calls.push(CallHeader {
+                    connection: connection.id,
+                    handle: invocation.handle,
+                    procedure: id,
+                    parameters_start,
+                    parameters_end: batch.bytes.len() as u32,
+                    drop_first_parameter,
+                });
+                connection.outstanding += 1;
+                if batch.bytes.len() > limits::FRAME_BYTES_MAX {
+                    // Offsets are 32 bits, and one batch should not hold everything up.
+                    self.send_batches();
+                }
+            }
+            Ok(Route::Everywhere) => {
+                let mut bytes = Vec::new();
+                parameters.copy_to(&mut bytes);
+                connection.outstanding += 1;
+                let call = ProgramCall {
+                    program: Arc::clone(program),
+                    compiled: Arc::clone(&self.compiled),
+                    parameters: bytes,
+                    reply: self.reply(connection, invocation.handle),
+                    retry: Some(self.resend(connection, invocation.handle, body)),
+                };
+                // Calls that came before it go first.
+                self.send_batches();
+                self.shared.coordinator.send(Job::Call(Box::new(call))).expect("the coordinator outlives the network");
+            }
+            Err(error) => response::write_error(connection.out(), invocation.handle, &error),
+        }
+    }
+
+    fn reply(&self, connection: &Connection, handle: i64) -> Reply {
+        Reply { mailbox: Arc::clone(&self.mailbox), connection: connection.id, handle }
+    }
+
+    /// What to do with a call that was compiled against a catalog that is no longer in force: look it up again.
+    fn resend(&self, connection: &Connection, handle: i64, body: &[u8]) -> ferrite_partition::Retry {
+        let job = SystemJob::Call { body: body.to_vec(), reply: self.reply(connection, handle) };
+        let system = self.shared.system.clone();
+        Box::new(move |_| {
+            let _ = system.send(job);
+        })
+    }
+
+    /// Pings and subscriptions are answered here and at once; other system procedures have a thread of their own.
+    #[cold]
+    fn system_call(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
+        match invocation.procedure {
+            "@Ping" => response::write_pong(connection.out(), invocation.handle),
+            "@Subscribe" => match subscription(invocation) {
+                Ok(()) => {
+                    connection.subscribed = true;
+                    ResponseWriter::begin(connection.out(), invocation.handle).finish();
+                }
+                Err(error) => response::write_error(connection.out(), invocation.handle, &error),
+            },
+            _ => {
+                connection.outstanding += 1;
+                let reply = self.reply(connection, invocation.handle);
+                self.send_batches();
+                self.shared
+                    .system
+                    .send(SystemJob::Call { body: body.to_vec(), reply })
+                    .expect("the system thread outlives the network");
+            }
+        }
+    }
+
+    /// Hands every partition its calls.
+    pub fn send_batches(&mut self) {
+        for (partition, batch) in self.batches.iter_mut().enumerate() {
+            if batch.calls.is_empty() {
+                continue;
+            }
+            let full = std::mem::take(batch);
+            // The next turn will most likely bring as much.
+            batch.calls.reserve(full.calls.len());
+            batch.bytes.reserve(full.bytes.len());
+            let event = Event::Calls(CallBatch {
+                compiled: Arc::clone(&self.compiled),
+                mailbox: Arc::clone(&self.mailbox),
+                calls: full.calls,
+                bytes: full.bytes,
+            });
+            self.shared.partitions[partition].send(event).expect("partitions outlive the network");
+        }
+    }
+}
+
+fn subscription(invocation: &Invocation<'_>) -> Result<(), UserError> {
+    for index in 0..invocation.parameters.count() {
+        match invocation.parameters.nth(index) {
+            Ok(Some(Value::Text(word))) if word.eq_ignore_ascii_case("TOPOLOGY") => {}
+            Ok(Some(Value::Text(word))) => {
+                return Err(UserError::parameters(format!("{word} is nothing that can be subscribed to"))
+                    .with_hint("TOPOLOGY is"));
+            }
+            _ => return Err(UserError::parameters("@Subscribe takes strings")),
+        }
+    }
+    Ok(())
+}

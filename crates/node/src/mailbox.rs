@@ -1,0 +1,53 @@
+//! A network thread's mailbox: what other threads send to it.
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_partition::{AnswerBatch, Mailbox};
+use mio::Waker;
+use mio::net::TcpStream;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub enum Mail {
+    Answers(AnswerBatch),
+    /// A connection that another network thread accepted for this one.
+    Accepted(TcpStream, SocketAddr),
+    /// The schema changed: tell the connections that subscribed.
+    CatalogChanged,
+    /// Finish: no more reading, write what is there, close.
+    Stop,
+}
+
+pub struct NetworkMailbox {
+    queue: Sender<Mail>,
+    waker: Waker,
+    /// A wake-up is on its way and has not been taken.
+    waking: AtomicBool,
+}
+
+impl NetworkMailbox {
+    pub fn new(waker: Waker) -> (Arc<NetworkMailbox>, Receiver<Mail>) {
+        let (queue, receiver) = unbounded();
+        (Arc::new(NetworkMailbox { queue, waker, waking: AtomicBool::new(false) }), receiver)
+    }
+
+    /// Never blocks. Mail to a thread that has ended is dropped with its connections.
+    pub fn send(&self, mail: Mail) {
+        if self.queue.send(mail).is_ok() && !self.waking.swap(true, Ordering::AcqRel) {
+            let woken: io::Result<()> = self.waker.wake();
+            woken.expect("waking a thread of this process");
+        }
+    }
+
+    /// The owner is about to look; later mail wakes it again.
+    pub fn taking(&self) {
+        self.waking.store(false, Ordering::Release);
+    }
+}
+
+impl Mailbox for NetworkMailbox {
+    fn deliver(&self, answers: AnswerBatch) {
+        self.send(Mail::Answers(answers));
+    }
+}

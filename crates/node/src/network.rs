@@ -1,0 +1,316 @@
+//! A network thread: sockets in, batches of calls out; answers in, sockets out.
+//!
+//! One turn reads what every ready connection has, cuts it into calls, hands each partition its batch, then writes the
+//! answers that have come. Nothing here waits for a transaction.
+
+use crate::connection::Connection;
+use crate::dispatch::Dispatcher;
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::shared::Shared;
+use crate::{system_catalog, topology};
+use crossbeam_channel::Receiver;
+use ferrite_base::limits;
+use ferrite_partition::{AnswerBatch, MailboxHandle};
+use ferrite_wire::login::{self, LoginFailure};
+use ferrite_wire::handles;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub const WAKER: Token = Token(0);
+const LISTENER: Token = Token(1);
+const FIRST_CONNECTION: usize = 2;
+
+/// Read at once from one connection; also the most that one turn takes from it.
+const READ_BYTES: usize = 128 * 1024;
+/// How often connections are looked at for logins that do not come and answers that are not read.
+const SWEEP: Duration = Duration::from_secs(1);
+
+pub struct NetworkThread {
+    poll: Poll,
+    listener: Option<TcpListener>,
+    mail: Receiver<Mail>,
+    mailbox: Arc<NetworkMailbox>,
+    shared: Arc<Shared>,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    next_generation: u64,
+    /// Where the next accepted connection goes.
+    next_thread: usize,
+    dispatcher: Dispatcher,
+    buffer: Vec<u8>,
+    /// Connections that may have more to read although no event will say so.
+    ready: Vec<usize>,
+    last_sweep: Instant,
+    stopping: bool,
+}
+
+impl NetworkThread {
+    pub fn new(
+        poll: Poll,
+        listener: Option<TcpListener>,
+        mail: Receiver<Mail>,
+        mailbox: Arc<NetworkMailbox>,
+        shared: Arc<Shared>,
+    ) -> io::Result<NetworkThread> {
+        let mut listener = listener;
+        if let Some(listener) = &mut listener {
+            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        }
+        let handle: MailboxHandle = Arc::clone(&mailbox) as MailboxHandle;
+        Ok(NetworkThread {
+            poll,
+            listener,
+            mail,
+            mailbox,
+            dispatcher: Dispatcher::new(Arc::clone(&shared), handle),
+            shared,
+            connections: Vec::new(),
+            free: Vec::new(),
+            next_generation: 1,
+            next_thread: 0,
+            buffer: vec![0; READ_BYTES],
+            ready: Vec::new(),
+            last_sweep: Instant::now(),
+            stopping: false,
+        })
+    }
+
+    /// Runs until told to stop and every answer is written.
+    pub fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        while !(self.stopping && self.connections.iter().all(Option::is_none)) {
+            let timeout = if self.ready.is_empty() { Some(SWEEP) } else { Some(Duration::ZERO) };
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => panic!("waiting for sockets failed: {error}"),
+            }
+            self.turn(&events);
+        }
+    }
+
+    fn turn(&mut self, events: &Events) {
+        self.dispatcher.look_at_catalog();
+        for event in events {
+            match event.token() {
+                WAKER => {}
+                LISTENER => self.accept(),
+                Token(token) => {
+                    let index = token - FIRST_CONNECTION;
+                    if let Some(connection) = self.connections[index].as_mut() {
+                        if event.is_readable() || event.is_read_closed() {
+                            connection.readable = true;
+                            self.ready.push(index);
+                        }
+                        if event.is_writable() && connection.flush().is_err() {
+                            self.close(index);
+                        }
+                    }
+                }
+            }
+        }
+        // A connection may be listed twice; the second time there is nothing to read.
+        let mut ready = std::mem::take(&mut self.ready);
+        for index in ready.drain(..) {
+            self.read(index);
+        }
+        ready.append(&mut self.ready);
+        self.ready = ready;
+        self.dispatcher.send_batches();
+        self.mailbox.taking();
+        while let Ok(mail) = self.mail.try_recv() {
+            self.take(mail);
+        }
+        if self.last_sweep.elapsed() >= SWEEP {
+            self.sweep();
+        }
+    }
+
+    fn take(&mut self, mail: Mail) {
+        match mail {
+            Mail::Answers(answers) => self.deliver(&answers),
+            Mail::Accepted(stream, peer) => self.open(stream, peer),
+            Mail::CatalogChanged => self.tell_subscribers(),
+            Mail::Stop => {
+                self.stopping = true;
+                if let Some(mut listener) = self.listener.take() {
+                    let _ = self.poll.registry().deregister(&mut listener);
+                }
+                for index in 0..self.connections.len() {
+                    if let Some(connection) = self.connections[index].as_mut() {
+                        connection.closing = true;
+                        self.settle(index);
+                    }
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let accepted = match &self.listener {
+                Some(listener) => listener.accept(),
+                None => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let threads = self.shared.network.get().map_or(1, Vec::len);
+                    let thread = self.next_thread % threads;
+                    self.next_thread += 1;
+                    if thread == 0 {
+                        self.open(stream, peer);
+                    } else {
+                        self.shared.network.get().expect("there is more than one thread")[thread]
+                            .send(Mail::Accepted(stream, peer));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The peer has gone already, or file descriptors have run out: the next connection may do better.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    eprintln!("ferrite: a connection could not be accepted: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let id = (self.next_generation << 32) | index as u64;
+        self.next_generation += 1;
+        let mut connection = Connection::new(stream, peer, id);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
+            self.free.push(index);
+            return;
+        }
+        if self.connections.len() - self.free.len() > limits::CONNECTIONS_MAX {
+            login::write_failure(connection.out(), LoginFailure::TooManyConnections);
+            connection.closing = true;
+        }
+        self.connections[index] = Some(connection);
+        self.ready.push(index);
+    }
+
+    fn close(&mut self, index: usize) {
+        if let Some(mut connection) = self.connections[index].take() {
+            let _ = self.poll.registry().deregister(&mut connection.stream);
+            self.free.push(index);
+        }
+    }
+
+    /// Writes what a connection has, and closes it if it is done.
+    fn settle(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if connection.flush().is_err() || connection.is_finished() {
+            self.close(index);
+        }
+    }
+
+    /// Reads once, and dispatches every complete frame.
+    fn read(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if !connection.readable || !connection.wants_reading() {
+            return;
+        }
+        let kept = connection.partial.len();
+        // A frame larger than the buffer is gathered in a buffer of its own size, which grows as bytes come.
+        if kept + READ_BYTES > self.buffer.len() {
+            self.buffer.resize(kept + READ_BYTES, 0);
+        }
+        self.buffer[..kept].copy_from_slice(&connection.partial);
+        let end = match connection.read(&mut self.buffer[kept..kept + READ_BYTES]) {
+            Ok(Some(0)) => {
+                connection.closing = true;
+                self.settle(index);
+                return;
+            }
+            Ok(Some(count)) => kept + count,
+            Ok(None) => return,
+            Err(_) => {
+                self.close(index);
+                return;
+            }
+        };
+        let consumed = self.dispatcher.frames(connection, &self.buffer[..end]);
+        connection.partial.clear();
+        connection.partial.extend_from_slice(&self.buffer[consumed..end]);
+        if connection.partial.is_empty() && connection.partial.capacity() > READ_BYTES {
+            connection.partial = Vec::new();
+        }
+        if self.buffer.len() > 4 * READ_BYTES && connection.partial.is_empty() {
+            self.buffer.truncate(READ_BYTES);
+            self.buffer.shrink_to_fit();
+        }
+        if connection.readable && connection.wants_reading() {
+            self.ready.push(index);
+        }
+        if connection.unwritten() > 0 || connection.closing {
+            self.settle(index);
+        }
+    }
+
+    /// Sends answers to their connections. Those of connections that are gone are dropped.
+    fn deliver(&mut self, answers: &AnswerBatch) {
+        let mut start = 0;
+        for run in &answers.runs {
+            let bytes = &answers.bytes[start..run.end as usize];
+            start = run.end as usize;
+            let index = (run.connection & 0xffff_ffff) as usize;
+            let Some(connection) = self.connections[index].as_mut().filter(|open| open.id == run.connection) else {
+                continue;
+            };
+            let was_waiting = !connection.wants_reading();
+            connection.outstanding -= run.calls as usize;
+            let sent = connection.send(bytes);
+            if was_waiting && connection.readable && connection.wants_reading() {
+                self.ready.push(index);
+            }
+            if sent.is_err() {
+                self.close(index);
+            } else if self.connections[index].as_ref().is_some_and(|open| open.unwritten() > 0 || open.closing) {
+                self.settle(index);
+            }
+        }
+    }
+
+    fn tell_subscribers(&mut self) {
+        self.dispatcher.look_at_catalog();
+        if !self.connections.iter().flatten().any(|connection| connection.subscribed) {
+            return;
+        }
+        let mut push = Vec::new();
+        system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
+        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &self.shared);
+        for index in 0..self.connections.len() {
+            if let Some(connection) = self.connections[index].as_mut().filter(|open| open.subscribed && !open.closing) {
+                connection.out().extend_from_slice(&push);
+                self.settle(index);
+            }
+        }
+    }
+
+    /// Closes connections whose login does not come or that do not read their answers.
+    fn sweep(&mut self) {
+        self.last_sweep = Instant::now();
+        for index in 0..self.connections.len() {
+            let Some(connection) = self.connections[index].as_ref() else { continue };
+            let late = !connection.logged_in && connection.opened.elapsed().as_secs() > limits::LOGIN_SECONDS_MAX;
+            let stuck = connection
+                .blocked_since
+                .is_some_and(|since| since.elapsed().as_secs() > limits::CONNECTION_UNREAD_SECONDS_MAX);
+            if late || stuck {
+                self.close(index);
+            }
+        }
+    }
+}
+

@@ -1,0 +1,95 @@
+//! What tests of system procedures share: a node without threads, and the answers that an original server gave.
+
+use super::{SystemResult, write_response};
+use crate::shared::{Identity, Shared};
+use arc_swap::ArcSwap;
+use crossbeam_channel::unbounded;
+use ferrite_catalog::Catalog;
+use ferrite_partition::Compiled;
+use ferrite_value::ring::Ring;
+use ferrite_wire::{OwnedTable, Response, Status, failure};
+use serde_json::Value as Json;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Call, selector, and the columns of each table, or the error's text.
+const CAPTURES: &str = include_str!("../../tests/data/system-tables.json");
+
+/// A node that nobody runs, with an empty schema.
+pub fn shared(partitions: usize) -> Shared {
+    let compiled = Compiled::new(Arc::new(Catalog::default())).expect("an empty schema compiles");
+    Shared {
+        compiled: ArcSwap::new(Arc::new(compiled)),
+        partitions: (0..partitions).map(|_| unbounded().0).collect(),
+        coordinator: unbounded().0,
+        system: unbounded().0,
+        network: OnceLock::new(),
+        ring: Arc::new(Ring::new_default(partitions as u32)),
+        identity: Identity {
+            host_id: 0,
+            host_name: "host1".to_owned(),
+            listen: "127.0.0.1:21212".parse().expect("an address"),
+            cluster_start_ms: 1_795_215_464_349,
+            leader_address: [127, 0, 0, 1],
+            build: "14.0.0_test".to_owned(),
+            version: "14.0.0",
+            dir: "/data/one".into(),
+            durability: "interval=5".to_owned(),
+        },
+        log: Arc::default(),
+        recovery: Default::default(),
+        started: Instant::now(),
+    }
+}
+
+/// The tables of a response frame.
+pub fn tables(frame: &[u8]) -> Vec<OwnedTable> {
+    let response = Response::parse(&frame[4..]).expect("a whole response");
+    assert_eq!(response.status, Status::Success.code(), "{:?}", response.status_text);
+    response.tables().map(|table| table.unwrap().to_owned_table().unwrap()).collect()
+}
+
+/// An answer as a client decodes it.
+pub fn tables_of(result: &SystemResult) -> Vec<OwnedTable> {
+    let mut frame = Vec::new();
+    write_response(&mut frame, 1, result);
+    tables(&frame)
+}
+
+fn captured(call: &str, selector: &str) -> Json {
+    let all: Vec<Json> = serde_json::from_str(CAPTURES).expect("the captures are JSON");
+    let found = all.into_iter().find(|answer| answer["call"] == call && answer["selector"] == selector);
+    found.unwrap_or_else(|| panic!("nothing was captured for {call} {selector}"))
+}
+
+/// All selectors that were captured for a call, with whether they were answered by tables.
+pub fn captured_selectors(call: &str) -> Vec<(String, bool)> {
+    let all: Vec<Json> = serde_json::from_str(CAPTURES).expect("the captures are JSON");
+    all.iter()
+        .filter(|answer| answer["call"] == call)
+        .map(|answer| (answer["selector"].as_str().expect("a text").to_owned(), answer["tables"].is_array()))
+        .collect()
+}
+
+/// Compares the names and types of all columns with what the original server answered.
+pub fn check_columns(call: &str, selector: &str, result: &SystemResult) {
+    let ours: Vec<Json> = tables_of(result)
+        .iter()
+        .map(|table| {
+            let name = |sql_type: ferrite_value::SqlType| match sql_type {
+                ferrite_value::SqlType::Varchar => "STRING",
+                other => other.name(),
+            };
+            table.columns.iter().map(|(column, sql_type)| serde_json::json!([column, name(*sql_type)])).collect()
+        })
+        .collect();
+    assert_eq!(Json::Array(ours), captured(call, selector)["tables"], "{call} {selector}");
+}
+
+/// Compares status and text of an error with what the original server answered.
+pub fn check_error(call: &str, selector: &str, result: &SystemResult) {
+    let error = result.as_ref().err().expect("an error");
+    let captured = captured(call, selector);
+    assert_eq!(captured["error"], failure::text(error), "{call} {selector}");
+    assert_eq!(captured["status"], failure::status(error.kind()).code(), "{call} {selector}");
+}

@@ -1,0 +1,250 @@
+//! A node from start to stop: recovery, threads, listener, and the order in which they end.
+
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::network::{self, NetworkThread};
+use crate::shared::{Identity, Shared};
+use crate::system::{System, SystemJob};
+use arc_swap::ArcSwap;
+use crossbeam_channel::unbounded;
+use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
+use ferrite_log::{Durability, Log, LogFailed};
+use ferrite_partition::commit::{CommitWatch, Completion};
+use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
+use ferrite_partition::recovery::{self, StartError, Summary};
+use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::{Event, schema};
+use ferrite_value::ring::Ring;
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+/// Java frames, deep expressions and recursive plans all live on a partition's stack.
+const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+pub struct ServerOptions {
+    pub dir: PathBuf,
+    pub listen: SocketAddr,
+    /// None: what the directory has, or the default for a new one.
+    pub partitions: Option<u32>,
+    pub durability: Durability,
+    /// DDL to run when the database is new.
+    pub schema: Option<String>,
+    pub network_threads: usize,
+}
+
+#[derive(Debug)]
+pub enum ServerError {
+    Start(StartError),
+    Listen(SocketAddr, io::Error),
+    Schema(String),
+    Threads(io::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::Start(error) => error.fmt(f),
+            ServerError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            ServerError::Schema(text) => write!(f, "the schema file could not be run: {text}"),
+            ServerError::Threads(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// A running node. Dropping it without [`Server::stop`] leaves its threads running.
+pub struct Server {
+    shared: Arc<Shared>,
+    log: Log<Completion>,
+    network: Vec<JoinHandle<()>>,
+    system: JoinHandle<()>,
+    coordinator: JoinHandle<()>,
+    partitions: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Recovers the database, runs the schema file if it is new, and takes connections.
+    pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        // The port first: a second server on the same port should not wait for recovery to hear of it.
+        let listener =
+            TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
+        let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
+        let mut recovered = recovery::open(
+            Arc::new(RealDisk),
+            Arc::clone(&clock),
+            &mut SystemRandom,
+            &options.dir,
+            options.durability,
+            options.partitions,
+            default_partitions(),
+        )
+        .map_err(ServerError::Start)?;
+        if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
+            schema::at_first_start(&mut recovered, text, &*clock).map_err(|error| ServerError::Schema(error.to_string()))?;
+        }
+
+        let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
+        let (coordinator, jobs) = unbounded::<Job>();
+        let (system, system_jobs) = unbounded::<SystemJob>();
+        let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
+        let shared = Arc::new(Shared {
+            compiled: ArcSwap::new(Arc::clone(&recovered.compiled)),
+            partitions: inboxes.iter().map(|(sender, _)| sender.clone()).collect(),
+            coordinator: coordinator.clone(),
+            system,
+            network: OnceLock::new(),
+            ring,
+            identity: identity(listen, &recovered.genesis, &options),
+            log: Arc::clone(recovered.log.statistics()),
+            recovery: recovered.summary.clone(),
+            started: Instant::now(),
+        });
+
+        let mut borrowers = Vec::new();
+        let mut partitions = Vec::new();
+        let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();
+        for (id, ((store, sequence), (sender, inbox))) in starts {
+            let watch = CommitWatch::new(sender.clone(), sequence, || Event::LogMoved);
+            borrowers.push(Borrower { inbox: sender, watch: Arc::clone(&watch) });
+            let id = ferrite_base::PartitionId(id as u32);
+            let start = Start { id, store, compiled: Arc::clone(&recovered.compiled), sequence };
+            let partition =
+                Partition::new(start, inbox, watch, recovered.log.appender(), Arc::clone(&clock));
+            partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
+        }
+        let watch = CommitWatch::new(coordinator, ferrite_base::Sequence(0), || Job::LogMoved);
+        let publisher = Arc::clone(&shared);
+        let multi = Coordinator::new(
+            jobs,
+            borrowers,
+            Arc::clone(&recovered.compiled),
+            Box::new(move |compiled| publisher.publish(compiled)),
+            watch,
+            recovered.log.appender(),
+            clock,
+        );
+        let coordinator = spawn("coordinator", move || multi.run())?;
+        let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
+        let system = spawn("system", move || systems.run())?;
+        let network = start_network(&shared, listener, options.network_threads)?;
+        Ok(Server { shared, log: recovered.log, network, system, coordinator, partitions })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.shared.identity.listen
+    }
+
+    pub fn partition_count(&self) -> usize {
+        self.shared.partition_count()
+    }
+
+    pub fn recovery(&self) -> &Summary {
+        &self.shared.recovery
+    }
+
+    /// Answers what was taken, makes everything durable, ends. Work goes downwards, so threads end from the top.
+    pub fn stop(self) -> Result<(), LogFailed> {
+        for mailbox in self.shared.network.get().into_iter().flatten() {
+            mailbox.send(Mail::Stop);
+        }
+        join(self.network);
+        let _ = self.shared.system.send(SystemJob::Stop);
+        join([self.system]);
+        let _ = self.shared.coordinator.send(Job::Stop);
+        join([self.coordinator]);
+        for partition in &self.shared.partitions {
+            let _ = partition.send(Event::Stop);
+        }
+        join(self.partitions);
+        self.log.close()
+    }
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("a thread that panics ends the process");
+    }
+}
+
+/// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has all that was promised.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
+    struct AbortOnPanic;
+    impl Drop for AbortOnPanic {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                eprintln!("ferrite: a fault of the server, see above; stopping. Acknowledged transactions are in the log.");
+                std::process::abort();
+            }
+        }
+    }
+    thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(PARTITION_STACK_BYTES)
+        .spawn(move || {
+            let _guard = AbortOnPanic;
+            body();
+        })
+        .map_err(ServerError::Threads)
+}
+
+fn start_network(
+    shared: &Arc<Shared>,
+    listener: TcpListener,
+    count: usize,
+) -> Result<Vec<JoinHandle<()>>, ServerError> {
+    let mut polls = Vec::new();
+    let mut mailboxes: Vec<Arc<NetworkMailbox>> = Vec::new();
+    for _ in 0..count.max(1) {
+        let poll = Poll::new().map_err(ServerError::Threads)?;
+        let waker = Waker::new(poll.registry(), network::WAKER).map_err(ServerError::Threads)?;
+        let (mailbox, mail) = NetworkMailbox::new(waker);
+        mailboxes.push(Arc::clone(&mailbox));
+        polls.push((poll, mailbox, mail));
+    }
+    assert!(shared.network.set(mailboxes).is_ok(), "the network is started once");
+    let mut listener = Some(listener);
+    let mut threads = Vec::new();
+    for (number, (poll, mailbox, mail)) in polls.into_iter().enumerate() {
+        let thread = NetworkThread::new(poll, listener.take(), mail, mailbox, Arc::clone(shared))
+            .map_err(ServerError::Threads)?;
+        threads.push(spawn(&format!("network-{number}"), move || thread.run())?);
+    }
+    Ok(threads)
+}
+
+/// About three quarters of the cores, at least one.
+pub fn default_partitions() -> u32 {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (cores * 3 / 4).max(1) as u32
+}
+
+fn identity(listen: SocketAddr, genesis: &ferrite_partition::record::Genesis, options: &ServerOptions) -> Identity {
+    let version = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
+    Identity {
+        host_id: 0,
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        listen,
+        cluster_start_ms: genesis.created_ms as i64,
+        leader_address: match listen.ip() {
+            std::net::IpAddr::V4(address) if !address.is_unspecified() => address.octets(),
+            _ => [127, 0, 0, 1],
+        },
+        build: format!("{version}_ferritedb-{}", env!("CARGO_PKG_VERSION")),
+        version,
+        dir: options.dir.clone(),
+        durability: match options.durability {
+            Durability::Sync => "sync".to_owned(),
+            Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
+            Durability::None => "none".to_owned(),
+        },
+    }
+}
+

@@ -1,0 +1,205 @@
+//! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile SQL text holds up other
+//! system calls here, never a partition or a socket.
+
+use crate::result::SystemResult;
+use crate::shared::Shared;
+use crate::{adhoc, statistics, system_catalog, system_information, topology};
+use bumpalo::Bump;
+use crossbeam_channel::Receiver;
+use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply};
+use ferrite_value::Value;
+use ferrite_wire::invocation::Invocation;
+use ferrite_wire::response::{self, ResponseWriter};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::route::{self, Route};
+
+pub enum SystemJob {
+    /// A call's whole frame body; it has been parsed before, so it parses.
+    Call {
+        body: Vec<u8>,
+        reply: Reply,
+    },
+    Stop,
+}
+
+/// What became of a call.
+enum Handled {
+    /// Somebody else answers it.
+    PassedOn,
+    Tables(Vec<crate::result::SystemTable>),
+}
+
+pub struct System {
+    pub shared: Arc<Shared>,
+    pub inbox: Receiver<SystemJob>,
+}
+
+impl System {
+    pub fn run(self) {
+        while let Ok(SystemJob::Call { body, reply }) = self.inbox.recv() {
+            // A fault in the compiler must not take the server down: nothing has been executed yet.
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply)));
+            let outcome = outcome.unwrap_or_else(|_| {
+                Err(UserError::internal("the statement could not be compiled, by a fault of the server")
+                    .with_hint("please report it together with the statement"))
+            });
+            match outcome {
+                Ok(Handled::PassedOn) => {}
+                Ok(Handled::Tables(tables)) => answer(&reply, |out| {
+                    let mut writer = ResponseWriter::begin(out, reply.handle);
+                    for table in &tables {
+                        if let Err(error) = table.write(&mut writer) {
+                            return writer.fail(&error);
+                        }
+                    }
+                    writer.finish();
+                }),
+                Err(error) => answer(&reply, |out| response::write_error(out, reply.handle, &error)),
+            }
+        }
+    }
+
+    fn handle(&self, body: &[u8], reply: &Reply) -> UserResult<Handled> {
+        let arena = Bump::new();
+        let malformed = |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
+        let invocation = Invocation::parse(body).map_err(|error| malformed(&error.reason))?;
+        let compiled = self.shared.compiled.load_full();
+        if !invocation.procedure.starts_with('@') {
+            return self.resend(&invocation, &compiled, body, reply);
+        }
+        let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
+        let name = invocation.procedure;
+        let tables: SystemResult = match name {
+            "@AdHoc" | "@AdHocLarge" => {
+                return self.ad_hoc(&invocation, parameters, &compiled, body, reply);
+            }
+            "@SystemCatalog" => system_catalog::system_catalog(&compiled, one_text(name, parameters)?),
+            "@SystemInformation" => {
+                let selector = if parameters.is_empty() { None } else { Some(one_text(name, parameters)?) };
+                system_information::system_information(&self.shared, selector)
+            }
+            "@Statistics" => {
+                let (selector, interval) = statistics_parameters(parameters)?;
+                statistics::statistics(&self.shared, selector, interval)
+            }
+            "@GetPartitionKeys" => topology::partition_keys(&self.shared, one_text(name, parameters)?),
+            "@Explain" => adhoc::explain(&compiled, one_text(name, parameters)?),
+            "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
+            // Reached only when it was routed here by a network thread that does not know it: same answer as there.
+            "@Ping" => Ok(Vec::new()),
+            _ => Err(ferrite_wire::failure::unknown_procedure(name)),
+        };
+        tables.map(Handled::Tables)
+    }
+
+    fn ad_hoc(
+        &self,
+        invocation: &Invocation<'_>,
+        parameters: &[Value<'_>],
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+    ) -> UserResult<Handled> {
+        let Some(Value::Text(text)) = parameters.first() else {
+            return Err(UserError::parameters("@AdHoc takes the SQL text as its first parameter"));
+        };
+        match adhoc::compile(compiled, text, parameters.len() - 1)? {
+            adhoc::Compilation::Schema => {
+                let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };
+                self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+            }
+            adhoc::Compilation::Program(program) => {
+                let rest = invocation.parameters.without_first().map_err(UserError::from)?;
+                let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
+                let mut bytes = Vec::new();
+                rest.copy_to(&mut bytes);
+                self.pass_on(program, bytes, compiled, route, body, reply);
+            }
+        }
+        Ok(Handled::PassedOn)
+    }
+
+    /// A procedure call that met a schema change on its way: looked up and routed again.
+    fn resend(
+        &self,
+        invocation: &Invocation<'_>,
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+    ) -> UserResult<Handled> {
+        let id = compiled
+            .find(invocation.procedure)
+            .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
+        let program = compiled.program(id);
+        let parameters = &invocation.parameters;
+        let route = route::route(program, &invocation.extensions, parameters, &self.shared.ring, reply.handle as u32)?;
+        let mut bytes = Vec::new();
+        parameters.copy_to(&mut bytes);
+        self.pass_on(Arc::clone(program), bytes, compiled, route, body, reply);
+        Ok(Handled::PassedOn)
+    }
+
+    fn pass_on(
+        &self,
+        program: Arc<ferrite_sql::plan::Program>,
+        parameters: Vec<u8>,
+        compiled: &Arc<Compiled>,
+        route: Route,
+        body: &[u8],
+        reply: &Reply,
+    ) {
+        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let system = self.shared.system.clone();
+        let call = Box::new(ProgramCall {
+            program,
+            compiled: Arc::clone(compiled),
+            parameters,
+            reply: reply.clone(),
+            retry: Some(Box::new(move |_| {
+                // The system thread has ended only when the server stops.
+                let _ = system.send(job);
+            })),
+        });
+        match route {
+            Route::Partition { partition, .. } => {
+                let inbox = &self.shared.partitions[partition.index()];
+                inbox.send(Event::Program(call)).expect("partitions outlive the system thread");
+            }
+            Route::Everywhere => {
+                self.shared.coordinator.send(Job::Call(call)).expect("the coordinator outlives the system thread");
+            }
+        }
+    }
+}
+
+fn answer(reply: &Reply, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut answers = AnswerBatch::default();
+    write(&mut answers.bytes);
+    answers.finish_answer(reply.connection);
+    reply.mailbox.deliver(answers);
+}
+
+fn one_text<'v>(procedure: &str, parameters: &[Value<'v>]) -> UserResult<&'v str> {
+    match parameters {
+        [Value::Text(text)] => Ok(text),
+        [_] => Err(UserError::parameters(format!("{procedure} takes a string"))),
+        _ => Err(ferrite_wire::failure::parameter_count(procedure, 1, parameters.len())),
+    }
+}
+
+fn statistics_parameters<'v>(parameters: &[Value<'v>]) -> UserResult<(&'v str, bool)> {
+    match parameters {
+        [Value::Text(selector)] => Ok((selector, false)),
+        [Value::Text(selector), Value::Integer(interval)] => Ok((selector, *interval == 1)),
+        [] => Err(UserError::new(
+            ErrorKind::Parameters,
+            "FE001",
+            "@Statistics takes a selector and, if wanted, 1 for the time since the last such call",
+        )),
+        _ => Err(UserError::parameters("@Statistics takes a string and an integer")),
+    }
+}

@@ -1,0 +1,74 @@
+//! One catalog version with everything compiled against it: what a call's name resolves to.
+
+use ferrite_base::{ProcedureId, UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_sql::plan::Program;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Immutable; shared by network threads, partitions and the coordinator.
+pub struct Compiled {
+    pub catalog: Arc<Catalog>,
+    programs: Vec<Arc<Program>>,
+    /// Declared procedures, by exact name.
+    exact: HashMap<String, ProcedureId>,
+    /// Default procedures (`TABLE.insert`), by upper-cased name.
+    defaults: HashMap<String, ProcedureId>,
+}
+
+impl Compiled {
+    /// Compiles every procedure of `catalog`. Fails with the name of the procedure that does not fit it.
+    pub fn new(catalog: Arc<Catalog>) -> UserResult<Compiled> {
+        let mut compiled = Compiled { catalog, programs: Vec::new(), exact: HashMap::new(), defaults: HashMap::new() };
+        for procedure in compiled.catalog.clone().procedures.values() {
+            let program = ferrite_sql::compile_procedure(&compiled.catalog, procedure)
+                .map_err(|error| error.in_context(format_args!("procedure {}", procedure.name)))?;
+            let id = compiled.add(program);
+            compiled.exact.insert(procedure.name.clone(), id);
+        }
+        for program in ferrite_sql::default_procedures(&compiled.catalog) {
+            let folded = program.name.to_uppercase();
+            let id = compiled.add(program);
+            compiled.defaults.insert(folded, id);
+        }
+        Ok(compiled)
+    }
+
+    fn add(&mut self, program: Program) -> ProcedureId {
+        let id = ProcedureId(self.programs.len() as u32);
+        self.programs.push(Arc::new(program));
+        id
+    }
+
+    pub fn program(&self, id: ProcedureId) -> &Arc<Program> {
+        &self.programs[id.index()]
+    }
+
+    /// Declared procedures match exactly, default procedures without regard to case (wire-protocol 12).
+    pub fn find(&self, name: &str) -> Option<ProcedureId> {
+        if let Some(id) = self.exact.get(name) {
+            return Some(*id);
+        }
+        if name.contains('.') { self.defaults.get(&name.to_uppercase()).copied() } else { None }
+    }
+
+    /// The program by that name, or the protocol's answer for an unknown one.
+    pub fn require(&self, name: &str) -> UserResult<ProcedureId> {
+        self.find(name).ok_or_else(|| unknown_procedure(name))
+    }
+
+    /// All programs that clients can call, sorted by name.
+    pub fn programs_by_name(&self) -> Vec<&Arc<Program>> {
+        let mut programs: Vec<_> = self.programs.iter().collect();
+        programs.sort_by(|a, b| a.name.cmp(&b.name));
+        programs
+    }
+}
+
+pub fn unknown_procedure(name: &str) -> UserError {
+    UserError::new(
+        ferrite_base::ErrorKind::UnknownProcedure,
+        "42883",
+        format!("Procedure {name} was not found"),
+    )
+}

@@ -1,0 +1,68 @@
+//! What can make a partition work: one closed list.
+
+use crate::answer::MailboxHandle;
+use crate::compiled::Compiled;
+use crate::coordinator::Loan;
+use crossbeam_channel::{Receiver, Sender};
+use ferrite_sql::plan::Program;
+use std::sync::Arc;
+
+/// Every cause of work for a partition thread.
+pub enum Event {
+    /// Calls of single-partition procedures from a network thread.
+    Calls(CallBatch),
+    /// One call of a program that is not in the catalog: an ad hoc statement.
+    Program(Box<ProgramCall>),
+    /// The coordinator wants the store for a transaction over several partitions. The partition sends it to `to` and stands
+    /// still until it comes back through `back`.
+    Lend { to: Sender<Loan>, back: Receiver<Loan> },
+    /// The log has more of this partition's records durable, or has failed: look at the shared position.
+    LogMoved,
+    /// Finish what is held and end.
+    Stop,
+}
+
+/// Calls for one partition, taken from one network thread's sockets in one go.
+pub struct CallBatch {
+    /// The catalog version that the calls were routed with.
+    pub compiled: Arc<Compiled>,
+    pub mailbox: MailboxHandle,
+    pub calls: Vec<CallHeader>,
+    /// The calls' parameter sets, as they came.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CallHeader {
+    pub connection: u64,
+    pub handle: i64,
+    pub procedure: ferrite_base::ProcedureId,
+    /// Where the call's parameter set stands in the batch's bytes.
+    pub parameters_start: u32,
+    pub parameters_end: u32,
+    /// The caller put the partition key in front of the declared parameters (a directed call): drop the first.
+    pub drop_first_parameter: bool,
+}
+
+/// Where a single answer goes.
+#[derive(Clone)]
+pub struct Reply {
+    pub mailbox: MailboxHandle,
+    pub connection: u64,
+    pub handle: i64,
+}
+
+/// A call that brings its own program, or that runs on all partitions.
+pub struct ProgramCall {
+    pub program: Arc<Program>,
+    /// The catalog version that the program was compiled against.
+    pub compiled: Arc<Compiled>,
+    /// Parameter set as it came; for ad hoc statements without the statement text.
+    pub parameters: Vec<u8>,
+    pub reply: Reply,
+    /// Compiles and sends the call again when the schema changed in between.
+    pub retry: Option<Retry>,
+}
+
+/// Sends a call back to where it was compiled, given the catalog now in force.
+pub type Retry = Box<dyn FnOnce(Arc<Compiled>) + Send>;

@@ -1,0 +1,219 @@
+//! One call: parameters from the wire, the program on the stores, the answer back to the wire.
+
+use bumpalo::Bump;
+use ferrite_base::limits::QUERY_TIME_MAX;
+use ferrite_base::{UserError, UserResult};
+use ferrite_exec::{Call, ResultSink, Scratch};
+use ferrite_sql::plan::{OutputColumn, Parameter, Program};
+use ferrite_table::Store;
+use ferrite_value::{SqlType, Value, convert};
+use ferrite_wire::{OpenTable, Parameters, ResponseWriter, TableHeader, failure};
+use std::cell::Cell;
+use std::time::Instant;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Committed,
+    RolledBack,
+}
+
+/// What a thread that executes keeps from call to call.
+#[derive(Default)]
+pub struct Executor {
+    arena: Bump,
+    scratch: Scratch,
+    headers: HeaderCache,
+}
+
+/// The tables' headers as bytes, by where a program keeps the columns. Valid while those programs live: emptied when
+/// the catalog changes, and not used for ad hoc programs.
+#[derive(Default)]
+struct HeaderCache(Vec<(*const OutputColumn, TableHeader)>);
+
+// SAFETY: the pointers are compared, never followed.
+unsafe impl Send for HeaderCache {}
+
+/// More result shapes than this share the cache by replacing it.
+const CACHED_HEADERS_MAX: usize = 256;
+
+impl HeaderCache {
+    /// Position of the header for `columns`.
+    #[inline]
+    fn position(&mut self, columns: &[OutputColumn]) -> usize {
+        let key = columns.as_ptr();
+        match self.0.iter().position(|(known, _)| *known == key) {
+            Some(position) => position,
+            None => {
+                if self.0.len() == CACHED_HEADERS_MAX {
+                    self.0.clear();
+                }
+                self.0.push((key, header_of(columns)));
+                self.0.len() - 1
+            }
+        }
+    }
+}
+
+#[cold]
+fn header_of(columns: &[OutputColumn]) -> TableHeader {
+    TableHeader::new(columns.iter().map(|column| (column.name.as_str(), column.sql_type)))
+}
+
+impl Executor {
+    /// Forgets what belongs to the programs of the catalog version before.
+    pub fn catalog_changed(&mut self) {
+        self.headers.0.clear();
+    }
+
+    /// Runs `program` and appends the answer's frame to `out`. On failure the stores are as before and the answer says why;
+    /// on success the changes stand in the stores' redo and undo, for the caller to take and commit.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub fn call(
+        &mut self,
+        stores: &mut [Store],
+        program: &Program,
+        parameters: &[u8],
+        drop_first_parameter: bool,
+        handle: i64,
+        transaction_time: i64,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        self.arena.reset();
+        let Executor { arena, scratch, headers } = self;
+        let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
+        let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
+            let started = Cell::new(None);
+            // The clock is first read when a call turns out to be long.
+            let interrupted = || {
+                let now = Instant::now();
+                let begin = started.get().unwrap_or(now);
+                started.set(Some(begin));
+                now.duration_since(begin) > QUERY_TIME_MAX
+            };
+            let call = Call { program, parameters, transaction_time, arena, interrupted: Some(&interrupted) };
+            ferrite_exec::run_transaction(stores, &call, scratch, &mut sink)
+        });
+        match result {
+            Ok(()) => {
+                sink.writer.finish();
+                Outcome::Committed
+            }
+            Err(error) => {
+                sink.writer.fail(&error);
+                Outcome::RolledBack
+            }
+        }
+    }
+
+    /// [`Executor::call`] for a program that does not belong to the catalog.
+    pub fn call_once(
+        &mut self,
+        stores: &mut [Store],
+        program: &Program,
+        parameters: &[u8],
+        handle: i64,
+        transaction_time: i64,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let kept = std::mem::take(&mut self.headers);
+        let outcome = self.call(stores, program, parameters, false, handle, transaction_time, out);
+        self.headers = kept;
+        outcome
+    }
+}
+
+/// Decodes and converts the call's parameters to the declared types.
+#[inline]
+fn decode_parameters<'x>(
+    program: &'x Program,
+    bytes: &'x [u8],
+    drop_first: bool,
+    arena: &'x Bump,
+) -> UserResult<&'x [Value<'x>]> {
+    let mut given = Parameters::parse(bytes).map_err(|error| malformed(program, &error))?;
+    if drop_first {
+        given = given.without_first().map_err(|error| malformed(program, &error))?;
+    }
+    let declared = &program.parameters;
+    if given.count() != declared.len() {
+        return Err(failure::parameter_count(&program.name, declared.len(), given.count()));
+    }
+    let values = given.decode(arena).map_err(|error| malformed(program, &error))?;
+    // Most calls carry exactly the declared kinds; integers of any width are one kind.
+    for (value, parameter) in values.iter().zip(declared) {
+        if !is_as_declared(value, parameter) {
+            return convert_all(program, values, arena);
+        }
+    }
+    Ok(values)
+}
+
+#[inline]
+fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
+    match (value, parameter.column_type.sql_type) {
+        (Value::Integer(_), SqlType::Bigint) | (Value::Bytes(_), SqlType::Varbinary) => !parameter.array,
+        (Value::Integer(value), SqlType::Integer) => i32::try_from(*value).is_ok_and(|v| v != i32::MIN) && !parameter.array,
+        _ => false,
+    }
+}
+
+fn convert_all<'x>(program: &Program, given: &[Value<'x>], arena: &'x Bump) -> UserResult<&'x [Value<'x>]> {
+    let values = arena.alloc_slice_fill_copy(given.len(), Value::Null);
+    for (index, ((slot, value), parameter)) in values.iter_mut().zip(given).zip(&program.parameters).enumerate() {
+        let converted = if parameter.array {
+            convert::to_declared_array(*value, &parameter.column_type, arena)
+        } else {
+            convert::to_declared(*value, &parameter.column_type, arena)
+        };
+        *slot = converted.map_err(|error| failure::parameter_type(&program.name, index, error.message()))?;
+    }
+    Ok(values)
+}
+
+#[cold]
+fn malformed(program: &Program, detail: &dyn std::fmt::Display) -> UserError {
+    UserError::parameters(format!("the parameters of {} are malformed: {detail}", program.name))
+        .with_hint("the client and the server disagree about the protocol; use a current client")
+}
+
+/// Writes results as the protocol's tables.
+struct WireSink<'o, 'c> {
+    writer: ResponseWriter<'o>,
+    headers: &'c mut HeaderCache,
+    open: Option<(OpenTable, usize)>,
+}
+
+impl ResultSink for WireSink<'_, '_> {
+    #[inline]
+    fn begin_table(&mut self, columns: &[OutputColumn]) {
+        let position = self.headers.position(columns);
+        let table = self.writer.table(&self.headers.0[position].1).suspend();
+        self.open = Some((table, position));
+    }
+
+    #[inline]
+    fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
+        let (table, position) = self.open.take().expect("rows come after their table was begun");
+        let mut table = self.writer.resume_table(table, &self.headers.0[position].1);
+        table.row(values)?;
+        self.open = Some((table.suspend(), position));
+        Ok(())
+    }
+
+    #[inline]
+    fn end_table(&mut self) {
+        let (table, position) = self.open.take().expect("a table is ended once");
+        self.writer.resume_table(table, &self.headers.0[position].1).finish();
+    }
+
+    fn modified(&mut self, rows: u64) {
+        self.writer.modified_tuples(rows as i64);
+    }
+
+    #[inline]
+    fn status(&mut self, value: Option<i64>) {
+        // NULL is the smallest integer on the wire.
+        self.writer.scalar_table(value.unwrap_or(i64::MIN));
+    }
+}

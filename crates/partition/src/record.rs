@@ -1,0 +1,282 @@
+//! The redo records that partitions and the coordinator write, after `docs/format/records.md`.
+//!
+//! Encoding appends to a buffer that is handed to the log as a whole; decoding borrows, returns errors and never panics.
+
+use ferrite_base::{Epoch, PartitionId, Sequence};
+
+pub const FORMAT_VERSION: u32 = 1;
+
+const KIND_GENESIS: u8 = 1;
+const KIND_BATCH: u8 = 2;
+const KIND_MULTI: u8 = 3;
+const KIND_SCHEMA: u8 = 4;
+
+/// Facts fixed when a database is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Genesis {
+    pub partitions: u32,
+    pub created_ms: u64,
+    pub database_id: [u8; 16],
+}
+
+/// One decoded record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record<'a> {
+    Genesis(Genesis),
+    Batch { partition: PartitionId, epoch: Epoch, first: Sequence, count: u32, transactions: &'a [u8] },
+    Multi { ticket: u64, parts: Vec<Part<'a>> },
+    Schema { version: u64, time: i64, text: &'a str },
+}
+
+/// One partition's share of a multi-partition transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part<'a> {
+    pub partition: PartitionId,
+    pub epoch: Epoch,
+    pub sequence: Sequence,
+    pub changes: &'a [u8],
+}
+
+/// Why a payload could not be decoded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordError(pub &'static str);
+
+impl std::fmt::Display for RecordError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+/// Builds a batch record in place: header first, transactions appended by the caller through [`BatchWriter::transaction`].
+pub struct BatchWriter {
+    start: usize,
+    count: u32,
+}
+
+const BATCH_HEADER: usize = 5 + 4 + 8 + 8 + 4;
+
+impl BatchWriter {
+    pub fn begin(out: &mut Vec<u8>, partition: PartitionId, epoch: Epoch, first: Sequence) -> BatchWriter {
+        let start = out.len();
+        out.push(KIND_BATCH);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&partition.0.to_le_bytes());
+        out.extend_from_slice(&epoch.0.to_le_bytes());
+        out.extend_from_slice(&first.0.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        BatchWriter { start, count: 0 }
+    }
+
+    /// Appends one transaction; `write` puts its row changes at the end of the buffer.
+    #[inline]
+    pub fn transaction(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        write(out);
+        let length = (out.len() - at - 4) as u32;
+        out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        self.count += 1;
+    }
+
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Patches the header; a batch without transactions leaves nothing behind.
+    pub fn finish(self, out: &mut Vec<u8>) {
+        if self.count == 0 {
+            out.truncate(self.start);
+            return;
+        }
+        let length = (out.len() - self.start - 5) as u32;
+        out[self.start + 1..self.start + 5].copy_from_slice(&length.to_le_bytes());
+        let count_at = self.start + BATCH_HEADER - 4;
+        out[count_at..count_at + 4].copy_from_slice(&self.count.to_le_bytes());
+    }
+}
+
+fn framed(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(kind);
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = (out.len() - at - 4) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+pub fn write_genesis(out: &mut Vec<u8>, genesis: &Genesis) {
+    framed(out, KIND_GENESIS, |out| {
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&genesis.partitions.to_le_bytes());
+        out.extend_from_slice(&genesis.created_ms.to_le_bytes());
+        out.extend_from_slice(&genesis.database_id);
+    });
+}
+
+pub fn write_multi(out: &mut Vec<u8>, ticket: u64, parts: &[Part<'_>]) {
+    framed(out, KIND_MULTI, |out| {
+        out.extend_from_slice(&ticket.to_le_bytes());
+        out.extend_from_slice(&(parts.len() as u32).to_le_bytes());
+        for part in parts {
+            out.extend_from_slice(&part.partition.0.to_le_bytes());
+            out.extend_from_slice(&part.epoch.0.to_le_bytes());
+            out.extend_from_slice(&part.sequence.0.to_le_bytes());
+            out.extend_from_slice(&(part.changes.len() as u32).to_le_bytes());
+            out.extend_from_slice(part.changes);
+        }
+    });
+}
+
+pub fn write_schema(out: &mut Vec<u8>, version: u64, time: i64, text: &str) {
+    framed(out, KIND_SCHEMA, |out| {
+        out.extend_from_slice(&version.to_le_bytes());
+        out.extend_from_slice(&time.to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    });
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], RecordError> {
+        let (head, tail) = self.0.split_at_checked(length).ok_or(RecordError("a record ends early"))?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        Ok(self.take(N)?.try_into().expect("take returns as many bytes as were asked for"))
+    }
+
+    fn u32(&mut self) -> Result<u32, RecordError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, RecordError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn end(&self) -> Result<(), RecordError> {
+        if self.0.is_empty() { Ok(()) } else { Err(RecordError("bytes are left over at the end of a record")) }
+    }
+}
+
+/// Takes the next record off `payload`; None at its end.
+pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, RecordError> {
+    if payload.is_empty() {
+        return Ok(None);
+    }
+    let mut reader = Reader(payload);
+    let [kind] = reader.array()?;
+    let length = reader.u32()? as usize;
+    let mut body = Reader(reader.take(length)?);
+    *payload = reader.0;
+    let record = match kind {
+        KIND_GENESIS => {
+            if body.u32()? != FORMAT_VERSION {
+                return Err(RecordError("the log was written in a record format that this version does not know"));
+            }
+            let genesis =
+                Genesis { partitions: body.u32()?, created_ms: body.u64()?, database_id: body.array()? };
+            body.end()?;
+            Record::Genesis(genesis)
+        }
+        KIND_BATCH => Record::Batch {
+            partition: PartitionId(body.u32()?),
+            epoch: Epoch(body.u64()?),
+            first: Sequence(body.u64()?),
+            count: body.u32()?,
+            transactions: body.0,
+        },
+        KIND_MULTI => {
+            let ticket = body.u64()?;
+            let count = body.u32()?;
+            let mut parts = Vec::new();
+            for _ in 0..count {
+                let (partition, epoch, sequence) = (body.u32()?, body.u64()?, body.u64()?);
+                let length = body.u32()? as usize;
+                parts.push(Part {
+                    partition: PartitionId(partition),
+                    epoch: Epoch(epoch),
+                    sequence: Sequence(sequence),
+                    changes: body.take(length)?,
+                });
+            }
+            body.end()?;
+            Record::Multi { ticket, parts }
+        }
+        KIND_SCHEMA => {
+            let version = body.u64()?;
+            let time = body.u64()? as i64;
+            let text = std::str::from_utf8(body.0).map_err(|_| RecordError("a schema record is not UTF-8"))?;
+            Record::Schema { version, time, text }
+        }
+        _ => return Err(RecordError("a record is of an unknown kind")),
+    };
+    Ok(Some(record))
+}
+
+/// Takes the next transaction's row changes off a batch's `transactions`; None at its end.
+pub fn next_transaction<'a>(transactions: &mut &'a [u8]) -> Result<Option<&'a [u8]>, RecordError> {
+    if transactions.is_empty() {
+        return Ok(None);
+    }
+    let mut reader = Reader(transactions);
+    let length = reader.u32()? as usize;
+    let changes = reader.take(length)?;
+    *transactions = reader.0;
+    Ok(Some(changes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let mut out = Vec::new();
+        write_genesis(&mut out, &Genesis { partitions: 3, created_ms: 7, database_id: [9; 16] });
+        let mut batch = BatchWriter::begin(&mut out, PartitionId(2), Epoch(1), Sequence(10));
+        batch.transaction(&mut out, |out| out.extend_from_slice(b"first"));
+        batch.transaction(&mut out, |_| {});
+        batch.finish(&mut out);
+        BatchWriter::begin(&mut out, PartitionId(0), Epoch(1), Sequence(1)).finish(&mut out);
+        let part = Part { partition: PartitionId(1), epoch: Epoch(1), sequence: Sequence(4), changes: b"xyz" };
+        write_multi(&mut out, 5, &[part, Part { partition: PartitionId(0), ..part }]);
+        write_schema(&mut out, 2, 1234, "CREATE TABLE t (a INTEGER)");
+        out
+    }
+
+    #[test]
+    fn records_read_back_as_written() {
+        let bytes = sample();
+        let mut rest = &bytes[..];
+        let mut records = Vec::new();
+        while let Some(record) = next_record(&mut rest).unwrap() {
+            records.push(record);
+        }
+        assert_eq!(records.len(), 4, "the empty batch leaves nothing");
+        let Record::Batch { first: Sequence(10), count: 2, mut transactions, .. } = records[1] else {
+            panic!("{records:?}")
+        };
+        assert_eq!(next_transaction(&mut transactions), Ok(Some(&b"first"[..])));
+        assert_eq!(next_transaction(&mut transactions), Ok(Some(&b""[..])));
+        assert_eq!(next_transaction(&mut transactions), Ok(None));
+        assert!(matches!(&records[2], Record::Multi { ticket: 5, parts } if parts[1].changes == b"xyz"));
+        assert!(matches!(records[3], Record::Schema { version: 2, time: 1234, .. }));
+    }
+
+    #[test]
+    fn every_truncation_is_an_error_or_a_clean_end() {
+        let bytes = sample();
+        for end in 0..bytes.len() {
+            let mut rest = &bytes[..end];
+            while let Ok(Some(record)) = next_record(&mut rest) {
+                if let Record::Batch { mut transactions, .. } = record {
+                    while let Ok(Some(_)) = next_transaction(&mut transactions) {}
+                }
+            }
+        }
+    }
+}

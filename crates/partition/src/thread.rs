@@ -1,0 +1,230 @@
+//! One partition's thread: takes events, runs calls, hands redo to the log, releases answers that are committed.
+//!
+//! Invariant: an answer is held at the partition's last sequence number at the time it was made, and leaves only when the
+//! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
+
+use crate::answer::AnswerBatch;
+use crate::commit::{CommitWatch, Completion, Parties};
+use crate::compiled::Compiled;
+use crate::coordinator::Loan;
+use crate::event::{CallBatch, CallHeader, Event, ProgramCall};
+use crate::execute::Executor;
+use crate::gate::Gate;
+use crate::record::BatchWriter;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError};
+use ferrite_io::Clock;
+use ferrite_log::Appender;
+use ferrite_sql::plan::{Program, Routing};
+use ferrite_table::Store;
+use ferrite_wire::response;
+use std::sync::Arc;
+
+/// The only epoch, until leaders change.
+pub const FIRST_EPOCH: Epoch = Epoch(1);
+/// Redo buffers kept for reuse; more are in flight only when the log is far behind.
+const BUFFERS_KEPT: usize = 16;
+/// A buffer that one large transaction has blown up is not kept.
+const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// A usual answer: the frame of a procedure that returns a number.
+const ANSWER_BYTES_GUESS: usize = 72;
+
+pub struct Partition {
+    id: PartitionId,
+    inbox: Receiver<Event>,
+    /// None only while it is lent to the coordinator.
+    store: Option<Store>,
+    compiled: Arc<Compiled>,
+    /// Of the last transaction that changed something here.
+    sequence: Sequence,
+    gate: Gate,
+    log: Appender<Completion>,
+    /// Redo buffers that come back from the log.
+    buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+    clock: Arc<dyn Clock>,
+    executor: Executor,
+}
+
+/// What a partition starts with, from recovery.
+pub struct Start {
+    pub id: PartitionId,
+    pub store: Store,
+    pub compiled: Arc<Compiled>,
+    pub sequence: Sequence,
+}
+
+impl Partition {
+    pub fn new(
+        start: Start,
+        inbox: Receiver<Event>,
+        watch: Arc<CommitWatch>,
+        log: Appender<Completion>,
+        clock: Arc<dyn Clock>,
+    ) -> Partition {
+        Partition {
+            id: start.id,
+            inbox,
+            store: Some(start.store),
+            compiled: start.compiled,
+            sequence: start.sequence,
+            gate: Gate::new(watch, start.sequence),
+            log,
+            buffers: bounded(BUFFERS_KEPT),
+            clock,
+            executor: Executor::default(),
+        }
+    }
+
+    /// Runs until told to stop or until every sender is gone.
+    pub fn run(mut self) {
+        while let Ok(event) = self.inbox.recv() {
+            match event {
+                Event::Calls(batch) => self.run_calls(batch),
+                Event::Program(call) => self.run_program(*call),
+                Event::Lend { to, back } => self.lend(&to, &back),
+                Event::LogMoved => self.gate.release(),
+                Event::Stop => break,
+            }
+        }
+    }
+
+    /// The main path: every call of the batch in turn, then one hand-over to the log for all of them.
+    fn run_calls(&mut self, batch: CallBatch) {
+        let mut answers = AnswerBatch::default();
+        if let Some(failure) = self.gate.failure() {
+            let error = failure.unavailable();
+            for call in &batch.calls {
+                response::write_error(&mut answers.bytes, call.handle, &error);
+                answers.finish_answer(call.connection);
+            }
+            batch.mailbox.deliver(answers);
+            return;
+        }
+        let same_schema = Arc::ptr_eq(&batch.compiled, &self.compiled);
+        let now = self.clock.wall_micros();
+        let mut redo = self.buffer();
+        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
+        for call in &batch.calls {
+            let parameters = &batch.bytes[call.parameters_start as usize..call.parameters_end as usize];
+            let program = if same_schema {
+                Ok(self.compiled.program(call.procedure))
+            } else {
+                after_schema_change(&self.compiled, &batch.compiled, call)
+            };
+            match program {
+                Ok(program) => {
+                    let store = self.store.as_mut().expect("the store is here while the partition runs");
+                    self.executor.call(
+                        std::slice::from_mut(store),
+                        program,
+                        parameters,
+                        call.drop_first_parameter,
+                        call.handle,
+                        now,
+                        &mut answers.bytes,
+                    );
+                    if !store.redo().is_empty() {
+                        writer.transaction(&mut redo, |out| store.take_redo_into(out));
+                    }
+                    store.commit();
+                }
+                Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
+            }
+            answers.finish_answer(call.connection);
+        }
+        self.append(redo, writer);
+        self.gate.hold(batch.mailbox, answers);
+    }
+
+    /// One ad hoc statement or batch.
+    fn run_program(&mut self, mut call: ProgramCall) {
+        if !Arc::ptr_eq(&call.compiled, &self.compiled)
+            && let Some(retry) = call.retry.take()
+        {
+            retry(Arc::clone(&self.compiled));
+            return;
+        }
+        let mut answers = AnswerBatch::default();
+        if let Some(failure) = self.gate.failure() {
+            response::write_error(&mut answers.bytes, call.reply.handle, &failure.unavailable());
+        } else {
+            let now = self.clock.wall_micros();
+            let mut redo = self.buffer();
+            let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+            let store = self.store.as_mut().expect("the store is here while the partition runs");
+            let stores = std::slice::from_mut(store);
+            let (handle, out) = (call.reply.handle, &mut answers.bytes);
+            self.executor.call_once(stores, &call.program, &call.parameters, handle, now, out);
+            if !store.redo().is_empty() {
+                writer.transaction(&mut redo, |out| store.take_redo_into(out));
+            }
+            store.commit();
+            self.append(redo, writer);
+        }
+        answers.finish_answer(call.reply.connection);
+        self.gate.hold(call.reply.mailbox, answers);
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        self.buffers.1.try_recv().unwrap_or_default()
+    }
+
+    /// Hands the batch's redo to the log.
+    fn append(&mut self, mut redo: Vec<u8>, writer: BatchWriter) {
+        let count = writer.count();
+        writer.finish(&mut redo);
+        if count == 0 {
+            let _ = self.buffers.0.try_send(redo);
+            return;
+        }
+        self.sequence = Sequence(self.sequence.0 + u64::from(count));
+        self.gate.appended(self.sequence);
+        let keep = redo.capacity() <= BUFFER_BYTES_KEPT;
+        let completion = Completion {
+            parties: Parties::One(Arc::clone(self.gate.watch()), self.sequence),
+            buffers: keep.then(|| self.buffers.0.clone()),
+        };
+        self.log.append(redo, completion);
+    }
+
+    /// Stands still while the coordinator works on the store.
+    fn lend(&mut self, to: &Sender<Loan>, back: &Receiver<Loan>) {
+        let store = self.store.take().expect("the store is lent to one borrower at a time");
+        let loan = Loan { partition: self.id, store, sequence: self.sequence, compiled: Arc::clone(&self.compiled) };
+        let loan = match to.send(loan) {
+            Ok(()) => back.recv().expect("the coordinator gives back what it borrows"),
+            Err(unsent) => unsent.0,
+        };
+        self.store = Some(loan.store);
+        if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
+            self.compiled = loan.compiled;
+            self.executor.catalog_changed();
+        }
+        if loan.sequence > self.sequence {
+            self.sequence = loan.sequence;
+            self.gate.appended(self.sequence);
+        }
+        self.gate.release();
+    }
+}
+
+/// A call routed with an older catalog: it may run if the name still means a procedure that is routed the same way.
+#[cold]
+fn after_schema_change<'c>(
+    compiled: &'c Compiled,
+    routed_with: &Compiled,
+    call: &CallHeader,
+) -> Result<&'c Arc<Program>, UserError> {
+    let old: &Program = routed_with.program(call.procedure);
+    let program = compiled.program(compiled.require(&old.name)?);
+    if program.routing == old.routing && !matches!(program.routing, Routing::All) {
+        return Ok(program);
+    }
+    Err(UserError::new(
+        ErrorKind::Unavailable,
+        "FE010",
+        format!("procedure {} was changed while the call was on its way", old.name),
+    )
+    .with_hint("send the call again; it was not executed"))
+}
