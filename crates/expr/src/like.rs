@@ -9,6 +9,9 @@ use ferrite_base::{UserError, UserResult};
 /// Greedy with one point of return: after a later `%` no earlier one needs another try, so the time is at most the
 /// product of both lengths.
 pub fn matches(text: &str, pattern: &str, escape: Option<char>) -> UserResult<bool> {
+    if let Some(escape) = escape {
+        check_escapes(pattern, escape)?;
+    }
     let mut text_rest = text;
     let mut pattern_rest = pattern;
     // Where to go on when a match fails: what follows the last `%`, and the text from which that was tried last.
@@ -17,10 +20,9 @@ pub fn matches(text: &str, pattern: &str, escape: Option<char>) -> UserResult<bo
         let mut characters = pattern_rest.chars();
         let step = match characters.next() {
             None => Step::End,
-            Some(character) if Some(character) == escape => match characters.next() {
-                Some(literal) => Step::Literal(literal),
-                None => return Err(dangling_escape()),
-            },
+            Some(character) if Some(character) == escape => {
+                Step::Literal(characters.next().expect("no escape ends a pattern that was checked"))
+            }
             Some('%') => Step::Run,
             Some('_') => Step::Any,
             Some(literal) => Step::Literal(literal),
@@ -77,7 +79,13 @@ pub fn literal_prefix(pattern: &str, escape: Option<char>) -> Option<(&str, bool
     (end > 0).then(|| (&pattern[..end], &pattern[end..] == "%"))
 }
 
-#[cold]
-fn dangling_escape() -> UserError {
-    UserError::data("22025", "the LIKE pattern ends in its escape character")
+/// Before the first comparison, so that the error does not depend on the text.
+fn check_escapes(pattern: &str, escape: char) -> UserResult<()> {
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        if character == escape && characters.next().is_none() {
+            return Err(UserError::data("22025", "the LIKE pattern ends in its escape character"));
+        }
+    }
+    Ok(())
 }
