@@ -14,7 +14,8 @@ pub struct Catalog {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// By upper-cased name, for lookups that ignore case; the object keeps the name as declared.
     pub procedures: BTreeMap<String, Arc<Procedure>>,
-    /// By name; flag names of the client protocol 12.11, lower case.
+    /// By name in lower case: permissions as wire-protocol 12.11 names them, in lower case, implied ones included. Without
+    /// the built-in roles; [`Catalog::permissions_of`] knows them too.
     pub roles: BTreeMap<String, Vec<String>>,
     pub next_table_id: u32,
     pub next_index_id: u32,
@@ -105,6 +106,12 @@ pub struct Index {
     pub constraint: Option<String>,
 }
 
+/// Roles that every database has, with their permissions.
+pub const BUILT_IN_ROLES: [(&str, &[&str]); 2] = [
+    ("administrator", &["admin", "defaultproc", "defaultprocread", "sql", "sqlread", "allproc", "compoundproc"]),
+    ("user", &["defaultproc", "defaultprocread", "sql", "sqlread", "allproc"]),
+];
+
 /// Name of the index that a view has over its groups; every view's has this name.
 pub const VIEW_KEY_INDEX: &str = "MATVIEW_PK_INDEX";
 /// Name of its constraint.
@@ -184,6 +191,15 @@ impl Catalog {
     #[inline]
     pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
         self.by_id.get(id.index())?.as_ref()
+    }
+
+    /// What a role may do, the built-in ones included. None when there is no such role.
+    pub fn permissions_of(&self, role: &str) -> Option<Vec<&str>> {
+        let role = role.to_lowercase();
+        if let Some((_, permissions)) = BUILT_IN_ROLES.iter().find(|(name, _)| *name == role) {
+            return Some(permissions.to_vec());
+        }
+        self.roles.get(&role).map(|permissions| permissions.iter().map(String::as_str).collect())
     }
 
     /// The table that has this index, and the index. The indexes that views have for their groups share one name and are not

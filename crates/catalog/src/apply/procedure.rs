@@ -7,11 +7,18 @@ use ferrite_base::{TableId, UserError, UserResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Roles that every database has.
-const BUILT_IN_ROLES: [&str; 2] = ["administrator", "user"];
-/// What a role can be given.
-const PERMISSIONS: [&str; 8] =
-    ["admin", "allproc", "defaultproc", "defaultprocread", "sql", "sqlread", "adhoc", "sysproc"];
+/// What a role can be given, in the order in which it is shown (wire-protocol 12.11), with what each implies.
+const PERMISSIONS: [(&str, &[&str]); 7] = [
+    ("admin", &["defaultproc", "defaultprocread", "sql", "sqlread", "allproc", "compoundproc"]),
+    ("defaultproc", &["defaultprocread"]),
+    ("defaultprocread", &[]),
+    ("sql", &["sqlread", "defaultproc", "defaultprocread"]),
+    ("sqlread", &["defaultprocread"]),
+    ("allproc", &[]),
+    ("compoundproc", &[]),
+];
+/// Older words for some of them.
+const PERMISSION_ALIASES: [(&str, &str); 2] = [("sysproc", "admin"), ("adhoc", "sql")];
 
 impl Draft {
     pub(super) fn create_procedure(&mut self, procedure: &Procedure) -> UserResult<()> {
@@ -42,8 +49,7 @@ impl Draft {
             self.check_partitioning(procedure, partitioning)?;
         }
         for role in &procedure.allow_roles {
-            let role = role.to_lowercase();
-            if !BUILT_IN_ROLES.contains(&role.as_str()) && !self.catalog.roles.contains_key(&role) {
+            if self.catalog.permissions_of(role).is_none() {
                 return Err(not_found(format!("role {role}")));
             }
         }
@@ -107,19 +113,27 @@ impl Draft {
         self.catalog.procedures.values().filter(on_table).map(|procedure| procedure.name.clone()).collect()
     }
 
-    /// Names of roles and permissions ignore case and are kept in lower case.
+    /// Names of roles and permissions ignore case and are kept in lower case; implied permissions are kept too.
     pub(super) fn create_role(&mut self, name: &str, permissions: &[String]) -> UserResult<()> {
         check::identifier(name)?;
-        let role = name.to_lowercase();
-        if BUILT_IN_ROLES.contains(&role.as_str()) || self.catalog.roles.contains_key(&role) {
+        if self.catalog.permissions_of(name).is_some() {
             return Err(already_exists(name));
         }
-        let permissions: Vec<String> = permissions.iter().map(|permission| permission.to_lowercase()).collect();
-        if let Some(unknown) = permissions.iter().find(|permission| !PERMISSIONS.contains(&permission.as_str())) {
-            return Err(invalid(format!("{unknown} is not a permission"))
-                .with_hint(format!("the permissions are {}", PERMISSIONS.join(", "))));
+        let mut given = BTreeSet::new();
+        for permission in permissions {
+            let lower = permission.to_lowercase();
+            let word = PERMISSION_ALIASES.iter().find(|(alias, _)| *alias == lower).map_or(&*lower, |(_, word)| word);
+            let Some((word, implied)) = PERMISSIONS.iter().find(|(known, _)| *known == word) else {
+                let known: Vec<&str> = PERMISSIONS.iter().map(|(known, _)| *known).collect();
+                return Err(invalid(format!("{permission} is not a permission"))
+                    .with_hint(format!("the permissions are {}", known.join(", "))));
+            };
+            given.insert(*word);
+            given.extend(*implied);
         }
-        self.catalog.roles.insert(role, permissions);
+        let in_order = PERMISSIONS.iter().filter(|(word, _)| given.contains(word));
+        let permissions = in_order.map(|(word, _)| (*word).to_owned()).collect();
+        self.catalog.roles.insert(name.to_lowercase(), permissions);
         Ok(())
     }
 
