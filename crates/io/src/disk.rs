@@ -73,6 +73,9 @@ impl std::error::Error for LockError {}
 pub enum OpenMode {
     /// Reads of a file that is there.
     Read,
+    /// Like `Read`, but past the page cache where the file system can do that: what is read is what the disk holds. Reads must then
+    /// be sectors, in place, size and memory.
+    ReadDirect,
     /// Reads and writes of a file that is there, through the page cache.
     Write,
     /// Like `Write`, but writes go past the page cache where the file system can do that: they must then be sectors, in place,
@@ -125,12 +128,6 @@ pub trait DiskFile: Send + Sync {
 
     /// Gives the file that size and the disk space for it. New bytes read as zero.
     fn preallocate(&self, bytes: u64) -> DiskResult<()>;
-
-    /// Drops cached clean pages, so that what is read next comes from the disk. Best effort.
-    fn discard_cache(&self);
-
-    /// Says that the file will be read soon from start to end. Best effort.
-    fn will_read(&self);
 }
 
 /// A byte buffer whose content begins at a sector boundary in memory, as direct writes need it.
@@ -172,6 +169,14 @@ impl SectorBuffer {
         if self.capacity() > capacity_max {
             self.bytes = Vec::new();
             self.start = 0;
+        }
+    }
+
+    /// Makes it that long: shorter by cutting, longer by zeros.
+    pub fn resize(&mut self, length: usize) {
+        match length.checked_sub(self.length) {
+            Some(more) => self.extend_zeros(more),
+            None => self.length = length,
         }
     }
 
@@ -230,7 +235,9 @@ mod tests {
         }
         buffer.clear(0);
         assert_eq!((buffer.len(), buffer.capacity()), (0, 0));
-        buffer.extend_zeros(3);
-        assert_eq!(buffer.as_slice(), [0, 0, 0]);
+        buffer.extend(&[1, 2, 3]);
+        buffer.resize(1);
+        buffer.resize(3);
+        assert_eq!(buffer.as_slice(), [1, 0, 0]);
     }
 }

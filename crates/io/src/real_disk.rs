@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
-use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode};
+use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES};
 
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RealDisk;
@@ -38,11 +38,13 @@ impl Disk for RealDisk {
         let result = match mode {
             OpenMode::Read => options.open(path),
             OpenMode::Write => options.write(true).open(path),
-            OpenMode::WriteDirect => open_direct(path),
+            OpenMode::ReadDirect => open_direct(path, &options),
+            OpenMode::WriteDirect => open_direct(path, options.write(true)),
             OpenMode::Create => options.write(true).create(true).truncate(true).open(path),
         };
         let file = result.map_err(|error| DiskError::new("open", path, error))?;
-        Ok(Box::new(RealFile { file, path: path.to_path_buf() }))
+        let direct = mode == OpenMode::ReadDirect;
+        Ok(Box::new(RealFile { file, path: path.to_path_buf(), direct }))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {
@@ -93,10 +95,7 @@ impl Disk for RealDisk {
 }
 
 /// Opens past the page cache; on file systems that refuse, through it.
-fn open_direct(path: &Path) -> io::Result<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true);
+fn open_direct(path: &Path, options: &fs::OpenOptions) -> io::Result<fs::File> {
     let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
     match direct {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => options.open(path),
@@ -113,6 +112,7 @@ impl DiskLock for RealLock {}
 struct RealFile {
     file: fs::File,
     path: PathBuf,
+    direct: bool,
 }
 
 impl RealFile {
@@ -135,7 +135,13 @@ impl DiskFile for RealFile {
         while done < buffer.len() {
             match self.file.read_at(&mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
-                Ok(count) => done += count,
+                Ok(count) => {
+                    done += count;
+                    // Only the end of the file is not at a sector, and to ask there again would be refused.
+                    if self.direct && !done.is_multiple_of(SECTOR_BYTES) {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.failed("read", error)),
             }
@@ -161,21 +167,12 @@ impl DiskFile for RealFile {
             Err(error) => Err(self.failed("preallocate", error)),
         }
     }
-
-    fn discard_cache(&self) {
-        // Advice: a refusal changes nothing but speed.
-        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
-    }
-
-    fn will_read(&self) {
-        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::WillNeed);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{SECTOR_BYTES, SectorBuffer};
+    use crate::disk::SectorBuffer;
 
     #[test]
     fn files_are_written_read_listed_renamed_and_removed() {
@@ -187,8 +184,6 @@ mod tests {
         file.preallocate(3 * SECTOR_BYTES as u64).unwrap();
         file.write_at(b"hello", 10).unwrap();
         file.sync_data().unwrap();
-        file.discard_cache();
-        file.will_read();
         assert_eq!(file.bytes().unwrap(), 3 * SECTOR_BYTES as u64);
         let mut buffer = [9; 16];
         assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 16);
@@ -217,6 +212,14 @@ mod tests {
         let mut read = [0; 6];
         RealDisk.open(&path, OpenMode::Read).unwrap().read_at(&mut read, SECTOR_BYTES as u64).unwrap();
         assert_eq!(&read, b"sector");
+        // Read past the cache, to an end of the file that is not at a sector.
+        RealDisk.open(&path, OpenMode::Write).unwrap().write_at(b"end", 8 * SECTOR_BYTES as u64).unwrap();
+        buffer.resize(16 * SECTOR_BYTES);
+        let file = RealDisk.open(&path, OpenMode::ReadDirect).unwrap();
+        assert_eq!(file.read_at(buffer.as_mut_slice(), 0).unwrap(), 8 * SECTOR_BYTES + 3);
+        assert_eq!(&buffer.as_slice()[SECTOR_BYTES..SECTOR_BYTES + 6], b"sector");
+        assert_eq!(&buffer.as_slice()[8 * SECTOR_BYTES..8 * SECTOR_BYTES + 3], b"end");
+        assert_eq!(file.read_at(buffer.as_mut_slice(), 16 * SECTOR_BYTES as u64).unwrap(), 0);
     }
 
     #[test]

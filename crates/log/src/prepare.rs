@@ -7,10 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ferrite_io::{Disk, DiskError, DiskFile, DiskResult};
 
-use crate::segment::{FILL_PAUSE, prepare_segment, segment_path};
+use crate::segment::{prepare_segment, segment_path};
+
+/// Between two looks at how far the log has come.
+const PAUSE: Duration = Duration::from_micros(500);
+const PAUSES_MAX: u32 = 10;
 
 enum Job {
     Prepare {
@@ -26,6 +31,8 @@ enum Job {
 struct Shared {
     /// Somebody waits for the segment: fill without pauses.
     urgent: AtomicBool,
+    /// Bytes of the current segment in use.
+    used: AtomicU64,
     durable_through: AtomicU64,
 }
 
@@ -56,7 +63,11 @@ impl Preparer {
         ahead: bool,
         found: Option<u64>,
     ) -> DiskResult<Self> {
-        let shared = Arc::new(Shared { urgent: AtomicBool::new(false), durable_through: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            urgent: AtomicBool::new(false),
+            used: AtomicU64::new(0),
+            durable_through: AtomicU64::new(0),
+        });
         let helper = ahead
             .then(|| {
                 let (jobs, job_receiver) = channel();
@@ -80,8 +91,10 @@ impl Preparer {
         Ok(Preparer { disk, dir, segment_bytes, shared, helper, requested: None, found })
     }
 
-    /// Has the segment made, if nobody is at it yet. Does not wait.
-    pub fn request(&mut self, number: u64) {
+    /// Has the segment made, if nobody is at it yet. Does not wait. `used` says how far the one before it is filled: the thread goes
+    /// twice as fast as that goes on.
+    pub fn request(&mut self, number: u64, used: u64) {
+        self.shared.used.store(used, Ordering::Relaxed);
         if let Some(helper) = &self.helper
             && self.requested != Some(number)
             && self.found != Some(number)
@@ -97,7 +110,7 @@ impl Preparer {
             return Ok(());
         }
         let Some(helper) = &self.helper else {
-            return prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut || {});
+            return prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut |_| {});
         };
         let early = match self.requested {
             Some(requested) if requested == number => helper.prepared.try_recv().ok(),
@@ -191,12 +204,9 @@ impl Worker {
         while let Ok(job) = jobs.recv() {
             match job {
                 Job::Prepare { number } => {
-                    let mut pause = || {
-                        if !self.shared.urgent.load(Ordering::Relaxed) {
-                            std::thread::sleep(FILL_PAUSE);
-                        }
-                    };
-                    let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pause);
+                    let from = self.shared.used.load(Ordering::Relaxed);
+                    let mut pace = |filled| self.pause_while_ahead(from, filled);
+                    let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pace);
                     if self.prepared.send((number, result)).is_err() {
                         return;
                     }
@@ -211,6 +221,18 @@ impl Worker {
                     }
                 },
             }
+        }
+    }
+
+    /// Leaves the disk to commits while there is time: waits as long as more than twice the bytes used since the
+    /// beginning are filled, but not for ever, so that an idle log gets its next segment too.
+    fn pause_while_ahead(&self, used_from: u64, filled: u64) {
+        for _ in 0..PAUSES_MAX {
+            let used = self.shared.used.load(Ordering::Relaxed).saturating_sub(used_from);
+            if filled <= used.saturating_mul(2) || self.shared.urgent.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 }

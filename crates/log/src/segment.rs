@@ -1,12 +1,11 @@
 //! Segment files: their names, and how an empty one is made.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ferrite_io::{Disk, DiskResult, OpenMode, SectorBuffer};
 
 /// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind one of them.
-const FILL_BYTES: usize = 262_144;
+const FILL_BYTES: usize = 131_072;
 
 pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("redo-{number:010}.log"))
@@ -22,13 +21,13 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
 }
 
 /// Makes the file: space, zeros, and durable, its name included. Zeros are written although unwritten space reads as zero, since
-/// turning it into written space costs a journal commit in every fsync. `pause` is called between the pieces.
+/// turning it into written space costs a journal commit in every fsync. `pace` is called after each piece, with the bytes filled.
 pub(crate) fn prepare_segment(
     disk: &dyn Disk,
     dir: &Path,
     number: u64,
     bytes: u64,
-    pause: &mut dyn FnMut(),
+    pace: &mut dyn FnMut(u64),
 ) -> DiskResult<()> {
     let path = segment_path(dir, number);
     disk.open(&path, OpenMode::Create)?.preallocate(bytes)?;
@@ -40,15 +39,11 @@ pub(crate) fn prepare_segment(
         let count = (bytes - position).min(zeros.len() as u64);
         file.write_at(&zeros.as_slice()[..count as usize], position)?;
         position += count;
-        pause();
+        pace(position);
     }
     file.sync_data()?;
     disk.sync_dir(dir)
 }
-
-/// How long the one who prepares ahead waits between pieces, so that the disk stays free for commits:
-/// a whole segment in about half a second.
-pub(crate) const FILL_PAUSE: Duration = Duration::from_micros(1_000);
 
 #[cfg(test)]
 mod tests {

@@ -107,7 +107,7 @@ impl Writer {
         self.end_block(0)?;
         self.flush()?;
         if self.position >= self.segment_bytes / PREPARE_AT_PART {
-            self.preparer.request(self.segment_number + 1);
+            self.preparer.request(self.segment_number + 1, self.position);
         }
         Ok(())
     }

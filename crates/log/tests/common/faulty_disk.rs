@@ -113,14 +113,6 @@ impl DiskFile for FaultyFile {
         self.check(Kind::Preallocate, "preallocate")?;
         self.inner.preallocate(bytes)
     }
-
-    fn discard_cache(&self) {
-        self.inner.discard_cache();
-    }
-
-    fn will_read(&self) {
-        self.inner.will_read();
-    }
 }
 
 impl Disk for FaultyDisk {
@@ -130,7 +122,7 @@ impl Disk for FaultyDisk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>> {
         let inner = RealDisk.open(path, mode)?;
-        let counted = mode != OpenMode::Read;
+        let counted = !matches!(mode, OpenMode::Read | OpenMode::ReadDirect);
         Ok(Box::new(FaultyFile { inner, fault: self.fault, counts: self.counts.clone(), counted }))
     }
 
