@@ -6,6 +6,7 @@ use crate::join::Rows;
 use crate::row_table::RowTable;
 use crate::select::{Emit, OutputRow};
 use crate::sorting::Sorter;
+use crate::subquery::plain_lookup;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Context, Expr};
 use ferrite_sql::plan::{Input, Query, QueryBody, SetOperator};
@@ -16,6 +17,11 @@ impl<'s> Frame<'s> {
     /// limit is not.
     pub(crate) fn run_query(&self, query: &'s Query, emit: Emit<'_, 's>) -> UserResult<Flow> {
         self.set_repeats();
+        if query.order_by.is_empty()
+            && let Some(lookup) = plain_lookup(query)
+        {
+            return self.emit_matches(&lookup, emit);
+        }
         let offset = self.row_count(&query.offset, "OFFSET")?.unwrap_or(0);
         let limit = self.row_count(&query.limit, "LIMIT")?;
         if limit == Some(0) {

@@ -7,8 +7,9 @@
 use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
 use crate::row_table::RowTable;
+use crate::select::{Emit, OutputRow};
 use ferrite_base::{TableId, UserError, UserResult};
-use ferrite_expr::CompareOperator;
+use ferrite_expr::{CompareOperator, Expr};
 use ferrite_sql::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source, SubqueryKind};
 use ferrite_value::Value;
 use std::rc::Rc;
@@ -27,6 +28,8 @@ pub(crate) struct PlainLookup<'s> {
     source: &'s Source,
     table: TableId,
     access: &'s Access,
+    /// The output columns that are not hidden.
+    output: &'s [Expr],
 }
 
 /// Recognises a [`PlainLookup`]. ORDER BY does not stand in the way: the callers want one row, or whether there is one.
@@ -40,7 +43,7 @@ pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
         && source.join == JoinKind::Inner
         && query.limit.is_none()
         && query.offset.is_none();
-    plain.then_some(PlainLookup { select, source, table: *table, access })
+    plain.then(|| PlainLookup { select, source, table: *table, access, output: &select.output[..query.columns.len()] })
 }
 
 impl<'s> Frame<'s> {
@@ -109,14 +112,13 @@ impl<'s> Frame<'s> {
     ) -> UserResult<()> {
         let mut rows = 0;
         if let Some(lookup) = plain_lookup(query) {
-            let mut output = crate::select::OutputRow::new();
-            let visible = query.columns.len();
+            let mut output = OutputRow::new();
             self.each_match(&lookup, || {
                 rows += 1;
                 if rows > 1 {
                     return Err(several());
                 }
-                for expression in &lookup.select.output[..visible] {
+                for expression in lookup.output {
                     output.push(self.evaluate(expression)?);
                 }
                 Ok(Flow::More)
@@ -153,15 +155,26 @@ impl<'s> Frame<'s> {
         Ok(found)
     }
 
+    /// A plain lookup as a statement of its own.
+    pub(crate) fn emit_matches(&self, lookup: &PlainLookup<'s>, emit: Emit<'_, 's>) -> UserResult<Flow> {
+        let mut row = OutputRow::new();
+        self.each_match(lookup, || {
+            row.clear();
+            for expression in lookup.output {
+                row.push(self.evaluate(expression)?);
+            }
+            emit(&row)
+        })
+    }
+
     #[inline]
-    fn each_match(&self, lookup: &PlainLookup<'s>, mut visit: impl FnMut() -> UserResult<Flow>) -> UserResult<()> {
+    fn each_match(&self, lookup: &PlainLookup<'s>, mut visit: impl FnMut() -> UserResult<Flow>) -> UserResult<Flow> {
         let stores = self.stores_to_read(lookup.table);
         self.each_row(lookup.table, lookup.access, stores, |_, _, row| {
             self.bind(lookup.source.slot, RowSlot::Stored(row));
             let passes = self.passes(&lookup.source.filter)? && self.passes(&lookup.select.filter)?;
             if passes { visit() } else { Ok(Flow::More) }
-        })?;
-        Ok(())
+        })
     }
 
     /// `operand operator ANY (query)`, or ALL; stops at the row that decides.

@@ -1,0 +1,111 @@
+//! Runs the SQL test files (`tests/slt` at the root of the workspace): each on one partition, on three, and on three with
+//! every call lent only the stores that its routing asks for. The expected answers are the same for all.
+//!
+//! `cargo test -p ferrite-exec --test slt -- NAME` runs the files whose name contains NAME.
+
+mod support;
+
+use ferrite_base::UserError;
+use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use support::{Database, Lending};
+
+const CONFIGURATIONS: [(u32, Lending); 3] = [(1, Lending::All), (3, Lending::All), (3, Lending::AsRouted)];
+
+#[derive(Clone)]
+struct Connection(Arc<Mutex<Database>>);
+
+impl sqllogictest::DB for Connection {
+    type Error = UserError;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, UserError> {
+        let result = self.0.lock().expect("one test at a time").run(sql)?;
+        Ok(match result.modified {
+            Some(modified) if !result.has_rows && !sql.starts_with("EXEC") => DBOutput::StatementComplete(modified),
+            _ if result.has_rows || !result.rows.is_empty() => {
+                DBOutput::Rows { types: vec![DefaultColumnType::Any; result.column_count.max(1)], rows: result.rows }
+            }
+            _ => DBOutput::StatementComplete(0),
+        })
+    }
+
+    fn engine_name(&self) -> &str {
+        "ferrite"
+    }
+
+    fn error_sql_state(error: &UserError) -> Option<String> {
+        Some(error.code().to_owned())
+    }
+}
+
+/// Records that failed, as text, with how many there were.
+fn run_file(path: &Path, partitions: u32, lending: Lending, keep_going: bool) -> (usize, Vec<String>) {
+    let database = Arc::new(Mutex::new(Database::new(partitions, lending)));
+    let mut runner = Runner::new(|| async { Ok(Connection(database.clone())) });
+    let records = sqllogictest::parse_file::<DefaultColumnType>(path).expect("a readable test file");
+    let mut count = 0;
+    let mut failures = Vec::new();
+    for record in records {
+        let counts = matches!(record, sqllogictest::Record::Statement { .. } | sqllogictest::Record::Query { .. });
+        count += usize::from(counts);
+        if let Err(error) = runner.run(record) {
+            failures.push(error.to_string());
+            if !keep_going {
+                break;
+            }
+        }
+    }
+    database.lock().expect("the test is over").check();
+    (count, failures)
+}
+
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        .map(|entry| entry.expect("a directory entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "slt" || extension == "test"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // With --report, a file (of any corpus) is run to its end on one partition and the rate of passed records printed.
+    if let [flag, files @ ..] = &arguments[..]
+        && flag == "--report"
+    {
+        for file in files {
+            let (count, failures) = run_file(Path::new(file), 1, Lending::All, true);
+            println!("{file}: {} of {count} passed", count - failures.len());
+            failures.iter().take(5).for_each(|failure| println!("  {}", failure.replace('\n', "\n  ")));
+        }
+        return;
+    }
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let mut failed = 0;
+    let mut passed = 0;
+    for path in files_in(&root).into_iter().chain(files_in(&root.join("corpus"))) {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
+            continue;
+        }
+        for (partitions, lending) in CONFIGURATIONS {
+            let (_, failures) = run_file(&path, partitions, lending, false);
+            match failures.first() {
+                None => passed += 1,
+                Some(failure) => {
+                    failed += 1;
+                    println!("{name} on {partitions} partitions ({lending:?}):\n{failure}\n");
+                }
+            }
+        }
+    }
+    println!("slt: {passed} runs passed, {failed} failed");
+    if failed > 0 || (passed == 0 && filters.is_empty()) {
+        std::process::exit(1);
+    }
+}

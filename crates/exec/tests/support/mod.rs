@@ -1,0 +1,283 @@
+//! A database without threads, log and network: SQL text in, rows out, on as many partitions as asked for.
+
+// Each test binary uses its part of it.
+#![allow(dead_code)]
+
+use bumpalo::Bump;
+use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_exec::{Call, ResultSink, Scratch};
+use ferrite_sql::plan::{OutputColumn, Program, Routing};
+use ferrite_table::Store;
+use ferrite_value::ring::Ring;
+use ferrite_value::{OwnedValue, Value, convert, hash};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The one transaction time of all calls: 2026-01-01.
+const TRANSACTION_TIME: i64 = 1_767_225_600_000_000;
+
+/// Which stores a call gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lending {
+    /// All of them, whatever the program says.
+    All,
+    /// Those that the program's routing asks for.
+    AsRouted,
+}
+
+pub struct Database {
+    pub stores: Vec<Store>,
+    pub catalog: Arc<Catalog>,
+    pub programs: HashMap<String, Arc<Program>>,
+    ring: Arc<Ring>,
+    lending: Lending,
+    /// Follow the stores by their redo and must end like them.
+    copies: Vec<Store>,
+    scratch: Scratch,
+}
+
+impl Database {
+    pub fn new(partitions: u32, lending: Lending) -> Database {
+        let ring = Arc::new(Ring::new_default(partitions));
+        let stores = || (0..partitions).map(|number| Store::new(PartitionId(number), ring.clone())).collect();
+        Database {
+            stores: stores(),
+            catalog: Arc::default(),
+            programs: HashMap::new(),
+            lending,
+            copies: stores(),
+            scratch: Scratch::default(),
+            ring,
+        }
+    }
+
+    /// Runs SQL text, or `EXEC procedure argument, ...`.
+    pub fn run(&mut self, text: &str) -> UserResult<Collected> {
+        if let Some(call) = text.trim().strip_prefix("EXEC ") {
+            return self.call_text(call);
+        }
+        let statements = ferrite_sql::parse_batch(text)?;
+        if statements.iter().any(|statement| statement.is_ddl()) {
+            for statement in &statements {
+                self.change_schema(statement)?;
+            }
+            return Ok(Collected::default());
+        }
+        let program = ferrite_sql::compile_adhoc(&self.catalog, &statements, 0)?;
+        self.call(&program, &[])
+    }
+
+    fn change_schema(&mut self, statement: &ferrite_sql::Statement) -> UserResult<()> {
+        let change = ferrite_sql::bind_ddl(&self.catalog, statement)?;
+        let (catalog, effects) = self.catalog.apply(&change)?;
+        let catalog = Arc::new(catalog);
+        let mut programs = HashMap::new();
+        for procedure in catalog.procedures.values() {
+            let program = ferrite_sql::compile_procedure(&catalog, procedure)?;
+            programs.insert(procedure.name.to_uppercase(), Arc::new(program));
+        }
+        for program in ferrite_sql::default_procedures(&catalog) {
+            programs.insert(program.name.to_uppercase(), Arc::new(program));
+        }
+        for (done, store) in self.stores.iter_mut().enumerate() {
+            if let Err(error) = store.apply_effects(catalog.clone(), &effects) {
+                assert_eq!(done, 0, "one partition refuses what another has done: {error}");
+                return Err(error);
+            }
+        }
+        for copy in &mut self.copies {
+            copy.apply_effects(catalog.clone(), &effects).expect("a copy follows its store");
+        }
+        self.catalog = catalog;
+        self.programs = programs;
+        Ok(())
+    }
+
+    fn call_text(&mut self, text: &str) -> UserResult<Collected> {
+        let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
+        let program = self.programs.get(&name.to_uppercase()).expect("a procedure by that name").clone();
+        let arguments: Vec<OwnedValue> =
+            arguments.split(',').map(str::trim).filter(|word| !word.is_empty()).map(literal).collect();
+        let arguments: Vec<Value<'_>> = arguments.iter().map(OwnedValue::as_value).collect();
+        self.call(&program, &arguments)
+    }
+
+    /// Runs a program as one transaction and commits it.
+    pub fn call(&mut self, program: &Program, arguments: &[Value<'_>]) -> UserResult<Collected> {
+        let arena = Bump::new();
+        if arguments.len() != program.parameters.len() {
+            return Err(UserError::parameters(format!(
+                "{} takes {} parameters",
+                program.name,
+                program.parameters.len()
+            )));
+        }
+        let mut parameters = Vec::new();
+        for (value, parameter) in arguments.iter().zip(&program.parameters) {
+            parameters.push(convert::to_declared(*value, &parameter.column_type, &arena)?);
+        }
+        let mut collected = Collected::default();
+        let range = match self.lending {
+            Lending::All => 0..self.stores.len(),
+            Lending::AsRouted => self.route(program, &parameters)?,
+        };
+        let call = Call {
+            program,
+            parameters: &parameters,
+            transaction_time: TRANSACTION_TIME,
+            arena: &arena,
+            interrupted: None,
+        };
+        let stores = &mut self.stores[range];
+        ferrite_exec::run_transaction(stores, &call, &mut self.scratch, &mut collected)?;
+        for (position, store) in self.stores.iter_mut().enumerate() {
+            let mut redo = Vec::new();
+            store.take_redo_into(&mut redo);
+            store.commit();
+            if !redo.is_empty() {
+                self.copies[position].apply_redo(&redo).expect("a copy takes its store's redo");
+            }
+        }
+        Ok(collected)
+    }
+
+    fn route(&self, program: &Program, parameters: &[Value<'_>]) -> UserResult<std::ops::Range<usize>> {
+        let owner = |key: &Value<'_>, sql_type| -> UserResult<std::ops::Range<usize>> {
+            let token = hash::partition_token(key, sql_type)?;
+            let owner = self.ring.partition_of_optional(token).index();
+            Ok(owner..owner + 1)
+        };
+        match &program.routing {
+            Routing::Parameter { index, sql_type } => owner(&parameters[*index as usize], *sql_type),
+            Routing::Constant { value: ferrite_expr::Expr::Constant(value), sql_type } => {
+                owner(&value.as_value(), *sql_type)
+            }
+            Routing::Constant { .. } => panic!("a routing constant that is none"),
+            Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),
+            Routing::All => Ok(0..self.stores.len()),
+        }
+    }
+
+    /// The invariants that hold between transactions: replicas are alike, and copies made by redo are like their stores.
+    pub fn check(&self) {
+        for (name, table) in &self.catalog.tables {
+            for (store, copy) in self.stores.iter().zip(&self.copies) {
+                let rows = table_rows(store, table.id, table.columns.len());
+                assert_eq!(
+                    rows,
+                    table_rows(copy, table.id, table.columns.len()),
+                    "{name}: redo did not give the same rows"
+                );
+                if !table.is_partitioned() {
+                    let first = table_rows(&self.stores[0], table.id, table.columns.len());
+                    assert_eq!(rows, first, "{name}: replicas differ");
+                }
+            }
+        }
+    }
+}
+
+fn table_rows(store: &Store, table: ferrite_base::TableId, columns: usize) -> Vec<Vec<String>> {
+    let rows = store.table(table);
+    let mut all: Vec<Vec<String>> = rows
+        .scan()
+        .map(|id| (0..columns).map(|column| text_of(&rows.row(id).column(column as u16))).collect())
+        .collect();
+    assert_eq!(all.len() as u64, rows.row_count());
+    all.sort();
+    all
+}
+
+/// An argument of EXEC: a number, quoted text, or NULL.
+fn literal(word: &str) -> OwnedValue {
+    if word.eq_ignore_ascii_case("NULL") {
+        OwnedValue::Null
+    } else if let Some(text) = word.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        OwnedValue::Text(text.into())
+    } else {
+        OwnedValue::Integer(word.parse().expect("a whole number, quoted text or NULL"))
+    }
+}
+
+/// A result: all rows of all tables, with modified counts and statuses as rows of one column.
+#[derive(Default)]
+pub struct Collected {
+    pub rows: Vec<Vec<String>>,
+    pub column_count: usize,
+    /// The count of the last data change; None if there was none.
+    pub modified: Option<u64>,
+    /// There was a result table or a status.
+    pub has_rows: bool,
+}
+
+impl ResultSink for Collected {
+    fn begin_table(&mut self, columns: &[OutputColumn]) {
+        self.column_count = columns.len();
+        self.has_rows = true;
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
+        assert_eq!(values.len(), self.column_count, "a row is as wide as its table");
+        self.rows.push(values.iter().map(text_of).collect());
+        Ok(())
+    }
+
+    fn end_table(&mut self) {}
+
+    fn modified(&mut self, rows: u64) {
+        self.rows.push(vec![rows.to_string()]);
+        self.modified = Some(rows);
+    }
+
+    fn status(&mut self, value: Option<i64>) {
+        self.rows.push(vec![value.map_or("NULL".into(), |value| value.to_string())]);
+        self.has_rows = true;
+    }
+}
+
+/// As the test files write it.
+pub fn text_of(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Text("") => "(empty)".into(),
+        Value::Float(number) => format!("{number:.3}"),
+        Value::Decimal(number) => format!("{number:.12}"),
+        other => convert::to_text_string(other),
+    }
+}
+
+/// Counts the statuses 0 to 3 of calls and refuses everything else; allocates nothing.
+#[derive(Default)]
+pub struct Statuses {
+    pub counts: [u64; 4],
+}
+
+impl ResultSink for Statuses {
+    fn begin_table(&mut self, _: &[OutputColumn]) {}
+
+    fn row(&mut self, _: &[Value<'_>]) -> UserResult<()> {
+        Ok(())
+    }
+
+    fn end_table(&mut self) {}
+
+    fn modified(&mut self, _: u64) {}
+
+    fn status(&mut self, value: Option<i64>) {
+        self.counts[value.expect("a status") as usize] += 1;
+    }
+}
+
+/// The Voter example with six contestants and a few area codes.
+pub fn load_voter(database: &mut Database) {
+    database.run(include_str!("../../../../examples/voter/ddl.sql")).expect("the example's schema");
+    for contestant in 1..=6 {
+        database
+            .run(&format!("INSERT INTO contestants VALUES ({contestant}, 'Contestant {contestant}')"))
+            .expect("a row");
+    }
+    for (area_code, state) in [(201, "NJ"), (617, "MA"), (212, "NY"), (415, "CA")] {
+        database.run(&format!("INSERT INTO area_code_state VALUES ({area_code}, '{state}')")).expect("a row");
+    }
+}
