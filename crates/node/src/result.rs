@@ -142,7 +142,7 @@ mod tests {
         let mut out = Vec::new();
         write_response(&mut out, 42, &Ok(vec![table, SystemTable::new(&[("X", SqlType::Varbinary)])]));
         let response = Response::parse(&out[4..]).unwrap();
-        assert_eq!((response.handle, response.status), (42, Status::Success.code()));
+        assert_eq!((response.handle, response.status_code), (42, Status::Success.code()));
         let tables = testing::tables(&out);
         assert_eq!(tables.len(), 2);
         assert_eq!(tables[0].rows[0], [OwnedValue::Integer(7), OwnedValue::Text("seven".into())]);
@@ -153,6 +153,6 @@ mod tests {
         out.clear();
         write_response(&mut out, 42, &Err(UserError::parameters("no")));
         let response = Response::parse(&out[4..]).unwrap();
-        assert_eq!((response.handle, response.status), (42, Status::GracefulFailure.code()));
+        assert_eq!((response.handle, response.status_code), (42, Status::GracefulFailure.code()));
     }
 }

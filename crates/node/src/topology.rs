@@ -14,11 +14,8 @@ const MULTI_PARTITION: i32 = 16_383;
 /// `@Statistics TOPO`: the partitions' hosts, and the ring, raw or as compressed JSON.
 pub fn topology(shared: &Shared, json: bool) -> SystemResult {
     let host = shared.identity.host_id;
-    let mut sites = SystemTable::new(&[
-        ("Partition", SqlType::Integer),
-        ("Sites", SqlType::Varchar),
-        ("Leader", SqlType::Varchar),
-    ]);
+    let mut sites =
+        SystemTable::new(&[("Partition", SqlType::Integer), ("Sites", SqlType::Varchar), ("Leader", SqlType::Varchar)]);
     let partitions = shared.partition_count() as i32;
     for (site, partition) in (0..partitions).chain([MULTI_PARTITION]).enumerate() {
         let place = format!("{host}:{site}");

@@ -45,7 +45,7 @@ pub fn shared(partitions: usize) -> Shared {
 /// The tables of a response frame.
 pub fn tables(frame: &[u8]) -> Vec<OwnedTable> {
     let response = Response::parse(&frame[4..]).expect("a whole response");
-    assert_eq!(response.status, Status::Success.code(), "{:?}", response.status_text);
+    assert_eq!(response.status_code, Status::Success.code(), "{:?}", response.status_text);
     response.tables().map(|table| table.unwrap().to_owned_table().unwrap()).collect()
 }
 

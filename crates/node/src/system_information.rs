@@ -1,0 +1,252 @@
+//! `@SystemInformation`: what this node is and how it is set up, as keys and texts (wire-protocol 12.2).
+
+use crate::result::{Columns, SystemResult, SystemTable, cells};
+use crate::shared::Shared;
+use ferrite_base::{UserError, limits};
+use ferrite_io::{Clock, SystemClock};
+use ferrite_value::SqlType::{Integer, Varchar};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const OVERVIEW: &Columns = &[("HOST_ID", Integer), ("KEY", Varchar), ("VALUE", Varchar)];
+const PROPERTIES: &Columns = &[("PROPERTY", Varchar), ("VALUE", Varchar)];
+
+/// The interface and port of a service that this server does not have.
+const NO_INTERFACE: &str = "";
+const NO_PORT: &str = "-1";
+
+/// One table, by the selector's name in any case; OVERVIEW without one.
+pub fn system_information(shared: &Shared, selector: Option<&str>) -> SystemResult {
+    let selector = selector.unwrap_or("OVERVIEW");
+    let table = match selector.to_ascii_uppercase().as_str() {
+        "OVERVIEW" => {
+            let mut table = SystemTable::new(OVERVIEW);
+            for (key, value) in overview(shared) {
+                table.row(cells![shared.identity.host_id, key, value]);
+            }
+            table
+        }
+        "DEPLOYMENT" => properties(deployment(shared)),
+        "LICENSE" => properties(vec![("TYPE", env!("CARGO_PKG_LICENSE").to_owned())]),
+        _ => return Err(UserError::parameters(format!("Invalid @SystemInformation selector {selector}"))),
+    };
+    Ok(vec![table])
+}
+
+fn properties(entries: Vec<(&str, String)>) -> SystemTable {
+    let mut table = SystemTable::new(PROPERTIES);
+    for (property, value) in entries {
+        table.row(cells![property, value]);
+    }
+    table
+}
+
+/// The keys that existing tools know, in the order of the original server, then our own.
+fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
+    let identity = &shared.identity;
+    let uptime = shared.started.elapsed();
+    let host_start_ms = SystemClock.wall_micros() / 1000 - uptime.as_millis() as i64;
+    let cores = cores().to_string();
+    let catalog_version = shared.compiled.load().catalog.version.0;
+    let directory = identity.dir.display().to_string();
+    let under_kubernetes = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let entries: [(&'static str, &str); 45] = [
+        ("IPADDRESS", &reachable_address(shared).to_string()),
+        ("HOSTNAME", &identity.host_name),
+        ("CLIENTINTERFACE", &identity.listen.ip().to_string()),
+        ("CLIENTPORT", &identity.listen.port().to_string()),
+        ("ADMININTERFACE", NO_INTERFACE),
+        ("ADMINPORT", NO_PORT),
+        ("HTTPINTERFACE", NO_INTERFACE),
+        ("HTTPPORT", NO_PORT),
+        ("INTERNALINTERFACE", NO_INTERFACE),
+        ("INTERNALPORT", NO_PORT),
+        ("ZKINTERFACE", NO_INTERFACE),
+        ("ZKPORT", NO_PORT),
+        ("DRINTERFACE", NO_INTERFACE),
+        ("DRPORT", NO_PORT),
+        ("PUBLICINTERFACE", NO_INTERFACE),
+        ("DRPUBLICINTERFACE", NO_INTERFACE),
+        ("DRPUBLICPORT", NO_PORT),
+        ("BUILDSTRING", &identity.build),
+        ("VERSION", identity.version),
+        ("CATALOG", ""),
+        ("DEPLOYMENT", ""),
+        ("CLUSTERSTATE", "RUNNING"),
+        ("CLUSTERSAFETY", "FULL"),
+        ("INITIALIZED", "true"),
+        ("REPLICATIONROLE", "NONE"),
+        // What it is read for: it differs when the schema does.
+        ("CATALOGCRC", &catalog_version.to_string()),
+        ("IV2ENABLED", "true"),
+        ("STARTTIME", &identity.cluster_start_ms.to_string()),
+        ("CREATIONTIME", &identity.cluster_start_ms.to_string()),
+        ("HOSTSTARTTIME", &host_start_ms.to_string()),
+        ("UPTIME", &uptime_text(uptime)),
+        ("LAST_UPDATECORE_DURATION", "0"),
+        ("LOG4JPORT", "0"),
+        ("PLACEMENTGROUP", "0"),
+        ("PARTITIONGROUP", "0"),
+        ("VOLTDBROOT", &directory),
+        ("FULLCLUSTERSIZE", "1"),
+        ("CLUSTERID", "0"),
+        ("TOPICSPUBLICINTERFACE", NO_INTERFACE),
+        ("TOPICSPUBLICPORT", NO_PORT),
+        ("TOPICSPORT", NO_PORT),
+        ("CPUCORES", &cores),
+        ("CPUTHREADS", &cores),
+        ("MEMORY", &format!("{} MB", physical_memory_kib() / 1024)),
+        ("KUBERNETES", if under_kubernetes { "true" } else { "false" }),
+    ];
+    let log = &shared.log;
+    let recovery = &shared.recovery;
+    let own: [(&'static str, String); 6] = [
+        ("FSYNC_COUNT", log.fsyncs.count().to_string()),
+        ("FSYNC_MEDIAN_MICROSECONDS", log.fsyncs.median().as_micros().to_string()),
+        ("LOG_WRITTEN_BYTES", log.written_bytes.load(Relaxed).to_string()),
+        ("RECOVERED_TRANSACTIONS", recovery.transactions.to_string()),
+        ("RECOVERY_MICROSECONDS", recovery.duration.as_micros().to_string()),
+        ("DURABILITY", identity.durability.clone()),
+    ];
+    // There are no files of these two kinds; the original server leaves the first out in the same way.
+    let value = |(key, text): (&'static str, &str)| match key {
+        "CATALOG" | "DEPLOYMENT" => (key, None),
+        _ => (key, Some(text.to_owned())),
+    };
+    entries.into_iter().map(value).chain(own.into_iter().map(|(key, text)| (key, Some(text)))).collect()
+}
+
+/// Where clients that discover the cluster connect to. A server that listens everywhere says so nowhere.
+fn reachable_address(shared: &Shared) -> IpAddr {
+    let listens = shared.identity.listen.ip();
+    if listens.is_unspecified() { Ipv4Addr::from(shared.identity.leader_address).into() } else { listens }
+}
+
+fn uptime_text(uptime: Duration) -> String {
+    let seconds = uptime.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    format!("{days} days {hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, uptime.subsec_millis())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Memory of the machine; 0 where the system does not say.
+pub fn physical_memory_kib() -> i64 {
+    status_kib("/proc/meminfo", "MemTotal:")
+}
+
+/// A line `name   123 kB` of one of the kernel's status files.
+pub fn status_kib(path: &str, name: &str) -> i64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
+    let directory = shared.identity.dir.display().to_string();
+    let durability = &shared.identity.durability;
+    let interval_ms = durability.strip_prefix("interval=");
+    let text = str::to_owned;
+    let mut entries = vec![
+        ("voltdbroot", directory.clone()),
+        ("hostcount", text("1")),
+        ("kfactor", text("0")),
+        ("sitesperhost", shared.partition_count().to_string()),
+        ("httpport", text(NO_PORT)),
+        ("httpenabled", text("false")),
+        ("jsonenabled", text("false")),
+        ("snapshotpath", directory.clone()),
+        ("snapshotenabled", text("false")),
+        ("export", text("false")),
+        ("largequeryswappath", directory.clone()),
+        ("partitiondetection", text("false")),
+        ("heartbeattimeout", text("0")),
+        ("adminport", text(NO_PORT)),
+        ("commandlogmode", text(if durability == "sync" { "sync" } else { "async" })),
+    ];
+    if let Some(milliseconds) = interval_ms {
+        entries.push(("commandlogfreqtime", text(milliseconds)));
+    }
+    entries.extend([
+        ("commandlogpath", directory),
+        ("commandlogenabled", text("true")),
+        ("users", text("")),
+        ("elasticduration", text("0")),
+        ("elasticthroughput", text("0")),
+        ("snapshotpriority", text("0")),
+        ("temptablesmaxsize", (limits::TEMPORARY_BYTES_MAX >> 20).to_string()),
+        ("querytimeout", text("0")),
+        ("drrole", text("none")),
+        ("prioritiesenabled", text("false")),
+        ("drpriority", text("null")),
+    ]);
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::testing::{self, check_columns, check_error, tables_of};
+    use ferrite_value::OwnedValue;
+    use std::collections::HashMap;
+
+    /// The last two columns, which are texts.
+    fn entries(result: &SystemResult) -> HashMap<String, Option<String>> {
+        let text = |value: &OwnedValue| match value {
+            OwnedValue::Text(text) => Some(text.to_string()),
+            OwnedValue::Null => None,
+            other => panic!("not a text: {other:?}"),
+        };
+        let tables = tables_of(result);
+        let entry = |row: &Vec<OwnedValue>| (text(&row[row.len() - 2]).unwrap(), text(&row[row.len() - 1]));
+        tables[0].rows.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn columns_are_those_of_the_original_server() {
+        let shared = testing::shared(2);
+        for (selector, answered) in testing::captured_selectors("@SystemInformation") {
+            let result = system_information(&shared, Some(&selector));
+            if answered {
+                check_columns("@SystemInformation", &selector, &result);
+            } else {
+                check_error("@SystemInformation", &selector, &result);
+            }
+        }
+        assert_eq!(entries(&system_information(&shared, None)).len(), 51);
+        assert_eq!(entries(&system_information(&shared, Some("license"))).len(), 1);
+    }
+
+    #[test]
+    fn tools_find_what_they_look_for() {
+        let shared = testing::shared(2);
+        let overview = entries(&system_information(&shared, Some("overview")));
+        let value = |key: &str| overview[key].as_deref().unwrap();
+        assert_eq!((value("IPADDRESS"), value("CLIENTPORT"), value("CLUSTERSTATE")), ("127.0.0.1", "21212", "RUNNING"));
+        assert!(value("ADMINPORT").parse::<i32>().is_ok());
+        let version: Vec<u32> = value("VERSION").split('.').take(2).map(|part| part.parse().unwrap()).collect();
+        assert!(version >= vec![11, 4]);
+        assert_eq!((value("FSYNC_COUNT"), value("FSYNC_MEDIAN_MICROSECONDS")), ("0", "0"));
+        assert_eq!((value("RECOVERED_TRANSACTIONS"), value("DURABILITY")), ("0", "interval=5"));
+        let deployment = entries(&system_information(&shared, Some("Deployment")));
+        assert_eq!(deployment["sitesperhost"].as_deref(), Some("2"));
+        assert_eq!(deployment["commandlogfreqtime"].as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn a_server_that_listens_everywhere_names_an_address() {
+        let mut shared = testing::shared(1);
+        shared.identity.listen = "0.0.0.0:21212".parse().unwrap();
+        shared.identity.leader_address = [10, 1, 2, 3];
+        assert_eq!(reachable_address(&shared).to_string(), "10.1.2.3");
+    }
+
+    #[test]
+    fn uptime_counts_days() {
+        assert_eq!(uptime_text(Duration::from_millis(20_891)), "0 days 00:00:20.891");
+        assert_eq!(uptime_text(Duration::from_secs(2 * 86_400 + 3 * 3_600 + 4 * 60 + 5)), "2 days 03:04:05.000");
+    }
+}
