@@ -1,0 +1,106 @@
+"""A FerriteDB server process for tests: started on a free port with a fresh directory, stopped and removed afterwards."""
+
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+VOTER_SCHEMA = ROOT / "examples" / "voter" / "ddl.sql"
+READY = re.compile(r"^ferrite ready on (?P<host>[0-9.]+):(?P<port>\d+) \((?P<partitions>\d+) partitions?, durability (?P<durability>[^)]+)\)$")
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+
+
+def binary():
+    named = os.environ.get("FERRITE_BINARY")
+    if named:
+        return pathlib.Path(named)
+    built = [ROOT / "target" / profile / "ferrite" for profile in ("debug", "release")]
+    built = [path for path in built if path.is_file()]
+    if not built:
+        raise RuntimeError("no server binary: run 'cargo build --bin ferrite' first, or set FERRITE_BINARY")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+class Server:
+    """Use as a context manager. `directory` is kept across `stop` and `start`, so that a restart finds its data."""
+
+    def __init__(self, partitions=3, durability="sync", schema=None):
+        self.partitions = partitions
+        self.durability = durability
+        self.schema = schema
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ferrite-python-"))
+        self.process = None
+        self.host = None
+        self.port = None
+
+    def start(self):
+        command = [
+            str(binary()), "server",
+            "--dir", str(self.directory / "data"),
+            "--listen", "127.0.0.1:0",
+            "--partitions", str(self.partitions),
+            "--durability", self.durability,
+        ]
+        if self.schema is not None:
+            command += ["--schema", str(self.schema)]
+        self.errors = open(self.directory / "server.log", "ab")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors)
+        line = self._first_line()
+        ready = READY.match(line)
+        if ready is None:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"the server said {line!r} instead of the ready line; its log:\n{self.log()}")
+        if int(ready["partitions"]) != self.partitions or ready["durability"] != self.durability:
+            raise RuntimeError(f"the ready line {line!r} does not tell what was asked for")
+        self.host = ready["host"]
+        self.port = int(ready["port"])
+
+    def _first_line(self):
+        deadline = time.monotonic() + START_SECONDS_MAX
+        line = b""
+        output = self.process.stdout.fileno()
+        while not line.endswith(b"\n"):
+            readable, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+            byte = os.read(output, 1) if readable else b""
+            if not byte:
+                break
+            line += byte
+        return line.decode("utf-8", "replace").rstrip("\n")
+
+    def log(self):
+        return (self.directory / "server.log").read_text("utf-8", "replace")
+
+    def stop(self, how=signal.SIGTERM):
+        """Stops the server and returns its exit code."""
+        if self.process is None:
+            return None
+        self.process.send_signal(how)
+        try:
+            code = self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"the server did not stop within {STOP_SECONDS_MAX} s; its log:\n{self.log()}")
+        finally:
+            self.process.stdout.close()
+            self.errors.close()
+            self.process = None
+        return code
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
