@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Libraries that belong to certain crates only. The others (hash functions, arenas and the like) may be used anywhere.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("arc-swap", &["node"]),
-    ("clap", &["ferrite"]),
+    ("clap", &["bench", "ferrite"]),
     ("crossbeam-channel", &["partition", "node"]),
     ("flate2", &["node"]),
     ("hdrhistogram", &["bench", "node"]),
@@ -39,7 +39,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("serde_json", &["bench"]),
     ("sha1", &["node", "client"]),
     ("sha2", &["node", "client"]),
-    ("signal-hook", &["ferrite"]),
+    ("signal-hook", &["bench", "ferrite"]),
     ("sqlparser", &["sql"]),
 ];
 
