@@ -17,6 +17,8 @@ use std::rc::Rc;
 
 /// Rows and loop rounds between two questions to the interruption hook.
 pub(crate) const TICKS_PER_CHECK: u32 = 1_024;
+/// Bytes that a program may compute before conditions stop leaving theirs in the transaction's arena.
+const THRIFT_BYTES: usize = 1_048_576;
 /// Slots that need no arena memory.
 const SLOTS_INLINE: usize = 12;
 
@@ -64,6 +66,9 @@ pub(crate) struct Frame<'s> {
     temporary_bytes: Cell<usize>,
     /// What the arena held when the program began.
     arena_bytes_before: usize,
+    /// Set when the statement computes much: what is computed for one row only then goes to `passing`.
+    thrifty: Cell<bool>,
+    passing: RefCell<Bump>,
 }
 
 impl<'s> Frame<'s> {
@@ -87,6 +92,8 @@ impl<'s> Frame<'s> {
             ticks: Cell::new(0),
             temporary_bytes: Cell::new(0),
             arena_bytes_before,
+            thrifty: Cell::new(false),
+            passing: RefCell::new(Bump::new()),
         }
     }
 
@@ -98,7 +105,35 @@ impl<'s> Frame<'s> {
     /// As a condition: NULL counts as false.
     #[inline]
     pub(crate) fn holds(&self, condition: &'s Expr) -> UserResult<bool> {
-        condition.is_true(self)
+        if self.thrifty.get() { self.holds_thriftily(condition) } else { condition.is_true(self) }
+    }
+
+    #[cold]
+    fn holds_thriftily(&self, condition: &'s Expr) -> UserResult<bool> {
+        match self.passing.try_borrow_mut() {
+            Ok(mut arena) => {
+                arena.reset();
+                condition.is_true(&Passing { frame: self, arena: &arena })
+            }
+            // A condition inside a subquery of a condition: the outer one resets the memory.
+            Err(_) => condition.is_true(self),
+        }
+    }
+
+    /// Gives the expression's value to `take`, which does not keep it.
+    #[inline]
+    pub(crate) fn with_value<R>(
+        &self,
+        expression: &'s Expr,
+        take: impl FnOnce(Value<'_>) -> UserResult<R>,
+    ) -> UserResult<R> {
+        if self.thrifty.get()
+            && let Ok(mut arena) = self.passing.try_borrow_mut()
+        {
+            arena.reset();
+            return take(expression.eval(&Passing { frame: self, arena: &arena })?);
+        }
+        take(self.evaluate(expression)?)
     }
 
     /// No condition holds always.
@@ -132,7 +167,14 @@ impl<'s> Frame<'s> {
     pub(crate) fn tick(&self) -> UserResult<()> {
         let ticks = self.ticks.get() + 1;
         self.ticks.set(ticks);
-        if ticks.is_multiple_of(TICKS_PER_CHECK) { check(self.call, self.arena_bytes_before) } else { Ok(()) }
+        if ticks.is_multiple_of(TICKS_PER_CHECK) { self.check() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check(&self) -> UserResult<()> {
+        let computed = self.call.arena.allocated_bytes().saturating_sub(self.arena_bytes_before);
+        self.thrifty.set(computed > THRIFT_BYTES);
+        check(self.call, self.arena_bytes_before)
     }
 
     /// Accounts for memory that the statement holds until its end.
@@ -218,6 +260,38 @@ impl<'s> Context<'s> for Frame<'s> {
     #[inline]
     fn subquery(&self, subquery: u16, operand: Value<'s>) -> UserResult<Value<'s>> {
         self.run_subquery(subquery, operand)
+    }
+}
+
+/// A frame whose computed values last for one evaluation.
+struct Passing<'f, 's> {
+    frame: &'f Frame<'s>,
+    arena: &'f Bump,
+}
+
+impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
+    fn column(&self, slot: u16, column: u16) -> Value<'f> {
+        self.frame.column(slot, column)
+    }
+
+    fn parameter(&self, index: u16) -> Value<'f> {
+        self.frame.parameter(index)
+    }
+
+    fn register(&self, index: u16) -> Value<'f> {
+        self.frame.register(index)
+    }
+
+    fn arena(&self) -> &'f Bump {
+        self.arena
+    }
+
+    fn transaction_time(&self) -> i64 {
+        self.frame.transaction_time()
+    }
+
+    fn subquery(&self, subquery: u16, operand: Value<'f>) -> UserResult<Value<'f>> {
+        self.frame.run_subquery(subquery, operand)
     }
 }
 

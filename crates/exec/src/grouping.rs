@@ -73,15 +73,18 @@ impl<'s> Frame<'s> {
     #[inline]
     fn add_row(&self, aggregation: &'s Aggregation, states: &mut [AggregateState]) -> UserResult<Flow> {
         for (aggregate, state) in aggregation.aggregates.iter().zip(states) {
-            let value = match &aggregate.argument {
-                None => Value::Null,
-                Some(argument) => self.evaluate(argument)?,
+            let Some(argument) = &aggregate.argument else {
+                state.add(Value::Null)?;
+                continue;
             };
-            let held = distinct_values(state);
-            state.add(value)?;
-            if distinct_values(state) > held {
-                self.charge(2 * size_of::<Value<'_>>() + text_bytes(&value))?;
-            }
+            self.with_value(argument, |value| {
+                let held = distinct_values(state);
+                state.add(value)?;
+                if distinct_values(state) == held {
+                    return Ok(());
+                }
+                self.charge(2 * size_of::<Value<'_>>() + text_bytes(&value))
+            })?;
         }
         Ok(Flow::More)
     }

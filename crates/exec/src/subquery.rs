@@ -48,7 +48,7 @@ pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
 
 impl<'s> Frame<'s> {
     #[inline]
-    pub(crate) fn run_subquery(&self, number: u16, operand: Value<'s>) -> UserResult<Value<'s>> {
+    pub(crate) fn run_subquery(&self, number: u16, operand: Value<'_>) -> UserResult<Value<'s>> {
         let subquery = &self.program.subqueries[number as usize];
         if !subquery.correlated
             && let Some(cached) = self.cached_subquery(number)
@@ -181,7 +181,7 @@ impl<'s> Frame<'s> {
     fn compare_each(
         &self,
         query: &'s Query,
-        operand: Value<'s>,
+        operand: Value<'_>,
         operator: CompareOperator,
         any: bool,
     ) -> UserResult<Value<'s>> {
@@ -215,7 +215,7 @@ impl<'s> Frame<'s> {
     }
 }
 
-fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'s>) -> Value<'s> {
+fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) -> Value<'s> {
     let (values, null) = match cached {
         Cached::Value(value) => return *value,
         Cached::Set { values, null } => (values, *null),
