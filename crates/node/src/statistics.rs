@@ -5,7 +5,7 @@
 
 use crate::result::{Cell, Columns, SystemResult, SystemTable, cells};
 use crate::shared::Shared;
-use crate::system_information::{physical_memory_kib, status_kib};
+use crate::system_information::{cores, physical_memory_kib, status_kib};
 use crate::topology;
 use ferrite_base::{ErrorKind, UserError, limits, memory};
 use ferrite_io::{Clock, SystemClock};
@@ -165,9 +165,8 @@ fn cpu(shared: &Shared) -> SystemTable {
     let used = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     let last = LAST.lock().expect("nothing panics while it is held").replace((now, used));
     let (since, used_before) = last.unwrap_or((shared.started, 0.0));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let elapsed = now.duration_since(since).as_secs_f64().max(1e-3);
-    let percent = (100.0 * (used - used_before) / (elapsed * cores)).round().clamp(0.0, 100.0);
+    let percent = (100.0 * (used - used_before) / (elapsed * cores() as f64)).round().clamp(0.0, 100.0);
     one_row(shared, &[("PERCENT_USED", Bigint)], cells![percent as i64])
 }
 

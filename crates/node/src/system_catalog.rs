@@ -13,6 +13,7 @@ use ferrite_sql::plan::{Parameter, Program, Routing};
 use ferrite_value::ColumnType;
 use ferrite_value::SqlType::{self, Integer, Smallint, Tinyint, Varchar};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Digits behind the point of every DECIMAL.
 const DECIMAL_SCALE: i32 = 12;
@@ -25,8 +26,8 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
         "COLUMNS" => columns(catalog),
         "INDEXINFO" => index_info(catalog),
         "PRIMARYKEYS" => primary_keys(catalog),
-        "PROCEDURES" => procedures(compiled),
-        "PROCEDURECOLUMNS" => procedure_columns(compiled),
+        "PROCEDURES" => procedures(&compiled.programs_by_name()),
+        "PROCEDURECOLUMNS" => procedure_columns(&compiled.programs_by_name()),
         "TYPEINFO" => type_info(),
         "ROLES" => roles(catalog),
         // There is nothing of these kinds to list: no Java classes, no user-defined functions, no tasks, topics or users.
@@ -42,7 +43,7 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
 
 /// Tells a subscriber, unasked, which procedures there are.
 pub fn write_procedures_push(out: &mut Vec<u8>, handle: i64, compiled: &Compiled) {
-    result::write_response(out, handle, &Ok(vec![procedures(compiled)]));
+    result::write_response(out, handle, &Ok(vec![procedures(&compiled.programs_by_name())]));
 }
 
 const CLASSES: &Columns = &[("CLASS_NAME", Varchar), ("VOLT_PROCEDURE", Tinyint), ("ACTIVE_PROC", Tinyint)];
@@ -335,7 +336,7 @@ fn primary_keys(catalog: &Catalog) -> SystemTable {
     answer
 }
 
-fn procedures(compiled: &Compiled) -> SystemTable {
+fn procedures(programs: &[&Arc<Program>]) -> SystemTable {
     let mut answer = SystemTable::new(&[
         ("PROCEDURE_CAT", Varchar),
         ("PROCEDURE_SCHEM", Varchar),
@@ -348,7 +349,7 @@ fn procedures(compiled: &Compiled) -> SystemTable {
         ("SPECIFIC_NAME", Varchar),
     ]);
     const NULL: Cell = Cell::NULL;
-    for program in compiled.programs_by_name() {
+    for program in programs {
         let name = &program.name;
         answer.row(cells![NULL, NULL, name, NULL, NULL, NULL, procedure_remarks(program), 0, name]);
     }
@@ -373,7 +374,7 @@ fn procedure_remarks(program: &Program) -> String {
     }
 }
 
-fn procedure_columns(compiled: &Compiled) -> SystemTable {
+fn procedure_columns(programs: &[&Arc<Program>]) -> SystemTable {
     let mut answer = SystemTable::new(&[
         ("PROCEDURE_CAT", Varchar),
         ("PROCEDURE_SCHEM", Varchar),
@@ -399,7 +400,7 @@ fn procedure_columns(compiled: &Compiled) -> SystemTable {
     const NULL: Cell = Cell::NULL;
     const IN: i32 = 1;
     const NULLABLE_UNKNOWN: i32 = 2;
-    for program in compiled.programs_by_name() {
+    for program in programs {
         for (position, parameter) in program.parameters.iter().enumerate() {
             let column_type = parameter_type(parameter);
             let sql_type = column_type.sql_type;

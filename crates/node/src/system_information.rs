@@ -129,7 +129,8 @@ fn uptime_text(uptime: Duration) -> String {
     format!("{days} days {hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, uptime.subsec_millis())
 }
 
-fn cores() -> usize {
+/// Cores that this process may use.
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_catalog::Catalog;
 use ferrite_partition::Compiled;
+use ferrite_value::OwnedValue;
 use ferrite_value::ring::Ring;
 use ferrite_wire::{OwnedTable, Response, Status, failure};
 use serde_json::Value as Json;
@@ -60,6 +61,18 @@ fn captured(call: &str, selector: &str) -> Json {
     let all: Vec<Json> = serde_json::from_str(CAPTURES).expect("the captures are JSON");
     let found = all.into_iter().find(|answer| answer["call"] == call && answer["selector"] == selector);
     found.unwrap_or_else(|| panic!("nothing was captured for {call} {selector}"))
+}
+
+/// A row as the captures write it. Only NULL, integers and texts.
+pub fn json_row(row: &[OwnedValue]) -> Json {
+    row.iter()
+        .map(|value| match value {
+            OwnedValue::Null => Json::Null,
+            OwnedValue::Integer(number) => Json::from(*number),
+            OwnedValue::Text(text) => Json::from(&**text),
+            other => panic!("not in the captures: {other:?}"),
+        })
+        .collect()
 }
 
 /// All selectors that were captured for a call, with whether they were answered by tables.
