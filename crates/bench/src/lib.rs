@@ -1,1 +1,44 @@
-//! placeholder
+//! Load generators, their reports, and the demo: the library behind `ferrite bench` and `ferrite demo`.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`options`] | the command line |
+//! | [`generator`], [`load`] | one thread of load; all threads and what they measure |
+//! | [`measurement`], [`report`] | seconds, latencies; text and JSON |
+//! | [`voter_load`], [`voter`] | the Voter application: its calls; schema, run, validation |
+//! | [`kv`] | values by key |
+//! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
+//! | [`against`] | Voter and the yardstick in turn |
+//! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
+//! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
+//!
+//! Knows the server only through its command line, its ready line and the client protocol.
+
+pub mod area_codes;
+pub mod error;
+pub mod generator;
+pub mod limit;
+pub mod limit_server;
+pub mod load;
+pub mod measurement;
+pub mod options;
+pub mod process;
+pub mod random;
+pub mod report;
+pub mod run;
+pub mod session;
+pub mod statements;
+pub mod voter_load;
+
+pub use error::{BenchError, BenchResult};
+pub use options::{BenchCommand, DemoOptions};
+pub use session::Environment;
+
+/// Runs one load to its end. An error means that it could not be run, or that its result was wrong.
+pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
+    match command {
+        BenchCommand::LimitServer(options) => limit::run_limit_server(options),
+        BenchCommand::Limit(options) => limit::run_limit(&Environment::of_this_process()?, options).map(drop),
+        _ => unimplemented!(),
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs generators in their threads and collects what they measure.
+
+use crate::error::{BenchError, BenchResult, Doing};
+use crate::generator::{FinishedSecond, Generator, InFlight, Shape, Workload};
+use crate::measurement::{Measurement, SecondSummary};
+use ferrite_client::connection::LoginInfo;
+use ferrite_client::driver::Turn;
+use ferrite_client::{ClientError, Credentials, Driver, DriverOptions, Handler, Links, Response};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How much load, from where.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    pub address: String,
+    pub connections: usize,
+    pub threads: usize,
+    /// All threads together.
+    pub shape: Shape,
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What happens during a load, told to whoever watches it.
+pub enum Progress<'a> {
+    /// The warm-up is over.
+    MeasurementBegins,
+    /// A second is complete in all threads. Warm-up seconds are negative.
+    Second(i64, &'a Measurement),
+    MeasurementEnds,
+}
+
+/// What came of a load.
+pub struct LoadResult<W> {
+    /// All measured seconds together.
+    pub total: Measurement,
+    pub seconds: Vec<SecondSummary>,
+    pub measured: Duration,
+    pub client_cpu: Duration,
+    /// One for each thread, with what it counted, warm-up and end included.
+    pub workloads: Vec<W>,
+    pub unanswered: u64,
+    pub first_failure: Option<String>,
+}
+
+/// Connects, runs the load to its end, and returns what was measured. `make` makes the workload of each thread.
+pub fn run_load<W: Workload>(
+    plan: &LoadPlan,
+    mut make: impl FnMut(usize) -> W,
+    mut watch: impl FnMut(Progress<'_>),
+) -> BenchResult<LoadResult<W>> {
+    let threads = plan.threads.clamp(1, plan.connections.max(1));
+    let mut drivers = Vec::new();
+    for thread in 0..threads {
+        // Connections and outstanding calls are divided as evenly as they go.
+        let share = |whole: usize| (whole * (thread + 1) / threads - whole * thread / threads).max(1);
+        let driver = connect::<InFlight<W::Note>>(&plan.address, share(plan.connections), plan.shape.rate.is_some())?;
+        let rate = plan.shape.rate.map(|rate| rate / threads as f64);
+        drivers.push((driver, Shape { outstanding: share(plan.shape.outstanding), rate, ..plan.shape }));
+    }
+    let epoch = Instant::now();
+    let (sender, receiver) = channel();
+    let mut running = Vec::new();
+    for (thread, (mut driver, shape)) in drivers.into_iter().enumerate() {
+        let (workload, stop, sender) = (make(thread), Arc::clone(&plan.stop), sender.clone());
+        let run = move || {
+            let mut generator = Generator::new(workload, shape, epoch, stop, sender);
+            let result = driver.run(&mut generator);
+            let unanswered = generator.unanswered();
+            driver.close(&mut generator);
+            (result, generator.workload, generator.cpu.used(), unanswered, generator.first_failure)
+        };
+        let builder = thread::Builder::new().name(format!("load-{thread}"));
+        running.push(builder.spawn(run).doing("starting a load thread")?);
+    }
+    drop(sender);
+    let (total, seconds, measured) = collect(&receiver, threads, plan.shape.warmup, epoch, &mut watch);
+    watch(Progress::MeasurementEnds);
+
+    let mut result = LoadResult {
+        total,
+        seconds,
+        measured,
+        client_cpu: Duration::ZERO,
+        workloads: Vec::new(),
+        unanswered: 0,
+        first_failure: None,
+    };
+    for thread in running {
+        let (end, workload, cpu, unanswered, first_failure) =
+            thread.join().map_err(|_| BenchError::Load("a load thread panicked".to_string()))?;
+        end.doing("running the load")?;
+        result.workloads.push(workload);
+        result.client_cpu += cpu;
+        result.unanswered += unanswered as u64;
+        result.first_failure = result.first_failure.or(first_failure);
+    }
+    Ok(result)
+}
+
+/// Merges the seconds of all threads, in order. Returns the sum, the seconds and the time measured.
+fn collect(
+    receiver: &Receiver<FinishedSecond>,
+    threads: usize,
+    warmup: Duration,
+    epoch: Instant,
+    watch: &mut impl FnMut(Progress<'_>),
+) -> (Measurement, Vec<SecondSummary>, Duration) {
+    let mut open: BTreeMap<i64, (Measurement, usize)> = BTreeMap::new();
+    let mut total = Measurement::default();
+    let mut seconds = Vec::new();
+    let mut running = threads;
+    if warmup.as_secs() == 0 {
+        watch(Progress::MeasurementBegins);
+    }
+    let mut measured = Duration::ZERO;
+    while let Ok(finished) = receiver.recv() {
+        if finished.second >= 0 {
+            total.merge(&finished.measurement);
+        }
+        if let Some(ended) = finished.ended {
+            // Less than a whole second: part of the sum, but no second to compare with others.
+            measured = measured.max(ended.saturating_duration_since(epoch + Duration::from_secs(warmup.as_secs())));
+            running -= 1;
+            if running == 0 {
+                break;
+            }
+            continue;
+        }
+        let entry = open.entry(finished.second).or_default();
+        entry.0.merge(&finished.measurement);
+        entry.1 += 1;
+        if entry.1 == threads {
+            let (measurement, _) = open.remove(&finished.second).expect("the entry was just made");
+            watch(Progress::Second(finished.second, &measurement));
+            if finished.second >= 0 {
+                seconds.push(SecondSummary::new(finished.second, &measurement));
+            } else if finished.second == -1 {
+                watch(Progress::MeasurementBegins);
+            }
+        }
+    }
+    (total, seconds, measured)
+}
+
+/// A driver whose connections are all up.
+fn connect<C>(address: &str, connections: usize, precise_timer: bool) -> BenchResult<Driver<C>> {
+    let options = DriverOptions {
+        addresses: vec![address.to_string()],
+        connections_per_address: connections,
+        credentials: Credentials::default(),
+        connection_timeout: Duration::from_secs(120),
+        reconnect_pause: Duration::from_millis(100),
+        reconnect_pause_max: Duration::from_secs(1),
+        precise_timer,
+    };
+    let mut driver = Driver::new(options).doing("setting up connections")?;
+    let mut connecting = Connecting { failure: None, context: PhantomData };
+    driver.run(&mut connecting).doing("connecting")?;
+    match connecting.failure {
+        Some(reason) => Err(BenchError::Call { doing: "connecting".to_string(), reason }),
+        None => Ok(driver),
+    }
+}
+
+/// Ends as soon as all connections are up, or one could not be made.
+struct Connecting<C> {
+    failure: Option<ClientError>,
+    context: PhantomData<C>,
+}
+
+impl<C> Handler for Connecting<C> {
+    type Context = C;
+
+    fn turn(&mut self, links: &mut Links<C>, _now: Instant) -> Turn {
+        if self.failure.is_some() || links.up_count() == links.len() { Turn::Stop } else { Turn::Wait(None) }
+    }
+
+    fn response(&mut self, _link: usize, _context: C, _response: &Response<'_>, _at: Instant) {}
+
+    fn lost(&mut self, _link: usize, _context: C, _reason: &ClientError) {}
+
+    fn connected(&mut self, _link: usize, _login: &LoginInfo) {}
+
+    fn disconnected(&mut self, _link: usize, reason: &ClientError) {
+        self.failure = Some(reason.clone());
+    }
+}

@@ -1,0 +1,251 @@
+//! What can be said on the command line.
+
+use crate::generator::Shape;
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which load, and how.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The Voter application: each call a stored procedure of three reads and an insert that two views follow.
+    Voter(VoterOptions),
+    /// Reads and writes of values by key.
+    Kv(KvOptions),
+    /// The yardstick: the same client against a bare loop with hash tables.
+    Limit(LimitOptions),
+    /// The server of the yardstick.
+    #[command(hide = true)]
+    LimitServer(LimitServerOptions),
+}
+
+/// Options that all loads have.
+#[derive(Clone, Debug, Args)]
+pub struct LoadOptions {
+    /// Seconds of measurement
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
+    pub duration: Duration,
+    /// Whole seconds of load before the measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    pub warmup: u64,
+    /// Calls per second, sent by schedule; latency then counts from the scheduled moment [default: as fast as answers come]
+    #[arg(long, value_name = "CALLS", value_parser = positive_rate)]
+    pub rate: Option<f64>,
+    /// Calls without an answer at any time, all connections together
+    #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    pub outstanding: u32,
+    /// Connections, all threads together
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub connections: u16,
+    /// Threads that make load
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: u16,
+    /// Write a report in JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl LoadOptions {
+    pub fn shape(&self) -> Shape {
+        Shape {
+            outstanding: self.outstanding as usize,
+            rate: self.rate,
+            warmup: Duration::from_secs(self.warmup),
+            duration: Some(self.duration),
+        }
+    }
+}
+
+/// Which server.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TargetOptions {
+    /// A server that runs already [default: one is started for the run]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "durability", "partitions"])]
+    pub server: Option<String>,
+    /// Data directory of the server started for the run [default: a temporary one]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// Durability of the server started for the run: sync, interval=MS or none [default: the server's own]
+    #[arg(long, value_name = "HOW")]
+    pub durability: Option<String>,
+    /// Partitions of the server started for the run [default: the server's own]
+    #[arg(long, value_name = "COUNT")]
+    pub partitions: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum VoteProcedure {
+    /// SQL/PSM: the logic runs in the server.
+    Psm,
+    /// Four plain statements without logic.
+    Statements,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct VoterOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Contestants, at most 12
+    #[arg(long, value_name = "COUNT", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=12))]
+    pub contestants: u16,
+    /// Votes that one phone number may cast
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    pub max_votes: i32,
+    /// How the vote is written
+    #[arg(long, value_enum, default_value_t = VoteProcedure::Psm)]
+    pub procedure: VoteProcedure,
+    /// Keep the votes that the server has, instead of creating the tables anew
+    #[arg(long)]
+    pub keep: bool,
+    /// Alternate with the yardstick, half of the duration each, and print the ratio of the medians
+    #[arg(long, conflicts_with_all = ["server", "rate"])]
+    pub against_limit: bool,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct KvOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Keys
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pool_size: u32,
+    /// Bytes of a key
+    #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u16).range(11..=250))]
+    pub key_size: u16,
+    /// Bytes of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub value_size: u32,
+    /// Smallest value; the largest is --value-size [default: all values are of the same size]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub value_size_min: Option<u32>,
+    /// Calls in a hundred that read
+    #[arg(long, value_name = "PERCENT", default_value_t = 90.0, value_parser = percent)]
+    pub reads: f64,
+    /// Different bytes in values: 1 for all the same, 256 for any
+    #[arg(long, value_name = "COUNT", default_value_t = 127, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub entropy: u16,
+    /// Keep the rows that the server has, and do not write all keys first
+    #[arg(long)]
+    pub keep: bool,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct LimitOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct LimitServerOptions {
+    /// Address to listen on
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    #[arg(long, value_name = "COUNT", default_value_t = 6)]
+    pub contestants: u16,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DemoOptions {
+    /// Seconds to run; 0: until Ctrl-C
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds_or_zero)]
+    pub duration: Duration,
+    /// Calls without an answer at any time
+    #[arg(long, value_name = "CALLS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub outstanding: u32,
+    /// Durability of the server: sync, interval=MS or none [default: the server's own]
+    #[arg(long, value_name = "HOW")]
+    pub durability: Option<String>,
+    /// One line per second instead of the scoreboard, also in a terminal
+    #[arg(long)]
+    pub plain: bool,
+}
+
+fn seconds_or_zero(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is needed".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match seconds_or_zero(text)? {
+        Duration::ZERO => Err("more than 0 seconds are needed".to_string()),
+        duration => Ok(duration),
+    }
+}
+
+fn positive_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        _ => Err("a number of calls per second above 0 is needed".to_string()),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a number from 0 to 100 is needed".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: BenchCommand,
+    }
+
+    fn parse(line: &str) -> Result<BenchCommand, clap::Error> {
+        Line::try_parse_from(std::iter::once("bench").chain(line.split_whitespace())).map(|line| line.command)
+    }
+
+    #[test]
+    fn lines_that_are_understood() {
+        let BenchCommand::Voter(voter) = parse("voter").unwrap() else { panic!("voter") };
+        assert_eq!((voter.load.duration, voter.contestants, voter.max_votes), (Duration::from_secs(20), 6, 2));
+        let BenchCommand::Voter(voter) =
+            parse("voter --against-limit --duration 2.5 --procedure statements --durability none").unwrap()
+        else {
+            panic!("voter")
+        };
+        assert_eq!(voter.load.duration, Duration::from_millis(2500));
+        assert_eq!((voter.procedure, voter.against_limit), (VoteProcedure::Statements, true));
+        let BenchCommand::Kv(kv) = parse("kv --rate 1e5 --reads 50 --server a:1").unwrap() else { panic!("kv") };
+        assert_eq!((kv.load.rate, kv.reads, kv.target.server.as_deref()), (Some(1e5), 50.0, Some("a:1")));
+    }
+
+    #[test]
+    fn lines_that_are_refused() {
+        for line in [
+            "voter --duration 0",
+            "voter --duration -1",
+            "voter --rate 0",
+            "voter --outstanding 0",
+            "voter --contestants 13",
+            "voter --server a:1 --dir d",
+            "voter --server a:1 --against-limit",
+            "kv --reads 101",
+            "kv --entropy 0",
+            "kv --key-size 10",
+            "nothing",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

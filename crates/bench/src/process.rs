@@ -1,0 +1,234 @@
+//! The server under test as a child process, and what `/proc` says about it.
+
+use crate::error::{BenchError, BenchResult, Doing};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Time for a server to say that it is ready. Recovery of a large log counts.
+const READY_SECONDS_MAX: u64 = 300;
+/// Time for a server to stop when told to; then it is killed.
+const STOP_SECONDS_MAX: u64 = 60;
+/// What stands before the address in the line that a server prints when it is ready.
+const READY_MARK: &str = "ready on ";
+
+/// A server process that ends when this is dropped, and its data directory with it if it is a temporary one.
+#[derive(Debug)]
+pub struct ServerProcess {
+    child: Child,
+    address: String,
+    ready_line: String,
+    directory: Option<TempDir>,
+}
+
+/// How to start `ferrite server`.
+#[derive(Clone, Debug)]
+pub struct ServerCommand {
+    pub executable: PathBuf,
+    /// None: a temporary one, removed afterwards.
+    pub directory: Option<PathBuf>,
+    pub durability: Option<String>,
+    pub partitions: Option<usize>,
+}
+
+impl ServerProcess {
+    /// Starts a server on a port that the system chooses, and waits until it is ready.
+    pub fn start(command: &ServerCommand) -> BenchResult<ServerProcess> {
+        let temporary = match &command.directory {
+            Some(_) => None,
+            None => {
+                let directory = tempfile::Builder::new().prefix("ferrite-").tempdir();
+                Some(directory.doing("making a temporary directory")?)
+            }
+        };
+        let directory = match (&command.directory, &temporary) {
+            (Some(directory), _) => directory.as_path(),
+            (None, Some(temporary)) => temporary.path(),
+            (None, None) => unreachable!("a temporary directory was made"),
+        };
+        let mut arguments: Vec<OsString> = ["server", "--listen", "127.0.0.1:0", "--dir"].map(OsString::from).to_vec();
+        arguments.push(directory.into());
+        if let Some(durability) = &command.durability {
+            arguments.extend(["--durability".into(), durability.into()]);
+        }
+        if let Some(partitions) = command.partitions {
+            arguments.extend(["--partitions".into(), partitions.to_string().into()]);
+        }
+        Self::spawn(&command.executable, &arguments, temporary)
+    }
+
+    /// Starts the yardstick's server.
+    pub fn start_limit(executable: &Path) -> BenchResult<ServerProcess> {
+        let arguments = ["bench", "limit-server", "--listen", "127.0.0.1:0"].map(OsString::from);
+        Self::spawn(executable, &arguments, None)
+    }
+
+    /// Starts `executable`, which prints one line with `ready on HOST:PORT` when it takes connections.
+    pub fn spawn(executable: &Path, arguments: &[OsString], directory: Option<TempDir>) -> BenchResult<ServerProcess> {
+        let mut child = Command::new(executable)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .doing(format!("starting {}", executable.display()))?;
+        let stdout = child.stdout.take().expect("the child's output was asked for");
+        let mut process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // Reads on to the end, so that the server never meets a closed or full pipe.
+        let reader = move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        };
+        thread::Builder::new().name("server-output".to_string()).spawn(reader).doing("starting a thread")?;
+        let give_up = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+        loop {
+            let Ok(line) = receiver.recv_timeout(give_up.saturating_duration_since(Instant::now())) else {
+                let status = process.child.try_wait().doing("looking after the server")?;
+                return Err(BenchError::Server(match status {
+                    Some(status) => format!("the server ended before it was ready ({status})"),
+                    None => "the server was not ready in time".to_string(),
+                }));
+            };
+            if let Some(address) = ready_address(&line) {
+                process.address = address.to_string();
+                process.ready_line = line;
+                return Ok(process);
+            }
+        }
+    }
+
+    /// `host:port` for clients.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What the server said when it was ready: partitions, durability.
+    pub fn ready_line(&self) -> &str {
+        &self.ready_line
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The temporary data directory, if it has one.
+    pub fn temporary_directory(&self) -> Option<&Path> {
+        self.directory.as_ref().map(TempDir::path)
+    }
+
+    /// Tells the server to stop and waits for it. Fails when it does not, or ends with an error.
+    pub fn stop(mut self) -> BenchResult<()> {
+        if let Some(status) = self.child.try_wait().doing("looking after the server")? {
+            return Err(BenchError::Server(format!("the server ended during the run ({status})")));
+        }
+        self.signal();
+        let give_up = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
+        while Instant::now() < give_up {
+            if let Some(status) = self.child.try_wait().doing("waiting for the server")? {
+                let killed_by = std::os::unix::process::ExitStatusExt::signal(&status);
+                // One without a handler for the signal ends by it.
+                return if status.success() || killed_by == Some(Signal::TERM.as_raw()) {
+                    Ok(())
+                } else {
+                    Err(BenchError::Server(format!("the server stopped with an error ({status})")))
+                };
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err(BenchError::Server(format!("the server did not stop within {STOP_SECONDS_MAX} s of being told to")))
+    }
+
+    fn signal(&self) {
+        if let Some(process) = Pid::from_raw(self.child.id() as i32) {
+            // It fails only when the process has ended already.
+            let _ = kill_process(process, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    /// On the way out of an error: no data here are worth a slow stop.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// `host:port` in a line like `ferrite ready on 127.0.0.1:21212 (2 partitions, durability sync)`.
+fn ready_address(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(READY_MARK)?;
+    let address = rest.split([' ', ',']).next()?;
+    address.contains(':').then_some(address)
+}
+
+/// What a process has used and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub cpu: Duration,
+    pub resident_bytes: u64,
+}
+
+/// Reads `/proc` for a process. None when it has ended or there is no such file system.
+pub fn usage(process: u32) -> Option<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let statm = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    parse_usage(&stat, &statm, rustix::param::clock_ticks_per_second(), rustix::param::page_size() as u64)
+}
+
+fn parse_usage(stat: &str, statm: &str, ticks_per_second: u64, page_bytes: u64) -> Option<Usage> {
+    // The name, second, may hold anything; its closing parenthesis is the last one.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let resident_pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let cpu = Duration::from_nanos((user + system) * 1_000_000_000 / ticks_per_second);
+    Some(Usage { cpu, resident_bytes: resident_pages * page_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_address_in_the_ready_line() {
+        let line = "ferrite ready on 127.0.0.1:40123 (2 partitions, durability sync)";
+        assert_eq!(ready_address(line), Some("127.0.0.1:40123"));
+        assert_eq!(ready_address("ferrite ready on [::1]:5, as you wished"), Some("[::1]:5"));
+        assert_eq!(ready_address("recovering"), None);
+        assert_eq!(ready_address("ready on it"), None);
+    }
+
+    #[test]
+    fn reads_proc() {
+        let stat = "17 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 3 0 100 200";
+        let usage = parse_usage(stat, "900 25 3 4 5 6 7", 100, 4096);
+        assert_eq!(usage, Some(Usage { cpu: Duration::from_secs(3), resident_bytes: 25 * 4096 }));
+        assert_eq!(parse_usage("17 (x", "1", 100, 4096), None);
+        let own = super::usage(std::process::id()).expect("the process that asks exists");
+        assert!(own.resident_bytes > 0);
+    }
+
+    #[test]
+    fn a_server_that_ends_early_is_an_error() {
+        let error = ServerProcess::spawn(Path::new("/bin/false"), &[], None).unwrap_err();
+        assert!(error.to_string().contains("before it was ready"), "{error}");
+    }
+
+    #[test]
+    fn starts_and_stops_what_says_it_is_ready() {
+        let script = "echo loading; echo ready on 127.0.0.1:1; exec sleep 1000";
+        let process = ServerProcess::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], None).unwrap();
+        assert_eq!(process.address(), "127.0.0.1:1");
+        process.stop().unwrap();
+    }
+}

@@ -1,0 +1,170 @@
+//! The server under test with a client for everything around the load: schema, initial data, questions afterwards.
+
+use crate::error::{BenchError, BenchResult, Doing};
+use crate::options::TargetOptions;
+use crate::process::{ServerCommand, ServerProcess, Usage, usage};
+use crate::statements::statements;
+use ferrite_client::{Client, ClientOptions, OwnedTable, ParameterSet};
+use ferrite_value::OwnedValue;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What a run needs from outside: the program that is also the server, and a wish to stop early.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// `ferrite` itself.
+    pub executable: PathBuf,
+    /// Set when the load is to end before its time.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Environment {
+    /// This very program; SIGINT and SIGTERM end the load early, and a second one the program at once.
+    pub fn of_this_process() -> BenchResult<Environment> {
+        let executable = std::env::current_exe().doing("looking for the own executable")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // In this order: the first signal finds the flag unset.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+                .doing("installing a signal handler")?;
+        }
+        Ok(Environment { executable, stop })
+    }
+}
+
+pub struct Session {
+    process: Option<ServerProcess>,
+    address: String,
+    client: Client,
+}
+
+/// What the server says about its log.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Fsyncs {
+    pub count: u64,
+    pub median_microseconds: Option<f64>,
+}
+
+impl Session {
+    /// Connects to the server named, or starts one.
+    pub fn open(environment: &Environment, target: &TargetOptions) -> BenchResult<Session> {
+        if let Some(address) = &target.server {
+            return Self::connect(None, address.clone());
+        }
+        let process = ServerProcess::start(&ServerCommand {
+            executable: environment.executable.clone(),
+            directory: target.dir.clone(),
+            durability: target.durability.clone(),
+            partitions: target.partitions,
+        })?;
+        let address = process.address().to_string();
+        Self::connect(Some(process), address)
+    }
+
+    pub fn open_limit(environment: &Environment) -> BenchResult<Session> {
+        let process = ServerProcess::start_limit(&environment.executable)?;
+        let address = process.address().to_string();
+        Self::connect(Some(process), address)
+    }
+
+    fn connect(process: Option<ServerProcess>, address: String) -> BenchResult<Session> {
+        let options = ClientOptions {
+            // Counting millions of rows takes its time.
+            call_timeout: Duration::from_secs(600),
+            connection_timeout: Duration::from_secs(600),
+            ..ClientOptions::new([address.clone()])
+        };
+        let client = Client::connect(options).doing("connecting")?;
+        Ok(Session { process, address, client })
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn process(&self) -> Option<&ServerProcess> {
+        self.process.as_ref()
+    }
+
+    /// Of the server process, if it was started here.
+    pub fn usage(&self) -> Option<Usage> {
+        self.process.as_ref().and_then(|process| usage(process.id()))
+    }
+
+    /// Ends the server if it was started here.
+    pub fn close(self) -> BenchResult<()> {
+        self.client.close();
+        self.process.map_or(Ok(()), ServerProcess::stop)
+    }
+
+    /// Calls a procedure and returns its tables.
+    pub fn call(&self, procedure: &str, parameters: impl ParameterSet) -> BenchResult<Vec<OwnedTable>> {
+        Ok(self.client.call_blocking(procedure, parameters).doing(format_args!("calling {procedure}"))?.tables)
+    }
+
+    /// Runs a query and returns its first table.
+    pub fn query(&self, sql: &str) -> BenchResult<OwnedTable> {
+        let response = self.client.call_blocking("@AdHoc", (sql,)).doing(sql)?;
+        response.tables.into_iter().next().ok_or_else(|| BenchError::Server(format!("no result table for: {sql}")))
+    }
+
+    /// The one number that a query returns; a sum over no rows, which is null, counts as 0.
+    pub fn query_number(&self, sql: &str) -> BenchResult<i64> {
+        let table = self.query(sql)?;
+        match table.rows.first().and_then(|row| row.first()) {
+            Some(OwnedValue::Integer(number)) => Ok(*number),
+            Some(OwnedValue::Null) => Ok(0),
+            _ => Err(BenchError::Server(format!("no number came back for: {sql}"))),
+        }
+    }
+
+    /// Runs the statements of an SQL file, one by one.
+    pub fn run_statements(&self, text: &str) -> BenchResult<()> {
+        for statement in statements(text) {
+            let first_line = statement.lines().next().unwrap_or_default();
+            self.client.call_blocking("@AdHoc", (statement,)).doing(first_line)?;
+        }
+        Ok(())
+    }
+
+    /// Fsyncs of the server so far. None when it does not tell.
+    pub fn fsyncs(&self) -> Option<Fsyncs> {
+        let tables = self.client.call_blocking("@SystemInformation", ("OVERVIEW",)).ok()?.tables;
+        let table = tables.first()?;
+        let (key, value) = (table.column_index("KEY")?, table.column_index("VALUE")?);
+        let find = |name: &str| {
+            let text = |value: &OwnedValue| match value {
+                OwnedValue::Text(text) => Some(text.to_string()),
+                _ => None,
+            };
+            table.rows.iter().find(|row| text(&row[key]).as_deref() == Some(name)).and_then(|row| text(&row[value]))
+        };
+        let count = find("FSYNC_COUNT")?.parse().ok()?;
+        let median_microseconds = find("FSYNC_MEDIAN_MICROSECONDS").and_then(|text| text.parse().ok());
+        Some(Fsyncs { count, median_microseconds })
+    }
+
+    /// Bytes of rows, indexes and views by the server's own account. None when it does not tell.
+    pub fn accounted_bytes(&self) -> Option<u64> {
+        let tables = self.client.call_blocking("@Statistics", ("MEMORY", 0)).ok()?.tables;
+        let table = tables.first()?;
+        let mut kilobytes = 0u64;
+        for name in ["TUPLEALLOCATED", "INDEXMEMORY", "STRINGMEMORY"] {
+            let column = table.column_index(name)?;
+            for row in &table.rows {
+                let OwnedValue::Integer(number) = row.get(column)? else {
+                    return None;
+                };
+                kilobytes += u64::try_from(*number).ok()?;
+            }
+        }
+        (kilobytes > 0).then_some(kilobytes * 1024)
+    }
+}
