@@ -1,0 +1,110 @@
+package ferrite.support;
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/** A server process on a free port with a fresh directory; closing it stops the process and removes the directory. */
+public final class Server implements AutoCloseable {
+    public static final String CONTESTANTS =
+            "Edwina Burnam,Tabatha Gehling,Kelly Clauss,Jessie Alloway,Alana Bregman,Jessie Eichman";
+
+    private static final Pattern READY =
+            Pattern.compile("ferrite ready on ([0-9.]+):(\\d+) \\((\\d+) partitions?, durability ([^)]+)\\)");
+    private static final long START_SECONDS_MAX = 30;
+    private static final long STOP_SECONDS_MAX = 30;
+
+    private final Path directory;
+    private final Process process;
+    private final int port;
+
+    private Server(Path directory, Process process, int port) {
+        this.directory = directory;
+        this.process = process;
+        this.port = port;
+    }
+
+    /** Starts a server with Voter's schema. */
+    public static Server withVoter(int partitions) throws IOException {
+        Path directory = Files.createTempDirectory("ferrite-java-");
+        List<String> command = new ArrayList<>(List.of(
+                environment("FERRITE_BINARY"), "server",
+                "--dir", directory.resolve("data").toString(),
+                "--listen", "127.0.0.1:0",
+                "--partitions", Integer.toString(partitions),
+                "--durability", "sync",
+                "--schema", Path.of(environment("FERRITE_ROOT"), "examples", "voter", "ddl.sql").toString()));
+        File log = directory.resolve("server.log").toFile();
+        Process process = new ProcessBuilder(command).redirectError(log).start();
+        BufferedReader output =
+                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        FutureTask<String> firstLine = new FutureTask<>(output::readLine);
+        Thread reader = new Thread(firstLine, "ready line");
+        reader.setDaemon(true);
+        reader.start();
+        String line;
+        try {
+            line = firstLine.get(START_SECONDS_MAX, TimeUnit.SECONDS);
+        } catch (InterruptedException | ExecutionException | TimeoutException problem) {
+            line = problem.toString();
+        }
+        Matcher ready = READY.matcher(line == null ? "" : line);
+        if (!ready.matches() || Integer.parseInt(ready.group(3)) != partitions) {
+            process.destroyForcibly();
+            throw new IOException("the server said '" + line + "' instead of the ready line; its log:\n" + Files.readString(log.toPath()));
+        }
+        return new Server(directory, process, Integer.parseInt(ready.group(2)));
+    }
+
+    private static String environment(String name) {
+        String value = System.getenv(name);
+        if (value == null) {
+            throw new IllegalStateException(name + " is not set; start the tests with tests/clients/java/run");
+        }
+        return value;
+    }
+
+    public String host() {
+        return "127.0.0.1";
+    }
+
+    public int port() {
+        return port;
+    }
+
+    @Override
+    public void close() throws IOException {
+        process.destroy();
+        try {
+            if (!process.waitFor(STOP_SECONDS_MAX, TimeUnit.SECONDS)) {
+                process.destroyForcibly();
+                throw new IOException("the server did not stop within " + STOP_SECONDS_MAX + " s");
+            }
+            if (process.exitValue() != 0) {
+                throw new IOException("the server ended with " + process.exitValue() + "; its log:\n"
+                        + Files.readString(directory.resolve("server.log")));
+            }
+        } catch (InterruptedException interrupted) {
+            process.destroyForcibly();
+            Thread.currentThread().interrupt();
+        } finally {
+            try (Stream<Path> paths = Files.walk(directory)) {
+                paths.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+            }
+        }
+    }
+}
