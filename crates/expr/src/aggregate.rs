@@ -88,7 +88,7 @@ pub enum AggregateState {
     /// COUNT, SUM or AVG over distinct values: they are counted or summed when the result is asked for.
     Distinct {
         kind: AggregateKind,
-        values: DistinctValues,
+        values: Box<DistinctValues>,
         domain: Sum,
     },
     ApproximateCountDistinct(Sketch),
@@ -124,6 +124,9 @@ pub enum Removal {
     Rebuild,
 }
 
+/// A query has one for each group and aggregate.
+const _: () = assert!(size_of::<AggregateState>() <= 64);
+
 impl AggregateState {
     pub fn new(aggregate: &Aggregate) -> AggregateState {
         let domain = Sum::new(aggregate.argument_type);
@@ -132,7 +135,7 @@ impl AggregateState {
             AggregateKind::Min => AggregateState::Min(OwnedValue::Null),
             AggregateKind::Max => AggregateState::Max(OwnedValue::Null),
             AggregateKind::ApproximateCountDistinct => AggregateState::ApproximateCountDistinct(Sketch::default()),
-            kind if aggregate.distinct => AggregateState::Distinct { kind, values: DistinctValues::default(), domain },
+            kind if aggregate.distinct => AggregateState::Distinct { kind, values: Box::default(), domain },
             AggregateKind::Count => AggregateState::Count(0),
             AggregateKind::Sum => AggregateState::Sum(domain),
             AggregateKind::Average => AggregateState::Average(domain),

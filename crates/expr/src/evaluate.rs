@@ -9,7 +9,7 @@ use crate::tree::{ArithmeticDomain, CompareOperator, Expr};
 use bumpalo::Bump;
 use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::{Value, compare, convert};
+use ferrite_value::{OwnedValue, Value, compare, convert};
 
 /// Where an expression finds its inputs. `'a` outlives one evaluation: rows, parameters and the arena are all borrowed
 /// for it, and results may point into any of them.
@@ -65,7 +65,7 @@ impl Expr {
     #[inline]
     pub fn eval<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<Value<'a>> {
         match self {
-            Expr::Constant(value) => Ok(value.as_value()),
+            Expr::Constant(OwnedValue::Integer(value)) => Ok(Value::Integer(*value)),
             Expr::Parameter(index) => Ok(context.parameter(*index)),
             Expr::Register(index) => Ok(context.register(*index)),
             Expr::Column { slot, column } => Ok(context.column(*slot, *column)),
@@ -74,13 +74,24 @@ impl Expr {
     }
 
     /// Whether a condition holds: neither false nor unknown.
+    #[inline]
     pub fn is_true<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<bool> {
         match self {
             Expr::Compare { operator, left, right } => {
                 let left = left.eval(context)?;
                 let right = right.eval(context)?;
-                Ok(operator.compare(&left, &right) == Some(true))
+                match (left, right) {
+                    (Value::Integer(a), Value::Integer(b)) => Ok(operator.holds(a, b)),
+                    _ => Ok(operator.compare_other(&left, &right) == Some(true)),
+                }
             }
+            _ => self.is_true_other(context),
+        }
+    }
+
+    #[inline(never)]
+    fn is_true_other<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<bool> {
+        match self {
             Expr::And(operands) => {
                 for operand in operands {
                     if !operand.is_true(context)? {
@@ -102,6 +113,7 @@ impl Expr {
         }
     }
 
+    #[inline(never)]
     fn eval_operation<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<Value<'a>> {
         match self {
             Expr::Arithmetic { operator, domain, left, right } => {
@@ -120,6 +132,15 @@ impl Expr {
                 Ok(truth(operator.compare(&left, &right)))
             }
             Expr::IsNull { operand, negated } => Ok(Value::Boolean(operand.eval(context)?.is_null() != *negated)),
+            _ => self.eval_compound(context),
+        }
+    }
+
+    /// Apart from [`Expr::eval_operation`], whose frame stays small that way.
+    #[inline(never)]
+    fn eval_compound<'a, C: Context<'a> + ?Sized>(&'a self, context: &C) -> UserResult<Value<'a>> {
+        match self {
+            Expr::Constant(value) => Ok(value.as_value()),
             Expr::Case { branches, otherwise } => {
                 for (condition, result) in branches {
                     if condition.is_true(context)? {
@@ -209,7 +230,7 @@ impl Expr {
                 };
                 context.subquery(*subquery, operand)
             }
-            _ => unreachable!("eval and eval_operation handle the other variants"),
+            _ => unreachable!("the callers handle the other variants"),
         }
     }
 }
