@@ -1,1 +1,50 @@
-//! placeholder
+//! One partition's tables in memory: rows in pages, indexes, materialized views, undo and redo.
+//!
+//! [`Store`] is the door. Single-threaded: one transaction at a time changes it. Knows no SQL, plans, files or threads; it knows
+//! the schema, by table and index id. The forms of pages, rows and redo are in docs/format/pages.md.
+//!
+//! From the bottom up: `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `key_bytes`, `index` and `look_up`
+//! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views; `store` and `redo` put
+//! it together; `schema` follows changes of the schema; `verify` checks all of it.
+
+mod constraint;
+mod evaluation;
+mod hash_table;
+mod hashing;
+mod index;
+mod key_bytes;
+mod layout;
+mod long_values;
+mod look_up;
+mod memory;
+mod pages;
+mod redo;
+mod row;
+mod schema;
+mod store;
+mod table;
+mod undo;
+mod verify;
+mod view_maintenance;
+mod view_plan;
+
+pub use look_up::Rows;
+pub use memory::{IndexMemory, TableMemory};
+pub use pages::Scan;
+pub use redo::RedoError;
+pub use row::RowRef;
+pub use store::Store;
+pub use table::TableData;
+pub use undo::UndoMark;
+
+/// Asks the processor to have an address at hand soon.
+#[inline(always)]
+pub(crate) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing as far as the program is concerned, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(address.cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

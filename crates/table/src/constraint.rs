@@ -1,0 +1,94 @@
+//! The words of refusals: constraints as the original words them, and limits.
+
+use crate::index::IndexData;
+use crate::row::SourceRow;
+use bumpalo::Bump;
+use ferrite_base::{UserError, limits};
+use ferrite_catalog::Table;
+use ferrite_value::{Value, text};
+
+const MESSAGE: &str = "Attempted violation of constraint";
+/// Characters of one value that a message shows.
+const SHOWN_CHARACTERS_MAX: usize = 60;
+
+fn shown(value: &Value<'_>) -> String {
+    let mut text = text::to_text_string(value);
+    if let Some((end, _)) = text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Text(_) => format!("'{text}'"),
+        _ => text,
+    }
+}
+
+fn column_name(table: &Table, column: u16) -> &str {
+    table.columns.get(column as usize).map_or("(hidden)", |column| &column.name)
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn unique<'a>(table: &Table, index: &'a IndexData, row: SourceRow<'a>, arena: &'a Bump) -> UserError {
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for part in &index.parts {
+        names.push(part.key.column().map_or("expression", |column| column_name(table, column)));
+        values.push(part.key.value(&[row], arena).map_or_else(|_| "?".to_owned(), |value| shown(&value)));
+    }
+    let rule = index.definition.constraint.as_ref().unwrap_or(&index.definition.name);
+    UserError::constraint("23505", MESSAGE).with_detail(format!(
+        "Constraint Type UNIQUE, Table CatalogId {}\nKey ({}) = ({}) is already there, {rule} allows it once",
+        table.name,
+        names.join(", "),
+        values.join(", ")
+    ))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn not_null(table: &Table, column: u16) -> UserError {
+    UserError::constraint("23502", MESSAGE).with_detail(format!(
+        "Constraint Type NOT_NULL, Table CatalogId {}\nColumn {} cannot be NULL",
+        table.name,
+        column_name(table, column)
+    ))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn check(table: &Table, name: &str) -> UserError {
+    UserError::constraint("23514", MESSAGE)
+        .with_detail(format!("Constraint Type CHECK, Table CatalogId {}\nCondition {name} does not hold", table.name))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn wrong_kind(table: &Table, column: u16, value: &Value<'_>) -> UserError {
+    UserError::internal(format!(
+        "a {} value for column {}.{}",
+        value.kind_name(),
+        table.name,
+        column_name(table, column)
+    ))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn wrong_width(table: &Table, width: usize) -> UserError {
+    UserError::internal(format!("a row of {width} values for table {} of {} columns", table.name, table.columns.len()))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn row_too_large(table: &Table) -> UserError {
+    UserError::limit(format!("a row of table {} is larger than {} bytes", table.name, limits::ROW_BYTES_MAX))
+        .with_hint("store fewer or shorter values per row")
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn table_full(table: &Table) -> UserError {
+    UserError::limit(format!("table {} has as many rows in this partition as it can have", table.name))
+        .with_hint("use more partitions, or delete rows")
+}

@@ -1,0 +1,108 @@
+//! Expressions of views, indexes and checks, evaluated over rows. They have no parameters, registers or subqueries.
+
+use crate::row::SourceRow;
+use bumpalo::Bump;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{Context, Expr};
+use ferrite_value::Value;
+
+/// The rows bound to slots 0, 1, ...
+pub(crate) struct Rows<'a, 'c> {
+    pub(crate) slots: &'c [SourceRow<'a>],
+    pub(crate) arena: &'a Bump,
+}
+
+impl<'a> Context<'a> for Rows<'a, '_> {
+    #[inline]
+    fn column(&self, slot: u16, column: u16) -> Value<'a> {
+        self.slots[slot as usize].column(column)
+    }
+
+    fn parameter(&self, _index: u16) -> Value<'a> {
+        unreachable!("definitions have no parameters")
+    }
+
+    fn register(&self, _index: u16) -> Value<'a> {
+        unreachable!("definitions have no variables")
+    }
+
+    fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    /// What a view, index or check says of a row must not depend on when it is asked.
+    fn transaction_time(&self) -> i64 {
+        0
+    }
+
+    fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {
+        Err(UserError::not_supported("a subquery in a view, index or check"))
+    }
+}
+
+/// A key or group expression, with the plain column told apart: almost all are.
+#[derive(Clone, Debug)]
+pub(crate) enum KeyPart {
+    Column(u16),
+    Expression(Expr),
+}
+
+impl KeyPart {
+    pub(crate) fn new(expression: &Expr) -> KeyPart {
+        match expression {
+            Expr::Column { slot: 0, column } => KeyPart::Column(*column),
+            other => KeyPart::Expression(other.clone()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn value<'a>(&'a self, slots: &[SourceRow<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
+        match self {
+            KeyPart::Column(column) => Ok(slots[0].column(*column)),
+            KeyPart::Expression(expression) => expression.eval(&Rows { slots, arena }),
+        }
+    }
+
+    pub(crate) fn column(&self) -> Option<u16> {
+        match self {
+            KeyPart::Column(column) => Some(*column),
+            KeyPart::Expression(_) => None,
+        }
+    }
+}
+
+/// A set of columns of one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ColumnSet(Vec<u64>);
+
+impl ColumnSet {
+    pub(crate) fn add(&mut self, column: u16) {
+        let word = column as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (column % 64);
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, column: u16) -> bool {
+        self.0.get(column as usize / 64).is_some_and(|word| word & (1 << (column % 64)) != 0)
+    }
+
+    #[inline]
+    pub(crate) fn meets(&self, columns: &[u16]) -> bool {
+        columns.iter().any(|column| self.contains(*column))
+    }
+
+    /// Adds the columns of `slot` that an expression reads.
+    pub(crate) fn add_expression(&mut self, expression: &Expr, wanted: u16) {
+        expression.any(&mut |part| {
+            if let Expr::Column { slot, column } = part
+                && *slot == wanted
+            {
+                self.add(*column);
+            }
+            false
+        });
+    }
+}

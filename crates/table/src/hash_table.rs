@@ -1,0 +1,456 @@
+//! The hash index's table: segmented extendible hashing, so that no insertion ever pauses for a rehash of all.
+//!
+//! After Fagin, Nievergelt, Pippenger, Strong: "Extendible hashing" (1979). A directory, indexed by the top bits of an
+//! entry's *tag*, leads to segments of up to 256 buckets; a bucket is one cache line of eight tags and eight row ids. The tag
+//! is 32 bits of the key's hash and all that the table knows of a key: its top bits choose the segment, its low bits the bucket
+//! in it, so a segment that is split never looks at rows. Callers tell apart keys with equal tags.
+//!
+//! Many entries of one tag (one key a thousand times in an index that is not unique, or chosen keys) cannot be split
+//! apart; they go to an ordered set beside the segments.
+
+use ferrite_base::RowId;
+use ferrite_base::limits::PAGE_BYTES;
+use ferrite_base::memory::Block;
+use std::collections::{BTreeSet, btree_set};
+use std::ptr::NonNull;
+
+const ENTRIES: usize = 8;
+/// Buckets of a grown segment: one page.
+const BUCKETS_MAX: usize = PAGE_BYTES / size_of::<Bucket>();
+const EMPTY: u32 = 0;
+const TOMBSTONE: u32 = 1;
+/// Entries of one tag in a segment; more go to the overflow set.
+const SAME_TAG_MAX: u32 = 16;
+const DEPTH_MAX: u32 = 24;
+
+const _: () = assert!(BUCKETS_MAX == 256 && DEPTH_MAX + BUCKETS_MAX.trailing_zeros() <= 32);
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Bucket {
+    tags: [u32; ENTRIES],
+    rows: [u32; ENTRIES],
+}
+
+const EMPTY_BUCKET: Bucket = Bucket { tags: [EMPTY; ENTRIES], rows: [0; ENTRIES] };
+
+impl Bucket {
+    /// One bit per entry whose tag is `tag`.
+    #[inline(always)]
+    fn matches(&self, tag: u32) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::*;
+            // SAFETY: SSE2 is part of x86-64; both loads are 16-byte aligned and within the 32 bytes of tags.
+            unsafe {
+                let wanted = _mm_set1_epi32(tag as i32);
+                let pointer: *const __m128i = self.tags.as_ptr().cast();
+                let low = _mm_cmpeq_epi32(_mm_load_si128(pointer), wanted);
+                let high = _mm_cmpeq_epi32(_mm_load_si128(pointer.add(1)), wanted);
+                let low = _mm_movemask_ps(_mm_castsi128_ps(low)) as u32;
+                let high = _mm_movemask_ps(_mm_castsi128_ps(high)) as u32;
+                low | high << 4
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            self.tags.iter().enumerate().fold(0, |bits, (i, other)| bits | u32::from(*other == tag) << i)
+        }
+    }
+}
+
+struct Segment {
+    /// Points into `page`, or owns a boxed slice where there is none.
+    buckets: NonNull<Bucket>,
+    /// Number of buckets, a power of two, less one.
+    mask: u32,
+    live: u32,
+    tombstones: u32,
+    /// How many top bits all tags in here share.
+    depth: u32,
+    page: Option<Block>,
+}
+
+// SAFETY: a segment owns the memory that it points to.
+unsafe impl Send for Segment {}
+// SAFETY: shared access to a segment is shared access to plain integers.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    fn new(buckets: usize, depth: u32) -> Segment {
+        let mut page = (buckets == BUCKETS_MAX).then(|| Block::zeroed(PAGE_BYTES));
+        let pointer: *mut Bucket = match &mut page {
+            Some(block) => block.as_mut_ptr().cast(),
+            None => Box::into_raw(vec![EMPTY_BUCKET; buckets].into_boxed_slice()).cast(),
+        };
+        let buckets_start = NonNull::new(pointer).expect("memory has an address");
+        Segment { buckets: buckets_start, mask: buckets as u32 - 1, live: 0, tombstones: 0, depth, page }
+    }
+
+    #[inline(always)]
+    fn buckets(&self) -> &[Bucket] {
+        // SAFETY: the memory holds mask + 1 buckets: a block is 64-byte aligned and zeros are empty buckets.
+        unsafe { std::slice::from_raw_parts(self.buckets.as_ptr(), self.mask as usize + 1) }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, index: u32) -> &Bucket {
+        // SAFETY: the mask keeps the index below the number of buckets.
+        unsafe { self.buckets.add((index & self.mask) as usize).as_ref() }
+    }
+
+    #[inline(always)]
+    fn bucket_mut(&mut self, index: u32) -> &mut Bucket {
+        // SAFETY: the mask keeps the index below the number of buckets; `&mut self` is the only access.
+        unsafe { self.buckets.add((index & self.mask) as usize).as_mut() }
+    }
+
+    fn capacity(&self) -> u32 {
+        (self.mask + 1) * ENTRIES as u32
+    }
+
+    /// Room for another entry below four fifths?
+    #[inline]
+    fn has_room(&self) -> bool {
+        (self.live + self.tombstones + 1) * 5 <= self.capacity() * 4
+    }
+
+    fn bytes(&self) -> usize {
+        self.buckets().len() * size_of::<Bucket>()
+    }
+
+    /// Puts an entry that is known to fit.
+    fn place(&mut self, tag: u32, row: u32) {
+        let mut index = tag;
+        loop {
+            let bucket = self.bucket_mut(index);
+            let free = bucket.matches(EMPTY);
+            if free != 0 {
+                let entry = free.trailing_zeros() as usize;
+                bucket.tags[entry] = tag;
+                bucket.rows[entry] = row;
+                self.live += 1;
+                return;
+            }
+            index = index.wrapping_add(1);
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (u32, u32)> {
+        let pairs = self.buckets().iter().flat_map(|bucket| bucket.tags.into_iter().zip(bucket.rows));
+        pairs.filter(|(tag, _)| *tag > TOMBSTONE)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.page.is_none() {
+            let buckets = std::ptr::slice_from_raw_parts_mut(self.buckets.as_ptr(), self.mask as usize + 1);
+            // SAFETY: without a page, `new` made the pointer from a box of this length.
+            drop(unsafe { Box::from_raw(buckets) });
+        }
+    }
+}
+
+/// Row ids by tag.
+pub(crate) struct HashTable {
+    /// Segment numbers by the top `depth` bits of the tag.
+    directory: Vec<u32>,
+    depth: u32,
+    segments: Vec<Segment>,
+    overflow: BTreeSet<(u32, u32)>,
+}
+
+/// The tag of a hash: bits that no other part of the table uses, never one of the two marks.
+#[inline]
+pub(crate) fn tag_of(hash: u64) -> u32 {
+    let tag = (hash >> 32) as u32;
+    if tag > TOMBSTONE { tag } else { tag + 2 }
+}
+
+impl HashTable {
+    pub(crate) fn new() -> HashTable {
+        HashTable { directory: vec![0], depth: 0, segments: vec![Segment::new(1, 0)], overflow: BTreeSet::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.segments.iter().map(|segment| segment.live as usize).sum::<usize>() + self.overflow.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.segments.iter().map(Segment::bytes).sum::<usize>()
+            + self.segments.capacity() * size_of::<Segment>()
+            + self.directory.capacity() * 4
+            + self.overflow.len() * 12
+    }
+
+    #[inline(always)]
+    fn segment_of(&self, tag: u32) -> usize {
+        self.directory[(tag as u64 >> (32 - self.depth)) as usize] as usize
+    }
+
+    /// The first row of this tag that `matches`.
+    #[inline]
+    pub(crate) fn find(&self, tag: u32, mut matches: impl FnMut(RowId) -> bool) -> Option<RowId> {
+        let segment = &self.segments[self.segment_of(tag)];
+        let mut index = tag;
+        for _ in 0..=segment.mask {
+            let bucket = segment.bucket(index);
+            let mut candidates = bucket.matches(tag);
+            while candidates != 0 {
+                let row = RowId(bucket.rows[candidates.trailing_zeros() as usize & (ENTRIES - 1)]);
+                if matches(row) {
+                    return Some(row);
+                }
+                candidates &= candidates - 1;
+            }
+            if bucket.matches(EMPTY) != 0 {
+                break;
+            }
+            index = index.wrapping_add(1);
+        }
+        if self.overflow.is_empty() {
+            return None;
+        }
+        self.overflow.range((tag, 0)..=(tag, u32::MAX)).map(|entry| RowId(entry.1)).find(|row| matches(*row))
+    }
+
+    /// All rows of this tag.
+    #[inline]
+    pub(crate) fn candidates(&self, tag: u32) -> Candidates<'_> {
+        let segment = &self.segments[self.segment_of(tag)];
+        let overflow =
+            if self.overflow.is_empty() { None } else { Some(self.overflow.range((tag, 0)..=(tag, u32::MAX))) };
+        Candidates { segment, tag, index: tag, buckets_left: segment.mask + 1, bits: 0, overflow }
+    }
+
+    /// Asks the processor to have the tag's bucket at hand soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, tag: u32) {
+        let segment = &self.segments[self.segment_of(tag)];
+        crate::prefetch(std::ptr::from_ref(segment.bucket(tag)).cast());
+    }
+
+    pub(crate) fn insert(&mut self, tag: u32, row: RowId) {
+        let mut number = self.segment_of(tag);
+        while !self.segments[number].has_room() {
+            if !self.make_room(number) {
+                break;
+            }
+            number = self.segment_of(tag);
+        }
+        let segment = &mut self.segments[number];
+        let mut index = tag;
+        let mut same_tag = 0;
+        let mut reusable = None;
+        for _ in 0..=segment.mask {
+            let bucket = segment.bucket(index);
+            same_tag += bucket.matches(tag).count_ones();
+            let empty = bucket.matches(EMPTY);
+            if reusable.is_none() {
+                let tombstones = if segment.tombstones == 0 { 0 } else { bucket.matches(TOMBSTONE) };
+                if tombstones != 0 {
+                    reusable = Some((index, tombstones.trailing_zeros() as usize));
+                } else if empty != 0 {
+                    reusable = Some((index, empty.trailing_zeros() as usize));
+                }
+            }
+            if empty != 0 {
+                break;
+            }
+            index = index.wrapping_add(1);
+        }
+        match reusable {
+            Some((index, entry)) if same_tag < SAME_TAG_MAX => {
+                let bucket = segment.bucket_mut(index);
+                let was_tombstone = bucket.tags[entry] == TOMBSTONE;
+                bucket.tags[entry] = tag;
+                bucket.rows[entry] = row.0;
+                segment.live += 1;
+                segment.tombstones -= u32::from(was_tombstone);
+            }
+            _ => {
+                self.overflow.insert((tag, row.0));
+            }
+        }
+    }
+
+    /// Takes an entry out; whether it was there.
+    pub(crate) fn remove(&mut self, tag: u32, row: RowId) -> bool {
+        let number = self.segment_of(tag);
+        let segment = &mut self.segments[number];
+        let mut index = tag;
+        for _ in 0..=segment.mask {
+            let bucket = segment.bucket_mut(index);
+            let empty = bucket.matches(EMPTY);
+            let mut candidates = bucket.matches(tag);
+            while candidates != 0 {
+                let entry = candidates.trailing_zeros() as usize;
+                if bucket.rows[entry] == row.0 {
+                    // Where the bucket is full, entries may have gone past it: the search must go on there.
+                    bucket.tags[entry] = if empty != 0 { EMPTY } else { TOMBSTONE };
+                    bucket.rows[entry] = 0;
+                    segment.live -= 1;
+                    segment.tombstones += u32::from(empty == 0);
+                    return true;
+                }
+                candidates &= candidates - 1;
+            }
+            if empty != 0 {
+                break;
+            }
+            index = index.wrapping_add(1);
+        }
+        self.overflow.remove(&(tag, row.0))
+    }
+
+    /// Makes room in a segment; false where that cannot be.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, number: usize) -> bool {
+        let segment = &self.segments[number];
+        if segment.tombstones * 4 > segment.live {
+            self.rebuild(number, segment.buckets().len());
+        } else if segment.buckets().len() < BUCKETS_MAX {
+            self.rebuild(number, segment.buckets().len() * 2);
+        } else {
+            return self.split(number);
+        }
+        true
+    }
+
+    /// Puts a segment's entries into `buckets` fresh buckets, without the tombstones.
+    fn rebuild(&mut self, number: usize, buckets: usize) {
+        let mut fresh = Segment::new(buckets, self.segments[number].depth);
+        self.segments[number].entries().for_each(|(tag, row)| fresh.place(tag, row));
+        self.segments[number] = fresh;
+    }
+
+    /// Divides a segment's entries by the next bit of their tags.
+    fn split(&mut self, number: usize) -> bool {
+        let depth = self.segments[number].depth;
+        if depth == DEPTH_MAX || (depth == self.depth && !self.double_directory()) {
+            return false;
+        }
+        let mut halves = [Segment::new(BUCKETS_MAX, depth + 1), Segment::new(BUCKETS_MAX, depth + 1)];
+        let mut some_tag = 0;
+        for (tag, row) in self.segments[number].entries() {
+            some_tag = tag;
+            halves[(tag >> (31 - depth)) as usize & 1].place(tag, row);
+        }
+        let other = self.segments.len() as u32;
+        let [low, high] = halves;
+        self.segments[number] = low;
+        self.segments.push(high);
+        // All directory places with the segment's prefix and a set next bit lead to the new one.
+        let span = 1usize << (self.depth - depth);
+        let start = (some_tag as u64 >> (32 - depth)) as usize * span;
+        self.directory[start + span / 2..start + span].fill(other);
+        true
+    }
+
+    /// Bounded by the number of segments, so that tags chosen to share their top bits cannot make it huge.
+    fn double_directory(&mut self) -> bool {
+        if self.directory.len() >= 64 * (self.segments.len() + 1) {
+            return false;
+        }
+        self.directory = self.directory.iter().flat_map(|number| [*number, *number]).collect();
+        self.depth += 1;
+        true
+    }
+}
+
+/// The rows of one tag, for the caller to compare keys.
+#[derive(Clone)]
+pub(crate) struct Candidates<'s> {
+    segment: &'s Segment,
+    tag: u32,
+    /// The next bucket to look at.
+    index: u32,
+    buckets_left: u32,
+    /// Matches left in the bucket before `index`.
+    bits: u32,
+    overflow: Option<btree_set::Range<'s, (u32, u32)>>,
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = RowId;
+
+    #[inline]
+    fn next(&mut self) -> Option<RowId> {
+        loop {
+            if self.bits != 0 {
+                let entry = self.bits.trailing_zeros() as usize;
+                self.bits &= self.bits - 1;
+                return Some(RowId(self.segment.bucket(self.index.wrapping_sub(1)).rows[entry & (ENTRIES - 1)]));
+            }
+            if self.buckets_left == 0 {
+                return self.overflow.as_mut()?.next().map(|entry| RowId(entry.1));
+            }
+            let bucket = self.segment.bucket(self.index);
+            self.bits = bucket.matches(self.tag);
+            self.buckets_left = if bucket.matches(EMPTY) != 0 { 0 } else { self.buckets_left - 1 };
+            self.index = self.index.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collect(table: &HashTable, tag: u32) -> Vec<u32> {
+        let mut rows: Vec<u32> = table.candidates(tag).map(|row| row.0).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn entries_survive_growth_and_removal() {
+        let mut table = HashTable::new();
+        let tag = |i: u32| tag_of(crate::hashing::mix(i as u64));
+        for i in 0..100_000 {
+            table.insert(tag(i), RowId(i));
+        }
+        assert!((0..100_000).all(|i| table.find(tag(i), |row| row.0 == i).is_some()));
+        for i in (0..100_000).step_by(3) {
+            assert!(table.remove(tag(i), RowId(i)));
+            assert!(!table.remove(tag(i), RowId(i)));
+        }
+        assert!((0..100_000).all(|i| table.find(tag(i), |row| row.0 == i).is_some() == (i % 3 != 0)));
+        for i in 0..300_000 {
+            table.insert(tag(i + 1_000_000), RowId(i + 1_000_000));
+            assert!(table.remove(tag(i + 1_000_000), RowId(i + 1_000_000)));
+        }
+        assert_eq!(table.len(), 66_666);
+        assert!(table.bytes() < 66_666 * 40, "tombstones do not make it grow");
+    }
+
+    #[test]
+    fn many_entries_of_one_tag_go_to_the_overflow() {
+        let mut table = HashTable::new();
+        for i in 0..50_000 {
+            table.insert(u32::MAX, RowId(i));
+            table.insert(u32::MAX - 1 - (i % 3), RowId(i));
+        }
+        assert_eq!(collect(&table, u32::MAX), (0..50_000).collect::<Vec<_>>());
+        assert!(table.bytes() < 4_000_000);
+        for i in 0..50_000 {
+            assert!(table.remove(u32::MAX, RowId(i)));
+        }
+        assert_eq!(collect(&table, u32::MAX), []);
+        assert_eq!(table.len(), 50_000);
+    }
+
+    #[test]
+    fn chosen_tags_cannot_make_the_directory_huge() {
+        let mut table = HashTable::new();
+        // All tags share their top 20 bits.
+        for i in 0..40_000u32 {
+            table.insert(0xabcd_e000 | (i % 4096), RowId(i));
+        }
+        assert_eq!(table.len(), 40_000);
+        assert!(table.directory.len() < 1 << 14);
+        assert!((0..40_000u32).all(|i| table.find(0xabcd_e000 | (i % 4096), |row| row.0 == i).is_some()));
+    }
+}

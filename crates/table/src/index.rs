@@ -1,0 +1,358 @@
+//! One index of one table: computes keys of rows, refuses duplicates, finds rows.
+//!
+//! Hash indexes on plain columns are a [`HashTable`]; all others are ordered. In a unique index NULLs equal one another.
+
+use crate::evaluation::{ColumnSet, KeyPart, Rows as RowContext};
+use crate::hash_table::{HashTable, tag_of};
+use crate::hashing::{hash_integer, hash_values};
+use crate::key_bytes::{KeyBuffer, KeyBytes, append_part, ordered_integer};
+use crate::layout::{RowLayout, Storage};
+use crate::look_up::{Inner, Rows, bytes_range, equal_in_kind, integer_range};
+use crate::row::{RowStore, SourceRow};
+use bumpalo::Bump;
+use ferrite_base::{RowId, UserResult};
+use ferrite_catalog::{Index, IndexKind};
+use ferrite_value::{Value, compare};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A row's key as one index keeps it.
+#[derive(Clone, PartialEq)]
+pub(crate) enum EncodedKey {
+    /// A partial index does not have this row.
+    NotIndexed,
+    /// Only a hash: equal tags do not mean equal keys.
+    Tag(u32),
+    Integer(u64),
+    Bytes(KeyBytes),
+}
+
+pub(crate) enum Structure {
+    Hash(HashTable),
+    UniqueIntegers(BTreeMap<u64, u32>),
+    Integers(BTreeSet<(u64, u32)>),
+    UniqueBytes(BTreeMap<KeyBytes, u32>),
+    Bytes(BTreeSet<(KeyBytes, u32)>),
+}
+
+pub(crate) struct Part {
+    pub(crate) key: KeyPart,
+    pub(crate) nullable: bool,
+    /// None where an expression decides.
+    pub(crate) kind: Option<Storage>,
+}
+
+pub(crate) struct IndexData {
+    pub(crate) definition: Index,
+    pub(crate) parts: Vec<Part>,
+    /// The parts' columns where all are plain.
+    columns: Box<[u16]>,
+    /// The only part is an integer-like column that cannot be NULL.
+    single_integer: bool,
+    /// Columns that decide the key or whether a row is in the index.
+    pub(crate) reads: ColumnSet,
+    pub(crate) structure: Structure,
+}
+
+#[inline(always)]
+pub(crate) fn integer_of(value: &Value<'_>) -> Option<i64> {
+    match *value {
+        Value::Integer(x) | Value::Timestamp(x) => Some(x),
+        Value::Date(x) => Some(x as i64),
+        _ => None,
+    }
+}
+
+impl IndexData {
+    pub(crate) fn new(definition: &Index, layout: &RowLayout) -> IndexData {
+        let mut reads = ColumnSet::default();
+        definition.keys.iter().chain(&definition.predicate).for_each(|key| reads.add_expression(key, 0));
+        let parts: Vec<Part> = definition
+            .keys
+            .iter()
+            .map(|expression| {
+                let key = KeyPart::new(expression);
+                match key.column().map(|column| &layout.columns[column as usize]) {
+                    Some(column) => Part { key, nullable: column.nullable(), kind: Some(column.storage) },
+                    None => Part { key, nullable: true, kind: None },
+                }
+            })
+            .collect();
+        let columns: Option<Box<[u16]>> = parts.iter().map(|part| part.key.column()).collect();
+        let single_integer = parts.len() == 1 && !parts[0].nullable && parts[0].kind.is_some_and(is_integer_like);
+        let structure = match (definition.kind, definition.unique) {
+            (IndexKind::Hash, _) if columns.is_some() => Structure::Hash(HashTable::new()),
+            (_, true) if single_integer => Structure::UniqueIntegers(BTreeMap::new()),
+            (_, false) if single_integer => Structure::Integers(BTreeSet::new()),
+            (_, true) => Structure::UniqueBytes(BTreeMap::new()),
+            (_, false) => Structure::Bytes(BTreeSet::new()),
+        };
+        let columns = columns.unwrap_or_default();
+        IndexData { definition: definition.clone(), parts, columns, single_integer, reads, structure }
+    }
+
+    pub(crate) fn is_unique(&self) -> bool {
+        self.definition.unique
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match &self.structure {
+            Structure::Hash(table) => table.len(),
+            Structure::UniqueIntegers(map) => map.len(),
+            Structure::Integers(set) => set.len(),
+            Structure::UniqueBytes(map) => map.len(),
+            Structure::Bytes(set) => set.len(),
+        }
+    }
+
+    /// Bytes of memory, reckoned for the ordered ones: nodes of a B-tree are two thirds full.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.structure {
+            Structure::Hash(table) => table.bytes(),
+            Structure::UniqueIntegers(map) => map.len() * 12 * 3 / 2,
+            Structure::Integers(set) => set.len() * 16 * 3 / 2,
+            Structure::UniqueBytes(map) => map.len() * 36 * 3 / 2 + map.keys().map(KeyBytes::heap_bytes).sum::<usize>(),
+            Structure::Bytes(set) => {
+                set.len() * 40 * 3 / 2 + set.iter().map(|entry| entry.0.heap_bytes()).sum::<usize>()
+            }
+        }
+    }
+
+    /// The key under which a row is, or would be, in this index.
+    #[inline]
+    pub(crate) fn key_of_row<'a>(&'a self, row: SourceRow<'a>, arena: &'a Bump) -> UserResult<EncodedKey> {
+        if let Some(predicate) = &self.definition.predicate
+            && !predicate.is_true(&RowContext { slots: &[row], arena })?
+        {
+            return Ok(EncodedKey::NotIndexed);
+        }
+        if let Structure::Hash(_) = self.structure {
+            return Ok(EncodedKey::Tag(self.tag_of_values(|part| row.column(self.columns[part]))));
+        }
+        if self.single_integer {
+            let value = self.parts[0].key.value(&[row], arena)?;
+            let integer = integer_of(&value).expect("integer-like columns hold integers");
+            return Ok(EncodedKey::Integer(ordered_integer(integer)));
+        }
+        let mut buffer = KeyBuffer::new();
+        for part in &self.parts {
+            append_part(&mut buffer, &part.key.value(&[row], arena)?, part.nullable);
+        }
+        Ok(EncodedKey::Bytes(KeyBytes::new(buffer.as_slice())))
+    }
+
+    #[inline(always)]
+    fn tag_of_values<'v>(&self, value: impl Fn(usize) -> Value<'v>) -> u32 {
+        if self.single_integer
+            && let Some(integer) = integer_of(&value(0))
+        {
+            return tag_of(hash_integer(integer));
+        }
+        tag_of(hash_values((0..self.columns.len()).map(value)))
+    }
+
+    /// Another row than `row` itself with the same key.
+    #[inline]
+    pub(crate) fn conflict(
+        &self,
+        key: &EncodedKey,
+        row: SourceRow<'_>,
+        itself: Option<RowId>,
+        rows: &RowStore,
+    ) -> Option<RowId> {
+        let found = match (&self.structure, key) {
+            (_, EncodedKey::NotIndexed) => None,
+            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, |candidate| {
+                let other = rows.row(candidate);
+                Some(candidate) != itself
+                    && self
+                        .columns
+                        .iter()
+                        .all(|column| compare::equal_grouping(&other.column(*column), &row.column(*column)))
+            }),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(key).map(|row| RowId(*row)),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key).map(|row| RowId(*row)),
+            _ => unreachable!("only unique indexes are asked for conflicts, with keys of their own"),
+        };
+        found.filter(|row| Some(*row) != itself)
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, key: EncodedKey, row: RowId) {
+        match (&mut self.structure, key) {
+            (_, EncodedKey::NotIndexed) => {}
+            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.insert(tag, row),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => {
+                let before = map.insert(key, row.0);
+                debug_assert!(before.is_none());
+            }
+            (Structure::Integers(set), EncodedKey::Integer(key)) => {
+                set.insert((key, row.0));
+            }
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => {
+                let before = map.insert(key, row.0);
+                debug_assert!(before.is_none());
+            }
+            (Structure::Bytes(set), EncodedKey::Bytes(key)) => {
+                set.insert((key, row.0));
+            }
+            _ => unreachable!("keys come from the index that they are given to"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, key: EncodedKey, row: RowId) {
+        let was_there = match (&mut self.structure, key) {
+            (_, EncodedKey::NotIndexed) => true,
+            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.remove(tag, row),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.remove(&key) == Some(row.0),
+            (Structure::Integers(set), EncodedKey::Integer(key)) => set.remove(&(key, row.0)),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.remove(&key) == Some(row.0),
+            (Structure::Bytes(set), EncodedKey::Bytes(key)) => set.remove(&(key, row.0)),
+            _ => unreachable!("keys come from the index that they are given to"),
+        };
+        assert!(was_there, "index {} has every row", self.definition.name);
+    }
+
+    /// Whether the index has this row under this key.
+    pub(crate) fn contains(&self, key: &EncodedKey, row: RowId) -> bool {
+        match (&self.structure, key) {
+            (_, EncodedKey::NotIndexed) => true,
+            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, |other| other == row).is_some(),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(key) == Some(&row.0),
+            (Structure::Integers(set), EncodedKey::Integer(key)) => set.contains(&(*key, row.0)),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key) == Some(&row.0),
+            (Structure::Bytes(set), EncodedKey::Bytes(key)) => set.contains(&(key.clone(), row.0)),
+            _ => false,
+        }
+    }
+
+    /// The one row with this whole key, of a unique index without expressions or predicate; NULLs are equal.
+    #[inline]
+    pub(crate) fn find_group(&self, key: &[Value<'_>], rows: &RowStore) -> Option<RowId> {
+        match &self.structure {
+            Structure::Hash(table) => self.find_hashed(table, key, rows),
+            Structure::UniqueIntegers(map) => {
+                let integer = integer_of(&key[0]).expect("integer-like columns hold integers");
+                map.get(&ordered_integer(integer)).map(|row| RowId(*row))
+            }
+            Structure::UniqueBytes(map) => {
+                let mut buffer = KeyBuffer::new();
+                self.parts.iter().zip(key).for_each(|(part, value)| append_part(&mut buffer, value, part.nullable));
+                map.get(&KeyBytes::new(buffer.as_slice())).map(|row| RowId(*row))
+            }
+            _ => unreachable!("groups are found through unique indexes"),
+        }
+    }
+
+    #[inline]
+    fn find_hashed(&self, table: &HashTable, key: &[Value<'_>], rows: &RowStore) -> Option<RowId> {
+        if let ([column], [Value::Integer(wanted)], true) = (&*self.columns, key, self.single_integer) {
+            let layout = &rows.layout.columns[*column as usize];
+            return table.find(tag_of(hash_integer(*wanted)), |candidate| {
+                matches!(layout.read(rows.pages.row(candidate), &rows.longs), Value::Integer(x) if x == *wanted)
+            });
+        }
+        table.find(self.tag_of_values(|part| key[part]), |candidate| {
+            let row = rows.row(candidate);
+            self.columns.iter().zip(key).all(|(column, value)| compare::equal_grouping(&row.column(*column), value))
+        })
+    }
+
+    /// Rows whose whole key (for ordered indexes: whose first parts) equals `key`. A NULL finds nothing.
+    #[inline]
+    pub(crate) fn look_up<'s>(&'s self, key: &'s [Value<'s>], rows: &'s RowStore) -> Rows<'s> {
+        let Structure::Hash(table) = &self.structure else {
+            return self.range(key, None, None, false, false);
+        };
+        assert_eq!(key.len(), self.columns.len(), "a hash index is asked for whole keys");
+        if self.single_integer && matches!(key, [Value::Integer(_)]) && self.definition.unique {
+            return Rows::new(Inner::One(self.find_hashed(table, key, rows)), false);
+        }
+        if key.iter().any(Value::is_null) {
+            return Rows::empty();
+        }
+        // Numbers of another kind hash otherwise; those that no column value can equal find nothing.
+        let mut converted = [Value::Null; 4];
+        let in_kind = |part: usize| equal_in_kind(key[part], self.parts[part].kind);
+        if key.len() <= converted.len() {
+            for (part, slot) in converted.iter_mut().take(key.len()).enumerate() {
+                let Some(value) = in_kind(part) else { return Rows::empty() };
+                *slot = value;
+            }
+        } else if (0..key.len()).any(|part| in_kind(part).is_none()) {
+            return Rows::empty();
+        }
+        let tag = if key.len() <= converted.len() {
+            self.tag_of_values(|part| converted[part])
+        } else {
+            self.tag_of_values(|part| in_kind(part).expect("tested above"))
+        };
+        Rows::new(Inner::Hash { candidates: table.candidates(tag), rows, columns: &self.columns, key }, false)
+    }
+
+    /// Rows in key order: equal in the first parts, within bounds (value, inclusive) in the next. NULL bounds the next part
+    /// only as a lower one, meaning "not NULL"; any bound leaves NULLs out. `nulls_equal`: NULLs in `equal` find NULLs.
+    pub(crate) fn range<'s>(
+        &'s self,
+        equal: &[Value<'_>],
+        lower: Option<(Value<'_>, bool)>,
+        upper: Option<(Value<'_>, bool)>,
+        descending: bool,
+        nulls_equal: bool,
+    ) -> Rows<'s> {
+        if !nulls_equal && equal.iter().any(Value::is_null) || upper.is_some_and(|bound| bound.0.is_null()) {
+            return Rows::empty();
+        }
+        let inner = match &self.structure {
+            Structure::Hash(_) => panic!("hash index {} has no order", self.definition.name),
+            Structure::UniqueIntegers(map) => match integer_range(&self.parts[0], equal, lower, upper) {
+                Some((least, greatest)) if least == greatest => Inner::One(map.get(&least).map(|row| RowId(*row))),
+                Some((least, greatest)) => Inner::UniqueIntegers(map.range(least..=greatest)),
+                None => Inner::One(None),
+            },
+            Structure::Integers(set) => match integer_range(&self.parts[0], equal, lower, upper) {
+                Some((least, greatest)) => Inner::Integers(set.range((least, 0)..=(greatest, u32::MAX))),
+                None => Inner::One(None),
+            },
+            Structure::UniqueBytes(map) => match bytes_range(&self.parts, equal, lower, upper) {
+                Some(range) => Inner::UniqueBytes(map.range(range)),
+                None => Inner::One(None),
+            },
+            Structure::Bytes(set) => match bytes_range(&self.parts, equal, lower, upper) {
+                Some((start, end)) => Inner::Bytes(set.range((start.map(|key| (key, 0)), end.map(|key| (key, 0))))),
+                None => Inner::One(None),
+            },
+        };
+        Rows::new(inner, descending)
+    }
+
+    /// Asks the processor to have the key's place at hand soon; for hash indexes only.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &[Value<'_>]) {
+        if let Structure::Hash(table) = &self.structure
+            && key.len() == self.columns.len()
+        {
+            table.prefetch(self.tag_of_values(|part| key[part]));
+        }
+    }
+
+    /// Asks for the row too that a key may lead to; its bucket should be at hand by now.
+    #[inline]
+    pub(crate) fn prefetch_row(&self, key: &[Value<'_>], rows: &RowStore) {
+        if let Structure::Hash(table) = &self.structure
+            && key.len() == self.columns.len()
+        {
+            let tag = self.tag_of_values(|part| key[part]);
+            if let Some(row) = table.candidates(tag).next() {
+                rows.pages.prefetch(row);
+            }
+        }
+    }
+}
+
+fn is_integer_like(kind: Storage) -> bool {
+    matches!(
+        kind,
+        Storage::Tinyint | Storage::Smallint | Storage::Integer | Storage::Bigint | Storage::Timestamp | Storage::Date
+    )
+}

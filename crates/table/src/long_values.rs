@@ -1,0 +1,283 @@
+//! Values too long to stand in a row: slots of size classes in pages of their own, and blocks for the largest
+//! (docs/format/pages.md, "Long values"). Knows bytes only.
+
+use ferrite_base::limits::PAGE_BYTES;
+use ferrite_base::memory::Block;
+
+const HEADER_BYTES: usize = 64;
+const LENGTH_BYTES: usize = 4;
+/// Slots per page of each class, so that the slots grow by a quarter or so from class to class.
+const SLOTS: [usize; 28] = [
+    1020, 816, 680, 537, 430, 344, 275, 220, 176, 141, 113, 90, 72, 58, 46, 37, 30, 24, 19, 15, 12, 10, 8, 6, 5, 4, 3,
+    2,
+];
+/// The last class: one value takes the page.
+const CLASSES: usize = SLOTS.len() + 1;
+const LARGE: u8 = 0xff;
+const CLASS_BIT: u8 = 0x80;
+
+const fn slot_bytes(class: usize) -> usize {
+    let slots = if class < SLOTS.len() { SLOTS[class] } else { 1 };
+    ((PAGE_BYTES - HEADER_BYTES) / slots) & !3
+}
+
+const SLOT_BYTES: [usize; CLASSES] = {
+    let mut sizes = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        sizes[class] = slot_bytes(class);
+        assert!(class == 0 || sizes[class] > sizes[class - 1]);
+        class += 1;
+    }
+    sizes
+};
+
+/// What a row keeps of a long value. All zeros is the empty value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Handle(pub(crate) [u8; 8]);
+
+enum Place {
+    /// In the handle itself.
+    Here,
+    Slot {
+        class: usize,
+        page: usize,
+        slot: usize,
+    },
+    Large(usize),
+}
+
+impl Handle {
+    #[inline]
+    fn place(&self) -> Place {
+        let number = u32::from_le_bytes([self.0[4], self.0[5], self.0[6], self.0[7]]) as usize;
+        match self.0[0] {
+            LARGE => Place::Large(number),
+            tag if tag & CLASS_BIT != 0 => Place::Slot {
+                class: (tag & !CLASS_BIT) as usize,
+                page: number,
+                slot: u16::from_le_bytes([self.0[2], self.0[3]]) as usize,
+            },
+            _ => Place::Here,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Class {
+    /// None: an empty page given back; all its slots count as free.
+    pages: Vec<Option<Block>>,
+    /// Pages with a free slot; the last is used next.
+    with_space: Vec<u32>,
+}
+
+/// One table's long values.
+#[derive(Default)]
+pub(crate) struct LongValues {
+    classes: Vec<Class>,
+    large: Vec<Option<Block>>,
+    large_free: Vec<u32>,
+    bytes: usize,
+}
+
+fn word(block: &[u8], offset: usize) -> usize {
+    u32::from_le_bytes(block[offset..offset + 4].try_into().expect("four bytes")) as usize
+}
+
+fn set_word(block: &mut [u8], offset: usize, value: usize) {
+    block[offset..offset + 4].copy_from_slice(&(value as u32).to_le_bytes());
+}
+
+const LIVE: usize = 0;
+const FIRST_FREE: usize = 4;
+const NEVER_USED: usize = 8;
+
+impl LongValues {
+    /// Bytes of the blocks in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The contents that a handle of this table stands for.
+    #[inline]
+    pub(crate) fn contents<'s>(&'s self, handle: &'s [u8; 8]) -> &'s [u8] {
+        if handle[0] < 8 {
+            return &handle[1..1 + handle[0] as usize];
+        }
+        let (block, offset) = match Handle(*handle).place() {
+            Place::Slot { class, page, slot } => {
+                let block = self.classes[class].pages[page].as_deref().expect("the page of a value is there");
+                (block, HEADER_BYTES + slot * SLOT_BYTES[class])
+            }
+            Place::Large(number) => (self.large[number].as_deref().expect("the block of a value is there"), 0),
+            Place::Here => unreachable!("handles of up to seven bytes were met above"),
+        };
+        let length = word(block, offset);
+        &block[offset + LENGTH_BYTES..offset + LENGTH_BYTES + length]
+    }
+
+    pub(crate) fn store(&mut self, contents: &[u8]) -> Handle {
+        let mut handle = [0; 8];
+        if contents.len() <= 7 {
+            handle[0] = contents.len() as u8;
+            handle[1..1 + contents.len()].copy_from_slice(contents);
+            return Handle(handle);
+        }
+        let needed = contents.len() + LENGTH_BYTES;
+        let class = SLOT_BYTES.partition_point(|size| *size < needed);
+        let (number, block, offset);
+        if class < CLASSES {
+            let slot;
+            (number, slot) = self.take_slot(class);
+            handle[0] = CLASS_BIT | class as u8;
+            handle[2..4].copy_from_slice(&(slot as u16).to_le_bytes());
+            block = self.classes[class].pages[number].as_deref_mut().expect("taken from this page");
+            offset = HEADER_BYTES + slot * SLOT_BYTES[class];
+        } else {
+            number = self.take_large(needed);
+            handle[0] = LARGE;
+            block = self.large[number].as_deref_mut().expect("just made");
+            offset = 0;
+        }
+        handle[4..8].copy_from_slice(&(number as u32).to_le_bytes());
+        set_word(block, offset, contents.len());
+        block[offset + LENGTH_BYTES..offset + needed].copy_from_slice(contents);
+        Handle(handle)
+    }
+
+    fn take_slot(&mut self, class: usize) -> (usize, usize) {
+        if self.classes.len() <= class {
+            self.classes.resize_with(class + 1, Class::default);
+        }
+        let pages = &mut self.classes[class];
+        if pages.with_space.is_empty() {
+            pages.with_space.push(pages.pages.len() as u32);
+            pages.pages.push(None);
+        }
+        let number = *pages.with_space.last().expect("pushed where there was none") as usize;
+        let page = pages.pages[number].get_or_insert_with(|| {
+            self.bytes += PAGE_BYTES;
+            Block::zeroed(PAGE_BYTES)
+        });
+        let slots = (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class];
+        let slot = match word(page, FIRST_FREE) {
+            0 => {
+                let fresh = word(page, NEVER_USED);
+                set_word(page, NEVER_USED, fresh + 1);
+                fresh
+            }
+            next => {
+                let after = word(page, HEADER_BYTES + (next - 1) * SLOT_BYTES[class]);
+                set_word(page, FIRST_FREE, after);
+                next - 1
+            }
+        };
+        let live = word(page, LIVE) + 1;
+        set_word(page, LIVE, live);
+        if live == slots {
+            pages.with_space.pop();
+        }
+        (number, slot)
+    }
+
+    fn take_large(&mut self, needed: usize) -> usize {
+        let bytes = needed.next_multiple_of(1024).max(PAGE_BYTES);
+        self.bytes += bytes;
+        let block = Some(Block::zeroed(bytes));
+        match self.large_free.pop() {
+            Some(number) => {
+                self.large[number as usize] = block;
+                number as usize
+            }
+            None => {
+                self.large.push(block);
+                self.large.len() - 1
+            }
+        }
+    }
+
+    pub(crate) fn free(&mut self, handle: Handle) {
+        match handle.place() {
+            Place::Here => {}
+            Place::Large(number) => {
+                let block = self.large[number].take().expect("a value is freed once");
+                self.bytes -= block.len();
+                self.large_free.push(number as u32);
+            }
+            Place::Slot { class, page: number, slot } => {
+                let pages = &mut self.classes[class];
+                let page = pages.pages[number].as_deref_mut().expect("a value is freed once");
+                let slots = (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class];
+                let live = word(page, LIVE);
+                assert!(live > 0, "a value is freed once");
+                let next = word(page, FIRST_FREE);
+                set_word(page, HEADER_BYTES + slot * SLOT_BYTES[class], next);
+                set_word(page, FIRST_FREE, slot + 1);
+                set_word(page, LIVE, live - 1);
+                if live == slots {
+                    pages.with_space.push(number as u32);
+                }
+                // The page in use stays, so that a value that comes and goes does not take and return a block each time.
+                if live == 1 && pages.with_space.last() != Some(&(number as u32)) {
+                    pages.pages[number] = None;
+                    self.bytes -= PAGE_BYTES;
+                }
+            }
+        }
+    }
+
+    /// Values stored in slots and blocks, for consistency checks.
+    pub(crate) fn live(&self) -> usize {
+        let in_slots = self.classes.iter().flat_map(|class| class.pages.iter().flatten()).map(|page| word(page, LIVE));
+        in_slots.sum::<usize>() + self.large.iter().flatten().count()
+    }
+
+    /// Whether the handle refers to a slot or block (and so counts in [`LongValues::live`]).
+    pub(crate) fn is_stored_apart(handle: Handle) -> bool {
+        handle.0[0] >= CLASS_BIT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_around_class_borders_comes_back() {
+        let mut longs = LongValues::default();
+        let mut lengths: Vec<usize> = SLOT_BYTES.iter().flat_map(|size| [size - 5, size - 4, size - 3]).collect();
+        lengths.extend([0, 1, 7, 8, 9, 16_320, 100_000, 1_048_576]);
+        let stored: Vec<(Handle, Vec<u8>)> = lengths
+            .iter()
+            .map(|length| {
+                let contents: Vec<u8> = (0..*length).map(|i| (i * 7 + length) as u8).collect();
+                (longs.store(&contents), contents)
+            })
+            .collect();
+        for (handle, contents) in &stored {
+            assert_eq!(longs.contents(&handle.0), &contents[..]);
+        }
+        stored.iter().for_each(|(handle, _)| longs.free(*handle));
+        assert_eq!(longs.live(), 0);
+        assert!(longs.bytes() <= CLASSES * PAGE_BYTES, "only the page in use of each class stays");
+    }
+
+    #[test]
+    fn slots_are_used_again() {
+        let mut longs = LongValues::default();
+        let handles: Vec<Handle> = (0..1000u32).map(|i| longs.store(&[i as u8; 1000])).collect();
+        let full = longs.bytes();
+        handles.iter().step_by(2).for_each(|handle| longs.free(*handle));
+        let again: Vec<Handle> = (0..500).map(|_| longs.store(&[9; 1000])).collect();
+        assert_eq!(longs.bytes(), full);
+        assert!(again.iter().all(|handle| longs.contents(&handle.0) == [9; 1000]));
+        assert!(
+            handles
+                .iter()
+                .enumerate()
+                .skip(1)
+                .step_by(2)
+                .all(|(i, handle)| longs.contents(&handle.0) == [i as u8; 1000])
+        );
+    }
+}

@@ -1,0 +1,362 @@
+//! Row pages: slots of one size, an occupancy bitmap each, and the rule for where the next row goes
+//! (docs/format/pages.md, "Row page"). Knows rows as bytes only.
+//!
+//! The lowest free slot is taken, so that the choice follows from which slots are live and from nothing else.
+
+use ferrite_base::RowId;
+use ferrite_base::limits::PAGE_BYTES;
+use ferrite_base::memory::Block;
+
+const HEADER_BYTES: usize = 64;
+const LIVE: usize = 0;
+const FIRST_WORD: usize = 4;
+const SLOTS: usize = 8;
+const ROW_BYTES: usize = 12;
+/// Rows that a page must at least have room for.
+const ROWS_MIN: usize = 4;
+
+/// What follows from the row's size.
+#[derive(Clone, Copy, Debug)]
+struct Geometry {
+    page_bytes: usize,
+    row_bytes: usize,
+    slots: usize,
+    slot_bits: u32,
+    rows_offset: usize,
+}
+
+impl Geometry {
+    fn new(row_bytes: usize) -> Geometry {
+        let needed = HEADER_BYTES + 8 + ROWS_MIN * row_bytes;
+        let page_bytes = needed.next_power_of_two().max(PAGE_BYTES);
+        let mut slots = (page_bytes - HEADER_BYTES) * 8 / (row_bytes * 8 + 1);
+        while HEADER_BYTES + slots.div_ceil(64) * 8 + slots * row_bytes > page_bytes {
+            slots -= 1;
+        }
+        let slot_bits = usize::BITS - (slots - 1).leading_zeros();
+        Geometry { page_bytes, row_bytes, slots, slot_bits, rows_offset: HEADER_BYTES + slots.div_ceil(64) * 8 }
+    }
+
+    fn words(&self) -> usize {
+        self.slots.div_ceil(64)
+    }
+
+    /// The bits of a bitmap word that stand for slots.
+    #[inline]
+    fn slots_of_word(&self, index: usize) -> u64 {
+        let slots = self.slots - index * 64;
+        if slots >= 64 { u64::MAX } else { (1 << slots) - 1 }
+    }
+}
+
+fn read_word(page: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(page[offset..offset + 4].try_into().expect("four bytes"))
+}
+
+fn write_word(page: &mut [u8], offset: usize, value: u32) {
+    page[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+#[inline]
+fn bitmap_word(page: &[u8], index: usize) -> u64 {
+    let offset = HEADER_BYTES + index * 8;
+    u64::from_le_bytes(page[offset..offset + 8].try_into().expect("eight bytes"))
+}
+
+#[inline]
+fn write_bitmap_word(page: &mut [u8], index: usize, value: u64) {
+    let offset = HEADER_BYTES + index * 8;
+    page[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The pages of one table.
+pub(crate) struct Pages {
+    geometry: Geometry,
+    /// None: an empty page given back.
+    pages: Vec<Option<Block>>,
+    /// One bit per page: it has a free slot.
+    with_space: Vec<u64>,
+    /// No page before this one has a free slot.
+    lowest_with_space: usize,
+    rows: u64,
+    /// The one page without rows that keeps its memory.
+    kept_empty: Option<usize>,
+    present: usize,
+}
+
+/// Why a row cannot be put at a given place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PlaceError {
+    Taken,
+    Beyond,
+}
+
+impl Pages {
+    pub(crate) fn new(row_bytes: usize) -> Pages {
+        Pages {
+            geometry: Geometry::new(row_bytes),
+            pages: Vec::new(),
+            with_space: Vec::new(),
+            lowest_with_space: 0,
+            rows: 0,
+            kept_empty: None,
+            present: 0,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.present * self.geometry.page_bytes + self.pages.capacity() * size_of::<Option<Block>>()
+    }
+
+    #[inline]
+    fn split(&self, id: RowId) -> (usize, usize) {
+        ((id.0 >> self.geometry.slot_bits) as usize, (id.0 & ((1 << self.geometry.slot_bits) - 1)) as usize)
+    }
+
+    #[inline]
+    fn row_range(&self, slot: usize) -> std::ops::Range<usize> {
+        let start = self.geometry.rows_offset + slot * self.geometry.row_bytes;
+        start..start + self.geometry.row_bytes
+    }
+
+    /// The bytes of a row.
+    #[inline]
+    pub(crate) fn row(&self, id: RowId) -> &[u8] {
+        let (page, slot) = self.split(id);
+        let page = self.pages[page].as_deref().expect("the page of a live row is there");
+        &page[self.row_range(slot)]
+    }
+
+    #[inline]
+    pub(crate) fn row_mut(&mut self, id: RowId) -> &mut [u8] {
+        let (page, slot) = self.split(id);
+        let range = self.row_range(slot);
+        &mut self.page_mut(page)[range]
+    }
+
+    /// The only door through which pages are written.
+    #[inline]
+    fn page_mut(&mut self, page: usize) -> &mut [u8] {
+        self.pages[page].as_deref_mut().expect("the page of a live row is there")
+    }
+
+    pub(crate) fn is_live(&self, id: RowId) -> bool {
+        let (page, slot) = self.split(id);
+        match self.pages.get(page) {
+            Some(Some(page)) if slot < self.geometry.slots => bitmap_word(page, slot / 64) & (1 << (slot % 64)) != 0,
+            _ => false,
+        }
+    }
+
+    /// Asks the processor to have a row at hand soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: RowId) {
+        let (page, slot) = self.split(id);
+        if let Some(Some(page)) = self.pages.get(page) {
+            crate::prefetch(page[self.row_range(slot)].as_ptr());
+        }
+    }
+
+    /// Takes the lowest free slot, whose bytes are zeros. None when the table has all the pages that row ids can name.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<RowId> {
+        let page = self.page_with_space()?;
+        self.materialize(page);
+        let geometry = self.geometry;
+        let bytes = self.page_mut(page);
+        let mut index = read_word(bytes, FIRST_WORD) as usize;
+        let slot = loop {
+            let free = !bitmap_word(bytes, index) & geometry.slots_of_word(index);
+            if free != 0 {
+                break index * 64 + free.trailing_zeros() as usize;
+            }
+            index += 1;
+        };
+        write_word(bytes, FIRST_WORD, index as u32);
+        self.mark_live(page, slot);
+        Some(RowId((page << geometry.slot_bits | slot) as u32))
+    }
+
+    /// Takes a given slot: for undo and redo.
+    pub(crate) fn take_at(&mut self, id: RowId) -> Result<(), PlaceError> {
+        let (page, slot) = self.split(id);
+        if slot >= self.geometry.slots || page > self.pages.len() {
+            return Err(PlaceError::Beyond);
+        }
+        if self.is_live(id) {
+            return Err(PlaceError::Taken);
+        }
+        if page == self.pages.len() {
+            self.add_page();
+        }
+        self.materialize(page);
+        self.mark_live(page, slot);
+        Ok(())
+    }
+
+    #[inline]
+    fn page_with_space(&mut self) -> Option<usize> {
+        let mut index = self.lowest_with_space / 64;
+        while let Some(word) = self.with_space.get(index) {
+            if *word != 0 {
+                let page = index * 64 + word.trailing_zeros() as usize;
+                self.lowest_with_space = page;
+                return Some(page);
+            }
+            index += 1;
+        }
+        if self.pages.len() >> (32 - self.geometry.slot_bits) != 0 {
+            return None;
+        }
+        self.lowest_with_space = self.pages.len();
+        self.add_page();
+        Some(self.pages.len() - 1)
+    }
+
+    fn add_page(&mut self) {
+        let page = self.pages.len();
+        self.pages.push(None);
+        if page.is_multiple_of(64) {
+            self.with_space.push(0);
+        }
+        self.with_space[page / 64] |= 1 << (page % 64);
+    }
+
+    /// Gives the page its memory if it has none.
+    #[inline]
+    fn materialize(&mut self, page: usize) {
+        if self.pages[page].is_none() {
+            let mut block = Block::zeroed(self.geometry.page_bytes);
+            write_word(&mut block, SLOTS, self.geometry.slots as u32);
+            write_word(&mut block, ROW_BYTES, self.geometry.row_bytes as u32);
+            self.pages[page] = Some(block);
+            self.present += 1;
+        }
+    }
+
+    #[inline]
+    fn mark_live(&mut self, page: usize, slot: usize) {
+        let slots = self.geometry.slots;
+        let bytes = self.page_mut(page);
+        let word = bitmap_word(bytes, slot / 64);
+        write_bitmap_word(bytes, slot / 64, word | 1 << (slot % 64));
+        let live = read_word(bytes, LIVE) as usize + 1;
+        write_word(bytes, LIVE, live as u32);
+        if live == slots {
+            self.with_space[page / 64] &= !(1 << (page % 64));
+        }
+        if self.kept_empty == Some(page) {
+            self.kept_empty = None;
+        }
+        self.rows += 1;
+    }
+
+    /// Gives a live row's slot back; its bytes become zeros.
+    pub(crate) fn release(&mut self, id: RowId) {
+        let (page, slot) = self.split(id);
+        let range = self.row_range(slot);
+        let bytes = self.page_mut(page);
+        let word = bitmap_word(bytes, slot / 64);
+        assert!(word & (1 << (slot % 64)) != 0, "a slot is released once");
+        write_bitmap_word(bytes, slot / 64, word & !(1 << (slot % 64)));
+        bytes[range].fill(0);
+        let first = read_word(bytes, FIRST_WORD).min((slot / 64) as u32);
+        write_word(bytes, FIRST_WORD, first);
+        let live = read_word(bytes, LIVE) - 1;
+        write_word(bytes, LIVE, live);
+        self.rows -= 1;
+        self.with_space[page / 64] |= 1 << (page % 64);
+        self.lowest_with_space = self.lowest_with_space.min(page);
+        if live == 0 {
+            match self.kept_empty {
+                // One empty page stays, so that a row that comes and goes does not take and return a page each time.
+                None => self.kept_empty = Some(page),
+                Some(_) => {
+                    self.pages[page] = None;
+                    self.present -= 1;
+                }
+            }
+        }
+    }
+
+    /// The live rows, ascending.
+    pub(crate) fn scan(&self) -> Scan<'_> {
+        Scan { pages: self, page: 0, bytes: None, word_index: 0, word: 0, base: 0 }
+    }
+}
+
+/// The ids of a table's rows, ascending.
+#[derive(Clone)]
+pub struct Scan<'s> {
+    pages: &'s Pages,
+    /// The next page to open.
+    page: usize,
+    bytes: Option<&'s [u8]>,
+    word_index: usize,
+    word: u64,
+    /// Row id of the current word's first slot.
+    base: u32,
+}
+
+impl Iterator for Scan<'_> {
+    type Item = RowId;
+
+    #[inline]
+    fn next(&mut self) -> Option<RowId> {
+        while self.word == 0 {
+            let geometry = &self.pages.geometry;
+            match self.bytes {
+                Some(bytes) if self.word_index < geometry.words() => {
+                    self.word = bitmap_word(bytes, self.word_index);
+                    self.base = ((self.page - 1) << geometry.slot_bits | (self.word_index * 64)) as u32;
+                    self.word_index += 1;
+                }
+                _ => {
+                    self.bytes = self.pages.pages.get(self.page)?.as_deref();
+                    self.word_index = 0;
+                    self.page += 1;
+                }
+            }
+        }
+        let bit = self.word.trailing_zeros();
+        self.word &= self.word - 1;
+        Some(RowId(self.base + bit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_hold_what_their_geometry_says() {
+        for row_bytes in [1, 2, 7, 8, 21, 63, 64, 100, 1000, 4000, 4078, 4079, 5000, 65_000] {
+            let geometry = Geometry::new(row_bytes);
+            assert!(geometry.slots >= ROWS_MIN && geometry.slots <= 1 << geometry.slot_bits);
+            assert!(geometry.rows_offset + geometry.slots * row_bytes <= geometry.page_bytes);
+        }
+    }
+
+    #[test]
+    fn the_lowest_free_slot_is_taken_and_empty_pages_go_back() {
+        let mut pages = Pages::new(2000);
+        let slots = pages.geometry.slots;
+        let ids: Vec<RowId> = (0..10 * slots).map(|_| pages.take().unwrap()).collect();
+        assert!(ids.is_sorted() && pages.scan().eq(ids.iter().copied()));
+        let full = pages.present;
+        ids[slots..].iter().for_each(|id| pages.release(*id));
+        assert_eq!((full, pages.present), (10, 2));
+        assert_eq!(pages.scan().count(), slots);
+        pages.release(ids[1]);
+        assert_eq!(pages.take(), Some(ids[1]));
+        assert_eq!(pages.take(), Some(ids[slots]));
+        assert_eq!(pages.take_at(ids[slots]), Err(PlaceError::Taken));
+        assert_eq!(pages.take_at(RowId(u32::MAX)), Err(PlaceError::Beyond));
+        assert_eq!(pages.take_at(ids[9 * slots]), Ok(()));
+        assert_eq!(pages.take(), Some(ids[slots + 1]));
+    }
+}

@@ -1,0 +1,436 @@
+//! A partition's store: its tables, the undo of the transaction that runs, and the redo that the transaction leaves.
+//!
+//! Every change goes through here and keeps rows, indexes, views, undo and redo in step. A change that fails may have been made
+//! in part (a view's sum can overflow after the row is in): whoever calls rolls back to a mark from before it.
+
+use crate::pages::PlaceError;
+use crate::redo::{self, Reader, RedoError};
+use crate::row::SourceRow;
+use crate::table::{InsertError, TableData};
+use crate::undo::{UndoKind, UndoLog, UndoMark};
+use crate::view_maintenance::{Direction, Surroundings, Tables, table};
+use crate::view_plan::ViewPlan;
+use bumpalo::Bump;
+use ferrite_base::{PartitionId, RowId, TableId, UserResult};
+use ferrite_catalog::{Catalog, Table, TableKind};
+use ferrite_value::ring::Ring;
+use ferrite_value::{Value, compare, hash};
+use std::sync::Arc;
+
+/// One partition's tables.
+pub struct Store {
+    pub(crate) partition: PartitionId,
+    ring: Arc<Ring>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) tables: Tables,
+    /// By the view's table id.
+    pub(crate) plans: Vec<Option<Box<ViewPlan>>>,
+    undo: UndoLog,
+    redo: Vec<u8>,
+    /// For expressions of views, indexes and checks; emptied at commit.
+    pub(crate) arena: Bump,
+    generations: u64,
+    /// Reused from change to change.
+    changed: Vec<u16>,
+}
+
+/// A change of one row, as its views see it.
+#[derive(Clone, Copy)]
+enum RowChange<'a> {
+    Insert(&'a [Value<'a>]),
+    Delete(RowId),
+    /// What the row will be is in the bytes.
+    Update(RowId, &'a [u8]),
+}
+
+impl Store {
+    pub fn new(partition: PartitionId, ring: Arc<Ring>) -> Store {
+        Store {
+            partition,
+            ring,
+            catalog: Arc::default(),
+            tables: Vec::new(),
+            plans: Vec::new(),
+            undo: UndoLog::new(),
+            redo: Vec::with_capacity(4096),
+            arena: Bump::new(),
+            generations: 0,
+            changed: Vec::new(),
+        }
+    }
+
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Panics where there is no such table: plans are compiled against the catalog in force.
+    #[inline]
+    pub fn table(&self, id: TableId) -> &TableData {
+        match self.tables.get(id.index()) {
+            Some(Some(table)) => table,
+            _ => panic!("no table {id}"),
+        }
+    }
+
+    pub(crate) fn find_table(&self, id: TableId) -> Option<&TableData> {
+        self.tables.get(id.index())?.as_deref()
+    }
+
+    /// Does a row of `table` with this value in the partitioning column belong here? Fails where the value is of a kind that
+    /// cannot select a partition.
+    #[inline]
+    pub fn owns(&self, table: &Table, key: &Value<'_>) -> UserResult<bool> {
+        if self.ring.partition_count() == 1 {
+            return Ok(true);
+        }
+        let Some(column) = table.partition_column else { return Ok(true) };
+        let token = hash::partition_token(key, table.columns[column as usize].column_type.sql_type)?;
+        Ok(self.ring.partition_of_optional(token) == self.partition)
+    }
+
+    #[inline]
+    fn table_mut(&mut self, id: TableId) -> &mut TableData {
+        match self.tables.get_mut(id.index()) {
+            Some(Some(table)) => table,
+            _ => panic!("no table {id}"),
+        }
+    }
+
+    /// Inserts a row: a value per column, of the column's kind. Checks NOT NULL, sizes, CHECK and UNIQUE before it writes.
+    /// A stream keeps no rows: the id it returns means nothing.
+    #[inline]
+    pub fn insert(&mut self, table: TableId, row: &[Value<'_>]) -> UserResult<RowId> {
+        let id = self.insert_at(table, row, None).map_err(InsertError::into_user)?;
+        let data = self.tables[table.index()].as_deref().expect("inserted into");
+        redo::write_insert(&mut self.redo, table, id, data.layout(), row);
+        Ok(id)
+    }
+
+    #[inline]
+    fn insert_at(&mut self, table: TableId, row: &[Value<'_>], place: Option<RowId>) -> Result<RowId, InsertError> {
+        let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
+        data.check_row(row)?;
+        if !data.definition().checks.is_empty() {
+            data.check_conditions(SourceRow::Given(row), &self.arena)?;
+        }
+        let id = if data.is_stream() { RowId(0) } else { data.insert_row(row, place, &self.arena, &mut self.undo)? };
+        if !data.dependents.is_empty() {
+            self.maintain_views(table, RowChange::Insert(row))?;
+        }
+        Ok(id)
+    }
+
+    /// Sets columns of a row. Panics where the row is not there.
+    pub fn update(&mut self, table: TableId, row: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<()> {
+        if !self.update_at(table, row, columns, values)? {
+            return Ok(());
+        }
+        let data = self.tables[table.index()].as_deref().expect("updated");
+        let stored = data.row(row);
+        redo::write_update(&mut self.redo, table, row, data.layout(), &self.changed, |column| stored.column(column));
+        Ok(())
+    }
+
+    /// Whether anything changed; what, is in `self.changed`.
+    fn update_at(&mut self, table: TableId, id: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<bool> {
+        assert_eq!(columns.len(), values.len(), "a value per column");
+        let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
+        assert!(data.is_live(id), "row {id} of table {table} is there");
+        self.changed.clear();
+        for (column, value) in columns.iter().zip(values) {
+            data.check_value(*column, value)?;
+            if !same(&data.row(id).column(*column), value) {
+                self.changed.push(*column);
+            }
+        }
+        if self.changed.is_empty() {
+            return Ok(false);
+        }
+        let mut bytes = std::mem::take(&mut data.row_bytes);
+        bytes.clear();
+        bytes.extend_from_slice(data.contents.rows.pages.row(id));
+        for (column, value) in columns.iter().zip(values) {
+            if self.changed.contains(column) {
+                let rows = &mut data.contents.rows;
+                rows.layout.columns[*column as usize].write(&mut bytes, value, &mut rows.longs);
+            }
+        }
+        let result = self.update_to(table, id, &bytes);
+        self.table_mut(table).row_bytes = bytes;
+        result.map(|()| true)
+    }
+
+    fn update_to(&mut self, table: TableId, id: RowId, bytes: &[u8]) -> UserResult<()> {
+        let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
+        let row = SourceRow::Stored(data.contents.rows.row_of_bytes(bytes));
+        if let Err(error) = data.check_update(row, &self.arena) {
+            data.abandon_replace(id, bytes);
+            return Err(error);
+        }
+        data.prepare_replace(id, bytes, &self.changed, &self.arena)?;
+        if !data.dependents.is_empty()
+            && let Err(error) = self.maintain_views(table, RowChange::Update(id, bytes))
+        {
+            self.table_mut(table).abandon_replace(id, bytes);
+            return Err(error);
+        }
+        let data = self.tables[table.index()].as_deref_mut().expect("found above");
+        data.apply_replace(id, bytes, &mut self.undo);
+        Ok(())
+    }
+
+    /// Panics where the row is not there.
+    pub fn delete(&mut self, table: TableId, row: RowId) -> UserResult<()> {
+        self.delete_at(table, row)?;
+        redo::write_delete(&mut self.redo, table, row);
+        Ok(())
+    }
+
+    fn delete_at(&mut self, table: TableId, row: RowId) -> UserResult<()> {
+        let data = self.table_mut(table);
+        assert!(data.is_live(row), "row {row} of table {table} is there");
+        if !data.dependents.is_empty() {
+            self.maintain_views(table, RowChange::Delete(row))?;
+        }
+        let data = self.tables[table.index()].as_deref_mut().expect("found above");
+        data.delete_row(row, &self.arena, &mut self.undo)
+    }
+
+    /// Deletes all rows at once, and says how many there were.
+    pub fn truncate(&mut self, table: TableId) -> UserResult<u64> {
+        let count = self.table(table).row_count();
+        if count > 0 {
+            self.truncate_all(table)?;
+            redo::write_truncate(&mut self.redo, table);
+        }
+        Ok(count)
+    }
+
+    fn truncate_all(&mut self, table: TableId) -> UserResult<()> {
+        self.replace_contents(table);
+        for position in 0..self.table(table).dependents.len() {
+            // Its rows were combinations with rows of this table, of which there are none now.
+            let view_id = self.table(table).dependents[position];
+            self.replace_contents(view_id);
+            let mut view = self.tables[view_id.index()].take().expect("dependent views are there");
+            let plan = self.plans[view_id.index()].as_deref().expect("views have plans");
+            let surroundings = Surroundings { plan, tables: &self.tables, arena: &self.arena, leaving: None };
+            let result = surroundings.add_only_row(&mut view, &mut UndoLog::off());
+            self.tables[view_id.index()] = Some(view);
+            result?;
+        }
+        Ok(())
+    }
+
+    fn replace_contents(&mut self, table: TableId) {
+        self.generations += 1;
+        let generation = self.generations;
+        let before = self.table_mut(table).replace_contents(generation);
+        self.undo.replaced(table, before);
+    }
+
+    /// Brings the views on `table` up to a change of one of its rows, which is not yet made (update, delete) or just made.
+    fn maintain_views(&mut self, changed: TableId, change: RowChange<'_>) -> UserResult<()> {
+        for position in 0..self.table(changed).dependents.len() {
+            let view_id = self.table(changed).dependents[position];
+            let plan = self.plans[view_id.index()].as_deref().expect("views have plans");
+            let slot = plan.slot_of(changed).expect("a dependent view reads the table");
+            if matches!(change, RowChange::Update(..)) && !plan.reads[slot].meets(&self.changed) {
+                continue;
+            }
+            let mut view = self.tables[view_id.index()].take().expect("dependent views are there");
+            let rows = &table(&self.tables, changed).contents.rows;
+            let mut surroundings = Surroundings { plan, tables: &self.tables, arena: &self.arena, leaving: None };
+            let undo = &mut self.undo;
+            let result = match change {
+                RowChange::Insert(row) => {
+                    surroundings.change(&mut view, slot, SourceRow::Given(row), Direction::Add, undo)
+                }
+                RowChange::Delete(id) => {
+                    surroundings.leaving = Some((slot, id));
+                    let row = SourceRow::Stored(rows.row(id));
+                    surroundings.change(&mut view, slot, row, Direction::Remove, undo)
+                }
+                RowChange::Update(id, bytes) => {
+                    surroundings.leaving = Some((slot, id));
+                    let before = SourceRow::Stored(rows.row(id));
+                    let after = SourceRow::Stored(rows.row_of_bytes(bytes));
+                    surroundings
+                        .change(&mut view, slot, before, Direction::Remove, undo)
+                        .and_then(|()| surroundings.change(&mut view, slot, after, Direction::Add, undo))
+                }
+            };
+            self.tables[view_id.index()] = Some(view);
+            result?;
+        }
+        Ok(())
+    }
+
+    // The transaction.
+
+    /// Where the transaction stands.
+    #[inline]
+    pub fn mark(&self) -> UndoMark {
+        UndoMark { undo: self.undo.length(), freed: self.undo.freed.len(), redo: self.redo.len() }
+    }
+
+    /// Undoes all changes since the mark; their redo goes too.
+    pub fn rollback_to(&mut self, mark: UndoMark) {
+        assert!(mark.undo <= self.undo.length(), "marks end with their transaction");
+        while self.undo.length() > mark.undo {
+            let entry = self.undo.last();
+            let rest = entry.rest;
+            let Some(Some(data)) = self.tables.get_mut(entry.table.index()) else {
+                panic!("table {} is there while its undo is", entry.table)
+            };
+            if entry.kind == UndoKind::Replaced {
+                data.contents = self.undo.replaced.pop().expect("an entry of this kind has contents");
+            } else {
+                data.roll_back(&entry, &self.arena);
+            }
+            self.undo.truncate(rest);
+        }
+        self.undo.freed.truncate(mark.freed);
+        self.redo.truncate(mark.redo);
+    }
+
+    /// Makes the changes final: forgets undo and redo (take the redo before), frees what deletions left.
+    #[inline]
+    pub fn commit(&mut self) {
+        self.redo.clear();
+        if self.undo.is_empty() {
+            return;
+        }
+        for position in 0..self.undo.freed.len() {
+            let (table, generation) = (self.undo.freed[position].table, self.undo.freed[position].generation);
+            let handle = self.undo.freed[position].handle;
+            let contents = &mut self.table_mut(table).contents;
+            if contents.generation == generation {
+                contents.rows.longs.free(handle);
+            }
+        }
+        self.undo.clear();
+        self.arena.reset();
+    }
+
+    /// The changes since the last commit or take; empty when there are none.
+    #[inline]
+    pub fn redo(&self) -> &[u8] {
+        &self.redo
+    }
+
+    /// Moves the changes since the last commit or take to the end of `out`.
+    #[inline]
+    pub fn take_redo_into(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.redo);
+        self.redo.clear();
+    }
+
+    // Replay.
+
+    /// Makes the changes of one transaction again and commits them. On an error none is made. Must not be called within
+    /// a transaction.
+    pub fn apply_redo(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
+        assert!(self.undo.is_empty(), "replay is a transaction of its own");
+        let mark = self.mark();
+        let result = self.apply_changes(bytes);
+        match result {
+            Ok(()) => self.commit(),
+            Err(_) => self.rollback_to(mark),
+        }
+        result
+    }
+
+    fn apply_changes(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            let kind = reader.byte()?;
+            if !(redo::INSERT..=redo::TRUNCATE).contains(&kind) {
+                return Err(RedoError::UnknownKind(kind));
+            }
+            let number = reader.varint()?;
+            let table = TableId(number);
+            let data = self.find_table(table).ok_or(RedoError::UnknownTable(number))?;
+            if data.definition().kind == TableKind::View {
+                return Err(RedoError::NotABaseTable(table));
+            }
+            if kind == redo::TRUNCATE {
+                self.truncate_all(table)?;
+                continue;
+            }
+            let row = RowId(reader.varint()?);
+            match kind {
+                redo::INSERT => self.apply_insert(&mut reader, table, row)?,
+                redo::UPDATE => self.apply_update(&mut reader, table, row)?,
+                _ => {
+                    if !data.is_live(row) {
+                        return Err(RedoError::RowMissing { table, row });
+                    }
+                    self.delete_at(table, row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_insert(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {
+        let layout = self.table(table).layout();
+        let mut few = [Value::Null; 16];
+        let mut many = Vec::new();
+        let values = if layout.columns.len() <= few.len() {
+            &mut few[..layout.columns.len()]
+        } else {
+            many.resize(layout.columns.len(), Value::Null);
+            &mut many[..]
+        };
+        reader.row(table, layout, values)?;
+        match self.insert_at(table, values, Some(row)) {
+            Ok(_) => Ok(()),
+            Err(InsertError::User(error)) => Err(RedoError::Refused(error)),
+            Err(InsertError::Place(PlaceError::Taken)) => Err(RedoError::RowTaken { table, row }),
+            Err(InsertError::Place(PlaceError::Beyond)) => Err(RedoError::RowBeyond { table, row }),
+        }
+    }
+
+    fn apply_update(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {
+        let data = self.table(table);
+        if !data.is_live(row) {
+            return Err(RedoError::RowMissing { table, row });
+        }
+        let layout = data.layout();
+        let count = reader.varint()? as usize;
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let head = reader.varint()?;
+            let column = head >> 1;
+            let Some(place) = layout.columns.get(column as usize) else {
+                return Err(RedoError::UnknownColumn { table, column });
+            };
+            if columns.contains(&(column as u16)) {
+                return Err(RedoError::InvalidValue { table, column: column as u16 });
+            }
+            columns.push(column as u16);
+            values.push(match head & 1 {
+                0 => reader.value(table, column as u16, place.storage)?,
+                _ => Value::Null,
+            });
+        }
+        self.update_at(table, row, &columns, &values)?;
+        Ok(())
+    }
+}
+
+/// Stored alike: floats by their bits.
+fn same(stored: &Value<'_>, given: &Value<'_>) -> bool {
+    match (stored, given) {
+        (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+        (Value::Point(a), Value::Point(b)) => {
+            a.longitude.to_bits() == b.longitude.to_bits() && a.latitude.to_bits() == b.latitude.to_bits()
+        }
+        _ => compare::equal_grouping(stored, given),
+    }
+}

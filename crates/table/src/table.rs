@@ -1,0 +1,449 @@
+//! One table's data and the physical changes of it: rows, indexes and undo in step. Knows no redo and no views.
+
+use crate::constraint;
+use crate::evaluation::Rows as RowContext;
+use crate::index::{EncodedKey, IndexData};
+use crate::layout::RowLayout;
+use crate::look_up::Rows;
+use crate::pages::{PlaceError, Scan};
+use crate::row::{RowRef, RowStore, SourceRow};
+use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
+use bumpalo::Bump;
+use ferrite_base::limits::ROW_BYTES_MAX;
+use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult};
+use ferrite_catalog::{Index, Table, TableKind};
+use ferrite_value::{ColumnType, Value, convert};
+use std::sync::Arc;
+
+/// Rows and indexes; replaced as a whole by TRUNCATE.
+pub(crate) struct Contents {
+    pub(crate) rows: RowStore,
+    /// Those of the catalog in its order, then perhaps one of our own that finds a view's groups.
+    pub(crate) indexes: Vec<IndexData>,
+    /// Tells these contents from earlier ones of the same table.
+    pub(crate) generation: u64,
+}
+
+impl Contents {
+    fn fresh(layout: &RowLayout, indexes: &[Index], generation: u64) -> Contents {
+        Contents {
+            rows: RowStore::new(layout.clone()),
+            indexes: indexes.iter().map(|index| IndexData::new(index, layout)).collect(),
+            generation,
+        }
+    }
+}
+
+/// The data of one table, view or stream in one partition.
+pub struct TableData {
+    definition: Arc<Table>,
+    pub(crate) contents: Contents,
+    /// Views that read this table.
+    pub(crate) dependents: Vec<TableId>,
+    /// A row of the largest values would be larger than a row may be.
+    check_row_bytes: bool,
+    // Reused from change to change.
+    keys: Vec<EncodedKey>,
+    pub(crate) row_bytes: Vec<u8>,
+    key_changes: Vec<KeyChange>,
+}
+
+struct KeyChange {
+    index: usize,
+    before: EncodedKey,
+    after: EncodedKey,
+}
+
+impl TableData {
+    /// `columns`: those of the definition, and a view's hidden ones.
+    pub(crate) fn new(definition: Arc<Table>, columns: &[(ColumnType, bool)]) -> TableData {
+        let layout = RowLayout::new(columns);
+        let contents = Contents::fresh(&layout, &definition.indexes, 0);
+        let largest: usize = columns.iter().map(|(column_type, _)| column_type.bytes_max()).sum();
+        TableData {
+            row_bytes: Vec::with_capacity(layout.row_bytes),
+            definition,
+            contents,
+            dependents: Vec::new(),
+            check_row_bytes: largest > ROW_BYTES_MAX,
+            keys: Vec::new(),
+            key_changes: Vec::new(),
+        }
+    }
+
+    pub fn definition(&self) -> &Arc<Table> {
+        &self.definition
+    }
+
+    pub(crate) fn set_definition(&mut self, definition: Arc<Table>) {
+        self.definition = definition;
+    }
+
+    pub(crate) fn id(&self) -> TableId {
+        self.definition.id
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.definition.kind == TableKind::Stream
+    }
+
+    #[inline]
+    pub(crate) fn layout(&self) -> &RowLayout {
+        &self.contents.rows.layout
+    }
+
+    pub fn row_count(&self) -> u64 {
+        self.contents.rows.pages.rows()
+    }
+
+    /// A stored row. Panics where the page of `id` is not there; a row that was deleted reads as zeros.
+    #[inline]
+    pub fn row(&self, id: RowId) -> RowRef<'_> {
+        self.contents.rows.row(id)
+    }
+
+    pub fn is_live(&self, id: RowId) -> bool {
+        self.contents.rows.pages.is_live(id)
+    }
+
+    /// All rows' ids, ascending.
+    pub fn scan(&self) -> Scan<'_> {
+        self.contents.rows.pages.scan()
+    }
+
+    #[inline]
+    pub(crate) fn index(&self, id: IndexId) -> &IndexData {
+        match self.contents.indexes.iter().find(|index| index.definition.id == id) {
+            Some(index) => index,
+            None => panic!("table {} has no index {id}", self.definition.name),
+        }
+    }
+
+    /// Rows whose whole key equals `key`; of an ordered index, those whose first keys do. A NULL finds nothing.
+    #[inline]
+    pub fn lookup<'s>(&'s self, index: IndexId, key: &'s [Value<'s>]) -> Rows<'s> {
+        self.index(index).look_up(key, &self.contents.rows)
+    }
+
+    /// Rows in the order of an ordered index: equal in the first keys, and within bounds (value, inclusive) in the next.
+    /// Where there is a bound, NULLs are left out; a lower bound NULL bounds nothing else. NULL in `equal` finds nothing.
+    #[inline]
+    pub fn range<'s>(
+        &'s self,
+        index: IndexId,
+        equal: &[Value<'_>],
+        lower: Option<(Value<'_>, bool)>,
+        upper: Option<(Value<'_>, bool)>,
+        descending: bool,
+    ) -> Rows<'s> {
+        self.index(index).range(equal, lower, upper, descending, false)
+    }
+
+    /// Asks the processor to have a key's hash bucket at hand soon. Worth its while some tens of nanoseconds ahead.
+    #[inline]
+    pub fn prefetch_lookup(&self, index: IndexId, key: &[Value<'_>]) {
+        self.index(index).prefetch(key);
+    }
+
+    /// The second step of [`TableData::prefetch_lookup`]: the row that the bucket, at hand by now, leads to.
+    #[inline]
+    pub fn prefetch_row(&self, index: IndexId, key: &[Value<'_>]) {
+        self.index(index).prefetch_row(key, &self.contents.rows);
+    }
+
+    /// The value may stand in the column.
+    #[inline]
+    pub(crate) fn check_value(&self, column: u16, value: &Value<'_>) -> UserResult<()> {
+        let layout = &self.layout().columns[column as usize];
+        if value.is_null() {
+            return if layout.nullable() { Ok(()) } else { Err(constraint::not_null(&self.definition, column)) };
+        }
+        if !layout.storage.holds(value) {
+            return Err(constraint::wrong_kind(&self.definition, column, value));
+        }
+        match self.definition.columns.get(column as usize) {
+            Some(column) => convert::check_fits(value, &column.column_type, &column.name),
+            None => Ok(()),
+        }
+    }
+
+    /// The values may be a row of the table: as wide, each fitting its column.
+    #[inline]
+    pub(crate) fn check_row(&self, row: &[Value<'_>]) -> UserResult<()> {
+        if row.len() != self.layout().columns.len() {
+            return Err(constraint::wrong_width(&self.definition, row.len()));
+        }
+        for (column, value) in row.iter().enumerate() {
+            self.check_value(column as u16, value)?;
+        }
+        if self.check_row_bytes {
+            self.check_size(SourceRow::Given(row))?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn check_size(&self, row: SourceRow<'_>) -> UserResult<()> {
+        let columns = 0..self.layout().columns.len() as u16;
+        let variable: usize = columns
+            .map(|column| match row.column(column) {
+                Value::Text(x) => x.len(),
+                Value::Bytes(x) | Value::Geography(x) => x.len(),
+                _ => 0,
+            })
+            .sum();
+        if variable + self.layout().row_bytes > ROW_BYTES_MAX {
+            return Err(constraint::row_too_large(&self.definition));
+        }
+        Ok(())
+    }
+
+    /// The CHECK conditions do not say no.
+    pub(crate) fn check_conditions<'a>(&'a self, row: SourceRow<'a>, arena: &'a Bump) -> UserResult<()> {
+        for (name, condition) in &self.definition.checks {
+            if let Value::Boolean(false) = condition.eval(&RowContext { slots: &[row], arena })? {
+                return Err(constraint::check(&self.definition, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Size and CHECK conditions of a row whose changed values were checked one by one.
+    pub(crate) fn check_update<'a>(&'a self, row: SourceRow<'a>, arena: &'a Bump) -> UserResult<()> {
+        if self.check_row_bytes {
+            self.check_size(row)?;
+        }
+        if self.definition.checks.is_empty() { Ok(()) } else { self.check_conditions(row, arena) }
+    }
+
+    /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it writes anything.
+    #[inline]
+    pub(crate) fn insert_row(
+        &mut self,
+        row: &[Value<'_>],
+        place: Option<RowId>,
+        arena: &Bump,
+        undo: &mut UndoLog,
+    ) -> Result<RowId, InsertError> {
+        self.keys.clear();
+        for index in &self.contents.indexes {
+            let key = index.key_of_row(SourceRow::Given(row), arena)?;
+            if index.is_unique() && index.conflict(&key, SourceRow::Given(row), None, &self.contents.rows).is_some() {
+                return Err(constraint::unique(&self.definition, index, SourceRow::Given(row), arena).into());
+            }
+            self.keys.push(key);
+        }
+        let rows = &mut self.contents.rows;
+        let id = match place {
+            None => match rows.pages.take() {
+                Some(id) => id,
+                None => return Err(constraint::table_full(&self.definition).into()),
+            },
+            Some(id) => {
+                rows.pages.take_at(id).map_err(InsertError::Place)?;
+                id
+            }
+        };
+        let bytes = rows.pages.row_mut(id);
+        for (column, value) in rows.layout.columns.iter().zip(row) {
+            column.write(bytes, value, &mut rows.longs);
+        }
+        for (index, key) in self.contents.indexes.iter_mut().zip(self.keys.drain(..)) {
+            index.insert(key, id);
+        }
+        undo.inserted(self.definition.id, id);
+        Ok(id)
+    }
+
+    pub(crate) fn delete_row(&mut self, id: RowId, arena: &Bump, undo: &mut UndoLog) -> UserResult<()> {
+        self.keys.clear();
+        for index in &self.contents.indexes {
+            self.keys.push(index.key_of_row(SourceRow::Stored(self.contents.rows.row(id)), arena)?);
+        }
+        for (index, key) in self.contents.indexes.iter_mut().zip(self.keys.drain(..)) {
+            index.remove(key, id);
+        }
+        let contents = &mut self.contents;
+        let bytes = contents.rows.pages.row(id);
+        undo.deleted(self.definition.id, id, bytes);
+        for column in &contents.rows.layout.long_columns {
+            let handle = contents.rows.layout.columns[*column as usize].handle(bytes);
+            if undo.is_recording() {
+                undo.freed.push(Freed { table: self.definition.id, generation: contents.generation, handle });
+            } else {
+                contents.rows.longs.free(handle);
+            }
+        }
+        contents.rows.pages.release(id);
+        Ok(())
+    }
+
+    /// The first half of changing a row: `new_bytes` is what it will be. Refuses duplicates; remembers which keys change. On an
+    /// error the new bytes' own long values are freed.
+    pub(crate) fn prepare_replace(
+        &mut self,
+        id: RowId,
+        new_bytes: &[u8],
+        changed: &[u16],
+        arena: &Bump,
+    ) -> UserResult<()> {
+        self.key_changes.clear();
+        for (position, index) in self.contents.indexes.iter().enumerate() {
+            if !index.reads.meets(changed) {
+                continue;
+            }
+            let rows = &self.contents.rows;
+            let after = rows.row_of_bytes(new_bytes);
+            let result = (|| {
+                let before = index.key_of_row(SourceRow::Stored(rows.row(id)), arena)?;
+                let key = index.key_of_row(SourceRow::Stored(after), arena)?;
+                if index.is_unique() && index.conflict(&key, SourceRow::Stored(after), Some(id), rows).is_some() {
+                    return Err(constraint::unique(&self.definition, index, SourceRow::Stored(after), arena));
+                }
+                Ok((before, key))
+            })();
+            match result {
+                Ok((before, after)) if before == after => {}
+                Ok((before, after)) => self.key_changes.push(KeyChange { index: position, before, after }),
+                Err(error) => {
+                    self.abandon_replace(id, new_bytes);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what new bytes that will not be used hold.
+    pub(crate) fn abandon_replace(&mut self, id: RowId, new_bytes: &[u8]) {
+        let rows = &mut self.contents.rows;
+        let old_bytes = rows.pages.row(id);
+        for column in &rows.layout.long_columns {
+            let column = &rows.layout.columns[*column as usize];
+            if column.handle(new_bytes) != column.handle(old_bytes) {
+                rows.longs.free(column.handle(new_bytes));
+            }
+        }
+    }
+
+    /// The second half: cannot fail.
+    pub(crate) fn apply_replace(&mut self, id: RowId, new_bytes: &[u8], undo: &mut UndoLog) {
+        let contents = &mut self.contents;
+        for change in self.key_changes.drain(..) {
+            let index = &mut contents.indexes[change.index];
+            index.remove(change.before, id);
+            index.insert(change.after, id);
+        }
+        let rows = &mut contents.rows;
+        let old_bytes = rows.pages.row(id);
+        undo.updated(self.definition.id, id, old_bytes);
+        for column in &rows.layout.long_columns {
+            let column = &rows.layout.columns[*column as usize];
+            let handle = column.handle(old_bytes);
+            if handle == column.handle(new_bytes) {
+                continue;
+            }
+            if undo.is_recording() {
+                undo.freed.push(Freed { table: self.definition.id, generation: contents.generation, handle });
+            } else {
+                rows.longs.free(handle);
+            }
+        }
+        rows.pages.row_mut(id).copy_from_slice(new_bytes);
+    }
+
+    /// Puts back what one change overwrote.
+    pub(crate) fn roll_back(&mut self, entry: &UndoEntry<'_>, arena: &Bump) {
+        let contents = &mut self.contents;
+        let id = entry.row;
+        fn key<'a>(index: &'a IndexData, row: SourceRow<'a>, arena: &'a Bump) -> EncodedKey {
+            index.key_of_row(row, arena).expect("the same row had a key before")
+        }
+        match entry.kind {
+            UndoKind::Inserted => {
+                for index in &mut contents.indexes {
+                    let key = key(index, SourceRow::Stored(contents.rows.row(id)), arena);
+                    index.remove(key, id);
+                }
+                let bytes = contents.rows.pages.row(id);
+                for column in &contents.rows.layout.long_columns {
+                    contents.rows.longs.free(contents.rows.layout.columns[*column as usize].handle(bytes));
+                }
+                contents.rows.pages.release(id);
+            }
+            UndoKind::Deleted => {
+                contents.rows.pages.take_at(id).expect("the slot of a deleted row is free when undo comes to it");
+                contents.rows.pages.row_mut(id).copy_from_slice(entry.before);
+                for index in &mut contents.indexes {
+                    let key = key(index, SourceRow::Stored(contents.rows.row(id)), arena);
+                    index.insert(key, id);
+                }
+            }
+            UndoKind::Updated => {
+                for index in &mut contents.indexes {
+                    let after = key(index, SourceRow::Stored(contents.rows.row(id)), arena);
+                    let before = key(index, SourceRow::Stored(contents.rows.row_of_bytes(entry.before)), arena);
+                    if before != after {
+                        index.remove(after, id);
+                        index.insert(before, id);
+                    }
+                }
+                let rows = &mut contents.rows;
+                let bytes = rows.pages.row(id);
+                for column in &rows.layout.long_columns {
+                    let column = &rows.layout.columns[*column as usize];
+                    if column.handle(bytes) != column.handle(entry.before) {
+                        rows.longs.free(column.handle(bytes));
+                    }
+                }
+                rows.pages.row_mut(id).copy_from_slice(entry.before);
+            }
+            UndoKind::Replaced => unreachable!("whole contents are put back by the store"),
+        }
+    }
+
+    /// Empty contents in place of the present ones, which are returned.
+    pub(crate) fn replace_contents(&mut self, generation: u64) -> Contents {
+        let indexes: Vec<Index> = self.contents.indexes.iter().map(|index| index.definition.clone()).collect();
+        let fresh = Contents::fresh(self.layout(), &indexes, generation);
+        std::mem::replace(&mut self.contents, fresh)
+    }
+
+    /// An index of the present rows.
+    pub(crate) fn build_index(&self, definition: &Index, arena: &Bump) -> UserResult<IndexData> {
+        let mut index = IndexData::new(definition, self.layout());
+        for id in self.scan() {
+            let row = SourceRow::Stored(self.row(id));
+            let key = index.key_of_row(row, arena)?;
+            if index.is_unique() && index.conflict(&key, row, None, &self.contents.rows).is_some() {
+                return Err(constraint::unique(&self.definition, &index, row, arena));
+            }
+            index.insert(key, id);
+        }
+        Ok(index)
+    }
+}
+
+/// Why a row could not be put in.
+#[derive(Debug)]
+pub(crate) enum InsertError {
+    User(UserError),
+    /// Only where the caller named the place.
+    Place(PlaceError),
+}
+
+impl From<UserError> for InsertError {
+    fn from(error: UserError) -> InsertError {
+        InsertError::User(error)
+    }
+}
+
+impl InsertError {
+    /// For insertions that leave the choice of the place to the table.
+    pub(crate) fn into_user(self) -> UserError {
+        match self {
+            InsertError::User(error) => error,
+            InsertError::Place(error) => UserError::internal(format!("a free slot is not free: {error:?}")),
+        }
+    }
+}

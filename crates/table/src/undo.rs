@@ -1,0 +1,148 @@
+//! The undo log: what each change overwrote, in one buffer of bytes that is read from its end.
+//!
+//! An entry is the bytes before the change (none for an insertion), then a footer of 16 bytes: kind, table, row, number of
+//! bytes before. Views' tables are logged like all others, so that an abort restores them without arithmetic.
+
+use crate::long_values::Handle;
+use crate::table::Contents;
+use ferrite_base::{RowId, TableId};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UndoKind {
+    Inserted = 1,
+    Deleted = 2,
+    Updated = 3,
+    /// All of the table's contents, kept in `replaced`.
+    Replaced = 4,
+}
+
+/// A long value that goes when the transaction commits.
+pub(crate) struct Freed {
+    pub(crate) table: TableId,
+    /// The contents that it is part of: they may have been replaced as a whole since.
+    pub(crate) generation: u64,
+    pub(crate) handle: Handle,
+}
+
+/// A point in a transaction to which it can be rolled back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UndoMark {
+    pub(crate) undo: usize,
+    pub(crate) freed: usize,
+    pub(crate) redo: usize,
+}
+
+pub(crate) struct UndoEntry<'u> {
+    pub(crate) kind: UndoKind,
+    pub(crate) table: TableId,
+    pub(crate) row: RowId,
+    pub(crate) before: &'u [u8],
+    /// Length of the log without this entry.
+    pub(crate) rest: usize,
+}
+
+const FOOTER_BYTES: usize = 16;
+
+pub(crate) struct UndoLog {
+    bytes: Vec<u8>,
+    pub(crate) freed: Vec<Freed>,
+    pub(crate) replaced: Vec<Contents>,
+    /// Off while something is built that nobody can see yet.
+    recording: bool,
+}
+
+impl UndoLog {
+    pub(crate) fn new() -> UndoLog {
+        UndoLog { bytes: Vec::with_capacity(4096), freed: Vec::new(), replaced: Vec::new(), recording: true }
+    }
+
+    /// One that forgets at once.
+    pub(crate) fn off() -> UndoLog {
+        UndoLog { bytes: Vec::new(), freed: Vec::new(), replaced: Vec::new(), recording: false }
+    }
+
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording
+    }
+
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    #[inline]
+    fn push(&mut self, kind: UndoKind, table: TableId, row: RowId, before: &[u8]) {
+        if !self.recording {
+            return;
+        }
+        let mut footer = [0; FOOTER_BYTES];
+        footer[0..4].copy_from_slice(&(kind as u32).to_le_bytes());
+        footer[4..8].copy_from_slice(&table.0.to_le_bytes());
+        footer[8..12].copy_from_slice(&row.0.to_le_bytes());
+        footer[12..16].copy_from_slice(&(before.len() as u32).to_le_bytes());
+        self.bytes.reserve(before.len() + FOOTER_BYTES);
+        self.bytes.extend_from_slice(before);
+        self.bytes.extend_from_slice(&footer);
+    }
+
+    #[inline]
+    pub(crate) fn inserted(&mut self, table: TableId, row: RowId) {
+        self.push(UndoKind::Inserted, table, row, &[]);
+    }
+
+    #[inline]
+    pub(crate) fn deleted(&mut self, table: TableId, row: RowId, before: &[u8]) {
+        self.push(UndoKind::Deleted, table, row, before);
+    }
+
+    #[inline]
+    pub(crate) fn updated(&mut self, table: TableId, row: RowId, before: &[u8]) {
+        self.push(UndoKind::Updated, table, row, before);
+    }
+
+    pub(crate) fn replaced(&mut self, table: TableId, contents: Contents) {
+        self.push(UndoKind::Replaced, table, RowId(0), &[]);
+        if self.recording {
+            self.replaced.push(contents);
+        }
+    }
+
+    /// The last entry of a log that is not empty.
+    pub(crate) fn last(&self) -> UndoEntry<'_> {
+        let footer = self.bytes.len() - FOOTER_BYTES;
+        let word = |i: usize| {
+            let offset = footer + i * 4;
+            u32::from_le_bytes(self.bytes[offset..offset + 4].try_into().expect("four bytes"))
+        };
+        let kind = match word(0) {
+            1 => UndoKind::Inserted,
+            2 => UndoKind::Deleted,
+            3 => UndoKind::Updated,
+            4 => UndoKind::Replaced,
+            other => unreachable!("undo entry of kind {other}"),
+        };
+        let rest = footer - word(3) as usize;
+        UndoEntry { kind, table: TableId(word(1)), row: RowId(word(2)), before: &self.bytes[rest..footer], rest }
+    }
+
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
+    /// Forgets everything; keeps its memory unless that has become much.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        if self.bytes.capacity() > 1 << 20 {
+            self.bytes = Vec::with_capacity(4096);
+        }
+        self.freed.clear();
+        self.replaced.clear();
+    }
+}

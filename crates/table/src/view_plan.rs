@@ -1,0 +1,269 @@
+//! A materialized view compiled for maintenance: which source columns it reads, where its groups and aggregates stand in
+//! its rows, and how a group is found.
+
+use crate::evaluation::{ColumnSet, KeyPart};
+use crate::index::IndexData;
+use crate::layout::RowLayout;
+use crate::table::TableData;
+use ferrite_base::{IndexId, TableId, UserError, UserResult};
+use ferrite_catalog::objects::ViewOutput;
+use ferrite_catalog::{Catalog, Index, IndexKind, Table, TableKind, View};
+use ferrite_expr::{AggregateKind, Expr};
+use ferrite_value::{ColumnType, SqlType};
+
+/// The id of indexes of our own, which the catalog does not know.
+pub(crate) const GROUP_INDEX: IndexId = IndexId(u32::MAX);
+
+pub(crate) struct Group {
+    pub(crate) part: KeyPart,
+    /// Where it stands in the view's row.
+    pub(crate) column: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    CountRows,
+    Count,
+    Sum,
+    Min,
+    Max,
+}
+
+pub(crate) struct Aggregate {
+    pub(crate) operation: Operation,
+    pub(crate) argument: Option<KeyPart>,
+    pub(crate) column: u16,
+    /// For a sum whose argument may be NULL: the hidden column that counts those that are not.
+    pub(crate) non_null: Option<u16>,
+}
+
+/// An ordered index of the source that leads to a group's rows.
+pub(crate) struct SourceIndex {
+    pub(crate) index: IndexId,
+    /// For each of its first keys, the group.
+    pub(crate) groups: Vec<usize>,
+}
+
+pub(crate) struct ViewPlan {
+    /// The source, then joined tables: slots 0, 1, ...
+    pub(crate) tables: Vec<TableId>,
+    /// For slots 1, ...
+    pub(crate) conditions: Vec<Option<Expr>>,
+    pub(crate) filter: Option<Expr>,
+    /// In the order of the keys of the index that finds groups.
+    pub(crate) groups: Vec<Group>,
+    /// Further view columns that show a group: (column, the group's column).
+    pub(crate) copies: Vec<(u16, u16)>,
+    pub(crate) aggregates: Vec<Aggregate>,
+    /// The column that counts the group's rows.
+    pub(crate) row_count: u16,
+    /// Types of all columns of the view's row and whether they may be NULL, hidden ones last.
+    pub(crate) columns: Vec<(ColumnType, bool)>,
+    /// Per slot, what the view depends on.
+    pub(crate) reads: Vec<ColumnSet>,
+    /// Position of the index that finds groups; None for a view without groups, which has one row.
+    pub(crate) group_index: Option<usize>,
+    /// Aggregates may be changed where they stand: none is long, and none is read by an index.
+    pub(crate) in_place: bool,
+    pub(crate) source_index: Option<SourceIndex>,
+}
+
+impl ViewPlan {
+    pub(crate) fn compile(table: &Table, view: &View, catalog: &Catalog) -> UserResult<ViewPlan> {
+        let mut tables = vec![view.source];
+        tables.extend(view.joins.iter().map(|join| join.0));
+        let definitions: Vec<&Table> = tables
+            .iter()
+            .map(|id| {
+                catalog.table(*id).map(|table| &**table).ok_or_else(|| UserError::not_found(format!("table {id}")))
+            })
+            .collect::<UserResult<_>>()?;
+        if definitions.iter().any(|definition| definition.kind == TableKind::View) {
+            return Err(UserError::not_supported("a materialized view of a view"));
+        }
+        if definitions[1..].iter().any(|definition| definition.kind == TableKind::Stream) {
+            return Err(UserError::not_supported("a materialized view that joins a stream"));
+        }
+        if (1..tables.len()).any(|slot| tables[..slot].contains(&tables[slot])) {
+            return Err(UserError::not_supported("a materialized view that joins a table with itself"));
+        }
+        let not_null = |expression: &Expr| match expression {
+            Expr::Column { slot, column } => !definitions[*slot as usize].columns[*column as usize].nullable,
+            _ => false,
+        };
+        let mut columns: Vec<(ColumnType, bool)> =
+            table.columns.iter().map(|column| (column.column_type, true)).collect();
+        let mut plan = ViewPlan {
+            conditions: view.joins.iter().map(|join| join.1.clone()).collect(),
+            filter: view.filter.clone(),
+            groups: Vec::new(),
+            copies: Vec::new(),
+            aggregates: Vec::new(),
+            row_count: u16::MAX,
+            columns: Vec::new(),
+            reads: reads(view, tables.len()),
+            tables,
+            group_index: None,
+            in_place: true,
+            source_index: None,
+        };
+        for (position, group) in view.group_by.iter().enumerate() {
+            let mut shown_in = (0..view.outputs.len() as u16)
+                .filter(|column| view.outputs[*column as usize] == ViewOutput::Group(position as u16));
+            let Some(column) = shown_in.next() else {
+                return Err(UserError::not_supported("a materialized view that groups by what it does not select"));
+            };
+            columns[column as usize].1 = !not_null(group);
+            for copy in shown_in {
+                columns[copy as usize].1 = !not_null(group);
+                plan.copies.push((copy, column));
+            }
+            plan.groups.push(Group { part: KeyPart::new(group), column });
+        }
+        for (column, output) in view.outputs.iter().enumerate() {
+            let ViewOutput::Aggregate(position) = output else { continue };
+            let aggregate = &view.aggregates[*position as usize];
+            let operation = operation(aggregate)?;
+            let never_null = aggregate.argument.as_ref().is_none_or(not_null);
+            columns[column].1 = match operation {
+                Operation::CountRows | Operation::Count => false,
+                _ => !never_null || view.group_by.is_empty(),
+            };
+            if operation == Operation::CountRows && plan.row_count == u16::MAX {
+                plan.row_count = column as u16;
+            }
+            plan.aggregates.push(Aggregate {
+                // A count of what is never NULL needs not look.
+                operation: if operation == Operation::Count && never_null { Operation::CountRows } else { operation },
+                argument: aggregate.argument.as_ref().map(KeyPart::new),
+                column: column as u16,
+                non_null: (operation == Operation::Sum && !never_null).then_some(0),
+            });
+        }
+        let hidden = (ColumnType::fixed(SqlType::Bigint), false);
+        if plan.row_count == u16::MAX {
+            plan.row_count = columns.len() as u16;
+            plan.aggregates.push(Aggregate {
+                operation: Operation::CountRows,
+                argument: None,
+                column: plan.row_count,
+                non_null: None,
+            });
+            columns.push(hidden);
+        }
+        for aggregate in plan.aggregates.iter_mut().filter(|aggregate| aggregate.non_null.is_some()) {
+            aggregate.non_null = Some(columns.len() as u16);
+            columns.push(hidden);
+        }
+        // Counts first: the others look at them.
+        plan.aggregates.sort_by_key(|aggregate| aggregate.operation != Operation::CountRows);
+        plan.columns = columns;
+        Ok(plan)
+    }
+
+    /// Which slot a table is bound to.
+    pub(crate) fn slot_of(&self, table: TableId) -> Option<usize> {
+        self.tables.iter().position(|other| *other == table)
+    }
+
+    /// Chooses how groups are found among the indexes that the view has now; makes one where none serves. To be called
+    /// whenever the view's indexes have changed.
+    pub(crate) fn attach(&mut self, view: &mut TableData, arena: &bumpalo::Bump) -> UserResult<()> {
+        let group_columns: Vec<u16> = self.groups.iter().map(|group| group.column).collect();
+        let indexes = &mut view.contents.indexes;
+        let of_catalog = |index: &IndexData| index.definition.id != GROUP_INDEX;
+        if self.groups.is_empty() {
+            self.group_index = None;
+        } else {
+            if indexes.iter().any(|index| of_catalog(index) && serves(index, &group_columns)) {
+                indexes.retain(of_catalog);
+            } else if indexes.iter().all(of_catalog) {
+                let index = view.build_index(&group_index(view.definition(), &group_columns), arena)?;
+                view.contents.indexes.push(index);
+            }
+            let indexes = &view.contents.indexes;
+            let position = indexes.iter().position(|index| serves(index, &group_columns)).expect("made if need be");
+            let keys = &indexes[position].parts;
+            self.groups.sort_by_key(|group| keys.iter().position(|part| part.key.column() == Some(group.column)));
+            self.group_index = Some(position);
+        }
+        let layout: &RowLayout = view.layout();
+        self.in_place = self.aggregates.iter().all(|aggregate| {
+            !layout.columns[aggregate.column as usize].storage.is_long()
+                && !view.contents.indexes.iter().any(|index| index.reads.contains(aggregate.column))
+        });
+        Ok(())
+    }
+
+    /// Chooses the source's index for finding a group's rows, if it has one. To be called whenever its indexes have changed.
+    pub(crate) fn attach_source(&mut self, source: &TableData) {
+        self.source_index = None;
+        if self.tables.len() > 1 || self.groups.is_empty() {
+            return;
+        }
+        let definitions = source.contents.indexes.iter().map(|index| &index.definition);
+        for index in definitions.filter(|index| index.kind == IndexKind::Ordered && index.predicate.is_none()) {
+            let Some(columns) = index.key_columns() else { continue };
+            let group_of = |column: &u16| self.groups.iter().position(|group| group.part.column() == Some(*column));
+            let groups: Vec<usize> = columns.iter().map_while(group_of).collect();
+            if groups.len() == self.groups.len() {
+                self.source_index = Some(SourceIndex { index: index.id, groups });
+                return;
+            }
+        }
+    }
+}
+
+fn serves(index: &IndexData, group_columns: &[u16]) -> bool {
+    index.is_unique()
+        && index.definition.predicate.is_none()
+        && index.parts.len() == group_columns.len()
+        && index.parts.iter().all(|part| part.key.column().is_some_and(|column| group_columns.contains(&column)))
+        && group_columns.iter().all(|column| index.parts.iter().any(|part| part.key.column() == Some(*column)))
+}
+
+fn group_index(view: &Table, columns: &[u16]) -> Index {
+    Index {
+        id: GROUP_INDEX,
+        name: format!("{} by its groups", view.name),
+        keys: columns.iter().map(|column| Expr::column(0, *column)).collect(),
+        unique: true,
+        assume_unique: false,
+        kind: IndexKind::Hash,
+        predicate: None,
+        constraint: None,
+    }
+}
+
+fn operation(aggregate: &ferrite_expr::Aggregate) -> UserResult<Operation> {
+    let operation = match aggregate.kind {
+        AggregateKind::CountRows => Operation::CountRows,
+        AggregateKind::Count => Operation::Count,
+        AggregateKind::Sum => Operation::Sum,
+        AggregateKind::Min => return Ok(Operation::Min),
+        AggregateKind::Max => return Ok(Operation::Max),
+        AggregateKind::Average => {
+            return Err(UserError::not_supported("AVG in a materialized view")
+                .with_hint("select SUM and COUNT, and divide in the query"));
+        }
+        AggregateKind::ApproximateCountDistinct => {
+            return Err(UserError::not_supported("APPROX_COUNT_DISTINCT in a materialized view"));
+        }
+    };
+    if aggregate.distinct {
+        return Err(UserError::not_supported("DISTINCT in a materialized view"));
+    }
+    Ok(operation)
+}
+
+fn reads(view: &View, slots: usize) -> Vec<ColumnSet> {
+    let mut sets = vec![ColumnSet::default(); slots];
+    let arguments = view.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
+    let conditions = view.joins.iter().filter_map(|join| join.1.as_ref());
+    for expression in view.filter.iter().chain(&view.group_by).chain(arguments).chain(conditions) {
+        for (slot, set) in sets.iter_mut().enumerate() {
+            set.add_expression(expression, slot as u16);
+        }
+    }
+    sets
+}
