@@ -12,6 +12,7 @@ mod view;
 use crate::change::{Change, Effect};
 use crate::objects::{Catalog, Table};
 use ferrite_base::{CatalogVersion, IndexId, TableId, UserError, UserResult};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Catalog {
@@ -35,7 +36,7 @@ impl Catalog {
             Change::CreateRole { name, permissions } => draft.create_role(name, permissions)?,
             Change::DropRole { name, if_exists } => draft.drop_role(name, *if_exists)?,
         }
-        Ok((draft.catalog, draft.effects))
+        Ok(draft.finish())
     }
 }
 
@@ -46,6 +47,17 @@ struct Draft {
 }
 
 impl Draft {
+    /// Effects are looked up in the new catalog, so a table that went after it was refreshed is only dropped. One refresh
+    /// of a table is enough.
+    fn finish(mut self) -> (Catalog, Vec<Effect>) {
+        let mut refreshed = BTreeSet::new();
+        self.effects.retain(|effect| match effect {
+            Effect::Refresh(table) => self.catalog.table(*table).is_some() && refreshed.insert(*table),
+            _ => true,
+        });
+        (self.catalog, self.effects)
+    }
+
     fn table_named(&self, name: &str) -> UserResult<&Arc<Table>> {
         self.catalog.table_named(name).ok_or_else(|| not_found(name))
     }

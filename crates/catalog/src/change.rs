@@ -18,7 +18,7 @@ pub enum Change {
         stream: bool,
         partition_column: Option<u16>,
     },
-    /// DROP TABLE / VIEW / STREAM. `cascade` takes dependent views along.
+    /// DROP TABLE / VIEW / STREAM. `cascade` takes along the views over it and the procedures partitioned on it.
     DropTable {
         name: String,
         if_exists: bool,
@@ -70,14 +70,15 @@ pub enum Change {
 
 #[derive(Clone, Debug)]
 pub struct NewIndex {
-    /// None: named by the constraint or made up (`VOLTDB_AUTOGEN_IDX_...` in the original).
+    /// None: named after the constraint, or made up as the original does (`VOLTDB_AUTOGEN_...`).
     pub name: Option<String>,
     pub keys: Vec<Expr>,
     pub unique: bool,
     pub assume_unique: bool,
     pub kind: IndexKind,
     pub predicate: Option<Expr>,
-    /// Constraint name when a constraint makes the index; `Some(None)`-like cases get a made-up name.
+    /// Name of the constraint that makes the index, if it was given one. An index with neither a name nor a constraint's name
+    /// is taken to come from an unnamed constraint, and gets both made up.
     pub constraint: Option<String>,
 }
 

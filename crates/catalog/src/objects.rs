@@ -6,7 +6,7 @@ use ferrite_value::ColumnType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One version of the schema. Names are as stored: upper case unless they were quoted.
+/// One version of the schema, made by [`Catalog::apply`] from the one before. Names are as stored: upper case unless they were quoted.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub version: CatalogVersion,
