@@ -238,6 +238,29 @@ fn like_and_starts_with() {
     ]);
 }
 
+/// LIKE by its definition, without escapes.
+fn like_model(text: &[char], pattern: &[char]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some(('%', rest)) => (0..=text.len()).any(|skipped| like_model(&text[skipped..], rest)),
+        Some((wanted, rest)) => {
+            text.split_first().is_some_and(|(first, after)| ['_', *first].contains(wanted) && like_model(after, rest))
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn like_agrees_with_its_definition(text in "[abé]{0,8}", pattern in "[abé_%]{0,8}") {
+        let characters = |text: &str| text.chars().collect::<Vec<_>>();
+        let expected = like_model(&characters(&text), &characters(&pattern));
+        proptest::prop_assert_eq!(ferrite_expr::like::matches(&text, &pattern, None).unwrap(), expected);
+        // Escaping every character leaves no wildcard.
+        let escaped: String = pattern.chars().flat_map(|character| ['!', character]).collect();
+        proptest::prop_assert_eq!(ferrite_expr::like::matches(&text, &escaped, Some('!')).unwrap(), text == pattern);
+    }
+}
+
 #[test]
 fn literal_prefixes_for_index_scans() {
     use ferrite_expr::like::literal_prefix;

@@ -77,7 +77,7 @@ fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> User
     };
     match edge {
         WindowEdge::Start => edge_at(number),
-        WindowEdge::End => Ok(edge_at(number + 1)? - 1),
+        WindowEdge::End => Ok(edge_at(number.saturating_add(1))? - 1),
     }
 }
 
