@@ -303,7 +303,7 @@ mod tests {
         buffer.extend(b"abc");
         finish_block(&mut buffer, start, DATABASE, CONTINUES, 0x0102, 0x0101, 0x0a0b_0c0d);
         let head = &buffer.as_slice()[..51];
-        assert_eq!(&head[..4], b"FBLK");
+        assert_eq!(head[..8], *b"FBLK\x43\x13\xec\xf9");
         assert_eq!(
             head[8..51],
             *b"\x01\0\0\0\x03\0\0\0\x02\x01\0\0\0\0\0\0\x01\x01\0\0\0\0\0\0\x0d\x0c\x0b\x0a\0\0\0\0\0\0\0\0\0\0\0\0abc"

@@ -41,6 +41,8 @@ pub(crate) struct Writer {
     /// Where in the file the buffer goes.
     buffer_position: u64,
     buffer: SectorBuffer,
+    /// The file has writes that were not fsynced.
+    unsynced: bool,
     /// Where in the buffer the block begins that is being put together.
     open_block: Option<usize>,
 
@@ -80,6 +82,7 @@ impl Writer {
             position: tail.position,
             buffer_position: tail.position,
             buffer: SectorBuffer::new(),
+            unsynced: false,
             open_block: None,
             next_block: tail.next_block,
             previous_checksum: tail.previous_checksum,
@@ -114,7 +117,10 @@ impl Writer {
 
     /// Makes all that was written durable, unless the mode leaves full segments to the preparer.
     pub fn sync(&mut self) -> DiskResult<()> {
-        self.file.sync_data()?;
+        if self.unsynced {
+            self.file.sync_data()?;
+            self.unsynced = false;
+        }
         self.durable_through = self.next_block - 1;
         Ok(())
     }
@@ -209,6 +215,7 @@ impl Writer {
 
     fn flush(&mut self) -> DiskResult<()> {
         if !self.buffer.is_empty() {
+            self.unsynced = true;
             self.file.write_at(self.buffer.as_slice(), self.buffer_position)?;
             self.statistics.written_bytes.fetch_add(self.buffer.len() as u64, Relaxed);
             self.buffer.clear(FLUSH_BYTES);
@@ -224,11 +231,13 @@ impl Writer {
         self.preparer.wait(number)?;
         let next = self.disk.open(&segment_path(&self.dir, number), open_mode(self.durability))?;
         let full = std::mem::replace(&mut self.file, next);
+        // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of the current batch.
         match self.durability {
-            // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of the current batch.
+            Durability::Sync | Durability::Interval(_) if !self.unsynced => {}
             Durability::Sync | Durability::Interval(_) => full.sync_data()?,
             Durability::None => self.preparer.retire(full, self.batch_after)?,
         }
+        self.unsynced = false;
         self.segment_number = number;
         self.segment_bytes = self.new_segment_bytes;
         let header = SegmentHeader {

@@ -143,7 +143,7 @@ fn changed_files_never_yield_what_was_not_written() {
     assert!(closed.len() >= 2);
     // The same bytes again and again, in the same directory.
     let dir = tempfile::tempdir().unwrap();
-    bolero::check!().with_iterations(1_500).with_type::<(bool, [Option<Change>; 4])>().for_each(|(clean, changes)| {
+    bolero::check!().with_iterations(600).with_type::<(bool, [Option<Change>; 4])>().for_each(|(clean, changes)| {
         let mut files = if *clean { closed.clone() } else { killed.clone() };
         changes.iter().flatten().for_each(|change| apply(*change, &mut files));
         for number in 1..=8 {

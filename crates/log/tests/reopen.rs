@@ -271,3 +271,21 @@ fn content_of_another_log_is_not_taken_for_ones_own() {
     assert_eq!(payloads, [b"ours"]);
     assert!(recovery.torn.is_some());
 }
+
+/// The same for a block of the same database, number and place, that follows another block than the one before it: the chain is wrong.
+#[test]
+fn a_block_of_another_history_is_not_taken_for_ones_own() {
+    let histories = [["one a", "two a"], ["one b", "two b"]].map(|payloads| {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, ..) = open(dir.path());
+        payloads.iter().for_each(|payload| log.append(payload.as_bytes()).unwrap());
+        copy_of(dir.path())
+    });
+    let stale = std::fs::read(segment(histories[1].path(), 1)).unwrap();
+    edit(&segment(histories[0].path(), 1), |bytes| {
+        bytes[2 * SECTOR..3 * SECTOR].copy_from_slice(&stale[2 * SECTOR..3 * SECTOR])
+    });
+    let (_log, recovery, payloads) = open(histories[0].path());
+    assert_eq!(payloads, [b"one a"]);
+    assert_eq!(recovery.torn.unwrap().position, 2 * SECTOR as u64);
+}
