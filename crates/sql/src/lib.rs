@@ -2,5 +2,26 @@
 //!
 //! Owns the dialect, name resolution, typing and the choice of access paths. Knows catalogs and expressions; knows no
 //! rows, partitions at run time, or clients.
+//!
+//! The way down: [`parse_batch`] splits and parses a text. Schema statements go to [`bind_ddl`], which answers the change
+//! that the catalog applies. Queries and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`];
+//! both answer a [`plan::Program`].
 
+mod adhoc;
+mod bind;
+mod defaults;
+mod errors;
+mod explain;
+mod parse;
 pub mod plan;
+mod planner;
+mod walk;
+
+pub use adhoc::compile_adhoc;
+pub use bind::procedure::compile_procedure;
+pub use bind::schema::bind_ddl;
+pub use defaults::default_procedures;
+pub use errors::{compile_error, ddl_error};
+pub use explain::explain;
+pub use parse::parse_batch;
+pub use parse::statement::Statement;

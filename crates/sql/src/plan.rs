@@ -66,23 +66,57 @@ pub enum Routing {
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Runs a statement. With `emit` its result (rows, or the count of modified rows) is one of the call's result tables.
-    Execute { statement: u16, plan: Plan, emit: bool },
+    Execute {
+        statement: u16,
+        plan: Plan,
+        emit: bool,
+    },
     /// SELECT ... INTO: no row leaves the variables as they are, a second row is an error.
-    Fetch { statement: u16, query: Query, into: Vec<u16> },
-    Assign { register: u16, value: Expr },
-    If { branches: Vec<(Expr, Vec<Step>)>, otherwise: Vec<Step> },
+    Fetch {
+        statement: u16,
+        query: Query,
+        into: Vec<u16>,
+    },
+    Assign {
+        register: u16,
+        value: Expr,
+    },
+    If {
+        branches: Vec<(Expr, Vec<Step>)>,
+        otherwise: Vec<Step>,
+    },
     /// Condition first. `label` identifies the loop for Leave and Iterate.
-    While { label: u16, condition: Expr, body: Vec<Step> },
+    While {
+        label: u16,
+        condition: Expr,
+        body: Vec<Step>,
+    },
     /// Runs `body` for each row of the query as it stood before the first iteration; columns go to `into`.
-    For { label: u16, statement: u16, query: Query, into: Vec<u16>, body: Vec<Step> },
+    For {
+        label: u16,
+        statement: u16,
+        query: Query,
+        into: Vec<u16>,
+        body: Vec<Step>,
+    },
     /// A labelled BEGIN ... END that LEAVE may end.
-    Block { label: u16, body: Vec<Step> },
-    Leave { label: u16 },
-    Iterate { label: u16 },
+    Block {
+        label: u16,
+        body: Vec<Step>,
+    },
+    Leave {
+        label: u16,
+    },
+    Iterate {
+        label: u16,
+    },
     /// Ends the program.
     Return(ReturnValue),
     /// Ends the program with an abort by its own wish.
-    Signal { state: String, message: Expr },
+    Signal {
+        state: String,
+        message: Expr,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -180,9 +214,15 @@ pub enum JoinKind {
 
 #[derive(Clone, Debug)]
 pub enum Input {
-    Table { table: TableId, access: Access },
+    Table {
+        table: TableId,
+        access: Access,
+    },
     /// A derived table; run once unless it refers to earlier slots (`correlated`).
-    Derived { query: Box<Query>, correlated: bool },
+    Derived {
+        query: Box<Query>,
+        correlated: bool,
+    },
     /// SELECT without FROM: one row without columns.
     One,
 }
@@ -192,9 +232,18 @@ pub enum Input {
 pub enum Access {
     Scan,
     /// Equality on all keys of an index (unique or not, hash or ordered). A NULL key finds nothing.
-    Lookup { index: IndexId, keys: Vec<Expr> },
+    Lookup {
+        index: IndexId,
+        keys: Vec<Expr>,
+    },
     /// A stretch of an ordered index: equality on a prefix of its keys, then optional bounds on the next key.
-    Range { index: IndexId, equal: Vec<Expr>, lower: Option<Bound>, upper: Option<Bound>, descending: bool },
+    Range {
+        index: IndexId,
+        equal: Vec<Expr>,
+        lower: Option<Bound>,
+        upper: Option<Bound>,
+        descending: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -230,7 +279,9 @@ pub struct Insert {
 #[derive(Clone, Debug)]
 pub enum InsertSource {
     /// VALUES: one row (`Insert.row`); further rows stand here, each as wide as the table.
-    Values { more: Vec<Vec<Expr>> },
+    Values {
+        more: Vec<Vec<Expr>>,
+    },
     Query(Box<Query>),
 }
 

@@ -1,0 +1,114 @@
+//! Ad hoc batches: statements without a procedure around them, one program.
+
+use crate::bind::{Binder, Reach};
+use crate::errors::compile_error;
+use crate::parse::statement::{Body, Statement};
+use crate::plan::{Program, Routing, StatementText, Step};
+use crate::planner::routing::Reaches;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_expr::Expr;
+use ferrite_value::SqlType;
+
+/// Compiles queries and data changes to one program that answers a table for each. `given_parameters` is how many values
+/// the caller sends along; they belong to the `?` of a single statement.
+pub fn compile_adhoc(catalog: &Catalog, statements: &[Statement], given_parameters: usize) -> UserResult<Program> {
+    if statements.is_empty() {
+        return Err(UserError::compile("42601", "Failed to plan, no SQL statement provided."));
+    }
+    if statements.iter().any(Statement::is_ddl) {
+        return Err(UserError::compile("0A000", "DDL mixed with DML and queries is unsupported."));
+    }
+    let wanted: usize = statements.iter().map(Statement::parameters).sum();
+    if statements.len() > 1 && (wanted > 0 || given_parameters > 0) {
+        return Err(UserError::compile("42601", "Multi-statement ad hoc requests with parameters are not supported.")
+            .with_hint("send one statement with its parameters, or make a procedure of them"));
+    }
+    if wanted != given_parameters {
+        return Err(UserError::parameters(format!(
+            "Incorrect number of parameters passed: expected {wanted}, passed {given_parameters}"
+        )));
+    }
+    // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
+    let program = compile(catalog, statements, wanted, Reach::Local)?;
+    if program.routing == Routing::All { compile(catalog, statements, wanted, Reach::All) } else { Ok(program) }
+}
+
+fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach: Reach) -> UserResult<Program> {
+    let mut binder = Binder::new(catalog, reach);
+    binder.add_placeholders(parameters as u16);
+    let mut body = Vec::with_capacity(statements.len());
+    let mut texts = Vec::with_capacity(statements.len());
+    let mut read_only = true;
+    let mut reaches: Option<Reaches> = None;
+    for (number, statement) in statements.iter().enumerate() {
+        let Body::Sql(sql) = &statement.body else {
+            return Err(UserError::internal("schema statements were sorted out before"));
+        };
+        let plan = binder.statement(&sql.kind).map_err(|error| compile_error(&statement.text, error))?;
+        read_only &= !binder.facts.writes;
+        let reached = binder.facts.finish();
+        let multi_partition_reason = match &reached {
+            Reaches::All(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        reaches = Some(match reaches {
+            None => reached,
+            Some(before) => together(before, reached),
+        });
+        let number = u16::try_from(number).map_err(|_| UserError::limit("too many statements in one batch"))?;
+        body.push(Step::Execute { statement: number, plan, emit: true });
+        texts.push(StatementText { text: statement.text.clone(), multi_partition_reason });
+    }
+    let routing = match reaches {
+        None | Some(Reaches::Any) => Routing::Any,
+        Some(Reaches::All(_)) => Routing::All,
+        Some(Reaches::Key { keys, sql_type }) => route(&keys, sql_type),
+    };
+    if let Some(reason) = blame(&routing, &texts) {
+        for text in &mut texts {
+            text.multi_partition_reason.get_or_insert_with(|| reason.clone());
+        }
+    }
+    Ok(Program {
+        name: "@AdHoc".to_owned(),
+        parameters: binder.finished_parameters(),
+        registers: std::mem::take(&mut binder.registers),
+        slots: binder.slots(),
+        subqueries: std::mem::take(&mut binder.subqueries),
+        body,
+        read_only,
+        routing,
+        statements: texts,
+    })
+}
+
+/// Why statements that could run on one partition run on all: the batch is one transaction.
+fn blame(routing: &Routing, texts: &[StatementText]) -> Option<String> {
+    (*routing == Routing::All && texts.len() > 1)
+        .then(|| "another statement of the batch needs other partitions".to_owned())
+}
+
+fn together(left: Reaches, right: Reaches) -> Reaches {
+    match (left, right) {
+        (Reaches::Any, other) | (other, Reaches::Any) => other,
+        (Reaches::All(reason), _) | (_, Reaches::All(reason)) => Reaches::All(reason),
+        (Reaches::Key { keys, sql_type }, Reaches::Key { keys: others, .. }) => {
+            let shared: Vec<Expr> = keys.into_iter().filter(|key| others.contains(key)).collect();
+            if shared.is_empty() {
+                Reaches::All("the statements of the batch fix the partitioning column to several values".to_owned())
+            } else {
+                Reaches::Key { keys: shared, sql_type }
+            }
+        }
+    }
+}
+
+/// A constant is known now, so it goes before a parameter.
+fn route(keys: &[Expr], sql_type: SqlType) -> Routing {
+    match keys.iter().find(|key| matches!(key, Expr::Constant(_))).or(keys.first()) {
+        Some(Expr::Parameter(index)) => Routing::Parameter { index: *index, sql_type },
+        Some(value) => Routing::Constant { value: value.clone(), sql_type },
+        None => Routing::All,
+    }
+}

@@ -1,0 +1,425 @@
+//! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
+
+use super::Binder;
+use super::expression::constant_as;
+use super::query::order_item;
+use super::scope::{Scope, object_name};
+use super::types::{Typed, can_store, cast_constant, fold, same_kind};
+use crate::parse::statement::SqlKind;
+use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
+use crate::planner;
+use crate::walk::split_conjunction;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::{Column, Table, TableKind};
+use ferrite_expr::Expr;
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use sqlparser::ast;
+use std::sync::Arc;
+
+impl Binder<'_> {
+    /// Binds a statement that is not a schema change.
+    pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
+        match statement {
+            SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),
+            SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
+            SqlKind::Update(update) => self.update(update),
+            SqlKind::Delete { delete, offset } => self.delete(delete, offset.as_ref()),
+            SqlKind::Truncate { table } => {
+                let table = self.changeable_table(table, "truncated")?;
+                self.facts.open_block();
+                let key = Expr::column(self.slots(), table.partition_column.unwrap_or_default());
+                self.facts.add_write(&table, key);
+                self.facts.close_block();
+                Ok(Plan::Truncate { table: table.id })
+            }
+        }
+    }
+
+    fn changeable_table(&self, name: &str, verb: &str) -> UserResult<Arc<Table>> {
+        let table = self.table_named(name)?;
+        match table.kind {
+            TableKind::Table => Ok(table),
+            TableKind::Stream if verb == "inserted into" => Ok(table),
+            TableKind::Stream => Err(UserError::compile("42809", format!("stream {name} cannot be {verb}"))),
+            TableKind::View => Err(UserError::compile("42809", format!("view {name} cannot be {verb}"))
+                .with_hint("change the table that it is a view of")),
+        }
+    }
+
+    fn insert(&mut self, insert: &ast::Insert, upsert: bool) -> UserResult<Plan> {
+        let verb = if upsert { "UPSERT" } else { "INSERT" };
+        let refused = [
+            (insert.or.is_some() || insert.ignore || insert.replace_into || insert.overwrite, "a conflict clause"),
+            (insert.on.is_some(), "ON CONFLICT"),
+            (insert.returning.is_some() || insert.output.is_some(), "RETURNING"),
+            (insert.table_alias.is_some() || insert.insert_alias.is_some(), "an alias"),
+            (!insert.assignments.is_empty(), "SET"),
+            (insert.partitioned.is_some() || !insert.after_columns.is_empty(), "PARTITION"),
+            (!insert.multi_table_into_clauses.is_empty(), "several tables"),
+        ];
+        if let Some((_, clause)) = refused.into_iter().find(|(present, _)| *present) {
+            return Err(UserError::not_supported(format!("{clause} in {verb}")));
+        }
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(UserError::not_supported(format!("{verb} into anything but a table")));
+        };
+        let table = self.changeable_table(&object_name(name)?, "inserted into")?;
+        let assigned = target_columns(&table, &insert.columns)?;
+        if upsert {
+            check_upsert(&table, &assigned)?;
+        }
+        let Some(source) = &insert.source else {
+            return Err(UserError::syntax(format!("{verb} needs VALUES or a query")));
+        };
+        let plain = source.order_by.is_none() && source.limit_clause.is_none() && source.with.is_none();
+        match source.body.as_ref() {
+            ast::SetExpr::Values(values) if plain => self.insert_values(&table, assigned, values, upsert),
+            _ => self.insert_query(&table, assigned, source, upsert),
+        }
+    }
+
+    fn insert_values(
+        &mut self,
+        table: &Arc<Table>,
+        assigned: Vec<u16>,
+        values: &ast::Values,
+        upsert: bool,
+    ) -> UserResult<Plan> {
+        let slot = self.new_slot(Vec::new())?;
+        self.facts.open_block();
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for row in &values.rows {
+            rows.push(self.value_row(table, &assigned, &row.content)?);
+        }
+        for row in &rows {
+            let key = row[usize::from(table.partition_column.unwrap_or_default())].clone();
+            self.facts.add_write(table, key);
+        }
+        self.facts.close_block();
+        let mut rows = rows.into_iter();
+        let Some(row) = rows.next() else { return Err(UserError::syntax("VALUES without a row")) };
+        let source = InsertSource::Values { more: rows.collect() };
+        Ok(Plan::Insert(Insert { table: table.id, source, row, upsert, assigned, slot }))
+    }
+
+    /// One full-width row: given values in their places, defaults elsewhere.
+    fn value_row(&mut self, table: &Table, assigned: &[u16], values: &[ast::Expr]) -> UserResult<Vec<Expr>> {
+        if values.len() != assigned.len() {
+            return Err(width_mismatch(table, assigned.len(), values.len()));
+        }
+        let mut row = default_row(table, assigned)?;
+        for (position, value) in assigned.iter().zip(values) {
+            let column = &table.columns[usize::from(*position)];
+            row[usize::from(*position)] = if is_default(value) {
+                column.default.clone().unwrap_or_else(Expr::null)
+            } else {
+                let typed = self.expression(value)?;
+                self.stored(typed, column, table)?
+            };
+        }
+        Ok(row)
+    }
+
+    fn insert_query(
+        &mut self,
+        table: &Arc<Table>,
+        assigned: Vec<u16>,
+        source: &ast::Query,
+        upsert: bool,
+    ) -> UserResult<Plan> {
+        let block = self.facts.next_block();
+        let (query, _) = self.in_frame(|binder| binder.query(source))?;
+        if query.columns.len() != assigned.len() {
+            return Err(width_mismatch(table, assigned.len(), query.columns.len()));
+        }
+        let slot = self.new_slot(query.columns.iter().map(|column| column.sql_type).collect())?;
+        let mut row = default_row(table, &assigned)?;
+        for (output, position) in assigned.iter().enumerate() {
+            let column = &table.columns[usize::from(*position)];
+            let null = output_constant(&query, output).is_some_and(|value| *value == OwnedValue::Null);
+            let typed = Typed {
+                expr: Expr::column(slot, output as u16),
+                sql_type: (!null).then_some(query.columns[output].sql_type),
+            };
+            row[usize::from(*position)] = self.stored(typed, column, table)?;
+        }
+        // The partition of a row is decided by the query's expression for the column.
+        let key = table.partition_column.map(|column| row[usize::from(column)].clone());
+        let key = match key {
+            Some(Expr::Column { slot: found, column }) if found == slot => match &query.body {
+                QueryBody::Select(select) if select.aggregation.is_none() => select.output[usize::from(column)].clone(),
+                _ => Expr::column(slot, column),
+            },
+            Some(expr) => expr,
+            None => Expr::null(),
+        };
+        self.facts.add_write_in(table, key, Some(block));
+        let source = InsertSource::Query(Box::new(query));
+        Ok(Plan::Insert(Insert { table: table.id, source, row, upsert, assigned, slot }))
+    }
+
+    /// A value as the column stores it: of its kind; constants also within its range.
+    pub fn stored(&mut self, mut typed: Typed, column: &Column, table: &Table) -> UserResult<Expr> {
+        let to = column.column_type;
+        self.settle(&mut typed, to);
+        let Some(from) = typed.sql_type else { return Ok(typed.expr) };
+        if let Some(value) = typed.constant() {
+            return stored_constant(value, from, to.sql_type, &column.name, &table.name).map(Expr::Constant);
+        }
+        if same_kind(from, to.sql_type) {
+            return Ok(typed.expr);
+        }
+        if !can_store(from, to.sql_type) {
+            return Err(UserError::compile(
+                "42804",
+                format!("a {from} value cannot be stored in column {} of type {}", column.name, to.sql_type),
+            )
+            .with_hint("use CAST"));
+        }
+        let kind = if to.sql_type.is_integer() { SqlType::Bigint } else { to.sql_type };
+        fold(Expr::Cast { operand: Box::new(typed.expr), to: ColumnType::unbounded(kind) })
+    }
+
+    fn update(&mut self, update: &ast::Update) -> UserResult<Plan> {
+        let refused = [
+            (update.from.is_some() || !update.table.joins.is_empty(), "a join in UPDATE"),
+            (update.returning.is_some() || update.output.is_some(), "RETURNING in UPDATE"),
+            (!update.order_by.is_empty() || update.limit.is_some(), "ORDER BY and LIMIT in UPDATE"),
+            (update.or.is_some(), "a conflict clause in UPDATE"),
+        ];
+        if let Some((_, clause)) = refused.into_iter().find(|(present, _)| *present) {
+            return Err(UserError::not_supported(clause));
+        }
+        let (table, slot) = self.enter_target(&update.table.relation, "updated")?;
+        let result = self.update_in_scope(update, &table, slot);
+        self.leave_target();
+        result
+    }
+
+    fn update_in_scope(&mut self, update: &ast::Update, table: &Arc<Table>, slot: u16) -> UserResult<Plan> {
+        let mut assignments: Vec<(u16, Expr)> = Vec::with_capacity(update.assignments.len());
+        for assignment in &update.assignments {
+            let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
+                return Err(UserError::not_supported("SET of several columns at once"));
+            };
+            let name = match name.0.as_slice() {
+                [_, ast::ObjectNamePart::Identifier(column)] => super::scope::fold_name(column),
+                _ => object_name(name)?,
+            };
+            let position = table.column_named(&name).ok_or_else(|| UserError::not_found(&name))?;
+            if assignments.iter().any(|(other, _)| *other == position) {
+                return Err(UserError::compile("42701", format!("column {name} is assigned twice")));
+            }
+            if table.partition_column == Some(position) {
+                return Err(UserError::compile(
+                    "0A000",
+                    format!("partitioning column {name} of table {} cannot be updated", table.name),
+                )
+                .with_hint("delete the row and insert it with the new value"));
+            }
+            let column = &table.columns[usize::from(position)];
+            let value = if is_default(&assignment.value) {
+                column.default.clone().unwrap_or_else(Expr::null)
+            } else {
+                let typed = self.expression(&assignment.value)?;
+                self.stored(typed, column, table)?
+            };
+            assignments.push((position, value));
+        }
+        let conjuncts = self.where_clause(update.selection.as_ref())?;
+        let (access, filter) = planner::access_for_change(self, table, slot, conjuncts);
+        Ok(Plan::Update(Update { table: table.id, slot, access, filter, assignments }))
+    }
+
+    fn delete(&mut self, delete: &ast::Delete, offset: Option<&ast::Expr>) -> UserResult<Plan> {
+        if delete.using.is_some() || delete.returning.is_some() || delete.output.is_some() || !delete.tables.is_empty()
+        {
+            return Err(UserError::not_supported("USING and RETURNING in DELETE"));
+        }
+        let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+        let [from] = from.as_slice() else { return Err(UserError::not_supported("DELETE from several tables")) };
+        if !from.joins.is_empty() {
+            return Err(UserError::not_supported("a join in DELETE"));
+        }
+        let (table, slot) = self.enter_target(&from.relation, "deleted from")?;
+        let result = self.delete_in_scope(delete, offset, &table, slot);
+        self.leave_target();
+        result
+    }
+
+    fn delete_in_scope(
+        &mut self,
+        delete: &ast::Delete,
+        offset: Option<&ast::Expr>,
+        table: &Arc<Table>,
+        slot: u16,
+    ) -> UserResult<Plan> {
+        let mut order_by = Vec::with_capacity(delete.order_by.len());
+        for item in &delete.order_by {
+            let (expr, descending) = order_item(item)?;
+            order_by.push((self.expression(expr)?.expr, descending));
+        }
+        let limit = delete.limit.as_ref().map(|limit| self.row_count("LIMIT", limit)).transpose()?;
+        let offset = offset.map(|offset| self.row_count("OFFSET", offset)).transpose()?;
+        if order_by.is_empty() && (limit.is_some() || offset.is_some()) {
+            return Err(UserError::compile("42601", "DELETE with LIMIT or OFFSET needs ORDER BY"));
+        }
+        if !order_by.is_empty() && limit.is_none() && offset.is_none() {
+            return Err(UserError::compile("42601", "DELETE with ORDER BY needs LIMIT or OFFSET"));
+        }
+        let conjuncts = self.where_clause(delete.selection.as_ref())?;
+        let (access, filter) = planner::access_for_change(self, table, slot, conjuncts);
+        Ok(Plan::Delete(Delete { table: table.id, slot, access, filter, order_by, limit, offset }))
+    }
+
+    fn where_clause(&mut self, selection: Option<&ast::Expr>) -> UserResult<Vec<Expr>> {
+        let mut conjuncts = Vec::new();
+        if let Some(selection) = selection {
+            split_conjunction(self.condition(selection)?, &mut conjuncts);
+        }
+        Ok(conjuncts)
+    }
+
+    /// The table of UPDATE or DELETE, with its columns in reach.
+    fn enter_target(&mut self, factor: &ast::TableFactor, verb: &str) -> UserResult<(Arc<Table>, u16)> {
+        let ast::TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return Err(UserError::not_supported("this kind of table here"));
+        };
+        let table = self.changeable_table(&object_name(name)?, verb)?;
+        let types: Vec<SqlType> = table.columns.iter().map(|column| column.column_type.sql_type).collect();
+        let slot = self.new_slot(types)?;
+        self.facts.open_block();
+        self.push_scope(Scope::default());
+        let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
+        if let Err(error) = self.enter_source(table.name.clone(), slot, columns, alias.as_ref()) {
+            self.leave_target();
+            return Err(error);
+        }
+        Ok((table, slot))
+    }
+
+    fn leave_target(&mut self) {
+        self.pop_scope();
+        self.facts.close_block();
+    }
+}
+
+/// A constant as a column of type `to` stores it.
+pub(crate) fn stored_constant(
+    value: &OwnedValue,
+    from: SqlType,
+    to: SqlType,
+    column: &str,
+    table: &str,
+) -> UserResult<OwnedValue> {
+    if *value == OwnedValue::Null {
+        return Ok(OwnedValue::Null);
+    }
+    let converted = if same_kind(from, to) {
+        value.clone()
+    } else if !can_store(from, to) && !(from == SqlType::Varbinary && to.is_integer()) {
+        return Err(UserError::compile(
+            "42804",
+            format!("a {from} value cannot be stored in column {column} of type {to}"),
+        ));
+    } else if from == SqlType::Varchar && to.is_integer() {
+        // Published schemas have defaults such as '0 '.
+        let OwnedValue::Text(text) = value else { return Err(UserError::internal("text is text")) };
+        let trimmed = Typed::new(Expr::Constant(OwnedValue::Text(text.trim().into())), from);
+        constant_of(constant_as(trimmed, to)?)?
+    } else if from == SqlType::Varbinary && to.is_integer() {
+        constant_of(constant_as(Typed::new(Expr::Constant(value.clone()), from), to)?)?
+    } else {
+        cast_constant(value, &ColumnType::unbounded(if to.is_integer() { SqlType::Bigint } else { to }))?
+    };
+    let converted = match (&converted, to.is_integer()) {
+        (OwnedValue::Decimal(_), true) => cast_constant(&converted, &ColumnType::fixed(SqlType::Bigint))?,
+        _ => converted,
+    };
+    if let (OwnedValue::Integer(number), Some((least, most))) = (&converted, to.integer_range())
+        && !(least..=most).contains(number)
+    {
+        return Err(UserError::compile(
+            "22003",
+            format!("Constant value overflows/underflows {to} type. for column '{column}' in the table '{table}'"),
+        ));
+    }
+    Ok(converted)
+}
+
+fn constant_of(expr: Expr) -> UserResult<OwnedValue> {
+    match expr {
+        Expr::Constant(value) => Ok(value),
+        _ => Err(UserError::internal("a constant was expected")),
+    }
+}
+
+fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("DEFAULT"))
+}
+
+fn output_constant(query: &Query, position: usize) -> Option<&OwnedValue> {
+    match &query.body {
+        QueryBody::Select(select) => match select.output.get(position) {
+            Some(Expr::Constant(value)) => Some(value),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn width_mismatch(table: &Table, wanted: usize, given: usize) -> UserError {
+    UserError::compile(
+        "42601",
+        format!("row column count mismatch: {wanted} columns of {} and {given} values", table.name),
+    )
+}
+
+/// The columns that INSERT names, or all.
+fn target_columns(table: &Table, names: &[ast::ObjectName]) -> UserResult<Vec<u16>> {
+    if names.is_empty() {
+        return Ok((0..table.columns.len() as u16).collect());
+    }
+    let mut positions = Vec::with_capacity(names.len());
+    for name in names {
+        let name = object_name(name)?;
+        let position = table.column_named(&name).ok_or_else(|| UserError::not_found(&name))?;
+        if positions.contains(&position) {
+            return Err(UserError::compile("42701", format!("column {name} is named twice")));
+        }
+        positions.push(position);
+    }
+    Ok(positions)
+}
+
+fn check_upsert(table: &Table, assigned: &[u16]) -> UserResult<()> {
+    let Some(key) = table.primary_key_index() else {
+        return Err(UserError::compile(
+            "0A000",
+            format!("Unsupported UPSERT table without primary key: {}", table.name),
+        ));
+    };
+    let columns = key.key_columns().unwrap_or_default();
+    match columns.iter().find(|column| !assigned.contains(column)) {
+        None => Ok(()),
+        Some(column) => Err(UserError::compile(
+            "42601",
+            format!("UPSERT must name primary key column {}", table.columns[usize::from(*column)].name),
+        )),
+    }
+}
+
+/// Defaults for all columns. A column that gets no value and must have one is an error already here.
+fn default_row(table: &Table, assigned: &[u16]) -> UserResult<Vec<Expr>> {
+    let mut row = Vec::with_capacity(table.columns.len());
+    for (position, column) in table.columns.iter().enumerate() {
+        if column.default.is_none() && !column.nullable && !assigned.contains(&(position as u16)) {
+            return Err(UserError::compile(
+                "23502",
+                format!("Column {} has no default and is not nullable.", column.name),
+            ));
+        }
+        row.push(column.default.clone().unwrap_or_else(Expr::null));
+    }
+    Ok(row)
+}

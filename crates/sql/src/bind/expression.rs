@@ -1,0 +1,821 @@
+//! Expressions: names resolved, types settled, implicit conversions inserted, constants folded.
+
+use super::Binder;
+use super::scope::fold_name;
+use super::types::{
+    Typed, arithmetic_domain, cast_constant, common_type, domain_type, fold, incompatible, same_kind, to_kind,
+    whole_number, widest,
+};
+use crate::errors::at_compile_time;
+use crate::parse::cursor::{sized_type, type_named};
+use crate::plan::SubqueryKind;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};
+use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType};
+use sqlparser::ast;
+
+impl Binder<'_> {
+    pub fn expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
+        self.deeper(|binder| binder.expression_inner(expr))
+    }
+
+    fn expression_inner(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
+        use ast::Expr as A;
+        match expr {
+            A::Identifier(ident) => self.identifier(ident),
+            A::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => self.resolve(Some(&fold_name(qualifier)), &fold_name(name)),
+                _ => Err(UserError::not_found(expr)),
+            },
+            A::Nested(inner) => self.expression(inner),
+            A::Value(value) => self.literal(&value.value),
+            A::TypedString(typed) => self.typed_string(typed),
+            A::BinaryOp { op: ast::BinaryOperator::And | ast::BinaryOperator::Or, .. } => self.logical_chain(expr),
+            A::BinaryOp { left, op, right } => self.binary(left, op, right),
+            A::UnaryOp { op, expr: operand } => self.unary(op, operand),
+            A::IsNull(operand) => self.is_null(operand, false),
+            A::IsNotNull(operand) => self.is_null(operand, true),
+            A::IsTrue(operand) => self.is_boolean(operand, true, false),
+            A::IsNotTrue(operand) => self.is_boolean(operand, true, true),
+            A::IsFalse(operand) => self.is_boolean(operand, false, false),
+            A::IsNotFalse(operand) => self.is_boolean(operand, false, true),
+            A::IsUnknown(operand) => self.is_null(operand, false),
+            A::IsNotUnknown(operand) => self.is_null(operand, true),
+            A::IsDistinctFrom(left, right) => self.is_distinct(left, right, false),
+            A::IsNotDistinctFrom(left, right) => self.is_distinct(left, right, true),
+            A::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            A::InSubquery { expr, subquery, negated } => {
+                let (operator, all) =
+                    if *negated { (CompareOperator::NotEqual, true) } else { (CompareOperator::Equal, false) };
+                self.quantified(expr, operator, subquery, all)
+            }
+            A::InUnnest { expr, array_expr, negated } => self.in_array(expr, array_expr, *negated),
+            A::Between { expr, negated, low, high } => self.between(expr, low, high, *negated),
+            A::Like { negated, expr, pattern, escape_char, any: false } => {
+                self.like(expr, pattern, escape_char.as_deref(), *negated, false)
+            }
+            // STARTS WITH comes as ILIKE from the token layer.
+            A::ILike { negated, expr, pattern, escape_char: None, any: false } => {
+                self.like(expr, pattern, None, *negated, true)
+            }
+            A::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, false),
+            A::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true),
+            A::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
+                self.cast(expr, data_type)
+            }
+            A::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            A::Exists { subquery, negated } => self.exists(subquery, *negated),
+            A::Subquery(query) => self.scalar_subquery(query),
+            A::Tuple(_) => Err(UserError::not_supported("a row value here")),
+            A::Function(function) => self.function(function),
+            A::Extract { field, expr, .. } => self.extract(field, expr),
+            A::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.call("CEILING", &[expr])
+            }
+            A::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.call("FLOOR", &[expr])
+            }
+            A::Position { expr, r#in } => self.call("POSITION", &[expr, r#in]),
+            A::Substring { expr, substring_from, substring_for, .. } => {
+                let arguments: Vec<&ast::Expr> = std::iter::once(expr.as_ref())
+                    .chain(substring_from.as_deref())
+                    .chain(substring_for.as_deref())
+                    .collect();
+                self.call("SUBSTRING", &arguments)
+            }
+            A::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut arguments: Vec<&ast::Expr> = vec![expr, overlay_what, overlay_from];
+                arguments.extend(overlay_for.as_deref());
+                self.call("OVERLAY", &arguments)
+            }
+            A::Trim { trim_where, trim_what, expr, trim_characters: None } => {
+                self.trim(trim_where.as_ref(), trim_what.as_deref(), expr)
+            }
+            other => {
+                Err(UserError::not_supported(format!("the expression {}", crate::errors::excerpt(&other.to_string()))))
+            }
+        }
+    }
+
+    fn identifier(&mut self, ident: &ast::Ident) -> UserResult<Typed> {
+        let name = fold_name(ident);
+        match self.resolve(None, &name) {
+            // NOW and the like stand without parentheses, and any column may have their name.
+            Err(error)
+                if error.code() == "42704"
+                    && ident.quote_style.is_none()
+                    && matches!(name.as_str(), "NOW" | "CURRENT_TIMESTAMP") =>
+            {
+                self.call(&name, &[])
+            }
+            result => result,
+        }
+    }
+
+    fn literal(&mut self, value: &ast::Value) -> UserResult<Typed> {
+        match value {
+            ast::Value::Number(digits, _) => number(digits, false),
+            ast::Value::SingleQuotedString(text) => {
+                Ok(Typed::new(Expr::Constant(OwnedValue::Text(text.as_str().into())), SqlType::Varchar))
+            }
+            ast::Value::HexStringLiteral(digits) => {
+                let bytes = hex_bytes(digits)
+                    .ok_or_else(|| UserError::syntax(format!("malformed hexadecimal literal X'{digits}'")))?;
+                Ok(Typed::new(Expr::Constant(OwnedValue::Bytes(bytes.into())), SqlType::Varbinary))
+            }
+            ast::Value::Boolean(value) => Ok(Typed::boolean(Expr::Constant(OwnedValue::Boolean(*value)))),
+            ast::Value::Null => Ok(Typed::null()),
+            ast::Value::Placeholder(text) => self.placeholder(text),
+            other => Err(UserError::not_supported(format!("the literal {other}"))),
+        }
+    }
+
+    fn placeholder(&mut self, text: &str) -> UserResult<Typed> {
+        if self.declared_parameters {
+            return Err(UserError::compile("42601", "? is not allowed in a procedure with declared parameters")
+                .with_hint("use the parameters by their names"));
+        }
+        let index: u16 = text
+            .trim_start_matches('?')
+            .parse()
+            .map_err(|_| UserError::syntax(format!("malformed parameter {text}")))?;
+        if usize::from(index) >= self.parameter_count() {
+            return Err(UserError::syntax("parameters are not allowed here"));
+        }
+        let sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
+        Ok(Typed { expr: Expr::Parameter(index), sql_type })
+    }
+
+    /// Gives an untyped parameter the type that its context wants.
+    pub fn settle(&mut self, typed: &mut Typed, column_type: ColumnType) {
+        if typed.sql_type.is_none()
+            && let Expr::Parameter(index) = typed.expr
+        {
+            self.settle_parameter(index, column_type);
+            typed.sql_type = Some(column_type.sql_type);
+        }
+    }
+
+    fn typed_string(&mut self, typed: &ast::TypedString) -> UserResult<Typed> {
+        let column_type = data_type(&typed.data_type)?;
+        let ast::Value::SingleQuotedString(text) = &typed.value.value else {
+            return Err(UserError::syntax(format!("malformed literal {}", typed.value)));
+        };
+        let value = cast_constant(&OwnedValue::Text(text.as_str().into()), &column_type)?;
+        Ok(Typed::new(Expr::Constant(value), column_type.sql_type))
+    }
+
+    /// AND and OR chains are deep trees in sqlparser; walked along their left spine they become one flat node.
+    fn logical_chain(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
+        let ast::Expr::BinaryOp { op: chain_operator, .. } = expr else {
+            return Err(UserError::internal("a logical chain starts with AND or OR"));
+        };
+        let mut operands = Vec::new();
+        let mut current = expr;
+        while let ast::Expr::BinaryOp { left, op, right } = current
+            && op == chain_operator
+        {
+            operands.push(right.as_ref());
+            current = left;
+        }
+        operands.push(current);
+        let mut bound = Vec::with_capacity(operands.len());
+        for operand in operands.into_iter().rev() {
+            bound.push(self.condition(operand)?);
+        }
+        let and = *chain_operator == ast::BinaryOperator::And;
+        let combined = if and { Expr::And(bound.into()) } else { Expr::Or(bound.into()) };
+        Ok(Typed::boolean(fold(combined)?))
+    }
+
+    /// A condition: of type BOOLEAN.
+    pub fn condition(&mut self, expr: &ast::Expr) -> UserResult<Expr> {
+        let mut typed = self.expression(expr)?;
+        self.settle(&mut typed, ColumnType::fixed(SqlType::Boolean));
+        match typed.sql_type {
+            None | Some(SqlType::Boolean) => Ok(typed.expr),
+            Some(other) => {
+                Err(UserError::compile("42804", format!("a condition is required, not a value of type {other}")))
+            }
+        }
+    }
+
+    fn binary(&mut self, left: &ast::Expr, op: &ast::BinaryOperator, right: &ast::Expr) -> UserResult<Typed> {
+        use ast::BinaryOperator as B;
+        if let Some(operator) = compare_operator(op) {
+            return self.comparison(left, operator, right);
+        }
+        let arithmetic = match op {
+            B::Plus => ArithmeticOperator::Add,
+            B::Minus => ArithmeticOperator::Subtract,
+            B::Multiply => ArithmeticOperator::Multiply,
+            B::Divide => ArithmeticOperator::Divide,
+            B::Modulo => ArithmeticOperator::Remainder,
+            B::StringConcat => return self.concatenation(left, right),
+            other => return Err(UserError::not_supported(format!("the operator {other}"))),
+        };
+        let left = self.expression(left)?;
+        let right = self.expression(right)?;
+        self.arithmetic(arithmetic, left, right)
+    }
+
+    fn arithmetic(&mut self, operator: ArithmeticOperator, mut left: Typed, mut right: Typed) -> UserResult<Typed> {
+        let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Bigint);
+        self.settle(&mut left, widest(known));
+        self.settle(&mut right, widest(known));
+        let (left_type, right_type) = (left.sql_type.unwrap_or(known), right.sql_type.unwrap_or(known));
+        let Some(domain) = arithmetic_domain(left_type, right_type) else {
+            let error = UserError::compile(
+                "42804",
+                format!("incompatible data types in operation: {left_type} and {right_type}"),
+            );
+            return Err(if left_type == SqlType::Timestamp || right_type == SqlType::Timestamp {
+                error.with_hint("use DATEADD and DATEDIFF for timestamps")
+            } else {
+                error.with_hint("CAST the operands to numbers")
+            });
+        };
+        let result_type = domain_type(domain);
+        let small = left_type <= SqlType::Integer && right_type <= SqlType::Integer;
+        let left = to_kind(left, result_type)?;
+        let right = to_kind(right, result_type)?;
+        let expr = fold(Expr::Arithmetic { operator, domain, left: Box::new(left), right: Box::new(right) })?;
+        Ok(Typed { sql_type: Some(constant_type(&expr, small).unwrap_or(result_type)), expr })
+    }
+
+    fn concatenation(&mut self, left: &ast::Expr, right: &ast::Expr) -> UserResult<Typed> {
+        let mut operands = Vec::with_capacity(2);
+        for operand in [left, right] {
+            let mut typed = self.expression(operand)?;
+            self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+            if matches!(typed.sql_type, Some(SqlType::Varbinary)) {
+                return Err(incompatible(SqlType::Varchar, SqlType::Varbinary));
+            }
+            operands.push(Box::new(to_kind(typed, SqlType::Varchar)?));
+        }
+        let right = operands.pop().unwrap_or_else(|| Box::new(Expr::null()));
+        let left = operands.pop().unwrap_or_else(|| Box::new(Expr::null()));
+        Ok(Typed::new(fold(Expr::Concatenate(left, right))?, SqlType::Varchar))
+    }
+
+    fn unary(&mut self, op: &ast::UnaryOperator, operand: &ast::Expr) -> UserResult<Typed> {
+        match op {
+            ast::UnaryOperator::Not => {
+                let condition = self.condition(operand)?;
+                Ok(Typed::boolean(fold(Expr::Not(Box::new(condition)))?))
+            }
+            ast::UnaryOperator::Minus => {
+                if let ast::Expr::Value(value) = operand
+                    && let ast::Value::Number(digits, _) = &value.value
+                {
+                    return number(digits, true);
+                }
+                let mut typed = self.expression(operand)?;
+                self.settle(&mut typed, ColumnType::fixed(SqlType::Bigint));
+                let sql_type = typed.sql_type.unwrap_or(SqlType::Bigint);
+                let Some(domain) = arithmetic_domain(sql_type, sql_type) else {
+                    return Err(UserError::compile(
+                        "42804",
+                        format!("incompatible data type in operation: - {sql_type}"),
+                    ));
+                };
+                let expr = fold(Expr::Negate { domain, operand: Box::new(typed.expr) })?;
+                let small = sql_type <= SqlType::Integer;
+                let result = constant_type(&expr, small).unwrap_or(domain_type(domain));
+                Ok(Typed::new(expr, result))
+            }
+            ast::UnaryOperator::Plus => self.expression(operand),
+            other => Err(UserError::not_supported(format!("the operator {other}"))),
+        }
+    }
+
+    fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> UserResult<Typed> {
+        let operand = Box::new(self.expression(operand)?.expr);
+        Ok(Typed::boolean(fold(Expr::IsNull { operand, negated })?))
+    }
+
+    fn is_boolean(&mut self, operand: &ast::Expr, value: bool, negated: bool) -> UserResult<Typed> {
+        let left = Box::new(self.condition(operand)?);
+        let right = Box::new(Expr::Constant(OwnedValue::Boolean(value)));
+        // IS TRUE is IS NOT DISTINCT FROM TRUE.
+        Ok(Typed::boolean(fold(Expr::IsDistinct { left, right, negated: !negated })?))
+    }
+
+    fn is_distinct(&mut self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> UserResult<Typed> {
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let (left, right) = self.comparable(left, right)?;
+        Ok(Typed::boolean(fold(Expr::IsDistinct { left: Box::new(left), right: Box::new(right), negated })?))
+    }
+
+    fn comparison(&mut self, left: &ast::Expr, operator: CompareOperator, right: &ast::Expr) -> UserResult<Typed> {
+        if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
+            return self.row_comparison(left, operator, right);
+        }
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        self.compare(left, operator, right)
+    }
+
+    pub fn compare(&mut self, left: Typed, operator: CompareOperator, right: Typed) -> UserResult<Typed> {
+        let (left, right) = self.comparable(left, right)?;
+        Ok(Typed::boolean(fold(Expr::Compare { operator, left: Box::new(left), right: Box::new(right) })?))
+    }
+
+    /// `(a, b) = (c, d)` and its ordering forms, in terms of the single comparisons.
+    fn row_comparison(
+        &mut self,
+        left: &[ast::Expr],
+        operator: CompareOperator,
+        right: &[ast::Expr],
+    ) -> UserResult<Typed> {
+        if left.len() != right.len() || left.is_empty() {
+            return Err(UserError::compile("42601", "rows of different width are compared"));
+        }
+        let mut pairs = Vec::with_capacity(left.len());
+        for (left, right) in left.iter().zip(right) {
+            pairs.push((self.expression(left)?, self.expression(right)?));
+        }
+        let strict = match operator {
+            CompareOperator::Equal | CompareOperator::NotEqual => {
+                let mut equal = Vec::with_capacity(pairs.len());
+                for (left, right) in pairs {
+                    equal.push(self.compare(left, CompareOperator::Equal, right)?.expr);
+                }
+                let all = fold(Expr::And(equal.into()))?;
+                let negate = operator == CompareOperator::NotEqual;
+                return Ok(Typed::boolean(if negate { fold(Expr::Not(Box::new(all)))? } else { all }));
+            }
+            CompareOperator::Less | CompareOperator::LessOrEqual => CompareOperator::Less,
+            CompareOperator::Greater | CompareOperator::GreaterOrEqual => CompareOperator::Greater,
+        };
+        // (a, b) < (c, d) is a < c OR (a = c AND b < d), from the back to the front.
+        let mut result: Option<Expr> = None;
+        for (left, right) in pairs.into_iter().rev() {
+            result = Some(match result {
+                None => self.compare(left, operator, right)?.expr,
+                Some(rest) => {
+                    let decided = self.compare(left.clone(), strict, right.clone())?.expr;
+                    let equal = self.compare(left, CompareOperator::Equal, right)?.expr;
+                    Expr::Or(vec![decided, Expr::And(vec![equal, rest].into())].into())
+                }
+            });
+        }
+        Ok(Typed::boolean(result.unwrap_or_else(Expr::null)))
+    }
+
+    /// Brings both sides to one kind of value, so that comparing and index lookups need no conversion.
+    pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
+        let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Varchar);
+        self.settle(&mut left, widest(known));
+        self.settle(&mut right, widest(known));
+        let (Some(left_type), Some(right_type)) = (left.sql_type, right.sql_type) else {
+            return Ok((left.expr, right.expr));
+        };
+        if same_kind(left_type, right_type) {
+            return Ok((left.expr, right.expr));
+        }
+        if left_type.is_numeric() && right_type.is_numeric() {
+            return Ok((beside_number(left, right_type)?, beside_number(right, left_type)?));
+        }
+        if left.constant().is_some() && can_compare_as(left_type, right_type) {
+            return Ok((constant_as(left, right_type)?, right.expr));
+        }
+        if right.constant().is_some() && can_compare_as(right_type, left_type) {
+            return Ok((left.expr, constant_as(right, left_type)?));
+        }
+        match (left_type, right_type) {
+            (SqlType::Timestamp, SqlType::Date) | (SqlType::Timestamp, SqlType::Varchar) => {
+                Ok((left.expr, to_kind(right, SqlType::Timestamp)?))
+            }
+            (SqlType::Date, SqlType::Timestamp) | (SqlType::Varchar, SqlType::Timestamp) => {
+                Ok((to_kind(left, SqlType::Timestamp)?, right.expr))
+            }
+            (SqlType::Timestamp, other) if other.is_integer() => Ok((left.expr, to_kind(right, SqlType::Timestamp)?)),
+            (other, SqlType::Timestamp) if other.is_integer() => Ok((to_kind(left, SqlType::Timestamp)?, right.expr)),
+            _ => Err(incompatible(left_type, right_type)),
+        }
+    }
+
+    fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> UserResult<Typed> {
+        if let ast::Expr::Tuple(row) = operand {
+            let mut alternatives = Vec::with_capacity(list.len());
+            for item in list {
+                let ast::Expr::Tuple(item) = item else {
+                    return Err(UserError::compile("42601", "rows of different width are compared"));
+                };
+                alternatives.push(self.row_comparison(row, CompareOperator::Equal, item)?.expr);
+            }
+            let any = fold(Expr::Or(alternatives.into()))?;
+            return Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(any)))? } else { any }));
+        }
+        let operand = self.expression(operand)?;
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            items.push(self.expression(item)?);
+        }
+        // One comparison per item settles the types; equal kinds on all of them make one list.
+        let mut bound = Vec::with_capacity(items.len());
+        let mut first: Option<Expr> = None;
+        let mut uniform = true;
+        let mut pairs = Vec::with_capacity(items.len());
+        for item in items {
+            let mut operand = operand.clone();
+            if operand.sql_type.is_none()
+                && let Expr::Parameter(index) = operand.expr
+            {
+                operand.sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
+            }
+            let (left, right) = self.comparable(operand, item)?;
+            uniform &= first.get_or_insert_with(|| left.clone()) == &left;
+            bound.push(right.clone());
+            pairs.push((left, right));
+        }
+        let expr = if uniform && let Some(operand) = first {
+            if bound.len() == 1 && !negated {
+                let right = bound.pop().unwrap_or_else(Expr::null);
+                Expr::Compare { operator: CompareOperator::Equal, left: Box::new(operand), right: Box::new(right) }
+            } else {
+                Expr::InList { operand: Box::new(operand), list: bound.into(), negated }
+            }
+        } else {
+            let alternatives: Vec<Expr> = pairs
+                .into_iter()
+                .map(|(left, right)| Expr::Compare {
+                    operator: CompareOperator::Equal,
+                    left: Box::new(left),
+                    right: Box::new(right),
+                })
+                .collect();
+            let any = Expr::Or(alternatives.into());
+            if negated { Expr::Not(Box::new(any)) } else { any }
+        };
+        Ok(Typed::boolean(fold(expr)?))
+    }
+
+    /// `x IN ?` with an array.
+    fn in_array(&mut self, operand: &ast::Expr, array: &ast::Expr, negated: bool) -> UserResult<Typed> {
+        let operand = self.expression(operand)?;
+        let typed = self.expression(array)?;
+        let Expr::Parameter(index) = typed.expr else {
+            return Err(UserError::syntax("IN without parentheses takes one parameter"));
+        };
+        self.settle_array_parameter(index, widest(operand.decided_type()));
+        let expr = Expr::InArray { operand: Box::new(operand.expr), array: Box::new(typed.expr), negated };
+        Ok(Typed::boolean(expr))
+    }
+
+    fn between(&mut self, operand: &ast::Expr, low: &ast::Expr, high: &ast::Expr, negated: bool) -> UserResult<Typed> {
+        let operand = self.expression(operand)?;
+        let (low, high) = (self.expression(low)?, self.expression(high)?);
+        let least = self.compare(operand.clone(), CompareOperator::GreaterOrEqual, low)?.expr;
+        let most = self.compare(operand, CompareOperator::LessOrEqual, high)?.expr;
+        let both = fold(Expr::And(vec![least, most].into()))?;
+        Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(both)))? } else { both }))
+    }
+
+    fn like(
+        &mut self,
+        operand: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+        negated: bool,
+        prefix_only: bool,
+    ) -> UserResult<Typed> {
+        let mut both = Vec::with_capacity(2);
+        for side in [operand, pattern] {
+            let mut typed = self.expression(side)?;
+            self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+            match typed.sql_type {
+                None | Some(SqlType::Varchar) => both.push(Box::new(typed.expr)),
+                Some(other) => return Err(incompatible(other, SqlType::Varchar)),
+            }
+        }
+        let escape = match escape {
+            None => None,
+            Some(expr) => match self.expression(expr)?.constant() {
+                Some(OwnedValue::Text(text)) if text.chars().count() == 1 => text.chars().next(),
+                _ => return Err(UserError::compile("22019", "ESCAPE takes one character")),
+            },
+        };
+        let pattern = both.pop().unwrap_or_else(|| Box::new(Expr::null()));
+        let operand = both.pop().unwrap_or_else(|| Box::new(Expr::null()));
+        Ok(Typed::boolean(fold(Expr::Like { operand, pattern, escape, prefix_only, negated })?))
+    }
+
+    fn any_all(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+        all: bool,
+    ) -> UserResult<Typed> {
+        let operator = compare_operator(op)
+            .ok_or_else(|| UserError::not_supported(format!("the operator {op} with ANY or ALL")))?;
+        let query = match right {
+            ast::Expr::Subquery(query) => query,
+            ast::Expr::Nested(inner) => match inner.as_ref() {
+                ast::Expr::Subquery(query) => query,
+                _ => return Err(UserError::not_supported("ANY or ALL over anything but a query")),
+            },
+            _ => return Err(UserError::not_supported("ANY or ALL over anything but a query")),
+        };
+        self.quantified(left, operator, query, all)
+    }
+
+    /// `left operator ANY|ALL (query)`
+    fn quantified(
+        &mut self,
+        left: &ast::Expr,
+        operator: CompareOperator,
+        query: &ast::Query,
+        all: bool,
+    ) -> UserResult<Typed> {
+        if matches!(left, ast::Expr::Tuple(_)) {
+            return Err(UserError::not_supported("a row value compared with a query").with_hint("use EXISTS"));
+        }
+        let operand = self.expression(left)?;
+        let kind = if all { SubqueryKind::All(operator) } else { SubqueryKind::Any(operator) };
+        let (mut bound, correlated) = self.subquery_body(query)?;
+        let column = single_column(&bound)?;
+        let inner = Typed::new(Expr::Column { slot: 0, column: 0 }, column);
+        // Only the types matter here; a conversion of the query's side is done in its output.
+        let (operand_expr, inner_expr) = self.comparable(operand, inner)?;
+        if let Expr::Cast { to, .. } = inner_expr {
+            super::query::cast_output(&mut bound, 0, to.sql_type)?;
+        }
+        let subquery = self.add_subquery(kind, bound, correlated)?;
+        Ok(Typed::boolean(Expr::Subquery { subquery, operand: Some(Box::new(operand_expr)) }))
+    }
+
+    fn exists(&mut self, query: &ast::Query, negated: bool) -> UserResult<Typed> {
+        let (bound, correlated) = self.subquery_body(query)?;
+        let subquery = self.add_subquery(SubqueryKind::Exists, bound, correlated)?;
+        let expr = Expr::Subquery { subquery, operand: None };
+        Ok(Typed::boolean(if negated { Expr::Not(Box::new(expr)) } else { expr }))
+    }
+
+    fn scalar_subquery(&mut self, query: &ast::Query) -> UserResult<Typed> {
+        let (bound, correlated) = self.subquery_body(query)?;
+        let sql_type = single_column(&bound)?;
+        let subquery = self.add_subquery(SubqueryKind::Scalar, bound, correlated)?;
+        Ok(Typed::new(Expr::Subquery { subquery, operand: None }, sql_type))
+    }
+
+    fn cast(&mut self, operand: &ast::Expr, to: &ast::DataType) -> UserResult<Typed> {
+        let to = cast_type(to)?;
+        let mut typed = self.expression(operand)?;
+        self.settle(&mut typed, to);
+        if matches!(typed.expr, Expr::Parameter(_))
+            && typed.sql_type == Some(to.sql_type)
+            && !to.sql_type.is_variable_length()
+        {
+            return Ok(typed);
+        }
+        let expr = fold(Expr::Cast { operand: Box::new(typed.expr), to })?;
+        Ok(Typed::new(expr, to.sql_type))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> UserResult<Typed> {
+        let operand = operand.map(|operand| self.expression(operand)).transpose()?;
+        let mut branches = Vec::with_capacity(conditions.len());
+        for when in conditions {
+            let condition = match &operand {
+                None => self.condition(&when.condition)?,
+                Some(operand) => {
+                    let value = self.expression(&when.condition)?;
+                    self.compare(operand.clone(), CompareOperator::Equal, value)?.expr
+                }
+            };
+            branches.push((condition, self.expression(&when.result)?));
+        }
+        let otherwise = match otherwise {
+            Some(otherwise) => self.expression(otherwise)?,
+            None => Typed::null(),
+        };
+        self.searched_case(branches, otherwise)
+    }
+
+    /// A CASE whose results are brought to one type.
+    pub fn searched_case(&mut self, branches: Vec<(Expr, Typed)>, otherwise: Typed) -> UserResult<Typed> {
+        let mut sql_type = otherwise.sql_type;
+        for (_, result) in &branches {
+            sql_type = common_of(sql_type, &otherwise, result)?;
+        }
+        let decided = sql_type.unwrap_or(SqlType::Varchar);
+        let mut bound = Vec::with_capacity(branches.len());
+        for (condition, mut result) in branches {
+            self.settle(&mut result, widest(decided));
+            bound.push((condition, to_kind(result, decided)?));
+        }
+        let mut otherwise = otherwise;
+        self.settle(&mut otherwise, widest(decided));
+        let otherwise = Box::new(to_kind(otherwise, decided)?);
+        Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
+    }
+}
+
+/// As `common_type`, but a text constant takes the type of the others.
+fn common_of(known: Option<SqlType>, _otherwise: &Typed, result: &Typed) -> UserResult<Option<SqlType>> {
+    common_type(known, result.sql_type)
+}
+
+pub(crate) fn single_column(query: &crate::plan::Query) -> UserResult<SqlType> {
+    match query.columns.as_slice() {
+        [column] => Ok(column.sql_type),
+        columns => {
+            Err(UserError::compile("42601", format!("the subquery must have one column, not {}", columns.len())))
+        }
+    }
+}
+
+fn compare_operator(op: &ast::BinaryOperator) -> Option<CompareOperator> {
+    Some(match op {
+        ast::BinaryOperator::Eq => CompareOperator::Equal,
+        ast::BinaryOperator::NotEq => CompareOperator::NotEqual,
+        ast::BinaryOperator::Lt => CompareOperator::Less,
+        ast::BinaryOperator::LtEq => CompareOperator::LessOrEqual,
+        ast::BinaryOperator::Gt => CompareOperator::Greater,
+        ast::BinaryOperator::GtEq => CompareOperator::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+/// A number's literal: INTEGER or BIGINT where it fits, DECIMAL with a point or beyond BIGINT, FLOAT with an exponent.
+fn number(digits: &str, negative: bool) -> UserResult<Typed> {
+    let sign = if negative { "-" } else { "" };
+    let out_of_range = || UserError::compile("22003", format!("numeric value out of range: {sign}{digits}"));
+    if digits.contains(['e', 'E']) {
+        let value: f64 =
+            format!("{sign}{digits}").parse().map_err(|_| UserError::syntax(format!("malformed number {digits}")))?;
+        if !value.is_finite() {
+            return Err(out_of_range());
+        }
+        return Ok(Typed::new(Expr::Constant(OwnedValue::Float(value)), SqlType::Float));
+    }
+    if !digits.contains('.')
+        && let Ok(value) = format!("{sign}{digits}").parse::<i64>()
+    {
+        // The smallest integer means NULL on the wire and is refused as a value.
+        if value == i64::MIN {
+            return Err(out_of_range());
+        }
+        let sql_type = if value.abs() <= i64::from(i32::MAX) { SqlType::Integer } else { SqlType::Bigint };
+        return Ok(Typed::new(Expr::integer(value), sql_type));
+    }
+    let value = Decimal::parse(&format!("{sign}{digits}")).map_err(|_| out_of_range())?;
+    Ok(Typed::new(Expr::Constant(OwnedValue::Decimal(value)), SqlType::Decimal))
+}
+
+/// The type of a folded integer result: INTEGER when its operands were at most that and it fits.
+fn constant_type(expr: &Expr, small: bool) -> Option<SqlType> {
+    match expr {
+        Expr::Constant(OwnedValue::Integer(value)) if small && value.abs() <= i64::from(i32::MAX) => {
+            Some(SqlType::Integer)
+        }
+        _ => None,
+    }
+}
+
+fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let nibble = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8);
+    digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()
+}
+
+/// One side of a comparison of numbers of different kinds. Exact numbers meet as decimals; a constant takes the kind of the
+/// other side where it is exactly one of its values, so that an index on the other side stays usable.
+fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
+    let sql_type = typed.decided_type();
+    if let Some(value) = typed.constant() {
+        if other.is_integer()
+            && let Some(whole) = whole_number(value)
+        {
+            return Ok(Expr::integer(whole));
+        }
+        if other == SqlType::Decimal && sql_type.is_integer() {
+            return to_kind(typed, SqlType::Decimal);
+        }
+        if other == SqlType::Float {
+            let float = cast_constant(value, &ColumnType::fixed(SqlType::Float))?;
+            let exact = ferrite_value::compare::compare(&float.as_value(), &value.as_value())
+                == Some(std::cmp::Ordering::Equal);
+            return Ok(if exact { Expr::Constant(float) } else { typed.expr });
+        }
+        return Ok(typed.expr);
+    }
+    match (sql_type, other) {
+        (integer, SqlType::Decimal) if integer.is_integer() => Ok(typed.expr.cast_to(SqlType::Decimal)),
+        // The comparison itself is exact between FLOAT and the others; this cast to its own type only says that no
+        // index key equals it bit for bit.
+        (SqlType::Float, _) => Ok(typed.expr.cast_to(SqlType::Float)),
+        _ => Ok(typed.expr),
+    }
+}
+
+/// Text constants may stand for values of other types.
+fn can_compare_as(from: SqlType, to: SqlType) -> bool {
+    match from {
+        SqlType::Varchar => true,
+        SqlType::Varbinary => to.is_integer(),
+        _ => false,
+    }
+}
+
+/// A constant as a value of `to`'s kind.
+pub(crate) fn constant_as(typed: Typed, to: SqlType) -> UserResult<Expr> {
+    let Some(value) = typed.constant() else { return to_kind(typed, to) };
+    if let (OwnedValue::Bytes(bytes), true) = (value, to.is_integer()) {
+        return integer_of_bytes(bytes).map(Expr::integer);
+    }
+    let kind = if to.is_integer() { SqlType::Bigint } else { to };
+    if to.is_integer()
+        && let OwnedValue::Text(_) = value
+        && let Ok(decimal) = cast_constant(value, &ColumnType::fixed(SqlType::Decimal))
+    {
+        return Ok(match whole_number(&decimal) {
+            Some(whole) => Expr::integer(whole),
+            None => Expr::Constant(decimal),
+        });
+    }
+    Ok(Expr::Constant(cast_constant(value, &ColumnType::unbounded(kind))?))
+}
+
+/// X'...' where an integer is wanted: big-endian, sign-extended from its eight bytes.
+pub(crate) fn integer_of_bytes(bytes: &[u8]) -> UserResult<i64> {
+    if bytes.is_empty() || bytes.len() > 8 {
+        return Err(at_compile_time(UserError::out_of_range(format!(
+            "a hexadecimal literal of {} bytes is no BIGINT",
+            bytes.len()
+        ))));
+    }
+    let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)) as i64;
+    if value == i64::MIN {
+        return Err(at_compile_time(UserError::out_of_range("numeric value out of range")));
+    }
+    Ok(value)
+}
+
+fn cast_type(data_type_: &ast::DataType) -> UserResult<ColumnType> {
+    let column_type = data_type(data_type_)?;
+    let sized = matches!(
+        data_type_,
+        ast::DataType::Varchar(Some(_)) | ast::DataType::Varbinary(Some(_)) | ast::DataType::Custom(_, _)
+    );
+    Ok(if sized { column_type } else { ColumnType::unbounded(column_type.sql_type) })
+}
+
+/// A type as sqlparser has read it.
+pub(crate) fn data_type(data_type: &ast::DataType) -> UserResult<ColumnType> {
+    use ast::DataType as D;
+    let fixed = |sql_type| Ok(ColumnType::fixed(sql_type));
+    match data_type {
+        D::TinyInt(None) => fixed(SqlType::Tinyint),
+        D::SmallInt(None) => fixed(SqlType::Smallint),
+        D::Int(None) | D::Integer(None) => fixed(SqlType::Integer),
+        D::BigInt(None) => fixed(SqlType::Bigint),
+        D::Float(_) | D::Double(_) | D::DoublePrecision | D::Real => fixed(SqlType::Float),
+        D::Decimal(_) | D::Numeric(_) | D::Dec(_) => fixed(SqlType::Decimal),
+        D::Timestamp(None, ast::TimezoneInfo::None) => fixed(SqlType::Timestamp),
+        D::Date => fixed(SqlType::Date),
+        D::Boolean | D::Bool => fixed(SqlType::Boolean),
+        D::Varchar(length) => {
+            let (length, in_bytes) = match length {
+                None => (None, false),
+                Some(ast::CharacterLength::Max) => (Some(ferrite_base::limits::VALUE_BYTES_MAX as u64), true),
+                Some(ast::CharacterLength::IntegerLength { length, unit }) => {
+                    (Some(*length), matches!(unit, Some(ast::CharLengthUnits::Octets)))
+                }
+            };
+            sized_type(SqlType::Varchar, length, in_bytes)
+        }
+        D::Varbinary(length) => {
+            let length = match length {
+                Some(ast::BinaryLength::IntegerLength { length }) => Some(*length),
+                _ => None,
+            };
+            sized_type(SqlType::Varbinary, length, false)
+        }
+        D::Custom(name, modifiers) => {
+            let name = super::scope::object_name(name)?;
+            let sql_type =
+                type_named(&name).ok_or_else(|| UserError::compile("42704", format!("unknown type {name}")))?;
+            let length = modifiers.first().and_then(|modifier| modifier.parse().ok());
+            sized_type(sql_type, length, false)
+        }
+        other => Err(UserError::compile("42704", format!("unknown type {other}"))),
+    }
+}
+
+/// The domain of numbers of one type.
+pub(crate) fn number_domain(sql_type: SqlType) -> Option<ArithmeticDomain> {
+    arithmetic_domain(sql_type, sql_type)
+}

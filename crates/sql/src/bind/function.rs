@@ -1,0 +1,247 @@
+//! Function calls: scalar functions by name, the ones that are short for CASE, and aggregates.
+
+use super::Binder;
+use super::scope::object_name;
+use super::types::{Typed, fold, to_kind, widest};
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::function::Resolved;
+use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
+use ferrite_value::{ColumnType, SqlType};
+use sqlparser::ast;
+
+impl Binder<'_> {
+    pub fn function(&mut self, function: &ast::Function) -> UserResult<Typed> {
+        let name = object_name(&function.name)?;
+        if function.over.is_some() {
+            return Err(UserError::not_supported("OVER (window functions)"));
+        }
+        if function.filter.is_some() || function.null_treatment.is_some() || !function.within_group.is_empty() {
+            return Err(UserError::not_supported(format!("FILTER, NULLS and WITHIN GROUP of {name}")));
+        }
+        let (arguments, distinct) = arguments_of(&name, &function.args)?;
+        if let Some(kind) = aggregate_named(&name) {
+            return self.aggregate(&name, kind, &arguments, distinct);
+        }
+        if distinct {
+            return Err(UserError::compile("42601", format!("DISTINCT is not allowed in {name}")));
+        }
+        let arguments: Vec<&ast::Expr> = arguments
+            .into_iter()
+            .map(|argument| argument.ok_or_else(|| UserError::compile("42601", format!("{name}(*) is not a function"))))
+            .collect::<UserResult<_>>()?;
+        match name.as_str() {
+            "COALESCE" | "IFNULL" | "NVL" => self.coalesce(&arguments),
+            "NULLIF" => self.null_if(&arguments),
+            "DECODE" => self.decode(&arguments),
+            _ if Function::takes_unit(&name) && !arguments.is_empty() => {
+                let unit = match arguments[0] {
+                    ast::Expr::Identifier(ident) => ident.value.to_uppercase(),
+                    other => {
+                        return Err(UserError::compile("42601", format!("{name} needs a unit of time, not {other}")));
+                    }
+                };
+                self.call_with_unit(&name, &unit, &arguments[1..])
+            }
+            _ => self.call(&name, &arguments),
+        }
+    }
+
+    /// A scalar function.
+    pub fn call(&mut self, name: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        let bound = self.expressions(arguments)?;
+        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
+        let resolved = Function::resolve(name, &types)?;
+        self.resolved_call(resolved, bound)
+    }
+
+    fn call_with_unit(&mut self, name: &str, unit: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        let bound = self.expressions(arguments)?;
+        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
+        let resolved = Function::resolve_with_unit(name, unit, &types)?;
+        self.resolved_call(resolved, bound)
+    }
+
+    fn expressions(&mut self, arguments: &[&ast::Expr]) -> UserResult<Vec<Typed>> {
+        arguments.iter().map(|argument| self.expression(argument)).collect()
+    }
+
+    fn resolved_call(&mut self, resolved: Resolved, bound: Vec<Typed>) -> UserResult<Typed> {
+        let mut arguments = Vec::with_capacity(bound.len());
+        for (mut typed, to) in bound.into_iter().zip(&resolved.argument_types) {
+            self.settle(&mut typed, widest(*to));
+            arguments.push(to_kind(typed, *to)?);
+        }
+        let expr = fold(Expr::Call { function: resolved.function, arguments: arguments.into() })?;
+        Ok(Typed::new(expr, resolved.result_type))
+    }
+
+    pub fn extract(&mut self, field: &ast::DateTimeField, operand: &ast::Expr) -> UserResult<Typed> {
+        let unit = match field {
+            ast::DateTimeField::Custom(ident) => ident.value.to_uppercase(),
+            other => other.to_string().to_uppercase(),
+        };
+        self.call_with_unit("EXTRACT", &unit, &[operand])
+    }
+
+    pub fn trim(
+        &mut self,
+        side: Option<&ast::TrimWhereField>,
+        what: Option<&ast::Expr>,
+        operand: &ast::Expr,
+    ) -> UserResult<Typed> {
+        let mut bound = vec![self.expression(operand)?];
+        if let Some(what) = what {
+            bound.push(self.expression(what)?);
+        }
+        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
+        let mut resolved = Function::resolve("TRIM", &types)?;
+        resolved.function = Function::Trim(match side {
+            None | Some(ast::TrimWhereField::Both) => ferrite_expr::function::TrimSide::Both,
+            Some(ast::TrimWhereField::Leading) => ferrite_expr::function::TrimSide::Leading,
+            Some(ast::TrimWhereField::Trailing) => ferrite_expr::function::TrimSide::Trailing,
+        });
+        self.resolved_call(resolved, bound)
+    }
+
+    /// The first argument that is not NULL.
+    fn coalesce(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        let mut bound = self.expressions(arguments)?;
+        let Some(last) = bound.pop() else {
+            return Err(UserError::compile("42883", "COALESCE takes one argument or more"));
+        };
+        let branches = bound
+            .into_iter()
+            .map(|typed| (Expr::IsNull { operand: Box::new(typed.expr.clone()), negated: true }, typed))
+            .collect();
+        self.searched_case(branches, last)
+    }
+
+    fn null_if(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        let [left, right] = arguments else { return Err(UserError::compile("42883", "NULLIF takes 2 arguments")) };
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let equal = self.compare(left.clone(), CompareOperator::Equal, right)?.expr;
+        let null = Typed { expr: Expr::null(), sql_type: left.sql_type };
+        self.searched_case(vec![(equal, null)], left)
+    }
+
+    /// DECODE(x, a, result, b, result, ..., otherwise); a NULL among the values matches NULL.
+    fn decode(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        if arguments.len() < 3 {
+            return Err(UserError::compile("42883", "DECODE takes 3 arguments or more"));
+        }
+        let operand = self.expression(arguments[0])?;
+        let mut rest = &arguments[1..];
+        let mut branches = Vec::new();
+        while let [value, result, tail @ ..] = rest {
+            let value = self.expression(value)?;
+            let condition = if value.is_null() {
+                Expr::IsNull { operand: Box::new(operand.expr.clone()), negated: false }
+            } else {
+                self.compare(operand.clone(), CompareOperator::Equal, value)?.expr
+            };
+            branches.push((condition, self.expression(result)?));
+            rest = tail;
+        }
+        let otherwise = match rest {
+            [otherwise] => self.expression(otherwise)?,
+            _ => Typed::null(),
+        };
+        self.searched_case(branches, otherwise)
+    }
+
+    fn aggregate(
+        &mut self,
+        name: &str,
+        kind: AggregateKind,
+        arguments: &[Option<&ast::Expr>],
+        distinct: bool,
+    ) -> UserResult<Typed> {
+        let [argument] = arguments else {
+            return Err(UserError::compile("42883", format!("{name} takes one argument")));
+        };
+        let allowed = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.aggregates.allowed, false));
+        if !allowed {
+            return Err(UserError::compile("42803", format!("the aggregate {name} is not allowed here"))
+                .with_hint("aggregates may stand in the SELECT list, HAVING and ORDER BY, and not inside each other"));
+        }
+        let (kind, argument) = match argument {
+            None if kind == AggregateKind::Count => (AggregateKind::CountRows, None),
+            None => return Err(UserError::compile("42601", format!("{name}(*) is not a function"))),
+            Some(argument) => (kind, Some(self.expression(argument)?)),
+        };
+        if let Some(scope) = self.scope() {
+            scope.aggregates.allowed = true;
+        }
+        let argument_type = match &argument {
+            None => SqlType::Bigint,
+            Some(typed) => typed.sql_type.unwrap_or(SqlType::Bigint),
+        };
+        let argument = argument.map(|mut typed| {
+            self.settle(&mut typed, ColumnType::unbounded(argument_type));
+            typed.expr
+        });
+        let result_type = Aggregate::result_type_for(kind, argument_type)?;
+        // MIN and MAX of distinct values are those of all.
+        let distinct = distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
+        let aggregate = Aggregate { kind, distinct, argument, argument_type, result_type };
+        self.add_aggregate(aggregate)
+    }
+
+    fn add_aggregate(&mut self, aggregate: Aggregate) -> UserResult<Typed> {
+        let result_type = aggregate.result_type;
+        let slot = match self.scope().and_then(|scope| scope.aggregates.slot) {
+            Some(slot) => slot,
+            None => {
+                let slot = self.new_slot(Vec::new())?;
+                if let Some(scope) = self.scope() {
+                    scope.aggregates.slot = Some(slot);
+                }
+                slot
+            }
+        };
+        let Some(scope) = self.scope() else { return Err(UserError::internal("an aggregate without a query")) };
+        let found = &mut scope.aggregates.found;
+        let position = match found.iter().position(|other| *other == aggregate) {
+            Some(position) => position,
+            None => {
+                found.push(aggregate);
+                found.len() - 1
+            }
+        };
+        let column = scope.aggregates.group_count + position as u16;
+        Ok(Typed::new(Expr::Column { slot, column }, result_type))
+    }
+}
+
+fn aggregate_named(name: &str) -> Option<AggregateKind> {
+    Some(match name {
+        "COUNT" => AggregateKind::Count,
+        "SUM" => AggregateKind::Sum,
+        "AVG" => AggregateKind::Average,
+        "MIN" => AggregateKind::Min,
+        "MAX" => AggregateKind::Max,
+        "APPROX_COUNT_DISTINCT" => AggregateKind::ApproximateCountDistinct,
+        _ => return None,
+    })
+}
+
+/// The arguments (None for `*`) and whether DISTINCT stands before them.
+fn arguments_of<'a>(
+    name: &str,
+    arguments: &'a ast::FunctionArguments,
+) -> UserResult<(Vec<Option<&'a ast::Expr>>, bool)> {
+    let list = match arguments {
+        ast::FunctionArguments::None => return Ok((Vec::new(), false)),
+        ast::FunctionArguments::List(list) if list.clauses.is_empty() => list,
+        _ => return Err(UserError::not_supported(format!("such arguments of {name}"))),
+    };
+    let mut bound = Vec::with_capacity(list.args.len());
+    for argument in &list.args {
+        bound.push(match argument {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr),
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard) => None,
+            _ => return Err(UserError::not_supported(format!("such arguments of {name}"))),
+        });
+    }
+    Ok((bound, matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct))))
+}

@@ -1,0 +1,176 @@
+//! Names to numbers: resolves names against the catalog, settles types, and hands blocks to the planner.
+//!
+//! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters) is numbered through the
+//! whole program.
+
+pub(crate) mod change;
+pub(crate) mod expression;
+pub(crate) mod from;
+pub(crate) mod function;
+pub(crate) mod procedure;
+pub(crate) mod query;
+pub(crate) mod schema;
+pub(crate) mod scope;
+pub(crate) mod types;
+pub(crate) mod view;
+
+use crate::plan::{Parameter, Register, Subquery};
+use crate::planner::routing::Facts;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_value::{ColumnType, SqlType};
+use scope::{Scope, Variable};
+
+/// Which stores the program will see when it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// One partition's.
+    Local,
+    /// All partitions'.
+    All,
+}
+
+pub(crate) struct Binder<'c> {
+    pub catalog: &'c Catalog,
+    pub reach: Reach,
+    slots: u16,
+    pub subqueries: Vec<Subquery>,
+    parameters: Vec<BoundParameter>,
+    /// Parameters were declared with names; `?` is then an error.
+    pub declared_parameters: bool,
+    pub registers: Vec<Register>,
+    /// Variables and parameters in reach, innermost last.
+    pub variables: Vec<Variable>,
+    /// FROM scopes in reach, innermost last.
+    scopes: Vec<Scope>,
+    /// Queries being bound, innermost last.
+    frames: Vec<Frame>,
+    /// Types of the columns of each slot's row.
+    slot_types: Vec<Vec<SqlType>>,
+    /// What the statement being bound says about partitions.
+    pub facts: Facts,
+    /// A view is being defined: it may read a stream.
+    pub streams_allowed: bool,
+    /// How deep the recursion is.
+    depth: usize,
+}
+
+struct BoundParameter {
+    name: Option<String>,
+    /// None while no context has said it.
+    column_type: Option<ColumnType>,
+    array: bool,
+}
+
+struct Frame {
+    /// Scopes from here on are the query's own.
+    first_scope: usize,
+    correlated: bool,
+}
+
+impl<'c> Binder<'c> {
+    pub fn new(catalog: &'c Catalog, reach: Reach) -> Self {
+        Binder {
+            catalog,
+            reach,
+            slots: 0,
+            subqueries: Vec::new(),
+            parameters: Vec::new(),
+            declared_parameters: false,
+            registers: Vec::new(),
+            variables: Vec::new(),
+            scopes: Vec::new(),
+            frames: Vec::new(),
+            slot_types: Vec::new(),
+            facts: Facts::default(),
+            streams_allowed: false,
+            depth: 0,
+        }
+    }
+
+    /// A new slot for rows with columns of these types.
+    pub fn new_slot(&mut self, types: Vec<SqlType>) -> UserResult<u16> {
+        let slot = self.slots;
+        self.slots = slot.checked_add(1).ok_or_else(|| UserError::limit("too many tables in one procedure"))?;
+        self.slot_types.push(types);
+        Ok(slot)
+    }
+
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    pub fn slot_types(&self) -> &[Vec<SqlType>] {
+        &self.slot_types
+    }
+
+    /// Makes room for `count` parameters without names.
+    pub fn add_placeholders(&mut self, count: u16) {
+        for _ in 0..count {
+            self.parameters.push(BoundParameter { name: None, column_type: None, array: false });
+        }
+    }
+
+    pub fn add_declared_parameter(&mut self, name: &str, column_type: ColumnType) {
+        self.parameters.push(BoundParameter {
+            name: Some(name.to_owned()),
+            column_type: Some(column_type),
+            array: false,
+        });
+    }
+
+    pub fn parameter_count(&self) -> usize {
+        self.parameters.len()
+    }
+
+    pub fn parameter_type(&self, index: u16) -> Option<ColumnType> {
+        self.parameters.get(usize::from(index)).and_then(|parameter| parameter.column_type)
+    }
+
+    /// A context has said what type the parameter has.
+    pub fn settle_parameter(&mut self, index: u16, column_type: ColumnType) {
+        if let Some(parameter) = self.parameters.get_mut(usize::from(index))
+            && parameter.column_type.is_none()
+        {
+            parameter.column_type = Some(column_type);
+        }
+    }
+
+    pub fn settle_array_parameter(&mut self, index: u16, column_type: ColumnType) {
+        self.settle_parameter(index, column_type);
+        if let Some(parameter) = self.parameters.get_mut(usize::from(index)) {
+            parameter.array = true;
+        }
+    }
+
+    /// The parameters as the program declares them; what nothing has settled is text.
+    pub fn finished_parameters(&self) -> Vec<Parameter> {
+        self.parameters
+            .iter()
+            .map(|parameter| Parameter {
+                name: parameter.name.clone(),
+                column_type: parameter.column_type.unwrap_or(ColumnType::unbounded(SqlType::Varchar)),
+                array: parameter.array,
+            })
+            .collect()
+    }
+
+    /// Guards a recursive step.
+    pub fn deeper<T>(&mut self, step: impl FnOnce(&mut Self) -> UserResult<T>) -> UserResult<T> {
+        if self.depth >= ferrite_base::limits::NESTING_MAX {
+            return Err(crate::parse::tokens::too_deep());
+        }
+        self.depth += 1;
+        let result = step(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Runs `bind` as a query of its own and says whether it refers to rows outside.
+    pub fn in_frame<T>(&mut self, bind: impl FnOnce(&mut Self) -> UserResult<T>) -> UserResult<(T, bool)> {
+        self.frames.push(Frame { first_scope: self.scopes.len(), correlated: false });
+        let result = bind(self);
+        let frame = self.frames.pop().expect("the frame pushed above");
+        Ok((result?, frame.correlated))
+    }
+}

@@ -1,0 +1,460 @@
+//! Procedures: names of parameters and variables, blocks, loops, and what a procedure answers.
+
+use super::types::{Typed, can_store, fold, same_kind};
+use super::{Binder, Reach};
+use crate::errors;
+use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
+use crate::parse::statement::{SqlKind, SqlStatement};
+use crate::plan::{Plan, Program, Query, Register, ReturnValue, Routing, StatementText, Step};
+use crate::planner::routing::Reaches;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::{Catalog, Procedure};
+use ferrite_expr::Expr;
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use sqlparser::ast;
+
+/// Compiles a stored procedure against the catalog.
+pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
+    let body = crate::parse::procedure::parse_body(&procedure.body)?;
+    let local = procedure.partitioning.is_some() || procedure.directed;
+    let mut binder = Binder::new(catalog, if local { Reach::Local } else { Reach::All });
+    let procedural = procedure.parameters.is_some() || body.steps.iter().any(is_procedural);
+    match &procedure.parameters {
+        Some(parameters) => {
+            for (name, column_type) in parameters {
+                binder.add_declared_parameter(name, *column_type);
+            }
+        }
+        None => binder.add_placeholders(body.placeholders),
+    }
+    binder.declared_parameters = procedural;
+    for (position, (name, column_type)) in procedure.parameters.iter().flatten().enumerate() {
+        binder.variables.push(super::scope::Variable {
+            name: name.clone(),
+            row: None,
+            expr: Expr::Parameter(position as u16),
+            column_type: *column_type,
+        });
+    }
+    let mut compiler = Compiler {
+        binder,
+        local,
+        statements: Vec::new(),
+        labels: Vec::new(),
+        next_label: 0,
+        returns_value: returns_value(&body),
+        writes: false,
+        everywhere: false,
+        local_reads: false,
+    };
+    let steps = compiler.nodes(&body.steps)?;
+    compiler.finish(procedure, steps)
+}
+
+struct Compiler<'c> {
+    binder: Binder<'c>,
+    /// Runs on one partition.
+    local: bool,
+    statements: Vec<StatementText>,
+    /// Names of the blocks around, innermost last, and whether ITERATE may name them.
+    labels: Vec<(Option<String>, u16, bool)>,
+    next_label: u16,
+    /// Somewhere it returns a value, and then nothing else is answered.
+    returns_value: bool,
+    writes: bool,
+    /// Some statement needs all partitions.
+    everywhere: bool,
+    /// Some statement uses a partitioned table.
+    local_reads: bool,
+}
+
+fn is_procedural(node: &Node) -> bool {
+    match node {
+        Node::Sql(written) => written.value.into_targets().is_some(),
+        _ => true,
+    }
+}
+
+fn returns_value(body: &ProcedureBody) -> bool {
+    fn any(nodes: &[Node]) -> bool {
+        nodes.iter().any(|node| match node {
+            Node::Return(Return::Value(_) | Return::Tables(_)) => true,
+            Node::If { branches, otherwise } => branches.iter().any(|(_, body)| any(body)) || any(otherwise),
+            Node::While { body, .. } | Node::For { body, .. } | Node::Block { body, .. } => any(body),
+            _ => false,
+        })
+    }
+    any(&body.steps)
+}
+
+impl Compiler<'_> {
+    fn finish(mut self, procedure: &Procedure, body: Vec<Step>) -> UserResult<Program> {
+        let parameters = self.binder.finished_parameters();
+        let routing = if let Some(partitioning) = &procedure.partitioning {
+            let table = self.binder.catalog.table(partitioning.table).ok_or_else(|| {
+                UserError::ddl(
+                    "42704",
+                    format!("the table that procedure {} is partitioned on is gone", procedure.name),
+                )
+            })?;
+            let column = table
+                .columns
+                .get(usize::from(partitioning.column))
+                .ok_or_else(|| UserError::internal("the partitioning column is not in its table"))?;
+            let Some(parameter) = parameters.get(usize::from(partitioning.parameter)) else {
+                return Err(UserError::ddl(
+                    "42601",
+                    format!(
+                        "procedure {} is partitioned by parameter {}, but has only {} parameters",
+                        procedure.name,
+                        partitioning.parameter,
+                        parameters.len()
+                    ),
+                )
+                .with_hint("parameters count from 0"));
+            };
+            let column_type = column.column_type.sql_type;
+            if parameter.array || !can_route(parameter.column_type.sql_type, column_type) {
+                return Err(UserError::ddl(
+                    "42804",
+                    format!(
+                        "parameter {} of procedure {} has type {}, which does not suit partitioning column {} of type {column_type}",
+                        partitioning.parameter, procedure.name, parameter.column_type.sql_type, column.name
+                    ),
+                ));
+            }
+            Routing::Parameter { index: partitioning.parameter, sql_type: column_type }
+        } else if procedure.directed {
+            Routing::Directed
+        } else if self.everywhere || self.local_reads {
+            Routing::All
+        } else {
+            Routing::Any
+        };
+        Ok(Program {
+            name: procedure.name.clone(),
+            parameters,
+            registers: std::mem::take(&mut self.binder.registers),
+            slots: self.binder.slots(),
+            subqueries: std::mem::take(&mut self.binder.subqueries),
+            body,
+            read_only: !self.writes,
+            routing,
+            statements: self.statements,
+        })
+    }
+
+    fn nodes(&mut self, nodes: &[Node]) -> UserResult<Vec<Step>> {
+        let scope = self.binder.variables.len();
+        let mut steps = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            self.node(node, &mut steps)?;
+        }
+        self.binder.variables.truncate(scope);
+        Ok(steps)
+    }
+
+    fn node(&mut self, node: &Node, steps: &mut Vec<Step>) -> UserResult<()> {
+        match node {
+            Node::Sql(written) => {
+                let step = self.sql(written).map_err(|error| errors::compile_error(&written.text, error))?;
+                steps.push(step);
+            }
+            Node::Declare { names, column_type, default } => {
+                self.declare(names, *column_type, default.as_ref(), steps)?
+            }
+            Node::Set { name, value } => {
+                let (register, column_type) = self.binder.register_named(name)?;
+                let typed = self.binder.expression(value)?;
+                steps.push(Step::Assign { register, value: self.assigned(typed, column_type, name)? });
+            }
+            Node::If { branches, otherwise } => {
+                let mut bound = Vec::with_capacity(branches.len());
+                for (condition, body) in branches {
+                    bound.push((self.binder.condition(condition)?, self.nodes(body)?));
+                }
+                let otherwise = self.nodes(otherwise)?;
+                steps.push(Step::If { branches: bound, otherwise });
+            }
+            Node::While { label, condition, body } => {
+                let condition = match condition {
+                    Some(condition) => self.binder.condition(condition)?,
+                    None => Expr::Constant(OwnedValue::Boolean(true)),
+                };
+                let (label, body) = self.labelled(label, true, |compiler| compiler.nodes(body))?;
+                steps.push(Step::While { label, condition, body });
+            }
+            Node::For { label, row, query, body } => {
+                let step = self.for_loop(label, row, query, body)?;
+                steps.push(step);
+            }
+            Node::Block { label, body } => {
+                let (label, body) = self.labelled(label, false, |compiler| compiler.nodes(body))?;
+                steps.push(Step::Block { label, body });
+            }
+            Node::Leave(name) => steps.push(Step::Leave { label: self.label_named(name, false)? }),
+            Node::Iterate(name) => steps.push(Step::Iterate { label: self.label_named(name, true)? }),
+            Node::Return(value) => {
+                let value = self.return_value(value)?;
+                steps.push(Step::Return(value));
+            }
+            Node::Signal { state, message } => {
+                let message = match message {
+                    Some(message) => {
+                        let typed = self.binder.expression(message)?;
+                        self.assigned(typed, ColumnType::unbounded(SqlType::Varchar), "MESSAGE_TEXT")?
+                    }
+                    None => Expr::Constant(OwnedValue::Text(format!("SQLSTATE {state}").into())),
+                };
+                steps.push(Step::Signal { state: state.clone(), message });
+            }
+        }
+        // Conditions and assignments may hold queries too.
+        self.note_reach(None)
+    }
+
+    fn declare(
+        &mut self,
+        names: &[String],
+        column_type: ColumnType,
+        default: Option<&ast::Expr>,
+        steps: &mut Vec<Step>,
+    ) -> UserResult<()> {
+        for name in names {
+            if self.binder.variables.iter().any(|variable| variable.row.is_none() && variable.name == *name) {
+                return Err(UserError::compile("42710", format!("variable {name} is declared twice")));
+            }
+        }
+        let value = match default {
+            Some(default) => {
+                let typed = self.binder.expression(default)?;
+                Some(self.assigned(typed, column_type, &names[0])?)
+            }
+            None => None,
+        };
+        for name in names {
+            let register = self.new_register(name, column_type)?;
+            self.binder.variables.push(super::scope::Variable {
+                name: name.clone(),
+                row: None,
+                expr: Expr::Register(register),
+                column_type,
+            });
+            // Without a default too: inside a loop the variable starts anew with each round.
+            steps.push(Step::Assign { register, value: value.clone().unwrap_or_else(Expr::null) });
+        }
+        Ok(())
+    }
+
+    fn new_register(&mut self, name: &str, column_type: ColumnType) -> UserResult<u16> {
+        let register = u16::try_from(self.binder.registers.len())
+            .map_err(|_| UserError::limit("too many variables in one procedure"))?;
+        self.binder.registers.push(Register { name: name.to_owned(), column_type });
+        Ok(register)
+    }
+
+    /// A value for a variable of this type: of its kind, and for narrow integers within its range.
+    fn assigned(&mut self, mut typed: Typed, to: ColumnType, name: &str) -> UserResult<Expr> {
+        self.binder.settle(&mut typed, to);
+        let Some(from) = typed.sql_type else { return Ok(typed.expr) };
+        if !can_store(from, to.sql_type) {
+            return Err(UserError::compile(
+                "42804",
+                format!("a {from} value cannot be assigned to {name} of type {to}"),
+            )
+            .with_hint("use CAST"));
+        }
+        let wide = same_kind(from, to.sql_type) && (!to.sql_type.is_integer() || from <= to.sql_type);
+        if wide && typed.constant().is_none() {
+            return Ok(typed.expr);
+        }
+        if let Some(value) = typed.constant() {
+            let stored = super::change::stored_constant(value, from, to.sql_type, name, "procedure")?;
+            return Ok(Expr::Constant(stored));
+        }
+        fold(Expr::Cast { operand: Box::new(typed.expr), to: integer_or_unbounded(to) })
+    }
+
+    fn labelled(
+        &mut self,
+        name: &Option<String>,
+        loops: bool,
+        bind: impl FnOnce(&mut Self) -> UserResult<Vec<Step>>,
+    ) -> UserResult<(u16, Vec<Step>)> {
+        if name.is_some() && self.labels.iter().any(|(other, _, _)| other == name) {
+            return Err(UserError::compile("42710", "a label has the name of one around it"));
+        }
+        let label = self.next_label;
+        self.next_label += 1;
+        self.labels.push((name.clone(), label, loops));
+        let body = bind(self);
+        self.labels.pop();
+        Ok((label, body?))
+    }
+
+    fn label_named(&self, name: &str, must_loop: bool) -> UserResult<u16> {
+        let found = self.labels.iter().rev().find(|(label, _, _)| label.as_deref() == Some(name));
+        match found {
+            Some((_, label, loops)) if *loops || !must_loop => Ok(*label),
+            Some(_) => Err(UserError::compile("42601", format!("ITERATE {name}: {name} is not a loop"))),
+            None => {
+                Err(UserError::not_found(name).with_hint("LEAVE and ITERATE name the label of a block around them"))
+            }
+        }
+    }
+
+    fn for_loop(
+        &mut self,
+        label: &Option<String>,
+        row: &str,
+        query: &Written<Box<ast::Query>>,
+        body: &[Node],
+    ) -> UserResult<Step> {
+        let (statement, bound) = self.written_query(query)?;
+        let scope = self.binder.variables.len();
+        let mut into = Vec::with_capacity(bound.columns.len());
+        for column in &bound.columns {
+            let column_type = ColumnType::unbounded(column.sql_type);
+            let register = self.new_register(&format!("{row}.{}", column.name), column_type)?;
+            into.push(register);
+            self.binder.variables.push(super::scope::Variable {
+                name: column.name.clone(),
+                row: Some(row.to_owned()),
+                expr: Expr::Register(register),
+                column_type,
+            });
+        }
+        let result = self.labelled(label, true, |compiler| compiler.nodes(body));
+        self.binder.variables.truncate(scope);
+        let (label, body) = result?;
+        Ok(Step::For { label, statement, query: bound, into, body })
+    }
+
+    fn written_query(&mut self, query: &Written<Box<ast::Query>>) -> UserResult<(u16, Query)> {
+        let bound = self
+            .binder
+            .in_frame(|binder| binder.query(&query.value))
+            .map_err(|error| errors::compile_error(&query.text, error))?;
+        let statement = self.statement_text(&query.text)?;
+        Ok((statement, bound.0))
+    }
+
+    fn statement_text(&mut self, text: &str) -> UserResult<u16> {
+        let number = u16::try_from(self.statements.len()).map_err(|_| UserError::limit("too many statements"))?;
+        self.statements.push(StatementText { text: text.to_owned(), multi_partition_reason: None });
+        self.note_reach(Some(number))?;
+        Ok(number)
+    }
+
+    /// What the statement just bound says about partitions.
+    fn note_reach(&mut self, statement: Option<u16>) -> UserResult<()> {
+        self.writes |= self.binder.facts.writes;
+        if self.local
+            && let Some(table) = &self.binder.facts.writes_replicated
+        {
+            return Err(UserError::compile(
+                "0A000",
+                format!("Trying to write to replicated table '{table}' in a single-partition procedure."),
+            )
+            .with_hint("leave out PARTITION ON, so that the procedure runs on all partitions"));
+        }
+        match self.binder.facts.finish() {
+            Reaches::Any => {}
+            Reaches::Key { .. } => self.local_reads = true,
+            Reaches::All(reason) => {
+                self.everywhere = true;
+                if let Some(statement) = statement
+                    && !self.local
+                {
+                    self.statements[usize::from(statement)].multi_partition_reason = Some(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sql(&mut self, written: &Written<SqlStatement>) -> UserResult<Step> {
+        if let Some(targets) = written.value.into_targets() {
+            return self.select_into(written, targets);
+        }
+        let plan = self.binder.statement(&written.value.kind)?;
+        if self.returns_value && matches!(plan, Plan::Query(_)) {
+            return Err(UserError::compile(
+                "42601",
+                "the result of this SELECT goes nowhere: the procedure returns a value",
+            )
+            .with_hint("use SELECT ... INTO variables, or RETURN TABLE (SELECT ...)"));
+        }
+        let statement = self.statement_text(&written.text)?;
+        Ok(Step::Execute { statement, plan, emit: !self.returns_value })
+    }
+
+    fn select_into(&mut self, written: &Written<SqlStatement>, targets: &[ast::Expr]) -> UserResult<Step> {
+        let SqlKind::Query(query) = &written.value.kind else {
+            return Err(UserError::internal("INTO without a query"));
+        };
+        let mut query = query.clone();
+        if let ast::SetExpr::Select(select) = query.body.as_mut() {
+            select.into = None;
+        }
+        let (mut bound, _) = self.binder.in_frame(|binder| binder.query(&query))?;
+        if bound.columns.len() != targets.len() {
+            return Err(UserError::compile(
+                "42601",
+                format!("the query has {} columns and INTO {} variables", bound.columns.len(), targets.len()),
+            ));
+        }
+        let mut into = Vec::with_capacity(targets.len());
+        for (position, target) in targets.iter().enumerate() {
+            let ast::Expr::Identifier(ident) = target else {
+                return Err(UserError::syntax(format!("INTO takes variables, not {target}")));
+            };
+            let name = super::scope::fold_name(ident);
+            let (register, column_type) = self.binder.register_named(&name)?;
+            let from = bound.columns[position].sql_type;
+            if !can_store(from, column_type.sql_type) {
+                return Err(UserError::compile(
+                    "42804",
+                    format!("a {from} value cannot be assigned to {name} of type {column_type}"),
+                )
+                .with_hint("use CAST"));
+            }
+            super::query::cast_output(&mut bound, position, column_type.sql_type)?;
+            into.push(register);
+        }
+        let statement = self.statement_text(&written.text)?;
+        Ok(Step::Fetch { statement, query: bound, into })
+    }
+
+    fn return_value(&mut self, value: &Return) -> UserResult<ReturnValue> {
+        match value {
+            Return::Nothing => Ok(ReturnValue::Nothing),
+            Return::Value(expr) => {
+                let mut typed = self.binder.expression(expr)?;
+                self.binder.settle(&mut typed, ColumnType::fixed(SqlType::Bigint));
+                match typed.sql_type {
+                    None => Ok(ReturnValue::Status(typed.expr)),
+                    Some(sql_type) if sql_type.is_integer() => Ok(ReturnValue::Status(typed.expr)),
+                    Some(other) => Err(UserError::compile("42804", format!("RETURN takes an integer, not {other}"))
+                        .with_hint("return other values with RETURN TABLE (SELECT ...)")),
+                }
+            }
+            Return::Tables(queries) => {
+                let mut tables = Vec::with_capacity(queries.len());
+                for query in queries {
+                    tables.push(self.written_query(query)?);
+                }
+                Ok(ReturnValue::Tables(tables))
+            }
+        }
+    }
+}
+
+fn integer_or_unbounded(column_type: ColumnType) -> ColumnType {
+    if column_type.sql_type.is_variable_length() { ColumnType::unbounded(column_type.sql_type) } else { column_type }
+}
+
+/// Whether a parameter of this type can carry the partitioning column's value.
+fn can_route(parameter: SqlType, column: SqlType) -> bool {
+    same_kind(parameter, column) || (parameter == SqlType::Varchar && column == SqlType::Varbinary)
+}

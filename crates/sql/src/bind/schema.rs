@@ -1,0 +1,303 @@
+//! Schema statements to changes: expressions bound, names of other objects looked up. Whether the change can be made is
+//! the catalog's to say.
+
+use super::change::stored_constant;
+use super::scope::{Scope, ScopeColumn, ScopeSource};
+use super::types::Typed;
+use super::{Binder, Reach};
+use crate::parse::statement::{
+    Body, ColumnDefinition, ConstraintKind, CreateProcedure, CreateTable, Ddl, IndexDefinition, PartitionClause,
+    Statement, WrittenExpr,
+};
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::change::NewIndex;
+use ferrite_catalog::{Catalog, Change, Column, IndexKind, Procedure, ProcedurePartitioning, TableKind};
+use ferrite_expr::{Expr, Function};
+use ferrite_value::{OwnedValue, SqlType};
+use sqlparser::ast;
+
+/// A schema statement, bound: the change, and what the user should be told about it.
+pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change, Vec<String>)> {
+    let Body::Ddl(ddl) = &statement.body else {
+        return Err(UserError::ddl("42601", "the statement is not a schema change"));
+    };
+    let mut warnings = Vec::new();
+    let change = match ddl.as_ref() {
+        Ddl::CreateTable(table) => create_table(catalog, table, &mut warnings)?,
+        Ddl::DropTable { name, if_exists, cascade, kind } => {
+            Change::DropTable { name: name.clone(), if_exists: *if_exists, cascade: *cascade, kind: *kind }
+        }
+        Ddl::PartitionTable { table, column } => {
+            Change::PartitionTable { table: table.clone(), column: column.clone() }
+        }
+        Ddl::ReplicateTable { table } => Change::ReplicateTable { table: table.clone() },
+        Ddl::CreateIndex { table, index } => create_index(catalog, table, index)?,
+        Ddl::DropIndex { name, if_exists } => Change::DropIndex { name: name.clone(), if_exists: *if_exists },
+        Ddl::CreateView { name, columns, query, text } => {
+            super::view::bind_view(catalog, name, columns.as_deref(), query, text)?
+        }
+        Ddl::CreateProcedure(procedure) => create_procedure(catalog, procedure)?,
+        Ddl::PartitionProcedure { name, partitioning } => {
+            let clause = partitioning;
+            let partitioning = partitioned_on(catalog, clause)?;
+            let existing = catalog
+                .procedure_named(name)
+                .ok_or_else(|| UserError::ddl("42704", format!("object not found: {name}")))?;
+            let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
+            super::procedure::compile_procedure(catalog, &changed)?;
+            Change::PartitionProcedure { name: name.clone(), partitioning }
+        }
+        Ddl::DropProcedure { name, if_exists } => Change::DropProcedure { name: name.clone(), if_exists: *if_exists },
+        Ddl::CreateRole { name, permissions } => {
+            check_permissions(permissions)?;
+            Change::CreateRole { name: name.clone(), permissions: permissions.clone() }
+        }
+        Ddl::DropRole { name, if_exists } => Change::DropRole { name: name.clone(), if_exists: *if_exists },
+    };
+    Ok((change, warnings))
+}
+
+fn check_permissions(permissions: &[String]) -> UserResult<()> {
+    const KNOWN: [&str; 8] =
+        ["adhoc", "admin", "allproc", "defaultproc", "defaultprocread", "sql", "sqlread", "sysproc"];
+    match permissions.iter().find(|permission| !KNOWN.contains(&permission.as_str())) {
+        None => Ok(()),
+        Some(unknown) => Err(UserError::ddl("42601", format!("Invalid permission \"{unknown}\""))
+            .with_hint("permissions are DEFAULTPROCREAD, DEFAULTPROC, SQLREAD, SQL, ALLPROC and ADMIN")),
+    }
+}
+
+fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<String>) -> UserResult<Change> {
+    let mut columns = Vec::with_capacity(table.columns.len());
+    for definition in &table.columns {
+        columns.push(column(catalog, definition, &table.name)?);
+    }
+    if columns.is_empty() {
+        return Err(UserError::ddl("42601", format!("table {} has no columns", table.name)));
+    }
+    let row_bytes: usize = columns.iter().map(|column| column.column_type.bytes_max()).sum();
+    if row_bytes > limits::ROW_BYTES_MAX && !table.stream {
+        let declared: usize = columns.iter().map(|column| column.column_type.length as usize + 8).sum();
+        if declared > limits::ROW_BYTES_MAX {
+            return Err(UserError::limit(format!(
+                "a row of table {} may have {declared} bytes, more than {}",
+                table.name,
+                limits::ROW_BYTES_MAX
+            )));
+        }
+    }
+    let mut indexes = Vec::with_capacity(table.constraints.len());
+    let mut primary_key = None;
+    for constraint in &table.constraints {
+        let keys = index_keys(catalog, &table.name, &columns, &constraint.keys)?;
+        if constraint.kind == ConstraintKind::PrimaryKey {
+            if primary_key.replace(indexes.len()).is_some() {
+                return Err(UserError::ddl("42P16", format!("table {} has two primary keys", table.name)));
+            }
+            for key in &keys {
+                let Expr::Column { column, .. } = key else {
+                    return Err(UserError::ddl("42P16", "a primary key takes columns, not expressions"));
+                };
+                columns[usize::from(*column)].nullable = false;
+            }
+        }
+        indexes.push(NewIndex {
+            name: None,
+            keys,
+            unique: true,
+            assume_unique: constraint.kind == ConstraintKind::AssumeUnique,
+            kind: if constraint.hash { IndexKind::Hash } else { IndexKind::Ordered },
+            predicate: None,
+            constraint: constraint.name.clone(),
+        });
+    }
+    if table.stream && !indexes.is_empty() {
+        return Err(UserError::ddl("42P16", format!("stream {} must not have keys", table.name)));
+    }
+    let mut checks = Vec::with_capacity(table.checks.len());
+    for (position, (name, written)) in table.checks.iter().enumerate() {
+        let condition = row_condition(catalog, &table.name, &columns, written)?;
+        let name = name.clone().unwrap_or_else(|| format!("{}_CHECK_{}", table.name, position + 1));
+        checks.push((name, condition));
+    }
+    if table.foreign_keys > 0 {
+        warnings.push(format!("table {}: FOREIGN KEY is not enforced", table.name));
+    }
+    let partition_column = match &table.partition_column {
+        None => None,
+        Some(name) => {
+            let position = columns.iter().position(|column| column.name == *name);
+            Some(position.ok_or_else(|| UserError::ddl("42704", format!("object not found: {name}")))? as u16)
+        }
+    };
+    Ok(Change::CreateTable {
+        name: table.name.clone(),
+        columns,
+        indexes,
+        primary_key,
+        checks,
+        stream: table.stream,
+        partition_column,
+    })
+}
+
+fn column(catalog: &Catalog, definition: &ColumnDefinition, table: &str) -> UserResult<Column> {
+    let default = match &definition.default {
+        None => None,
+        Some(written) => default_value(catalog, definition, written, table)?,
+    };
+    let default_text = default.as_ref().map(|default| match default {
+        Expr::Constant(value @ OwnedValue::Text(_)) => {
+            format!("'{}'", ferrite_value::convert::to_text_string(&value.as_value()))
+        }
+        Expr::Constant(value) => ferrite_value::convert::to_text_string(&value.as_value()),
+        _ => "CURRENT_TIMESTAMP".to_owned(),
+    });
+    Ok(Column {
+        name: definition.name.clone(),
+        column_type: definition.column_type,
+        nullable: !definition.not_null,
+        default,
+        default_text,
+    })
+}
+
+/// A constant of the column's type, or NOW. DEFAULT NULL is no default.
+fn default_value(
+    catalog: &Catalog,
+    definition: &ColumnDefinition,
+    written: &WrittenExpr,
+    table: &str,
+) -> UserResult<Option<Expr>> {
+    let mut binder = Binder::new(catalog, Reach::Local);
+    let Typed { expr, sql_type } = binder.expression(&written.expr)?;
+    let to = definition.column_type;
+    match &expr {
+        Expr::Constant(OwnedValue::Null) => Ok(None),
+        Expr::Constant(value) => {
+            let from = sql_type.unwrap_or(SqlType::Varchar);
+            let stored = stored_constant(value, from, to.sql_type, &definition.name, table)?;
+            ferrite_value::convert::check_fits(&stored.as_value(), &to, &definition.name)
+                .map_err(crate::errors::at_compile_time)?;
+            Ok(Some(Expr::Constant(stored)))
+        }
+        Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(expr)),
+        _ => Err(UserError::ddl(
+            "42601",
+            format!("the default of column {} is neither a constant nor NOW", definition.name),
+        )),
+    }
+}
+
+/// A scope with one row of a table at slot 0.
+fn row_scope(name: &str, columns: &[Column]) -> Scope {
+    let columns = columns
+        .iter()
+        .map(|column| ScopeColumn { name: column.name.clone(), sql_type: column.column_type.sql_type, merged: false })
+        .collect();
+    Scope { sources: vec![ScopeSource { name: name.to_owned(), slot: 0, columns }], ..Scope::default() }
+}
+
+fn row_expression(catalog: &Catalog, table: &str, columns: &[Column], expr: &ast::Expr) -> UserResult<Typed> {
+    let mut binder = Binder::new(catalog, Reach::Local);
+    binder.push_scope(row_scope(table, columns));
+    let typed = binder.expression(expr)?;
+    let changing =
+        typed.expr.any(&mut |inner| matches!(inner, Expr::Call { function, .. } if !function.is_deterministic()));
+    if !binder.subqueries.is_empty() || changing {
+        return Err(UserError::ddl("0A000", "an index or constraint must not use subqueries or NOW"));
+    }
+    Ok(typed)
+}
+
+fn row_condition(catalog: &Catalog, table: &str, columns: &[Column], written: &WrittenExpr) -> UserResult<Expr> {
+    let typed = row_expression(catalog, table, columns, &written.expr)?;
+    match typed.sql_type {
+        None | Some(SqlType::Boolean) => Ok(typed.expr),
+        Some(_) => Err(UserError::ddl("42804", format!("{} is not a condition", written.text))),
+    }
+}
+
+fn index_keys(catalog: &Catalog, table: &str, columns: &[Column], written: &[WrittenExpr]) -> UserResult<Vec<Expr>> {
+    if written.len() > limits::INDEX_KEYS_MAX {
+        return Err(UserError::limit(format!("an index has more than {} keys", limits::INDEX_KEYS_MAX)));
+    }
+    let mut keys: Vec<Expr> = Vec::with_capacity(written.len());
+    for key in written {
+        let typed = row_expression(catalog, table, columns, &key.expr)?;
+        match typed.decided_type() {
+            SqlType::Geography | SqlType::Point => {
+                return Err(UserError::not_supported(format!("an index on {} values", typed.decided_type())));
+            }
+            SqlType::Boolean if !matches!(typed.expr, Expr::Column { .. }) => {
+                return Err(UserError::ddl("42804", format!("{} is a condition, and no index key", key.text)));
+            }
+            _ => {}
+        }
+        if keys.contains(&typed.expr) {
+            return Err(UserError::ddl("42701", format!("{} stands twice in an index", key.text)));
+        }
+        if matches!(typed.expr, Expr::Constant(_)) {
+            return Err(UserError::ddl("42601", format!("{} is a constant, and no index key", key.text)));
+        }
+        keys.push(typed.expr);
+    }
+    Ok(keys)
+}
+
+fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) -> UserResult<Change> {
+    let table = catalog
+        .table_named(table_name)
+        .ok_or_else(|| UserError::ddl("42704", format!("object not found: {table_name}")))?;
+    if table.kind == TableKind::Stream {
+        return Err(UserError::ddl("42809", format!("stream {table_name} cannot have an index")));
+    }
+    let keys = index_keys(catalog, table_name, &table.columns, &index.keys)?;
+    let predicate = match &index.predicate {
+        Some(written) => Some(row_condition(catalog, table_name, &table.columns, written)?),
+        None => None,
+    };
+    Ok(Change::CreateIndex {
+        table: table_name.to_owned(),
+        index: NewIndex {
+            name: Some(index.name.clone()),
+            keys,
+            unique: index.unique || index.assume_unique,
+            assume_unique: index.assume_unique,
+            kind: if index.hash { IndexKind::Hash } else { IndexKind::Ordered },
+            predicate,
+            constraint: None,
+        },
+    })
+}
+
+fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<ProcedurePartitioning> {
+    let not_found = |name: &str| UserError::ddl("42704", format!("object not found: {name}"));
+    let table = catalog.table_named(&clause.table).ok_or_else(|| not_found(&clause.table))?;
+    let column = table.column_named(&clause.column).ok_or_else(|| not_found(&clause.column))?;
+    if table.partition_column != Some(column) {
+        return Err(UserError::ddl(
+            "42601",
+            format!("table {} is not partitioned on column {}", clause.table, clause.column),
+        )
+        .with_hint(format!("PARTITION TABLE {} ON COLUMN {};", clause.table, clause.column)));
+    }
+    Ok(ProcedurePartitioning { table: table.id, column, parameter: clause.parameter })
+}
+
+fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResult<Change> {
+    let partitioning = match &definition.partitioning {
+        Some(clause) => Some(partitioned_on(catalog, clause)?),
+        None => None,
+    };
+    let procedure = Procedure {
+        name: definition.name.clone(),
+        parameters: definition.parameters.clone(),
+        partitioning,
+        directed: definition.directed,
+        body: definition.body.clone(),
+        allow_roles: definition.allow_roles.clone(),
+    };
+    super::procedure::compile_procedure(catalog, &procedure)?;
+    Ok(Change::CreateProcedure { procedure })
+}

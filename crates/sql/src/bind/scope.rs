@@ -1,0 +1,172 @@
+//! Names in reach: columns of FROM, variables and parameters of a procedure, aliases of the SELECT list.
+
+use super::Binder;
+use super::types::Typed;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{Aggregate, Expr};
+use ferrite_value::{ColumnType, SqlType};
+use sqlparser::ast;
+
+/// A name folded to upper case unless quoted.
+pub(crate) fn fold_name(ident: &ast::Ident) -> String {
+    match ident.quote_style {
+        None => ident.value.to_uppercase(),
+        Some(_) => ident.value.clone(),
+    }
+}
+
+/// The single part of an object's name; schemas and catalogs there are none.
+pub(crate) fn object_name(name: &ast::ObjectName) -> UserResult<String> {
+    match name.0.as_slice() {
+        [ast::ObjectNamePart::Identifier(ident)] => Ok(fold_name(ident)),
+        _ => Err(UserError::not_found(name)),
+    }
+}
+
+/// What a FROM clause brings into reach.
+#[derive(Default)]
+pub(crate) struct Scope {
+    pub sources: Vec<ScopeSource>,
+    /// Aggregates may be called here, and are gathered.
+    pub aggregates: AggregateScope,
+    /// Output names that ORDER BY, GROUP BY and HAVING may use where no column has the name.
+    pub aliases: Vec<(String, Typed)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeSource {
+    pub name: String,
+    pub slot: u16,
+    pub columns: Vec<ScopeColumn>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeColumn {
+    pub name: String,
+    pub sql_type: SqlType,
+    /// The right side of JOIN ... USING: reached only by its qualified name.
+    pub merged: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct AggregateScope {
+    pub allowed: bool,
+    /// The slot of the group's row, once there is one.
+    pub slot: Option<u16>,
+    /// Columns of the group's row before the aggregates.
+    pub group_count: u16,
+    pub found: Vec<Aggregate>,
+}
+
+/// A parameter or variable of a procedure.
+#[derive(Clone, Debug)]
+pub(crate) struct Variable {
+    pub name: String,
+    /// The name of the FOR row that it is a column of.
+    pub row: Option<String>,
+    pub expr: Expr,
+    pub column_type: ColumnType,
+}
+
+enum Found {
+    Column { scope: usize, slot: u16, column: u16, sql_type: SqlType },
+    Nothing,
+}
+
+impl Binder<'_> {
+    pub fn push_scope(&mut self, scope: Scope) {
+        self.scopes.push(scope);
+    }
+
+    pub fn pop_scope(&mut self) -> Scope {
+        self.scopes.pop().unwrap_or_default()
+    }
+
+    /// The innermost scope.
+    pub fn scope(&mut self) -> Option<&mut Scope> {
+        self.scopes.last_mut()
+    }
+
+    pub fn resolve(&mut self, qualifier: Option<&str>, name: &str) -> UserResult<Typed> {
+        let found = self.resolve_column(qualifier, name)?;
+        let variable = self.resolve_variable(qualifier, name)?;
+        match (found, variable) {
+            (Found::Column { .. }, Some(_)) if qualifier.is_none() => Err(UserError::compile(
+                "42702",
+                format!("ambiguous name {name}: it is a column here and a variable or parameter of the procedure"),
+            )
+            .with_hint(format!("qualify the column with its table's name, or rename the variable {name}"))),
+            (Found::Column { scope, slot, column, sql_type }, _) => {
+                for frame in &mut self.frames {
+                    frame.correlated |= scope < frame.first_scope;
+                }
+                Ok(Typed::new(Expr::Column { slot, column }, sql_type))
+            }
+            (Found::Nothing, Some(variable)) => Ok(variable),
+            (Found::Nothing, None) => self.resolve_alias(qualifier, name),
+        }
+    }
+
+    fn resolve_column(&self, qualifier: Option<&str>, name: &str) -> UserResult<Found> {
+        for (level, scope) in self.scopes.iter().enumerate().rev() {
+            let mut found = Found::Nothing;
+            let mut qualifier_known = false;
+            for source in &scope.sources {
+                if qualifier.is_some_and(|qualifier| qualifier != source.name) {
+                    continue;
+                }
+                qualifier_known |= qualifier.is_some();
+                let position = source
+                    .columns
+                    .iter()
+                    .position(|column| column.name == name && (qualifier.is_some() || !column.merged));
+                let Some(position) = position else { continue };
+                if matches!(found, Found::Column { .. }) {
+                    return Err(UserError::compile("42702", format!("column reference {name} is ambiguous"))
+                        .with_hint("qualify it with the table's name or alias"));
+                }
+                let sql_type = source.columns[position].sql_type;
+                found = Found::Column { scope: level, slot: source.slot, column: position as u16, sql_type };
+            }
+            if matches!(found, Found::Column { .. }) {
+                return Ok(found);
+            }
+            if qualifier_known {
+                // An inner table hides an outer one of the same name.
+                return Err(UserError::not_found(format!("{}.{name}", qualifier.unwrap_or_default())));
+            }
+        }
+        Ok(Found::Nothing)
+    }
+
+    fn resolve_variable(&self, qualifier: Option<&str>, name: &str) -> UserResult<Option<Typed>> {
+        let mut matching =
+            self.variables.iter().rev().filter(|variable| {
+                variable.name == name && (qualifier.is_none() || variable.row.as_deref() == qualifier)
+            });
+        Ok(matching.next().map(|variable| Typed::new(variable.expr.clone(), variable.column_type.sql_type)))
+    }
+
+    fn resolve_alias(&self, qualifier: Option<&str>, name: &str) -> UserResult<Typed> {
+        let alias = match (qualifier, self.scopes.last()) {
+            (None, Some(scope)) => scope.aliases.iter().find(|(alias, _)| alias == name),
+            _ => None,
+        };
+        match (alias, qualifier) {
+            (Some((_, typed)), _) => Ok(typed.clone()),
+            (None, None) => Err(UserError::not_found(name)),
+            (None, Some(qualifier)) => Err(UserError::not_found(format!("{qualifier}.{name}"))),
+        }
+    }
+
+    /// The variable that SET, INTO or a loop assigns.
+    pub fn register_named(&self, name: &str) -> UserResult<(u16, ColumnType)> {
+        let variable = self.variables.iter().rev().find(|variable| variable.row.is_none() && variable.name == name);
+        match variable {
+            Some(Variable { expr: Expr::Register(register), column_type, .. }) => Ok((*register, *column_type)),
+            Some(_) => Err(UserError::compile("42601", format!("{name} is a parameter and cannot be assigned"))
+                .with_hint(format!("DECLARE a variable and assign that instead of {name}"))),
+            None => Err(UserError::not_found(name).with_hint("variables are declared with DECLARE name TYPE;")),
+        }
+    }
+}

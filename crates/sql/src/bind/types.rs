@@ -1,0 +1,208 @@
+//! Types while binding: conversions that SQL makes by itself, and the folding of constants.
+
+use crate::errors::at_compile_time;
+use bumpalo::Bump;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{ArithmeticDomain, Context, Expr};
+use ferrite_value::convert::cast;
+use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
+
+/// A bound expression with its type; None while nothing says what type it has: NULL, or a `?` not yet met by a context.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub expr: Expr,
+    pub sql_type: Option<SqlType>,
+}
+
+impl Typed {
+    pub fn new(expr: Expr, sql_type: SqlType) -> Self {
+        Typed { expr, sql_type: Some(sql_type) }
+    }
+
+    pub fn null() -> Self {
+        Typed { expr: Expr::null(), sql_type: None }
+    }
+
+    pub fn boolean(expr: Expr) -> Self {
+        Typed::new(expr, SqlType::Boolean)
+    }
+
+    pub fn constant(&self) -> Option<&OwnedValue> {
+        match &self.expr {
+            Expr::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self.constant(), Some(OwnedValue::Null))
+    }
+
+    /// The type, where an undecided one counts as text.
+    pub fn decided_type(&self) -> SqlType {
+        self.sql_type.unwrap_or(SqlType::Varchar)
+    }
+}
+
+/// Types whose values are of one variant of `Value`: no conversion between them.
+pub(crate) fn same_kind(left: SqlType, right: SqlType) -> bool {
+    left == right || (left.is_integer() && right.is_integer())
+}
+
+/// The widest type of a kind, for parameters that are compared or computed with.
+pub(crate) fn widest(sql_type: SqlType) -> ColumnType {
+    if sql_type.is_integer() { ColumnType::fixed(SqlType::Bigint) } else { ColumnType::unbounded(sql_type) }
+}
+
+/// In which domain numbers of these types compute.
+pub(crate) fn arithmetic_domain(left: SqlType, right: SqlType) -> Option<ArithmeticDomain> {
+    if !left.is_numeric() || !right.is_numeric() {
+        None
+    } else if left == SqlType::Float || right == SqlType::Float {
+        Some(ArithmeticDomain::Float)
+    } else if left == SqlType::Decimal || right == SqlType::Decimal {
+        Some(ArithmeticDomain::Decimal)
+    } else {
+        Some(ArithmeticDomain::Integer)
+    }
+}
+
+pub(crate) fn domain_type(domain: ArithmeticDomain) -> SqlType {
+    match domain {
+        ArithmeticDomain::Integer => SqlType::Bigint,
+        ArithmeticDomain::Float => SqlType::Float,
+        ArithmeticDomain::Decimal => SqlType::Decimal,
+    }
+}
+
+/// One type that values of both can be brought to without an explicit CAST (CASE, COALESCE, UNION).
+pub(crate) fn common_type(left: Option<SqlType>, right: Option<SqlType>) -> UserResult<Option<SqlType>> {
+    let (Some(left), Some(right)) = (left, right) else { return Ok(left.or(right)) };
+    if left == right {
+        return Ok(Some(left));
+    }
+    if left.is_integer() && right.is_integer() {
+        return Ok(Some(left.max(right)));
+    }
+    if let Some(domain) = arithmetic_domain(left, right) {
+        return Ok(Some(domain_type(domain)));
+    }
+    match (left, right) {
+        (SqlType::Timestamp, SqlType::Date) | (SqlType::Date, SqlType::Timestamp) => Ok(Some(SqlType::Timestamp)),
+        _ => Err(incompatible(left, right)),
+    }
+}
+
+#[cold]
+pub(crate) fn incompatible(left: SqlType, right: SqlType) -> UserError {
+    UserError::compile("42804", format!("incompatible data types in combination: {left} and {right}"))
+        .with_hint("use CAST to say which type is meant")
+}
+
+/// `expr` as a value of `to`'s kind, a cast only where it is of another.
+pub(crate) fn to_kind(typed: Typed, to: SqlType) -> UserResult<Expr> {
+    match typed.sql_type {
+        None => Ok(typed.expr),
+        Some(from) if same_kind(from, to) => Ok(typed.expr),
+        Some(_) => fold(typed.expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to })),
+    }
+}
+
+/// Whether a value of `from` may be given where `to` is stored.
+pub(crate) fn can_store(from: SqlType, to: SqlType) -> bool {
+    if same_kind(from, to) || (from.is_numeric() && to.is_numeric()) {
+        return true;
+    }
+    match (from, to) {
+        (SqlType::Varchar, _) => true,
+        (SqlType::Varbinary, SqlType::Geography) => true,
+        (_, SqlType::Varchar) => !matches!(from, SqlType::Varbinary),
+        (SqlType::Timestamp, SqlType::Date) | (SqlType::Date, SqlType::Timestamp) => true,
+        (SqlType::Timestamp, _) if to.is_integer() => true,
+        (_, SqlType::Timestamp) if from.is_integer() => true,
+        _ => false,
+    }
+}
+
+/// Evaluates an operation on constants now. Its operands have been folded before.
+pub(crate) fn fold(expr: Expr) -> UserResult<Expr> {
+    let foldable = match &expr {
+        Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => return Ok(expr),
+        Expr::Subquery { .. } | Expr::InArray { .. } => return Ok(expr),
+        // A condition of one branch may guard the others against errors; the whole is left to run time.
+        Expr::Case { .. } => return Ok(expr),
+        Expr::Call { function, .. } => function.is_deterministic(),
+        _ => true,
+    };
+    let mut constant = foldable;
+    expr.for_each_operand(|operand| constant &= matches!(operand, Expr::Constant(_)));
+    if !constant {
+        return Ok(expr);
+    }
+    let arena = Bump::new();
+    let value = expr.eval(&Constants { arena: &arena }).map_err(at_compile_time)?;
+    Ok(Expr::Constant(owned(&value)))
+}
+
+/// Evaluates a constant cast, with the error that a failing one has.
+pub(crate) fn cast_constant(value: &OwnedValue, to: &ColumnType) -> UserResult<OwnedValue> {
+    let arena = Bump::new();
+    let value = value.as_value();
+    cast(value, to, &arena).map(|value| owned(&value)).map_err(at_compile_time)
+}
+
+pub(crate) fn owned(value: &Value<'_>) -> OwnedValue {
+    match *value {
+        Value::Null | Value::Array(_) | Value::Table(_) => OwnedValue::Null,
+        Value::Boolean(x) => OwnedValue::Boolean(x),
+        Value::Integer(x) => OwnedValue::Integer(x),
+        Value::Float(x) => OwnedValue::Float(x),
+        Value::Decimal(x) => OwnedValue::Decimal(x),
+        Value::Timestamp(x) => OwnedValue::Timestamp(x),
+        Value::Date(x) => OwnedValue::Date(x),
+        Value::Text(x) => OwnedValue::Text(x.into()),
+        Value::Bytes(x) => OwnedValue::Bytes(x.into()),
+        Value::Point(x) => OwnedValue::Point(x),
+        Value::Geography(x) => OwnedValue::Geography(x.into()),
+    }
+}
+
+/// The integer that an exact number is, if it is one.
+pub(crate) fn whole_number(value: &OwnedValue) -> Option<i64> {
+    match value {
+        OwnedValue::Integer(x) => Some(*x),
+        OwnedValue::Decimal(x) => Decimal::to_i64_exact(*x),
+        _ => None,
+    }
+}
+
+/// A context without rows, parameters or time.
+struct Constants<'a> {
+    arena: &'a Bump,
+}
+
+impl<'a> Context<'a> for Constants<'a> {
+    fn column(&self, _slot: u16, _column: u16) -> Value<'a> {
+        Value::Null
+    }
+
+    fn parameter(&self, _index: u16) -> Value<'a> {
+        Value::Null
+    }
+
+    fn register(&self, _index: u16) -> Value<'a> {
+        Value::Null
+    }
+
+    fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    fn transaction_time(&self) -> i64 {
+        0
+    }
+
+    fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {
+        Err(UserError::internal("a subquery is no constant"))
+    }
+}

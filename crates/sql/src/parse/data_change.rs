@@ -1,0 +1,97 @@
+//! Queries, INSERT, UPSERT, UPDATE, DELETE, TRUNCATE: sqlparser's grammar, with the clauses that it lacks taken out of
+//! the tokens before.
+
+use super::cursor::{Cursor, parse_with};
+use super::statement::{SqlKind, SqlStatement};
+use super::tokens::{Lexeme, unexpected};
+use ferrite_base::{UserError, UserResult};
+use sqlparser::ast;
+use sqlparser::tokenizer::Token;
+
+pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResult<SqlStatement> {
+    let before = *placeholders;
+    let kind = if cursor.accept("TRUNCATE") {
+        cursor.accept("TABLE");
+        let table = cursor.name("a table name")?;
+        cursor.expect_end()?;
+        SqlKind::Truncate { table }
+    } else if cursor.is_word("UPSERT") {
+        let mut lexemes = cursor.rest().to_vec();
+        lexemes[0].token.token = Token::make_word("INSERT", None);
+        insert(&lexemes, placeholders, true)?
+    } else if cursor.is_word("INSERT") {
+        insert(cursor.rest(), placeholders, false)?
+    } else if cursor.is_word("DELETE") {
+        delete(cursor.rest(), placeholders)?
+    } else if cursor.is_word("UPDATE") {
+        match parse_with(cursor.rest(), placeholders, |parser| parser.parse_statement())? {
+            ast::Statement::Update(update) => SqlKind::Update(update),
+            _ => return Err(cursor.unexpected("UPDATE")),
+        }
+    } else if cursor.is_word("WITH") {
+        return Err(UserError::not_supported("WITH"));
+    } else if cursor.is_word("SELECT") || cursor.is_word("VALUES") || cursor.peek() == Some(&Token::LParen) {
+        SqlKind::Query(*parse_with(cursor.rest(), placeholders, |parser| parser.parse_query())?)
+    } else {
+        return Err(match cursor.peek() {
+            Some(token @ Token::Word(word)) => match word.value.to_uppercase().as_str() {
+                statement @ ("MIGRATE" | "MERGE" | "EXEC" | "EXECUTE" | "CALL" | "SET" | "EXPLAIN" | "SHOW"
+                | "GRANT" | "BEGIN" | "COMMIT" | "ROLLBACK" | "REPLACE") => {
+                    UserError::not_supported(format!("statement {statement}"))
+                }
+                _ => unexpected(token),
+            },
+            Some(token) => unexpected(token),
+            None => UserError::syntax("no SQL statement"),
+        });
+    };
+    Ok(SqlStatement { kind, placeholders: *placeholders - before })
+}
+
+fn insert(lexemes: &[Lexeme], placeholders: &mut u16, upsert: bool) -> UserResult<SqlKind> {
+    match parse_with(lexemes, placeholders, |parser| parser.parse_statement())? {
+        ast::Statement::Insert(insert) => Ok(SqlKind::Insert { insert, upsert }),
+        _ => Err(UserError::syntax("an INSERT statement is required")),
+    }
+}
+
+/// DELETE ... ORDER BY ... LIMIT/OFFSET in either order: sqlparser knows no OFFSET there, so it is cut out.
+fn delete(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<SqlKind> {
+    let mut depth = 0usize;
+    let mut offset_at = None;
+    for (position, lexeme) in lexemes.iter().enumerate() {
+        match &lexeme.token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if depth == 0 && lexeme.is_word("OFFSET") => offset_at = Some(position),
+            _ => {}
+        }
+    }
+    let Some(position) = offset_at else {
+        return delete_without_offset(lexemes, None, placeholders);
+    };
+    let value = lexemes.get(position + 1..position + 2).unwrap_or_default();
+    if !matches!(value.first().map(|lexeme| &lexeme.token.token), Some(Token::Number(..) | Token::Placeholder(_))) {
+        return Err(UserError::syntax("OFFSET in DELETE must be a number or a parameter"));
+    }
+    let mut kept = lexemes[..position].to_vec();
+    // A `?` after OFFSET counts in the order of the text: only what stands before it has been numbered by then.
+    let mut offset_placeholder =
+        *placeholders + kept.iter().filter(|lexeme| matches!(lexeme.token.token, Token::Placeholder(_))).count() as u16;
+    let is_parameter = matches!(value[0].token.token, Token::Placeholder(_));
+    if is_parameter && lexemes.len() > position + 2 {
+        return Err(UserError::not_supported("OFFSET ? before LIMIT in DELETE").with_hint("write LIMIT first"));
+    }
+    let offset = Cursor::expression(value, &mut offset_placeholder)?;
+    kept.extend_from_slice(&lexemes[position + 2..]);
+    let kind = delete_without_offset(&kept, Some(offset), placeholders)?;
+    *placeholders += u16::from(is_parameter);
+    Ok(kind)
+}
+
+fn delete_without_offset(lexemes: &[Lexeme], offset: Option<ast::Expr>, placeholders: &mut u16) -> UserResult<SqlKind> {
+    match parse_with(lexemes, placeholders, |parser| parser.parse_statement())? {
+        ast::Statement::Delete(delete) => Ok(SqlKind::Delete { delete, offset }),
+        _ => Err(UserError::syntax("a DELETE statement is required")),
+    }
+}

@@ -1,0 +1,308 @@
+//! Schema statements but CREATE TABLE: the productions of our own grammar.
+
+use super::cursor::{Cursor, lexeme_text, parse_with};
+use super::statement::{CreateProcedure, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
+use super::tokens::Lexeme;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::TableKind;
+use sqlparser::tokenizer::Token;
+
+pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
+    let ddl = if cursor.accept("CREATE") {
+        create(&mut cursor)?
+    } else if cursor.accept("DROP") {
+        drop_object(&mut cursor)?
+    } else if cursor.accept("PARTITION") {
+        partition(&mut cursor)?
+    } else if cursor.accept("REPLICATE") {
+        cursor.expect("TABLE")?;
+        Ddl::ReplicateTable { table: cursor.name("a table name")? }
+    } else if cursor.accept("ALTER") {
+        let what = cursor.name("an object").unwrap_or_default();
+        return Err(UserError::not_supported(format!("ALTER {what}")));
+    } else {
+        return Err(UserError::not_supported("DR TABLE"));
+    };
+    cursor.expect_end()?;
+    Ok(ddl)
+}
+
+fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    if cursor.accept("TABLE") {
+        return super::table::create_table(cursor, false);
+    }
+    if cursor.accept("STREAM") {
+        return super::table::create_table(cursor, true);
+    }
+    if cursor.accept("VIEW") {
+        return create_view(cursor);
+    }
+    if cursor.accept("ROLE") {
+        return create_role(cursor);
+    }
+    if cursor.accept("PROCEDURE") {
+        return create_procedure(cursor, false);
+    }
+    if cursor.accept_all(&["DIRECTED", "PROCEDURE"]) {
+        return create_procedure(cursor, true);
+    }
+    let assume_unique = cursor.accept("ASSUMEUNIQUE");
+    let unique = !assume_unique && cursor.accept("UNIQUE");
+    if cursor.accept("INDEX") {
+        return create_index(cursor, unique, assume_unique);
+    }
+    for clause in
+        ["COMPOUND", "FUNCTION", "AGGREGATE", "TASK", "MIGRATING", "TEMPORARY", "SCHEMA", "DATABASE", "USER", "OR"]
+    {
+        if cursor.is_word(clause) {
+            return Err(UserError::not_supported(format!("CREATE {clause}")));
+        }
+    }
+    Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, STREAM or ROLE"))
+}
+
+fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let name = cursor.name("a view name")?;
+    if cursor.is_word("MIGRATE") {
+        return Err(UserError::not_supported("MIGRATE TO"));
+    }
+    let columns = if cursor.peek() == Some(&Token::LParen) { Some(cursor.name_list("a column name")?) } else { None };
+    cursor.expect("AS")?;
+    let start = cursor.position();
+    let query = cursor.take_until(|_| false);
+    let mut placeholders = 0;
+    let parsed = parse_with(query, &mut placeholders, |parser| parser.parse_query())?;
+    if placeholders > 0 {
+        return Err(UserError::ddl("42601", "a view must not have parameters"));
+    }
+    Ok(Ddl::CreateView { name, columns, query: parsed, text: cursor.text_since(start).to_owned() })
+}
+
+fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let name = cursor.name("a role name")?;
+    let mut permissions = Vec::new();
+    if cursor.accept("WITH") {
+        loop {
+            permissions.push(cursor.name("a permission")?.to_lowercase());
+            if !cursor.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+    }
+    Ok(Ddl::CreateRole { name, permissions })
+}
+
+fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool) -> UserResult<Ddl> {
+    let name = cursor.name("an index name")?;
+    cursor.expect("ON")?;
+    let table = cursor.name("a table name")?;
+    let hash = using_hash(cursor)?;
+    let keys = written_list(cursor)?;
+    let predicate = if cursor.accept("WHERE") {
+        let condition = cursor.take_until(|_| false);
+        Some(written(cursor, condition)?)
+    } else {
+        None
+    };
+    Ok(Ddl::CreateIndex { table, index: IndexDefinition { name, unique, assume_unique, hash, keys, predicate } })
+}
+
+/// `USING HASH | BTREE | TREE`; without it an index is ordered.
+pub(crate) fn using_hash(cursor: &mut Cursor<'_>) -> UserResult<bool> {
+    if !cursor.accept("USING") {
+        return Ok(false);
+    }
+    if cursor.accept("HASH") {
+        return Ok(true);
+    }
+    if cursor.accept("BTREE") || cursor.accept("TREE") || cursor.accept("ORDERED") {
+        return Ok(false);
+    }
+    Err(cursor.unexpected("HASH or BTREE"))
+}
+
+/// A parsed expression from its lexemes. No parameters: it is part of the schema.
+pub(crate) fn written(cursor: &Cursor<'_>, lexemes: &[Lexeme]) -> UserResult<WrittenExpr> {
+    let mut placeholders = 0;
+    let expr = Cursor::expression(lexemes, &mut placeholders)?;
+    if placeholders > 0 {
+        return Err(UserError::ddl("42601", "a schema definition must not have parameters"));
+    }
+    Ok(WrittenExpr { expr, text: cursor.text_of(lexemes).to_owned() })
+}
+
+/// `(expression, ...)`
+pub(crate) fn written_list(cursor: &mut Cursor<'_>) -> UserResult<Vec<WrittenExpr>> {
+    let items = cursor.parenthesized_list()?;
+    items.into_iter().map(|item| written(cursor, item)).collect()
+}
+
+fn create_procedure(cursor: &mut Cursor<'_>, directed: bool) -> UserResult<Ddl> {
+    if cursor.is_word("FROM") && cursor.is_word_at(1, "CLASS") {
+        return Err(UserError::not_supported("CREATE PROCEDURE FROM CLASS"));
+    }
+    let name =
+        if matches!(cursor.peek(), Some(Token::Word(_))) && !cursor.is_word("PARTITION") && !cursor.is_word("ALLOW") {
+            procedure_name(cursor)?
+        } else {
+            String::new()
+        };
+    let mut procedure = CreateProcedure {
+        name,
+        parameters: None,
+        partitioning: None,
+        directed,
+        allow_roles: Vec::new(),
+        body: String::new(),
+    };
+    if cursor.accept_token(&Token::LParen) {
+        procedure.parameters = Some(declared_parameters(cursor)?);
+    }
+    loop {
+        if cursor.accept("PARTITION") {
+            cursor.expect("ON")?;
+            if procedure.partitioning.is_some() {
+                return Err(UserError::syntax("the procedure has more than one PARTITION ON clause"));
+            }
+            procedure.partitioning = Some(partition_clause(cursor)?);
+            if cursor.is_word("AND") {
+                return Err(UserError::not_supported("PARTITION ON two tables"));
+            }
+        } else if cursor.accept("ALLOW") {
+            loop {
+                procedure.allow_roles.push(cursor.name("a role name")?);
+                if !cursor.accept_token(&Token::Comma) {
+                    break;
+                }
+            }
+        } else if cursor.accept("DIRECTED") {
+            procedure.directed = true;
+        } else if cursor.is_word("COMPOUND") {
+            return Err(UserError::not_supported("COMPOUND"));
+        } else {
+            break;
+        }
+    }
+    if cursor.is_word("FROM") {
+        return Err(UserError::not_supported("CREATE PROCEDURE FROM CLASS"));
+    }
+    if procedure.name.is_empty() {
+        return Err(cursor.unexpected("a procedure name"));
+    }
+    if procedure.directed && procedure.partitioning.is_some() {
+        return Err(UserError::ddl("42601", "a DIRECTED procedure cannot be partitioned on a table"));
+    }
+    cursor.expect("AS")?;
+    let body: &[Lexeme] = cursor.rest();
+    if body.is_empty() {
+        return Err(cursor.unexpected("a statement or BEGIN"));
+    }
+    procedure.body = cursor.rest_text().to_owned();
+    while cursor.advance().is_some() {}
+    Ok(Ddl::CreateProcedure(procedure))
+}
+
+/// A procedure keeps its name as written; lookups ignore case.
+fn procedure_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
+    match cursor.advance() {
+        Some(Token::Word(word)) => {
+            super::cursor::check_name(&word.value)?;
+            let mut name = word.value.clone();
+            if cursor.accept_token(&Token::Period) {
+                name.push('.');
+                name.push_str(&cursor.name("a procedure name")?.to_lowercase());
+            }
+            Ok(name)
+        }
+        _ => Err(cursor.unexpected("a procedure name")),
+    }
+}
+
+fn declared_parameters(cursor: &mut Cursor<'_>) -> UserResult<Vec<(String, ferrite_value::ColumnType)>> {
+    let mut parameters: Vec<(String, ferrite_value::ColumnType)> = Vec::new();
+    if cursor.accept_token(&Token::RParen) {
+        return Ok(parameters);
+    }
+    loop {
+        if cursor.is_word("IN") && !matches!(cursor.peek_at(1), Some(Token::Comma | Token::RParen)) {
+            cursor.accept("IN");
+        }
+        let name = cursor.name("a parameter name")?;
+        let column_type = cursor.column_type()?;
+        if parameters.iter().any(|(other, _)| *other == name) {
+            return Err(UserError::ddl("42710", format!("parameter {name} is declared twice")));
+        }
+        parameters.push((name, column_type));
+        if !cursor.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    cursor.expect_token(&Token::RParen)?;
+    Ok(parameters)
+}
+
+/// `TABLE t COLUMN c [PARAMETER n]`
+fn partition_clause(cursor: &mut Cursor<'_>) -> UserResult<PartitionClause> {
+    cursor.expect("TABLE")?;
+    let table = cursor.name("a table name")?;
+    cursor.expect("COLUMN")?;
+    let column = cursor.name("a column name")?;
+    let parameter = if cursor.accept("PARAMETER") { cursor.number("parameter number")? } else { 0 };
+    let parameter = u16::try_from(parameter)
+        .map_err(|_| UserError::ddl("42601", format!("PARAMETER {parameter} is out of range")))?;
+    Ok(PartitionClause { table, column, parameter })
+}
+
+fn partition(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    if cursor.accept("TABLE") {
+        let table = cursor.name("a table name")?;
+        cursor.expect("ON")?;
+        cursor.expect("COLUMN")?;
+        return Ok(Ddl::PartitionTable { table, column: cursor.name("a column name")? });
+    }
+    cursor.expect("PROCEDURE")?;
+    let name = procedure_name(cursor)?;
+    cursor.expect("ON")?;
+    Ok(Ddl::PartitionProcedure { name, partitioning: partition_clause(cursor)? })
+}
+
+fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let object = match cursor.peek() {
+        Some(Token::Word(word)) => word.value.to_uppercase(),
+        _ => return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, STREAM or ROLE")),
+    };
+    if ["FUNCTION", "AGGREGATE", "TASK"].contains(&object.as_str()) {
+        return Err(UserError::not_supported(format!("DROP {object}")));
+    }
+    if !["TABLE", "VIEW", "STREAM", "INDEX", "PROCEDURE", "ROLE"].contains(&object.as_str()) {
+        return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, STREAM or ROLE"));
+    }
+    cursor.advance();
+    let mut if_exists = cursor.accept_all(&["IF", "EXISTS"]);
+    let name = if object == "PROCEDURE" { procedure_name(cursor)? } else { cursor.name("a name")? };
+    let mut cascade = false;
+    loop {
+        if cursor.accept_all(&["IF", "EXISTS"]) {
+            if_exists = true;
+        } else if cursor.accept("CASCADE") {
+            cascade = true;
+        } else {
+            break;
+        }
+    }
+    Ok(match object.as_str() {
+        "TABLE" => Ddl::DropTable { name, if_exists, cascade, kind: TableKind::Table },
+        "VIEW" => Ddl::DropTable { name, if_exists, cascade, kind: TableKind::View },
+        "STREAM" => Ddl::DropTable { name, if_exists, cascade, kind: TableKind::Stream },
+        "INDEX" => Ddl::DropIndex { name, if_exists },
+        "PROCEDURE" => Ddl::DropProcedure { name, if_exists },
+        _ => Ddl::DropRole { name, if_exists },
+    })
+}
+
+impl<'l> Cursor<'l> {
+    /// The text that these lexemes of it were made from.
+    pub fn text_of(&self, lexemes: &[Lexeme]) -> &'l str {
+        lexeme_text(self.whole_text(), lexemes)
+    }
+}

@@ -1,0 +1,138 @@
+//! What parsing yields: statements, still with names.
+
+use ferrite_value::ColumnType;
+use sqlparser::ast;
+
+/// One statement of a batch, parsed but not bound.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub(crate) text: String,
+    pub(crate) body: Body,
+}
+
+impl Statement {
+    /// The statement as written, without the `;`.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A schema change, to be bound with `bind_ddl`; others go to `compile_adhoc`.
+    pub fn is_ddl(&self) -> bool {
+        matches!(self.body, Body::Ddl(_))
+    }
+
+    /// How many `?` the statement has.
+    pub fn parameters(&self) -> usize {
+        match &self.body {
+            Body::Ddl(_) => 0,
+            Body::Sql(sql) => usize::from(sql.placeholders),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Ddl(Box<Ddl>),
+    Sql(Box<SqlStatement>),
+}
+
+/// A query or data change.
+#[derive(Clone, Debug)]
+pub(crate) struct SqlStatement {
+    pub kind: SqlKind,
+    /// Number of `?` in it.
+    pub placeholders: u16,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum SqlKind {
+    Query(ast::Query),
+    Insert { insert: ast::Insert, upsert: bool },
+    Update(ast::Update),
+    Delete { delete: ast::Delete, offset: Option<ast::Expr> },
+    Truncate { table: String },
+}
+
+/// An expression and the text it was written as.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenExpr {
+    pub expr: ast::Expr,
+    pub text: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Ddl {
+    CreateTable(CreateTable),
+    DropTable { name: String, if_exists: bool, cascade: bool, kind: ferrite_catalog::TableKind },
+    PartitionTable { table: String, column: String },
+    ReplicateTable { table: String },
+    CreateIndex { table: String, index: IndexDefinition },
+    DropIndex { name: String, if_exists: bool },
+    CreateView { name: String, columns: Option<Vec<String>>, query: Box<ast::Query>, text: String },
+    CreateProcedure(CreateProcedure),
+    PartitionProcedure { name: String, partitioning: PartitionClause },
+    DropProcedure { name: String, if_exists: bool },
+    CreateRole { name: String, permissions: Vec<String> },
+    DropRole { name: String, if_exists: bool },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CreateTable {
+    pub name: String,
+    pub columns: Vec<ColumnDefinition>,
+    pub constraints: Vec<ConstraintDefinition>,
+    pub checks: Vec<(Option<String>, WrittenExpr)>,
+    pub foreign_keys: usize,
+    pub stream: bool,
+    pub partition_column: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnDefinition {
+    pub name: String,
+    pub column_type: ColumnType,
+    pub not_null: bool,
+    pub default: Option<WrittenExpr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ConstraintKind {
+    PrimaryKey,
+    Unique,
+    AssumeUnique,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ConstraintDefinition {
+    pub name: Option<String>,
+    pub kind: ConstraintKind,
+    pub keys: Vec<WrittenExpr>,
+    pub hash: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct IndexDefinition {
+    pub name: String,
+    pub unique: bool,
+    pub assume_unique: bool,
+    pub hash: bool,
+    pub keys: Vec<WrittenExpr>,
+    pub predicate: Option<WrittenExpr>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CreateProcedure {
+    pub name: String,
+    pub parameters: Option<Vec<(String, ColumnType)>>,
+    pub partitioning: Option<PartitionClause>,
+    pub directed: bool,
+    pub allow_roles: Vec<String>,
+    pub body: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PartitionClause {
+    pub table: String,
+    pub column: String,
+    pub parameter: u16,
+}

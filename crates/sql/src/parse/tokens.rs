@@ -1,0 +1,342 @@
+//! Text to lexemes: tokens with their place in the text, comments gone, `?` numbered, statements split at `;`.
+//!
+//! The tokens are sqlparser's. What its grammar lacks is rewritten here to something that it has and that the dialect
+//! does not use otherwise; each such rewriting says so. Hostile text is stopped here: its size, its nesting, and the
+//! length of operator chains (which become deep trees) are bounded before any recursive code sees it.
+
+use ferrite_base::{UserError, UserResult, limits};
+use sqlparser::dialect::{Dialect, GenericDialect};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use std::any::TypeId;
+use std::borrow::Cow;
+
+/// Operators in one expression between two separators. Longer chains would be trees too deep to walk.
+const OPERATOR_CHAIN_MAX: usize = 1_000;
+
+/// Our dialect for sqlparser: its generic one (the only one that takes `?` everywhere), with fewer aliases.
+#[derive(Debug)]
+pub(crate) struct FerriteDialect;
+
+impl Dialect for FerriteDialect {
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<GenericDialect>()
+    }
+
+    fn is_delimited_identifier_start(&self, character: char) -> bool {
+        character == '"'
+    }
+
+    fn is_identifier_start(&self, character: char) -> bool {
+        character.is_alphabetic() || character == '_'
+    }
+
+    fn is_identifier_part(&self, character: char) -> bool {
+        character.is_alphanumeric() || character == '_' || character == '$'
+    }
+}
+
+/// A token and the bytes of the text it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Lexeme {
+    pub token: TokenWithSpan,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Lexeme {
+    /// Whether this is the unquoted word `word` (given in upper case).
+    pub fn is_word(&self, word: &str) -> bool {
+        token_is_word(&self.token.token, word)
+    }
+}
+
+pub(crate) fn token_is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+/// Splits `text` to lexemes, without blanks and comments.
+pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
+    if text.len() > limits::STATEMENT_BYTES_MAX {
+        return Err(UserError::limit(format!(
+            "SQL text of {} bytes is longer than {}",
+            text.len(),
+            limits::STATEMENT_BYTES_MAX
+        )));
+    }
+    let blanked = blank_slash_comments(text);
+    let tokens = Tokenizer::new(&FerriteDialect, &blanked)
+        .tokenize_with_location()
+        .map_err(|error| UserError::syntax(format!("{} at {}", error.message, place(error.location))))?;
+    let mut places = Places::new(&blanked);
+    let mut lexemes = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        if matches!(token.token, Token::Whitespace(_) | Token::EOF) {
+            continue;
+        }
+        let start = places.byte_at(token.span.start.line, token.span.start.column);
+        let end = places.byte_at(token.span.end.line, token.span.end.column);
+        lexemes.push(Lexeme { token, start, end });
+    }
+    check_shape(&lexemes)?;
+    Ok(lexemes)
+}
+
+fn place(location: sqlparser::tokenizer::Location) -> String {
+    format!("line {}, column {}", location.line, location.column)
+}
+
+/// `//` starts a comment, which sqlparser takes for an operator: overwritten with blanks, so that places stay.
+fn blank_slash_comments(text: &str) -> Cow<'_, str> {
+    if !text.contains("//") {
+        return Cow::Borrowed(text);
+    }
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut position = 0;
+    while position < bytes.len() {
+        match bytes[position] {
+            quote @ (b'\'' | b'"') => {
+                position += 1;
+                while position < bytes.len() && bytes[position] != quote {
+                    position += 1;
+                }
+                position += 1;
+            }
+            b'-' if bytes.get(position + 1) == Some(&b'-') => {
+                while position < bytes.len() && bytes[position] != b'\n' {
+                    position += 1;
+                }
+            }
+            b'/' if bytes.get(position + 1) == Some(&b'*') => {
+                position += 2;
+                while position < bytes.len() && !bytes[position..].starts_with(b"*/") {
+                    position += 1;
+                }
+                position += 2;
+            }
+            b'/' if bytes.get(position + 1) == Some(&b'/') => {
+                while position < bytes.len() && bytes[position] != b'\n' {
+                    out[position] = b' ';
+                    position += 1;
+                }
+            }
+            _ => position += 1,
+        }
+    }
+    // Whole comments were overwritten, so no character was cut.
+    Cow::Owned(String::from_utf8(out).unwrap_or_else(|_| text.to_owned()))
+}
+
+/// From sqlparser's line and column (in characters) to bytes. Asked in ascending order, so one pass over the text.
+struct Places<'t> {
+    characters: std::str::CharIndices<'t>,
+    line: u64,
+    column: u64,
+    byte: usize,
+}
+
+impl<'t> Places<'t> {
+    fn new(text: &'t str) -> Self {
+        Places { characters: text.char_indices(), line: 1, column: 1, byte: 0 }
+    }
+
+    fn byte_at(&mut self, line: u64, column: u64) -> usize {
+        while (self.line, self.column) < (line, column) {
+            let Some((start, character)) = self.characters.next() else { break };
+            self.byte = start + character.len_utf8();
+            if character == '\n' {
+                self.line += 1;
+                self.column = 1;
+            } else {
+                self.column += 1;
+            }
+        }
+        self.byte
+    }
+}
+
+/// Refuses nesting and operator chains that would make later recursion deep.
+fn check_shape(lexemes: &[Lexeme]) -> UserResult<()> {
+    let mut chains: Vec<usize> = vec![0];
+    for lexeme in lexemes {
+        match &lexeme.token.token {
+            Token::LParen => {
+                if chains.len() > limits::NESTING_MAX {
+                    return Err(too_deep());
+                }
+                chains.push(0);
+            }
+            Token::RParen => {
+                if chains.len() > 1 {
+                    chains.pop();
+                }
+            }
+            Token::Comma | Token::SemiColon => *chains.last_mut().expect("one chain at least") = 0,
+            token if is_operator(token) => {
+                let chain = chains.last_mut().expect("one chain at least");
+                *chain += 1;
+                if *chain > OPERATOR_CHAIN_MAX {
+                    return Err(UserError::limit(format!(
+                        "more than {OPERATOR_CHAIN_MAX} operators in one expression"
+                    ))
+                    .with_hint("use IN (...) for long lists of alternatives"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn too_deep() -> UserError {
+    UserError::limit(format!("the statement is nested deeper than {} levels", limits::NESTING_MAX))
+}
+
+/// Operators and the words that chain like them.
+fn is_operator(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::IS
+                | Keyword::IN
+                | Keyword::LIKE
+                | Keyword::BETWEEN
+                | Keyword::UNION
+                | Keyword::INTERSECT
+                | Keyword::EXCEPT
+                | Keyword::CASE
+        ),
+        Token::LParen
+        | Token::RParen
+        | Token::Comma
+        | Token::SemiColon
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::HexStringLiteral(_)
+        | Token::Placeholder(_)
+        | Token::Period => false,
+        _ => true,
+    }
+}
+
+/// The ranges of the statements between `;`. Inside CREATE PROCEDURE ... BEGIN ... END a `;` does not end one.
+pub(crate) fn split(lexemes: &[Lexeme]) -> Vec<std::ops::Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let mut depth = 0usize;
+    let mut procedure = false;
+    for (position, lexeme) in lexemes.iter().enumerate() {
+        if position == start {
+            procedure = is_create_procedure(&lexemes[start..]);
+            depth = 0;
+        }
+        match &lexeme.token.token {
+            Token::SemiColon if depth == 0 => {
+                if position > start {
+                    ranges.push(start..position);
+                }
+                start = position + 1;
+            }
+            Token::Word(word) if procedure && word.quote_style.is_none() => match word.keyword {
+                Keyword::BEGIN => depth += 1,
+                // `END CASE` closes what CASE opened.
+                Keyword::CASE if position == 0 || !lexemes[position - 1].is_word("END") => depth += 1,
+                Keyword::END => {
+                    let closes_other = lexemes.get(position + 1).is_some_and(|next| {
+                        ["IF", "WHILE", "FOR", "LOOP", "REPEAT"].iter().any(|word| next.is_word(word))
+                    });
+                    if !closes_other {
+                        depth = depth.saturating_sub(1);
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    if start < lexemes.len() {
+        ranges.push(start..lexemes.len());
+    }
+    ranges
+}
+
+fn is_create_procedure(lexemes: &[Lexeme]) -> bool {
+    let second = lexemes.get(1);
+    let is = |lexeme: Option<&Lexeme>, word: &str| lexeme.is_some_and(|lexeme| lexeme.is_word(word));
+    is(lexemes.first(), "CREATE")
+        && (is(second, "PROCEDURE")
+            || ((is(second, "DIRECTED") || is(second, "COMPOUND")) && is(lexemes.get(2), "PROCEDURE")))
+}
+
+/// Tokens as sqlparser's grammar wants them, from those of one statement or expression. `placeholders` counts the `?`
+/// met so far; each gets its number, since the order of binding is not the order of the text.
+pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<Vec<TokenWithSpan>> {
+    let mut tokens: Vec<TokenWithSpan> = Vec::with_capacity(lexemes.len() + 1);
+    let mut position = 0;
+    let at = |position: usize| lexemes.get(position).map(|lexeme| &lexeme.token.token);
+    while let Some(lexeme) = lexemes.get(position) {
+        let span = lexeme.token.span;
+        let mut push = |token: Token| tokens.push(TokenWithSpan { token, span });
+        match &lexeme.token.token {
+            Token::Placeholder(text) => {
+                let number = next_placeholder(text, placeholders)?;
+                // `IN ?` (an array) has no counterpart: it goes as IN UNNEST(?), `TOP ?` as TOP (?).
+                let before = position.checked_sub(1).and_then(|position| lexemes.get(position));
+                let array = before.is_some_and(|before| before.is_word("IN"));
+                let top = before.is_some_and(|before| before.is_word("TOP"));
+                if array {
+                    push(Token::make_word("UNNEST", None));
+                }
+                if array || top {
+                    push(Token::LParen);
+                }
+                push(Token::Placeholder(number));
+                if array || top {
+                    push(Token::RParen);
+                }
+            }
+            // STARTS WITH goes as ILIKE, which is no operator of ours.
+            Token::Word(_)
+                if lexeme.is_word("STARTS") && at(position + 1).is_some_and(|next| token_is_word(next, "WITH")) =>
+            {
+                push(Token::make_word("ILIKE", None));
+                position += 1;
+            }
+            Token::Word(_) if lexeme.is_word("ILIKE") || lexeme.is_word("UNNEST") => {
+                return Err(unexpected(&lexeme.token.token));
+            }
+            // VARCHAR(n BYTES) goes as VARCHAR(n OCTETS).
+            Token::Word(_)
+                if lexeme.is_word("BYTES")
+                    && position > 0
+                    && matches!(at(position - 1), Some(Token::Number(..)))
+                    && at(position + 1) == Some(&Token::RParen) =>
+            {
+                push(Token::make_word("OCTETS", None));
+            }
+            token => push(token.clone()),
+        }
+        position += 1;
+    }
+    Ok(tokens)
+}
+
+fn next_placeholder(text: &str, placeholders: &mut u16) -> UserResult<String> {
+    if text != "?" {
+        return Err(UserError::not_supported(format!("parameter {text}")).with_hint("write parameters as ?"));
+    }
+    if usize::from(*placeholders) >= limits::PARAMETERS_MAX {
+        return Err(UserError::limit(format!("more than {} parameters", limits::PARAMETERS_MAX)));
+    }
+    let number = format!("?{placeholders}");
+    *placeholders += 1;
+    Ok(number)
+}
+
+pub(crate) fn unexpected(token: &Token) -> UserError {
+    UserError::syntax(format!("unexpected token: {token}"))
+}

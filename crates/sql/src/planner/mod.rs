@@ -1,0 +1,342 @@
+//! The order of a block's sources, how each finds its rows, and where each condition is tested.
+
+pub(crate) mod access;
+pub(crate) mod routing;
+
+use crate::bind::from::{PendingInput, PendingSource};
+use crate::bind::{Binder, Reach};
+use crate::plan::{Access, Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
+use crate::walk::{conjunction, for_each_slot, move_slot};
+use access::{Choice, choose};
+use ferrite_base::UserResult;
+use ferrite_catalog::{Table, ViewOutput};
+use ferrite_expr::{Aggregate, AggregateKind, Expr};
+use std::sync::Arc;
+
+/// A planned FROM and WHERE.
+pub(crate) struct Arranged {
+    pub sources: Vec<Source>,
+    /// Conditions when there is no source to hang them on.
+    pub filter: Option<Expr>,
+    /// Rows come in the order that was wanted.
+    pub presorted: bool,
+}
+
+/// Which of the block's slots have their row, and which are still to come.
+pub(crate) struct Reached<'a> {
+    pub local: &'a [u16],
+    pub bound: &'a [u16],
+    pub subqueries: &'a [crate::plan::Subquery],
+}
+
+impl Reached<'_> {
+    /// Whether `expr` can be evaluated: it needs no slot of this block that has no row yet.
+    pub fn reaches(&self, expr: &Expr) -> bool {
+        let mut reached = true;
+        for_each_slot(expr, self.subqueries, &mut |slot| {
+            reached &= !self.local.contains(&slot) || self.bound.contains(&slot);
+        });
+        reached
+    }
+
+    fn reads(&self, expr: &Expr, wanted: u16) -> bool {
+        let mut found = false;
+        for_each_slot(expr, self.subqueries, &mut |slot| found |= slot == wanted);
+        found
+    }
+}
+
+/// Orders the sources, gives each its access path, and hands every condition to the earliest source that can decide it.
+pub(crate) fn arrange(
+    binder: &mut Binder<'_>,
+    mut pending: Vec<PendingSource>,
+    mut conjuncts: Vec<Expr>,
+    wanted: &[(Expr, bool)],
+) -> UserResult<Arranged> {
+    let local: Vec<u16> = pending.iter().map(|source| source.slot).collect();
+    strengthen_joins(&mut pending, &mut conjuncts, binder);
+    note_facts(binder, &pending, &conjuncts);
+    let mut sources: Vec<Source> = Vec::with_capacity(pending.len());
+    let mut bound: Vec<u16> = Vec::with_capacity(pending.len());
+    let free_order = pending.iter().all(|source| source.join == JoinKind::Inner);
+    let mut presorted = false;
+    let only_source = pending.len() == 1;
+    let full = pending.iter().any(|source| source.join == JoinKind::Full);
+    while !pending.is_empty() {
+        let position = if free_order { best_next(binder, &pending, &local, &bound, &conjuncts) } else { 0 };
+        let source = pending.remove(position);
+        let first = sources.is_empty();
+        let slot = source.slot;
+        let mut on = source.on;
+        let input = match source.input {
+            PendingInput::Table(table) => {
+                let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
+                let mut choice = match source.join {
+                    // WHERE is about the rows after a FULL JOIN, which must first see all of both sides.
+                    _ if full => Choice::scan(),
+                    JoinKind::Inner => choose(&table, slot, &conjuncts, &reached),
+                    JoinKind::Left => choose(&table, slot, &on, &reached),
+                    JoinKind::Full => Choice::scan(),
+                };
+                if first && !full && !wanted.is_empty() {
+                    // Each store has an index of its own, so over several stores there is no one order.
+                    let one_store = binder.reach == Reach::Local || !table.is_partitioned();
+                    presorted = one_store && access::order_as(&table, slot, wanted, &mut choice);
+                    presorted |= only_source && choice.unique;
+                }
+                let consumed_from = if source.join == JoinKind::Left { &mut on } else { &mut conjuncts };
+                remove_all(consumed_from, &choice.consumed);
+                Input::Table { table: table.id, access: choice.access }
+            }
+            PendingInput::PartialView { table, raw_slot, group_slot } => {
+                let pushed = if source.join == JoinKind::Inner {
+                    take_for_groups(&table, slot, &mut conjuncts, &local, binder)
+                } else {
+                    Vec::new()
+                };
+                let correlated = !pushed.is_empty() && {
+                    let mut outside = false;
+                    for expr in &pushed {
+                        for_each_slot(expr, &binder.subqueries, &mut |read| outside |= read != slot);
+                    }
+                    outside
+                };
+                let query = added_up(&table, slot, raw_slot, group_slot, pushed, binder);
+                Input::Derived { query: Box::new(query), correlated }
+            }
+            PendingInput::Derived { query, correlated } => Input::Derived { query, correlated },
+        };
+        bound.push(slot);
+        let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
+        let mut here = Vec::new();
+        if !full || pending.is_empty() {
+            let (decided, later): (Vec<Expr>, Vec<Expr>) = conjuncts.drain(..).partition(|expr| reached.reaches(expr));
+            here = decided;
+            conjuncts = later;
+        }
+        sources.push(Source { slot, input, join: source.join, on: conjunction(on), filter: conjunction(here) });
+    }
+    Ok(Arranged { sources, filter: conjunction(conjuncts), presorted })
+}
+
+fn remove_all(list: &mut Vec<Expr>, positions: &[usize]) {
+    let mut position = 0;
+    list.retain(|_| {
+        let keep = !positions.contains(&position);
+        position += 1;
+        keep
+    });
+}
+
+/// A LEFT JOIN whose right side is compared in WHERE is an inner join: NULL passes no comparison.
+fn strengthen_joins(pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>, binder: &Binder<'_>) {
+    let reached = Reached { local: &[], bound: &[], subqueries: &binder.subqueries };
+    for position in 0..pending.len() {
+        let slot = pending[position].slot;
+        if pending[position].join != JoinKind::Left {
+            continue;
+        }
+        let rejects_null = conjuncts.iter().any(|conjunct| match conjunct {
+            Expr::Compare { left, right, .. } => [left, right].into_iter().any(|side| is_strict(side, slot)),
+            _ => false,
+        });
+        if !rejects_null || pending[position].on.iter().any(|on| !reached.reads(on, slot)) {
+            continue;
+        }
+        pending[position].join = JoinKind::Inner;
+        conjuncts.append(&mut pending[position].on);
+    }
+}
+
+/// NULL when `slot` has the null row.
+fn is_strict(expr: &Expr, slot: u16) -> bool {
+    match expr {
+        Expr::Column { slot: found, .. } => *found == slot,
+        Expr::Negate { operand, .. } | Expr::Cast { operand, .. } => is_strict(operand, slot),
+        Expr::Arithmetic { left, right, .. } => is_strict(left, slot) || is_strict(right, slot),
+        _ => false,
+    }
+}
+
+fn note_facts(binder: &mut Binder<'_>, pending: &[PendingSource], conjuncts: &[Expr]) {
+    binder.facts.add_equalities(conjuncts);
+    for source in pending {
+        if source.join == JoinKind::Inner {
+            binder.facts.add_equalities(&source.on);
+        }
+    }
+    for source in pending {
+        let table = match &source.input {
+            PendingInput::Table(table) | PendingInput::PartialView { table, .. } => table,
+            PendingInput::Derived { .. } => continue,
+        };
+        let on: &[Expr] = if source.join == JoinKind::Left { &source.on } else { &[] };
+        binder.facts.add_read(table, source.slot, on);
+    }
+}
+
+/// The source with the cheapest access now; among equals the one after which the next is cheapest, then the first.
+fn best_next(
+    binder: &Binder<'_>,
+    pending: &[PendingSource],
+    local: &[u16],
+    bound: &[u16],
+    conjuncts: &[Expr],
+) -> usize {
+    if pending.len() == 1 {
+        return 0;
+    }
+    let cost_of = |source: &PendingSource, bound: &[u16]| -> u32 {
+        match &source.input {
+            PendingInput::Table(table) => {
+                let reached = Reached { local, bound, subqueries: &binder.subqueries };
+                choose(table, source.slot, conjuncts, &reached).cost
+            }
+            // To run it again for each row before it costs more than a scan.
+            PendingInput::PartialView { .. } | PendingInput::Derived { .. } => {
+                if bound.is_empty() {
+                    access::SCAN_COST
+                } else {
+                    access::SCAN_COST + 1
+                }
+            }
+        }
+    };
+    let mut best = (u32::MAX, u32::MAX, 0);
+    for (position, source) in pending.iter().enumerate() {
+        let cost = cost_of(source, bound);
+        if cost > best.0 {
+            continue;
+        }
+        let mut after = bound.to_vec();
+        after.push(source.slot);
+        let next: u32 = pending
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != position)
+            .map(|(_, other)| cost_of(other, &after))
+            .sum();
+        if (cost, next) < (best.0, best.1) {
+            best = (cost, next, position);
+        }
+    }
+    best.2
+}
+
+/// Conditions that concern only group columns of a partial view may be tested on its parts.
+fn take_for_groups(
+    table: &Arc<Table>,
+    slot: u16,
+    conjuncts: &mut Vec<Expr>,
+    local: &[u16],
+    binder: &Binder<'_>,
+) -> Vec<Expr> {
+    let Some(view) = &table.view else { return Vec::new() };
+    let reached = Reached { local, bound: &[slot], subqueries: &binder.subqueries };
+    let is_group = |column: u16| matches!(view.outputs.get(usize::from(column)), Some(ViewOutput::Group(_)));
+    let (pushed, kept): (Vec<Expr>, Vec<Expr>) = conjuncts.drain(..).partition(|expr| {
+        let has_subquery = expr.any(&mut |inner| matches!(inner, Expr::Subquery { .. }));
+        let only_groups = !expr.any(
+            &mut |inner| matches!(inner, Expr::Column { slot: found, column } if *found == slot && !is_group(*column)),
+        );
+        !has_subquery && only_groups && reached.reads(expr, slot) && reached.reaches(expr)
+    });
+    *conjuncts = kept;
+    pushed
+}
+
+/// The query that adds up the partitions' parts of each group of a view.
+fn added_up(
+    table: &Arc<Table>,
+    slot: u16,
+    raw_slot: u16,
+    group_slot: u16,
+    pushed: Vec<Expr>,
+    binder: &Binder<'_>,
+) -> Query {
+    let mut conditions: Vec<Expr> = pushed.iter().map(|expr| move_slot(expr, slot, raw_slot)).collect();
+    let reached = Reached { local: &[raw_slot], bound: &[], subqueries: &binder.subqueries };
+    let choice = choose(table, raw_slot, &conditions, &reached);
+    remove_all(&mut conditions, &choice.consumed);
+    let view = table.view.as_ref();
+    let mut group_by = Vec::new();
+    let mut aggregates = Vec::new();
+    // First where each column stands among the keys or the aggregates, then its place in the group's row.
+    let mut places = Vec::with_capacity(table.columns.len());
+    for (position, column) in table.columns.iter().enumerate() {
+        let raw = Expr::column(raw_slot, position as u16);
+        let aggregate = view.and_then(|view| match view.outputs.get(position) {
+            Some(ViewOutput::Aggregate(aggregate)) => view.aggregates.get(usize::from(*aggregate)),
+            _ => None,
+        });
+        match aggregate {
+            None => {
+                places.push((true, group_by.len()));
+                group_by.push(raw);
+            }
+            Some(aggregate) => {
+                let sql_type = column.column_type.sql_type;
+                let kind = match aggregate.kind {
+                    AggregateKind::Min => AggregateKind::Min,
+                    AggregateKind::Max => AggregateKind::Max,
+                    _ => AggregateKind::Sum,
+                };
+                places.push((false, aggregates.len()));
+                aggregates.push(Aggregate {
+                    kind,
+                    distinct: false,
+                    argument: Some(raw),
+                    argument_type: sql_type,
+                    result_type: sql_type,
+                });
+            }
+        }
+    }
+    let keys = group_by.len();
+    let output = places
+        .into_iter()
+        .map(|(key, place)| Expr::column(group_slot, (if key { place } else { keys + place }) as u16))
+        .collect();
+    let columns = table
+        .columns
+        .iter()
+        .map(|column| OutputColumn { name: column.name.clone(), sql_type: column.column_type.sql_type })
+        .collect();
+    let source = Source {
+        slot: raw_slot,
+        input: Input::Table { table: table.id, access: choice.access },
+        join: JoinKind::Inner,
+        on: None,
+        filter: conjunction(conditions),
+    };
+    let select = Select {
+        sources: vec![source],
+        filter: None,
+        aggregation: Some(Aggregation { slot: group_slot, group_by, aggregates, having: None }),
+        distinct: false,
+        output,
+    };
+    Query {
+        body: QueryBody::Select(Box::new(select)),
+        columns,
+        order_by: Vec::new(),
+        presorted: false,
+        limit: None,
+        offset: None,
+    }
+}
+
+/// The access path for UPDATE and DELETE, with what it leaves of the condition.
+pub(crate) fn access_for_change(
+    binder: &mut Binder<'_>,
+    table: &Arc<Table>,
+    slot: u16,
+    mut conjuncts: Vec<Expr>,
+) -> (Access, Option<Expr>) {
+    binder.facts.add_equalities(&conjuncts);
+    binder.facts.add_write(table, Expr::column(slot, table.partition_column.unwrap_or_default()));
+    let reached = Reached { local: &[slot], bound: &[], subqueries: &binder.subqueries };
+    let choice = choose(table, slot, &conjuncts, &reached);
+    remove_all(&mut conjuncts, &choice.consumed);
+    (choice.access, conjunction(conjuncts))
+}

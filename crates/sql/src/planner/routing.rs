@@ -1,0 +1,236 @@
+//! Where a statement must run: what its equalities say about partitioning columns.
+//!
+//! While a statement is bound, every block notes its equalities and every use of a table its partitioning column. When it
+//! is done, each column is followed through the equalities of its block and of the blocks around it to constants and
+//! parameters. A statement is single-partition when one of these fixes all its partitioned tables.
+
+use crate::plan::{Aggregation, Query, QueryBody};
+use ferrite_catalog::Table;
+use ferrite_expr::{CompareOperator, Expr};
+use ferrite_value::SqlType;
+
+#[derive(Default)]
+pub(crate) struct Facts {
+    blocks: Vec<Block>,
+    open: Vec<usize>,
+    uses: Vec<Use>,
+    /// A replicated table that the statement changes.
+    pub writes_replicated: Option<String>,
+    pub writes: bool,
+}
+
+#[derive(Default)]
+struct Block {
+    parent: Option<usize>,
+    equalities: Vec<(Expr, Expr)>,
+}
+
+/// A partitioned table in the statement.
+struct Use {
+    table: String,
+    /// The partitioning column; None for views that have none.
+    column: Option<(String, SqlType)>,
+    /// What must be fixed: the column, or the value that goes into it.
+    start: Expr,
+    block: Option<usize>,
+    /// Equalities that hold for this source only (ON of its outer join).
+    own: Vec<(Expr, Expr)>,
+}
+
+/// Where one statement can run.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Reaches {
+    Any,
+    /// On the partition of one of these values, which are all equal.
+    Key {
+        keys: Vec<Expr>,
+        sql_type: SqlType,
+    },
+    /// Everywhere, and why.
+    All(String),
+}
+
+impl Facts {
+    pub fn open_block(&mut self) {
+        self.blocks.push(Block { parent: self.open.last().copied(), equalities: Vec::new() });
+        self.open.push(self.blocks.len() - 1);
+    }
+
+    pub fn close_block(&mut self) {
+        self.open.pop();
+    }
+
+    /// The number that the next block will have.
+    pub fn next_block(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub fn add_equalities(&mut self, conjuncts: &[Expr]) {
+        let Some(block) = self.open.last().copied() else { return };
+        self.blocks[block].equalities.extend(conjuncts.iter().filter_map(equality));
+    }
+
+    pub fn add_read(&mut self, table: &Table, slot: u16, on: &[Expr]) {
+        if !table.is_partitioned() {
+            return;
+        }
+        let column = partition_column(table);
+        self.uses.push(Use {
+            table: described(table),
+            start: Expr::column(slot, table.partition_column.unwrap_or_default()),
+            column,
+            block: self.open.last().copied(),
+            own: on.iter().filter_map(equality).collect(),
+        });
+    }
+
+    /// The statement changes `table`, in the rows where `key` is the partitioning column's value.
+    pub fn add_write(&mut self, table: &Table, key: Expr) {
+        let block = self.open.last().copied();
+        self.add_write_in(table, key, block);
+    }
+
+    pub fn add_write_in(&mut self, table: &Table, key: Expr, block: Option<usize>) {
+        self.writes = true;
+        if !table.is_partitioned() {
+            self.writes_replicated.get_or_insert_with(|| table.name.clone());
+            return;
+        }
+        self.uses.push(Use {
+            table: described(table),
+            column: partition_column(table),
+            start: key,
+            block,
+            own: Vec::new(),
+        });
+    }
+
+    /// A derived table's columns equal the expressions inside it, as long as it shows all rows that these make.
+    pub fn derived_columns(&mut self, slot: u16, query: &Query) {
+        let QueryBody::Select(select) = &query.body else { return };
+        if query.limit.is_some() || query.offset.is_some() {
+            return;
+        }
+        let mut pairs = Vec::new();
+        for (position, expr) in select.output.iter().enumerate().take(query.columns.len()) {
+            let inner = match (&select.aggregation, expr) {
+                (None, expr) => expr,
+                (Some(aggregation), Expr::Column { slot, column }) if *slot == aggregation.slot => {
+                    match aggregation.group_by.get(usize::from(*column)) {
+                        Some(key) => key,
+                        None => continue,
+                    }
+                }
+                _ => continue,
+            };
+            pairs.push((Expr::column(slot, position as u16), inner.clone()));
+        }
+        // They go to the block around: all inner blocks see them, and they say nothing about other tables' rows.
+        if let Some(block) = self.open.last().copied() {
+            self.blocks[block].equalities.extend(pairs);
+        }
+    }
+
+    /// The group's row equals the group's keys.
+    pub fn grouped(&mut self, aggregation: &Aggregation) {
+        let Some(block) = self.open.last().copied() else { return };
+        let slot = aggregation.slot;
+        let keys = aggregation.group_by.iter().enumerate();
+        let pairs: Vec<_> = keys.map(|(position, key)| (Expr::column(slot, position as u16), key.clone())).collect();
+        self.blocks[block].equalities.extend(pairs);
+    }
+
+    /// What has been noted, as an answer; the notes are gone after it.
+    pub fn finish(&mut self) -> Reaches {
+        let facts = std::mem::take(self);
+        if let Some(table) = &facts.writes_replicated {
+            return Reaches::All(format!("table {table} is replicated, and is changed on every partition"));
+        }
+        let mut common: Option<(Vec<Expr>, SqlType)> = None;
+        for used in &facts.uses {
+            let Some((column, sql_type)) = &used.column else {
+                return Reaches::All(format!("{} has rows on every partition", used.table));
+            };
+            let keys = facts.fixed_values(used);
+            if keys.is_empty() {
+                return Reaches::All(format!(
+                    "{}: its partitioning column {column} is not fixed by an equality with a constant or parameter",
+                    used.table
+                ));
+            }
+            common = match common {
+                None => Some((keys, *sql_type)),
+                Some((known, sql_type)) => {
+                    let shared: Vec<Expr> = known.into_iter().filter(|key| keys.contains(key)).collect();
+                    if shared.is_empty() {
+                        return Reaches::All(format!(
+                            "{}: its partitioning column {column} is fixed to another value than that of another table",
+                            used.table
+                        ));
+                    }
+                    Some((shared, sql_type))
+                }
+            };
+        }
+        match common {
+            None => Reaches::Any,
+            Some((keys, sql_type)) => Reaches::Key { keys, sql_type },
+        }
+    }
+
+    /// Constants and parameters that the use's partitioning value equals.
+    fn fixed_values(&self, used: &Use) -> Vec<Expr> {
+        let mut equal = vec![&used.start];
+        let mut position = 0;
+        while position < equal.len() {
+            let current = equal[position];
+            let mut block = used.block;
+            let mut found: Vec<&Expr> = Vec::new();
+            found.extend(used.own.iter().filter_map(|pair| other_side(pair, current)));
+            while let Some(index) = block {
+                let Some(facts) = self.blocks.get(index) else { break };
+                found.extend(facts.equalities.iter().filter_map(|pair| other_side(pair, current)));
+                block = facts.parent;
+            }
+            for expr in found {
+                if !equal.contains(&expr) {
+                    equal.push(expr);
+                }
+            }
+            position += 1;
+        }
+        equal.into_iter().filter(|expr| matches!(expr, Expr::Constant(_) | Expr::Parameter(_))).cloned().collect()
+    }
+}
+
+fn other_side<'e>((left, right): &'e (Expr, Expr), expr: &Expr) -> Option<&'e Expr> {
+    if left == expr {
+        Some(right)
+    } else if right == expr {
+        Some(left)
+    } else {
+        None
+    }
+}
+
+fn equality(conjunct: &Expr) -> Option<(Expr, Expr)> {
+    match conjunct {
+        Expr::Compare { operator: CompareOperator::Equal, left, right } => {
+            Some((left.as_ref().clone(), right.as_ref().clone()))
+        }
+        _ => None,
+    }
+}
+
+fn partition_column(table: &Table) -> Option<(String, SqlType)> {
+    let column = table.columns.get(usize::from(table.partition_column?))?;
+    Some((column.name.clone(), column.column_type.sql_type))
+}
+
+fn described(table: &Table) -> String {
+    match table.kind {
+        ferrite_catalog::TableKind::Table => format!("table {}", table.name),
+        ferrite_catalog::TableKind::View => format!("view {}", table.name),
+        ferrite_catalog::TableKind::Stream => format!("stream {}", table.name),
+    }
+}

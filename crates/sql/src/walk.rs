@@ -1,0 +1,179 @@
+//! Walking expressions and plans.
+
+use crate::plan::{Access, Input, Query, QueryBody, Select, Subquery};
+use ferrite_expr::Expr;
+
+/// Calls `visit` for each direct operand, to change it.
+pub(crate) fn for_each_operand_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
+    match expr {
+        Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => {}
+        Expr::Negate { operand, .. }
+        | Expr::Not(operand)
+        | Expr::IsNull { operand, .. }
+        | Expr::Cast { operand, .. } => {
+            visit(operand);
+        }
+        Expr::Arithmetic { left, right, .. }
+        | Expr::Concatenate(left, right)
+        | Expr::Compare { left, right, .. }
+        | Expr::IsDistinct { left, right, .. } => {
+            visit(left);
+            visit(right);
+        }
+        Expr::And(operands) | Expr::Or(operands) | Expr::Call { arguments: operands, .. } => {
+            operands.iter_mut().for_each(visit);
+        }
+        Expr::Like { operand, pattern, .. } => {
+            visit(operand);
+            visit(pattern);
+        }
+        Expr::InList { operand, list, .. } => {
+            visit(operand);
+            list.iter_mut().for_each(visit);
+        }
+        Expr::InArray { operand, array, .. } => {
+            visit(operand);
+            visit(array);
+        }
+        Expr::Case { branches, otherwise } => {
+            for (condition, result) in branches.iter_mut() {
+                visit(condition);
+                visit(result);
+            }
+            visit(otherwise);
+        }
+        Expr::Subquery { operand, .. } => {
+            if let Some(operand) = operand {
+                visit(operand);
+            }
+        }
+    }
+}
+
+/// Replaces what `replace` has an answer for, from the outside in.
+pub(crate) fn rewrite(expr: &mut Expr, replace: &mut dyn FnMut(&Expr) -> Option<Expr>) {
+    if let Some(replacement) = replace(expr) {
+        *expr = replacement;
+        return;
+    }
+    for_each_operand_mut(expr, &mut |operand| rewrite(operand, replace));
+}
+
+/// Moves every column of slot `from` to slot `to`.
+pub(crate) fn move_slot(expr: &Expr, from: u16, to: u16) -> Expr {
+    let mut moved = expr.clone();
+    rewrite(&mut moved, &mut |inner| match inner {
+        Expr::Column { slot, column } if *slot == from => Some(Expr::Column { slot: to, column: *column }),
+        _ => None,
+    });
+    moved
+}
+
+/// Calls `visit` for every expression of a query, derived tables included; the plans of subqueries are not entered.
+pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
+    match &query.body {
+        QueryBody::Select(select) => for_each_select_expr(select, visit),
+        QueryBody::SetOperation { left, right, .. } => {
+            for_each_expr(left, visit);
+            for_each_expr(right, visit);
+        }
+        QueryBody::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+    }
+    query.limit.iter().chain(&query.offset).for_each(visit);
+}
+
+fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
+    for source in &select.sources {
+        match &source.input {
+            Input::Table { access, .. } => for_each_access_expr(access, visit),
+            Input::Derived { query, .. } => for_each_expr(query, visit),
+            Input::One => {}
+        }
+        source.on.iter().chain(&source.filter).for_each(&mut *visit);
+    }
+    select.filter.iter().for_each(&mut *visit);
+    if let Some(aggregation) = &select.aggregation {
+        aggregation.group_by.iter().for_each(&mut *visit);
+        aggregation.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()).for_each(&mut *visit);
+        aggregation.having.iter().for_each(&mut *visit);
+    }
+    select.output.iter().for_each(visit);
+}
+
+pub(crate) fn for_each_access_expr(access: &Access, visit: &mut dyn FnMut(&Expr)) {
+    match access {
+        Access::Scan => {}
+        Access::Lookup { keys, .. } => keys.iter().for_each(visit),
+        Access::Range { equal, lower, upper, .. } => {
+            equal.iter().for_each(&mut *visit);
+            lower.iter().chain(upper).for_each(|bound| visit(&bound.value));
+        }
+    }
+}
+
+/// The same, to change them.
+pub(crate) fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
+    match &mut query.body {
+        QueryBody::Select(select) => for_each_select_expr_mut(select, visit),
+        QueryBody::SetOperation { left, right, .. } => {
+            for_each_expr_mut(left, visit);
+            for_each_expr_mut(right, visit);
+        }
+        QueryBody::Values(rows) => rows.iter_mut().flatten().for_each(&mut *visit),
+    }
+    query.limit.iter_mut().chain(&mut query.offset).for_each(visit);
+}
+
+fn for_each_select_expr_mut(select: &mut Select, visit: &mut dyn FnMut(&mut Expr)) {
+    for source in &mut select.sources {
+        match &mut source.input {
+            Input::Table { access: Access::Scan, .. } | Input::One => {}
+            Input::Table { access: Access::Lookup { keys, .. }, .. } => keys.iter_mut().for_each(&mut *visit),
+            Input::Table { access: Access::Range { equal, lower, upper, .. }, .. } => {
+                equal.iter_mut().for_each(&mut *visit);
+                lower.iter_mut().chain(upper).for_each(|bound| visit(&mut bound.value));
+            }
+            Input::Derived { query, .. } => for_each_expr_mut(query, visit),
+        }
+        source.on.iter_mut().chain(&mut source.filter).for_each(&mut *visit);
+    }
+    select.filter.iter_mut().for_each(&mut *visit);
+    if let Some(aggregation) = &mut select.aggregation {
+        aggregation.group_by.iter_mut().for_each(&mut *visit);
+        aggregation.aggregates.iter_mut().filter_map(|aggregate| aggregate.argument.as_mut()).for_each(&mut *visit);
+        aggregation.having.iter_mut().for_each(&mut *visit);
+    }
+    select.output.iter_mut().for_each(visit);
+}
+
+/// Calls `visit` with every slot that evaluating `expr` may read, subqueries' plans included.
+pub(crate) fn for_each_slot(expr: &Expr, subqueries: &[Subquery], visit: &mut dyn FnMut(u16)) {
+    match expr {
+        Expr::Column { slot, .. } => visit(*slot),
+        Expr::Subquery { subquery, .. } => {
+            if let Some(subquery) = subqueries.get(usize::from(*subquery)) {
+                for_each_expr(&subquery.query, &mut |inner| for_each_slot(inner, subqueries, visit));
+            }
+        }
+        _ => {}
+    }
+    expr.for_each_operand(|operand| for_each_slot(operand, subqueries, visit));
+}
+
+/// The conjunction of `conditions`; None when there is none.
+pub(crate) fn conjunction(mut conditions: Vec<Expr>) -> Option<Expr> {
+    match conditions.len() {
+        0 => None,
+        1 => conditions.pop(),
+        _ => Some(Expr::And(conditions.into_boxed_slice())),
+    }
+}
+
+/// Splits a condition at its ANDs; what is constantly true is dropped.
+pub(crate) fn split_conjunction(condition: Expr, into: &mut Vec<Expr>) {
+    match condition {
+        Expr::And(operands) => operands.into_iter().for_each(|operand| split_conjunction(operand, into)),
+        Expr::Constant(ferrite_value::OwnedValue::Boolean(true)) => {}
+        other => into.push(other),
+    }
+}
