@@ -301,6 +301,10 @@ impl<W: Workload> Handler for Generator<W> {
     }
 
     fn disconnected(&mut self, _link: usize, reason: &ClientError) {
+        // Closed by this side when the load had ended.
+        if matches!(reason, ClientError::Closed) {
+            return;
+        }
         self.first_failure.get_or_insert_with(|| reason.to_string());
     }
 }

@@ -14,9 +14,12 @@
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
 
+pub mod against;
 pub mod area_codes;
+pub mod demo;
 pub mod error;
 pub mod generator;
+pub mod kv;
 pub mod limit;
 pub mod limit_server;
 pub mod load;
@@ -26,8 +29,10 @@ pub mod process;
 pub mod random;
 pub mod report;
 pub mod run;
+pub mod scoreboard;
 pub mod session;
 pub mod statements;
+pub mod voter;
 pub mod voter_load;
 
 pub use error::{BenchError, BenchResult};
@@ -36,9 +41,22 @@ pub use session::Environment;
 
 /// Runs one load to its end. An error means that it could not be run, or that its result was wrong.
 pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
-    match command {
-        BenchCommand::LimitServer(options) => limit::run_limit_server(options),
-        BenchCommand::Limit(options) => limit::run_limit(&Environment::of_this_process()?, options).map(drop),
-        _ => unimplemented!(),
+    if let BenchCommand::LimitServer(options) = command {
+        return limit::run_limit_server(options);
     }
+    let environment = Environment::of_this_process()?;
+    match command {
+        BenchCommand::Voter(options) if options.against_limit => {
+            against::run_against_limit(&environment, options).map(drop)
+        }
+        BenchCommand::Voter(options) => voter::run_voter(&environment, options).map(drop),
+        BenchCommand::Kv(options) => kv::run_kv(&environment, options).map(drop),
+        BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
+        BenchCommand::LimitServer(_) => unreachable!("answered above"),
+    }
+}
+
+/// Runs the demo to its end.
+pub fn run_demo(options: &DemoOptions) -> BenchResult<()> {
+    demo::run_demo(&Environment::of_this_process()?, options)
 }

@@ -24,9 +24,8 @@ pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResu
 
 pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed: u64) -> BenchResult<Report> {
     let session = Session::open_limit(environment)?;
-    let make = |thread: usize| {
-        VoterLoad::new(VoteProcedure::Psm, CONTESTANTS, VOTES_MAX, seed.wrapping_add(thread as u64))
-    };
+    let make =
+        |thread: usize| VoterLoad::new(VoteProcedure::Psm, CONTESTANTS, VOTES_MAX, seed.wrapping_add(thread as u64));
     let (result, mut report) = measure("limit", environment, &session, load, make)?;
     let tally = Tally::of(&result.workloads);
     let count = session.call("Count", ())?.first().and_then(|table| table.scalar());

@@ -196,7 +196,8 @@ fn answer_other(call: &Invocation<'_>, tables: &Tables, out: &mut Vec<u8>) {
         "Count" => write_scalar(out, call.handle, tables.votes.len() as i64),
         "@Ping" => write_pong(out, call.handle),
         name => {
-            let error = UserError::new(ferrite_base::ErrorKind::UnknownProcedure, "FE000", format!("no procedure {name}"));
+            let error =
+                UserError::new(ferrite_base::ErrorKind::UnknownProcedure, "FE000", format!("no procedure {name}"));
             write_error(out, call.handle, &error);
         }
     }

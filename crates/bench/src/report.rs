@@ -157,7 +157,10 @@ impl Report {
         if let Some(worst) = &self.worst_second {
             let (transactions, p99) = (grouped(worst.transactions), duration_text(worst.p99 as f64));
             let max = duration_text(worst.max as f64);
-            line("worst second", format!("{transactions} transactions, p99 {p99}, max {max} (second {})", worst.second));
+            line(
+                "worst second",
+                format!("{transactions} transactions, p99 {p99}, max {max} (second {})", worst.second),
+            );
         }
         line(
             "not successful",
@@ -270,8 +273,7 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1_000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")]
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")]
         {
             assert_eq!(grouped(number), text);
         }

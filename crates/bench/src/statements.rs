@@ -58,7 +58,8 @@ fn word_end(bytes: &[u8], at: usize) -> usize {
 /// The text before `at` ends with this word.
 fn follows(text: &str, at: usize, word: &str) -> bool {
     let before = text[..at].trim_end();
-    before.len() >= word.len() && before.is_char_boundary(before.len() - word.len())
+    before.len() >= word.len()
+        && before.is_char_boundary(before.len() - word.len())
         && before[before.len() - word.len()..].eq_ignore_ascii_case(word)
 }
 
@@ -83,14 +84,14 @@ mod tests {
             ("SELECT 'it''s; so'; b", &["SELECT 'it''s; so'", "b"]),
             ("p AS BEGIN a; IF x THEN b; END IF; c; END; d", &["p AS BEGIN a; IF x THEN b; END IF; c; END", "d"]),
             ("p AS BEGIN BEGIN a; END; b; END; c", &["p AS BEGIN BEGIN a; END; b; END", "c"]),
-            ("p AS BEGIN SET x = CASE WHEN y THEN 1 END; z; END; c", &[
-                "p AS BEGIN SET x = CASE WHEN y THEN 1 END; z; END",
-                "c",
-            ]),
-            ("p AS BEGIN CASE x WHEN 1 THEN y; END CASE; z; END; c", &[
-                "p AS BEGIN CASE x WHEN 1 THEN y; END CASE; z; END",
-                "c",
-            ]),
+            (
+                "p AS BEGIN SET x = CASE WHEN y THEN 1 END; z; END; c",
+                &["p AS BEGIN SET x = CASE WHEN y THEN 1 END; z; END", "c"],
+            ),
+            (
+                "p AS BEGIN CASE x WHEN 1 THEN y; END CASE; z; END; c",
+                &["p AS BEGIN CASE x WHEN 1 THEN y; END CASE; z; END", "c"],
+            ),
             ("begin; weekend; end; endless", &["begin; weekend; end", "endless"]),
             ("'open; x", &["'open; x"]),
         ] {

@@ -101,8 +101,8 @@ impl VoterLoad {
     fn next_vote(&mut self) -> (AreaCode, i64, u16) {
         let area = self.random.below(self.area_codes.len() as u32) as usize;
         let area_code = self.area_codes[area];
-        let phone = i64::from(area_code.code) * i64::from(PHONES_PER_AREA)
-            + i64::from(self.random.below(PHONES_PER_AREA));
+        let phone =
+            i64::from(area_code.code) * i64::from(PHONES_PER_AREA) + i64::from(self.random.below(PHONES_PER_AREA));
         let contestant = if self.kind == VoteProcedure::Psm && self.random.below(INVALID_ONE_IN) == 0 {
             CONTESTANT_INVALID
         } else if self.random.below(2) == 0 {
@@ -192,9 +192,13 @@ mod tests {
     #[test]
     fn tallies_add_up() {
         let mut a = Tally { accepted: vec![0, 1], unknown: vec![0, 0], ..Tally::default() };
-        let b = Tally { accepted: vec![0, 2, 5], unknown: vec![0, 0, 1], invalid_contestant: 3, over_limit: 4, failed: 5 };
+        let b =
+            Tally { accepted: vec![0, 2, 5], unknown: vec![0, 0, 1], invalid_contestant: 3, over_limit: 4, failed: 5 };
         a.merge(&b);
-        assert_eq!((a.accepted_total(), a.accepted.as_slice(), a.unknown.as_slice()), (8, &[0, 3, 5][..], &[0, 0, 1][..]));
+        assert_eq!(
+            (a.accepted_total(), a.accepted.as_slice(), a.unknown.as_slice()),
+            (8, &[0, 3, 5][..], &[0, 0, 1][..])
+        );
         assert_eq!((a.invalid_contestant, a.over_limit, a.failed), (3, 4, 5));
     }
 }

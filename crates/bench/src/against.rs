@@ -1,0 +1,70 @@
+//! `ferrite bench voter --against-limit`: Voter and the yardstick in turn, so that both meet the same state of the machine,
+//! and the ratio of their medians.
+
+use crate::error::BenchResult;
+use crate::limit::measure_limit;
+use crate::measurement::median;
+use crate::options::{LoadOptions, VoterOptions};
+use crate::report::{Report, grouped, ratio, write_json};
+use crate::run::seed_or_random;
+use crate::session::Environment;
+use crate::voter::measure_voter;
+use serde::Serialize;
+use std::sync::atomic::Ordering;
+
+/// How often both are run.
+const ROUNDS: u32 = 2;
+
+/// Both loads, and how they compare.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    pub limit: Vec<Report>,
+    pub voter: Vec<Report>,
+    /// Transactions per second.
+    pub limit_median: f64,
+    pub voter_median: f64,
+    /// `voter_median / limit_median`.
+    pub ratio: f64,
+}
+
+impl Comparison {
+    fn new(limit: Vec<Report>, voter: Vec<Report>) -> Comparison {
+        let middle = |reports: &[Report]| {
+            let rates: Vec<f64> = reports.iter().map(|report| report.transactions_per_second).collect();
+            median(&rates).unwrap_or(0.0)
+        };
+        let (limit_median, voter_median) = (middle(&limit), middle(&voter));
+        Comparison { limit, voter, limit_median, voter_median, ratio: ratio(voter_median, limit_median) }
+    }
+}
+
+/// Runs both in turn, each round for its share of the duration, prints all of it and the ratio.
+pub fn run_against_limit(environment: &Environment, options: &VoterOptions) -> BenchResult<Comparison> {
+    let load = LoadOptions { duration: options.load.duration / ROUNDS, ..options.load.clone() };
+    let (mut limit, mut voter) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let report = measure_limit(environment, &load, seed_or_random(options.seed))?;
+        println!("{}", report.text());
+        limit.push(report);
+        if environment.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let report = measure_voter(environment, options, &load)?;
+        println!("{}", report.text());
+        voter.push(report);
+        if environment.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let comparison = Comparison::new(limit, voter);
+    println!(
+        "voter {}/s, limit {}/s: ratio {:.3}",
+        grouped(comparison.voter_median.round() as u64),
+        grouped(comparison.limit_median.round() as u64),
+        comparison.ratio
+    );
+    if let Some(file) = &options.load.json {
+        write_json(file, &comparison)?;
+    }
+    Ok(comparison)
+}

@@ -1,0 +1,204 @@
+//! `ferrite bench voter`: creates the application, runs the load, and compares what the clients were told with what is
+//! there afterwards.
+
+use crate::area_codes::VOTER_DDL;
+use crate::error::{BenchError, BenchResult};
+use crate::options::{LoadOptions, VoteProcedure, VoterOptions};
+use crate::report::{MemoryReport, Report, grouped};
+use crate::run::{measure, seed_or_random};
+use crate::session::{Environment, Session};
+use crate::voter_load::{Tally, VoterLoad};
+use ferrite_value::OwnedValue;
+use std::collections::BTreeMap;
+
+/// Twelve names; a run uses the first ones.
+const CONTESTANT_NAMES: &str = "Ada Lindqvist,Bruno Valdez,Carmen Okafor,Dmitri Hale,Esther Moreau,Felix Tanaka,\
+Greta Solberg,Hamid Rahimi,Ines Duarte,Jonas Keller,Keiko Arai,Liam Brennan";
+
+/// Runs Voter once, prints its seconds and the report, and checks the result to the vote.
+pub fn run_voter(environment: &Environment, options: &VoterOptions) -> BenchResult<Report> {
+    let report = measure_voter(environment, options, &options.load)?;
+    print!("{}", report.text());
+    if let Some(file) = &options.load.json {
+        report.write_json(file)?;
+    }
+    Ok(report)
+}
+
+pub(crate) fn measure_voter(
+    environment: &Environment,
+    options: &VoterOptions,
+    load: &LoadOptions,
+) -> BenchResult<Report> {
+    let session = Session::open(environment, &options.target)?;
+    prepare(&session, options.contestants, options.keep)?;
+    let before = VoteCounts::read(&session)?;
+    let memory_before = (session.usage(), session.accounted_bytes());
+    let seed = seed_or_random(options.seed);
+    let make = |thread: usize| {
+        let seed = seed.wrapping_add(thread as u64);
+        VoterLoad::new(options.procedure, options.contestants, options.max_votes, seed)
+    };
+    let name = match options.procedure {
+        VoteProcedure::Psm => "voter",
+        VoteProcedure::Statements => "voter, four statements",
+    };
+    let (result, mut report) = measure(name, environment, &session, load, make)?;
+    let memory_after = (session.usage(), session.accounted_bytes());
+    let after = VoteCounts::read(&session)?;
+    report.memory = MemoryReport::new(
+        (before.rows, after.rows),
+        (memory_before.0.map(|usage| usage.resident_bytes), memory_after.0.map(|usage| usage.resident_bytes)),
+        (memory_before.1, memory_after.1),
+    );
+    let tally = Tally::of(&result.workloads);
+    report.details = vec![
+        ("votes accepted".to_string(), tally.accepted_total()),
+        ("rejected, contestant".to_string(), tally.invalid_contestant),
+        ("rejected, limit".to_string(), tally.over_limit),
+    ];
+    session.close()?;
+    let findings = compare(&before, &after, &tally);
+    if !findings.is_empty() {
+        return Err(BenchError::Wrong(findings));
+    }
+    if report.transactions == 0 {
+        let why = report.first_failure.as_deref().unwrap_or("no call was answered");
+        return Err(BenchError::Load(format!("not one vote succeeded: {why}")));
+    }
+    report.validated.push(format!(
+        "{} votes accepted, on top of {}, are {} rows, and as many in both views, by contestant too",
+        grouped(tally.accepted_total()),
+        grouped(before.rows as u64),
+        grouped(after.rows as u64),
+    ));
+    Ok(report)
+}
+
+/// Creates the tables, views and procedures and fills the small tables, unless they are there and to be kept.
+pub(crate) fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<()> {
+    if keep && session.query_number("SELECT COUNT(*) FROM votes").is_ok() {
+        return Ok(());
+    }
+    session.run_statements(VOTER_DDL)?;
+    session.call("Initialize", (i32::from(contestants), CONTESTANT_NAMES))?;
+    Ok(())
+}
+
+/// The votes as the server has them, counted in each place where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VoteCounts {
+    pub rows: i64,
+    pub by_phone_view: i64,
+    pub rows_by_contestant: BTreeMap<i64, i64>,
+    pub view_by_contestant: BTreeMap<i64, i64>,
+}
+
+impl VoteCounts {
+    pub fn read(session: &Session) -> BenchResult<VoteCounts> {
+        let by_contestant = |sql: &str| -> BenchResult<BTreeMap<i64, i64>> {
+            let table = session.query(sql)?;
+            let numbers = table.rows.iter().map(|row| match row.as_slice() {
+                [OwnedValue::Integer(contestant), OwnedValue::Integer(votes)] => Ok((*contestant, *votes)),
+                _ => Err(BenchError::Server(format!("rows of two numbers are expected from: {sql}"))),
+            });
+            numbers.collect()
+        };
+        Ok(VoteCounts {
+            rows: session.query_number("SELECT COUNT(*) FROM votes")?,
+            by_phone_view: session.query_number("SELECT SUM(num_votes) FROM v_votes_by_phone_number")?,
+            rows_by_contestant: by_contestant(
+                "SELECT contestant_number, COUNT(*) FROM votes GROUP BY contestant_number",
+            )?,
+            view_by_contestant: by_contestant(
+                "SELECT contestant_number, SUM(num_votes) FROM v_votes_by_contestant_number_state \
+                 GROUP BY contestant_number",
+            )?,
+        })
+    }
+}
+
+/// Everything in which the data differ from what the clients were told. Empty when all is well. A vote without an answer may
+/// have counted or not.
+fn compare(before: &VoteCounts, after: &VoteCounts, tally: &Tally) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut expect = |what: &str, added: i64, accepted: u64, unknown: u64| {
+        let range = accepted as i64..=(accepted + unknown) as i64;
+        if !range.contains(&added) {
+            findings.push(format!("{what}: {added} came, but {accepted} were accepted and {unknown} are unknown"));
+        }
+    };
+    let unknown_total = tally.unknown.iter().sum();
+    expect("votes", after.rows - before.rows, tally.accepted_total(), unknown_total);
+    let by_phone = after.by_phone_view - before.by_phone_view;
+    expect("votes in the view by phone number", by_phone, tally.accepted_total(), unknown_total);
+    for (contestant, (accepted, unknown)) in tally.accepted.iter().zip(&tally.unknown).enumerate().skip(1) {
+        let added = |after: &BTreeMap<i64, i64>, before: &BTreeMap<i64, i64>| {
+            let votes = |counts: &BTreeMap<i64, i64>| counts.get(&(contestant as i64)).copied().unwrap_or(0);
+            votes(after) - votes(before)
+        };
+        let rows = added(&after.rows_by_contestant, &before.rows_by_contestant);
+        expect(&format!("votes for contestant {contestant}"), rows, *accepted, *unknown);
+        let view = added(&after.view_by_contestant, &before.view_by_contestant);
+        expect(&format!("votes for contestant {contestant} in the view by state"), view, *accepted, *unknown);
+    }
+    // Whatever is unknown: table and views agree among themselves.
+    if after.by_phone_view != after.rows {
+        findings.push(format!("{} votes, but {} in the view by phone number", after.rows, after.by_phone_view));
+    }
+    if after.view_by_contestant != after.rows_by_contestant {
+        findings.push(format!(
+            "votes by contestant are {:?}, but {:?} in the view by state",
+            after.rows_by_contestant, after.view_by_contestant
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(one: i64, two: i64) -> VoteCounts {
+        let by_contestant = BTreeMap::from([(1, one), (2, two)]);
+        VoteCounts {
+            rows: one + two,
+            by_phone_view: one + two,
+            rows_by_contestant: by_contestant.clone(),
+            view_by_contestant: by_contestant,
+        }
+    }
+
+    fn tally(accepted: [u64; 2], unknown: [u64; 2]) -> Tally {
+        let with_zero = |by_contestant: [u64; 2]| vec![0, by_contestant[0], by_contestant[1]];
+        Tally { accepted: with_zero(accepted), unknown: with_zero(unknown), ..Tally::default() }
+    }
+
+    #[test]
+    fn what_was_told_is_there() {
+        assert_eq!(compare(&counts(10, 0), &counts(13, 4), &tally([3, 4], [0, 0])), [""; 0]);
+        for unknown_came in 0..=2 {
+            assert_eq!(compare(&counts(0, 0), &counts(3 + unknown_came, 4), &tally([3, 4], [2, 0])), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn each_difference_is_found() {
+        for (after, tally) in [
+            (counts(2, 4), tally([3, 4], [0, 0])),
+            (counts(4, 4), tally([3, 4], [0, 0])),
+            (counts(4, 3), tally([3, 4], [0, 0])),
+            (counts(6, 4), tally([3, 4], [2, 0])),
+            (VoteCounts { by_phone_view: 6, ..counts(3, 4) }, tally([3, 4], [0, 0])),
+            (VoteCounts { view_by_contestant: counts(4, 3).view_by_contestant, ..counts(3, 4) }, tally([3, 4], [0, 0])),
+            (VoteCounts { view_by_contestant: counts(3, 5).view_by_contestant, ..counts(3, 4) }, tally([3, 4], [0, 1])),
+        ] {
+            assert!(!compare(&counts(0, 0), &after, &tally).is_empty(), "{after:?} {tally:?}");
+        }
+    }
+
+    #[test]
+    fn twelve_names_that_fit() {
+        assert_eq!(CONTESTANT_NAMES.split(',').filter(|name| !name.is_empty() && name.len() <= 50).count(), 12);
+    }
+}
