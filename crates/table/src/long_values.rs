@@ -69,6 +69,9 @@ struct Class {
     pages: Vec<Option<Block>>,
     /// Pages with a free slot; the last is used next.
     with_space: Vec<u32>,
+    /// The one page without values that keeps its memory, so that a value that comes and goes does not take and return a
+    /// block each time.
+    kept_empty: Option<usize>,
 }
 
 /// One table's long values.
@@ -174,6 +177,9 @@ impl LongValues {
         };
         let live = word(page, LIVE) + 1;
         set_word(page, LIVE, live);
+        if pages.kept_empty == Some(number) {
+            pages.kept_empty = None;
+        }
         if live == slots {
             pages.with_space.pop();
         }
@@ -217,10 +223,14 @@ impl LongValues {
                 if live == slots {
                     pages.with_space.push(number as u32);
                 }
-                // The page in use stays, so that a value that comes and goes does not take and return a block each time.
-                if live == 1 && pages.with_space.last() != Some(&(number as u32)) {
-                    pages.pages[number] = None;
-                    self.bytes -= PAGE_BYTES;
+                if live == 1 {
+                    match pages.kept_empty {
+                        None => pages.kept_empty = Some(number),
+                        Some(_) => {
+                            pages.pages[number] = None;
+                            self.bytes -= PAGE_BYTES;
+                        }
+                    }
                 }
             }
         }
@@ -259,7 +269,7 @@ mod tests {
         }
         stored.iter().for_each(|(handle, _)| longs.free(*handle));
         assert_eq!(longs.live(), 0);
-        assert!(longs.bytes() <= CLASSES * PAGE_BYTES, "only the page in use of each class stays");
+        assert!(longs.bytes() <= CLASSES * PAGE_BYTES, "one page of each class stays");
     }
 
     #[test]

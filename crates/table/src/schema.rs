@@ -29,20 +29,54 @@ impl Store {
         let mut result = effects.iter().try_for_each(|effect| self.carry_out(&catalog, *effect, &mut done));
         result = result.and_then(|()| self.check_plans());
         match result {
-            Ok(()) => {
-                for data in self.tables.iter_mut().flatten() {
-                    if let Some(definition) = catalog.tables.get(&data.definition().name)
-                        && definition.id == data.id()
-                    {
-                        data.set_definition(definition.clone());
-                    }
-                }
-                self.catalog = catalog;
-            }
+            Ok(()) => self.set_catalog(catalog),
             Err(_) => done.into_iter().rev().for_each(|inverse| self.take_back(inverse)),
         }
         self.attach_views();
         result
+    }
+
+    /// Would [`Store::apply_effects`] succeed? Does its work on the side, so that several stores can be asked before the first
+    /// is changed.
+    pub fn check_effects(&self, catalog: &Catalog, effects: &[Effect]) -> UserResult<()> {
+        let is_new = |id: TableId| effects.contains(&Effect::CreateTable(id));
+        for effect in effects {
+            match *effect {
+                Effect::CreateTable(id) => {
+                    let definition = definition(catalog, id)?;
+                    match &definition.view {
+                        // What is made by the same change is empty and stands in no view's way.
+                        Some(view) if is_new(view.source) || view.joins.iter().any(|join| is_new(join.0)) => {
+                            ViewPlan::compile(definition, view, catalog)?;
+                        }
+                        _ => drop(self.new_table(definition, catalog)?),
+                    }
+                }
+                Effect::CreateIndex(table, id) if !is_new(table) => {
+                    let index = definition(catalog, table)?.index(id).ok_or_else(|| no_index(id))?;
+                    let data = self.find_table(table).ok_or_else(|| no_table(table))?;
+                    data.build_index(index, &bumpalo::Bump::new())?;
+                }
+                Effect::Repartition(id) if !is_new(id) => {
+                    check_empty(self.find_table(id).ok_or_else(|| no_table(id))?)?;
+                }
+                Effect::DropTable(id) | Effect::DropIndex(id, _) | Effect::Refresh(id) if !is_new(id) => {
+                    self.find_table(id).ok_or_else(|| no_table(id))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over a schema version that asks nothing of the stores (procedures, roles).
+    pub fn set_catalog(&mut self, catalog: Arc<Catalog>) {
+        for data in self.tables.iter_mut().flatten() {
+            if let Some(definition) = catalog.table(data.id()) {
+                data.set_definition(definition.clone());
+            }
+        }
+        self.catalog = catalog;
     }
 
     fn carry_out(&mut self, catalog: &Catalog, effect: Effect, done: &mut Vec<Inverse>) -> UserResult<()> {
@@ -86,14 +120,7 @@ impl Store {
                 done.push(Inverse::PutIndexBack(table, position, data.contents.indexes.remove(position)));
             }
             Effect::Repartition(id) => {
-                let data = self.find_table(id).ok_or_else(|| no_table(id))?;
-                if data.row_count() != 0 {
-                    return Err(UserError::ddl(
-                        "55006",
-                        format!("table {} has rows: its partitioning cannot be changed", data.definition().name),
-                    )
-                    .with_hint("partition a table before it is filled, or TRUNCATE it first"));
-                }
+                check_empty(self.find_table(id).ok_or_else(|| no_table(id))?)?;
             }
             Effect::Refresh(id) => {
                 self.find_table(id).ok_or_else(|| no_table(id))?;
@@ -184,6 +211,15 @@ impl Store {
 
 fn definition(catalog: &Catalog, id: TableId) -> UserResult<&Arc<Table>> {
     catalog.table(id).ok_or_else(|| no_table(id))
+}
+
+fn check_empty(data: &TableData) -> UserResult<()> {
+    if data.row_count() == 0 {
+        return Ok(());
+    }
+    let name = &data.definition().name;
+    Err(UserError::ddl("55006", format!("table {name} has rows: its partitioning cannot be changed"))
+        .with_hint("partition a table before it is filled, or TRUNCATE it first"))
 }
 
 #[cold]

@@ -330,6 +330,11 @@ impl Store {
         self.redo.clear();
     }
 
+    /// Forgets the changes' redo, but not their undo: another store's record stands for this one's.
+    pub fn discard_redo(&mut self) {
+        self.redo.clear();
+    }
+
     // Replay.
 
     /// Makes the changes of one transaction again and commits them. On an error none is made. Must not be called within
