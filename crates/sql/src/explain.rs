@@ -1,10 +1,389 @@
-//! EXPLAIN: plans in words.
+//! EXPLAIN: plans in words, and why a statement touches all partitions.
 
-use crate::plan::Program;
-use ferrite_catalog::Catalog;
+mod expression;
 
-/// The program's statements with their plans as indented text.
+use crate::plan::{
+    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, Plan, Program, Query, QueryBody, ReturnValue,
+    Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
+};
+use expression::Names;
+use ferrite_catalog::{Catalog, IndexKind, Table};
+use ferrite_expr::Expr;
+use std::fmt::Write;
+
+/// The program's statements with their plans as indented text. The first line of each says where it runs.
 pub fn explain(program: &Program, catalog: &Catalog) -> Vec<(String, String)> {
-    let _ = catalog;
-    program.statements.iter().map(|statement| (statement.text.clone(), String::new())).collect()
+    let mut explained: Vec<(String, String)> =
+        program.statements.iter().map(|statement| (statement.text.clone(), String::new())).collect();
+    let mut writer = Writer { program, catalog, names: Names::of(program, catalog), out: String::new() };
+    let mut loose = String::new();
+    writer.steps(&program.body, &mut explained, &mut loose);
+    // Queries in conditions and assignments belong to no statement of their own.
+    if !loose.is_empty() {
+        let text = "conditions and assignments".to_owned();
+        explained.push((text, format!("{}{loose}", writer.routing(None))));
+    }
+    explained
+}
+
+struct Writer<'p> {
+    program: &'p Program,
+    catalog: &'p Catalog,
+    names: Names<'p>,
+    out: String,
+}
+
+impl<'p> Writer<'p> {
+    fn steps(&mut self, steps: &'p [Step], explained: &mut [(String, String)], loose: &mut String) {
+        for step in steps {
+            match step {
+                Step::Execute { statement, plan, .. } => {
+                    self.plan(plan);
+                    self.store(*statement, explained);
+                }
+                Step::Fetch { statement, query, .. } => {
+                    self.query(query, 0);
+                    self.store(*statement, explained);
+                }
+                Step::Assign { value, .. } => self.loose_subqueries(value, loose),
+                Step::If { branches, otherwise } => {
+                    for (condition, body) in branches {
+                        self.loose_subqueries(condition, loose);
+                        self.steps(body, explained, loose);
+                    }
+                    self.steps(otherwise, explained, loose);
+                }
+                Step::While { condition, body, .. } => {
+                    self.loose_subqueries(condition, loose);
+                    self.steps(body, explained, loose);
+                }
+                Step::For { statement, query, body, .. } => {
+                    self.query(query, 0);
+                    self.store(*statement, explained);
+                    self.steps(body, explained, loose);
+                }
+                Step::Block { body, .. } => self.steps(body, explained, loose),
+                Step::Leave { .. } | Step::Iterate { .. } | Step::Return(ReturnValue::Nothing) => {}
+                Step::Return(ReturnValue::Status(value)) => self.loose_subqueries(value, loose),
+                Step::Return(ReturnValue::Tables(tables)) => {
+                    for (statement, query) in tables {
+                        self.query(query, 0);
+                        self.store(*statement, explained);
+                    }
+                }
+                Step::Signal { message, .. } => self.loose_subqueries(message, loose),
+            }
+        }
+    }
+
+    /// What has been written is the plan of this statement.
+    fn store(&mut self, statement: u16, explained: &mut [(String, String)]) {
+        let plan = std::mem::take(&mut self.out);
+        let routing = self.routing(Some(statement));
+        if let Some((_, text)) = explained.get_mut(usize::from(statement)) {
+            *text = routing + &plan;
+        }
+    }
+
+    fn loose_subqueries(&mut self, expr: &'p Expr, loose: &mut String) {
+        self.subqueries_of(expr, 0);
+        loose.push_str(&std::mem::take(&mut self.out));
+    }
+
+    fn routing(&self, statement: Option<u16>) -> String {
+        let reason = statement
+            .and_then(|statement| self.program.statements.get(usize::from(statement)))
+            .and_then(|statement| statement.multi_partition_reason.as_deref());
+        match &self.program.routing {
+            Routing::Parameter { index, .. } => {
+                format!("single-partition, by parameter {}\n", self.names.expr(&Expr::Parameter(*index)))
+            }
+            Routing::Constant { value, .. } => format!("single-partition, by {}\n", self.names.expr(value)),
+            Routing::Any => "single-partition, on any: only replicated tables are read\n".to_owned(),
+            Routing::Directed => "single-partition, on the one that the caller names\n".to_owned(),
+            Routing::All => match reason {
+                Some(reason) => format!("multi-partition: {reason}\n"),
+                None => "multi-partition\n".to_owned(),
+            },
+        }
+    }
+
+    fn line(&mut self, depth: usize, text: &str) {
+        let _ = writeln!(self.out, "{:indent$}{text}", "", indent = depth * 2);
+    }
+
+    fn plan(&mut self, plan: &'p Plan) {
+        match plan {
+            Plan::Query(query) => self.query(query, 0),
+            Plan::Insert(insert) => self.insert(insert),
+            Plan::Update(update) => self.update(update),
+            Plan::Delete(delete) => self.delete(delete),
+            Plan::Truncate { table } => {
+                let name = self.names.table(*table);
+                self.line(0, &format!("truncate {name}"));
+            }
+        }
+    }
+
+    fn insert(&mut self, insert: &'p Insert) {
+        let table = self.names.table(insert.table);
+        let verb = if insert.upsert { "upsert" } else { "insert" };
+        match &insert.source {
+            InsertSource::Values { more } => {
+                let count = more.len() + 1;
+                let rows = if count == 1 { String::new() } else { format!(", {count} rows") };
+                self.line(0, &format!("{verb} into {table}{rows}"));
+            }
+            InsertSource::Query(query) => {
+                self.line(0, &format!("{verb} into {table} from"));
+                self.query(query, 1);
+            }
+        }
+        insert.row.iter().for_each(|expr| self.subqueries_of(expr, 1));
+    }
+
+    fn update(&mut self, update: &'p Update) {
+        let columns: Vec<String> =
+            update.assignments.iter().map(|(column, _)| self.names.column(update.slot, *column)).collect();
+        let table = self.names.table(update.table);
+        self.line(0, &format!("update {table} set {}", columns.join(", ")));
+        self.access(update.table, &update.access, update.filter.as_ref(), "", 1);
+        update.assignments.iter().for_each(|(_, expr)| self.subqueries_of(expr, 1));
+    }
+
+    fn delete(&mut self, delete: &'p Delete) {
+        let table = self.names.table(delete.table);
+        self.line(0, &format!("delete from {table}"));
+        let mut depth = 1;
+        if !delete.order_by.is_empty() {
+            let keys: Vec<String> = delete
+                .order_by
+                .iter()
+                .map(|(expr, descending)| format!("{}{}", self.names.expr(expr), direction(*descending)))
+                .collect();
+            let rows = self.row_counts(delete.limit.as_ref(), delete.offset.as_ref());
+            self.line(1, &format!("sort by {}{rows}", keys.join(", ")));
+            depth = 2;
+        }
+        self.access(delete.table, &delete.access, delete.filter.as_ref(), "", depth);
+    }
+
+    fn row_counts(&self, limit: Option<&Expr>, offset: Option<&Expr>) -> String {
+        let mut text = String::new();
+        if let Some(offset) = offset {
+            let _ = write!(text, ", offset {}", self.names.expr(offset));
+        }
+        if let Some(limit) = limit {
+            let _ = write!(text, ", limit {}", self.names.expr(limit));
+        }
+        text
+    }
+
+    fn query(&mut self, query: &'p Query, depth: usize) {
+        let mut depth = depth;
+        let rows = self.row_counts(query.limit.as_ref(), query.offset.as_ref());
+        if !query.order_by.is_empty() {
+            let keys: Vec<String> = query
+                .order_by
+                .iter()
+                .map(|key| {
+                    let name = match (&query.body, query.columns.get(usize::from(key.column))) {
+                        (_, Some(column)) => column.name.clone(),
+                        (QueryBody::Select(select), None) => self.names.expr(&select.output[usize::from(key.column)]),
+                        _ => format!("column {}", key.column + 1),
+                    };
+                    name + direction(key.descending)
+                })
+                .collect();
+            let how = if query.presorted { "in index order of" } else { "sort by" };
+            self.line(depth, &format!("{how} {}{rows}", keys.join(", ")));
+            depth += 1;
+        } else if !rows.is_empty() {
+            self.line(depth, rows.trim_start_matches(", "));
+            depth += 1;
+        }
+        match &query.body {
+            QueryBody::Select(select) => self.select(select, depth),
+            QueryBody::SetOperation { operator, all, left, right } => {
+                let name = match operator {
+                    SetOperator::Union => "union",
+                    SetOperator::Intersect => "intersect",
+                    SetOperator::Except => "except",
+                };
+                self.line(depth, &format!("{name}{}", if *all { " all" } else { "" }));
+                self.query(left, depth + 1);
+                self.query(right, depth + 1);
+            }
+            QueryBody::Values(rows) => self.line(depth, &format!("values, {} rows", rows.len())),
+        }
+    }
+
+    fn select(&mut self, select: &'p Select, depth: usize) {
+        let mut depth = depth;
+        if select.distinct {
+            self.line(depth, "distinct");
+            depth += 1;
+        }
+        if let Some(aggregation) = &select.aggregation {
+            let keys: Vec<String> = aggregation.group_by.iter().map(|expr| self.names.expr(expr)).collect();
+            let aggregates: Vec<String> =
+                aggregation.aggregates.iter().map(|aggregate| self.names.aggregate(aggregate)).collect();
+            let mut line = "aggregate".to_owned();
+            if !aggregates.is_empty() {
+                let _ = write!(line, " {}", aggregates.join(", "));
+            }
+            if !keys.is_empty() {
+                let _ = write!(line, " by {}", keys.join(", "));
+            }
+            if let Some(having) = &aggregation.having {
+                let _ = write!(line, " having {}", self.names.expr(having));
+            }
+            self.line(depth, &line);
+            depth += 1;
+        }
+        for source in &select.sources {
+            self.source(source, depth);
+        }
+        if let Some(filter) = &select.filter {
+            let filter = self.names.expr(filter);
+            self.line(depth, &format!("where {filter}"));
+        }
+        for source in &select.sources {
+            source.on.iter().chain(&source.filter).for_each(|expr| self.subqueries_of(expr, depth));
+        }
+        select.filter.iter().chain(&select.output).for_each(|expr| self.subqueries_of(expr, depth));
+        if let Some(aggregation) = &select.aggregation {
+            aggregation.having.iter().for_each(|expr| self.subqueries_of(expr, depth));
+        }
+    }
+
+    fn source(&mut self, source: &'p Source, depth: usize) {
+        let join = match source.join {
+            JoinKind::Inner => String::new(),
+            JoinKind::Left | JoinKind::Full => {
+                let kind = if source.join == JoinKind::Left { "left join " } else { "full join " };
+                kind.to_owned()
+            }
+        };
+        let on = source.on.as_ref().map(|on| format!(" on {}", self.names.expr(on))).unwrap_or_default();
+        match &source.input {
+            Input::Table { table, access } => {
+                let name = self.names.slot(source.slot);
+                let line = self.access_text(*table, access, &name);
+                let filter = self.filter_text(source.filter.as_ref());
+                self.line(depth, &format!("{join}{line}{on}{filter}"));
+            }
+            Input::Derived { query, correlated } => {
+                let again = if *correlated { " for each row" } else { "" };
+                let name = self.names.slot(source.slot);
+                let filter = self.filter_text(source.filter.as_ref());
+                self.line(depth, &format!("{join}derived table {name}{again}{on}{filter}"));
+                self.query(query, depth + 1);
+            }
+            Input::One => {
+                let filter = self.filter_text(source.filter.as_ref());
+                self.line(depth, &format!("one row{filter}"));
+            }
+        }
+    }
+
+    fn filter_text(&self, filter: Option<&Expr>) -> String {
+        filter.map(|filter| format!(" where {}", self.names.expr(filter))).unwrap_or_default()
+    }
+
+    fn access(
+        &mut self,
+        table: ferrite_base::TableId,
+        access: &Access,
+        filter: Option<&'p Expr>,
+        join: &str,
+        depth: usize,
+    ) {
+        let name = self.names.table(table);
+        let line = self.access_text(table, access, &name);
+        let where_ = self.filter_text(filter);
+        self.line(depth, &format!("{join}{line}{where_}"));
+        filter.iter().for_each(|expr| self.subqueries_of(expr, depth));
+    }
+
+    fn access_text(&self, table: ferrite_base::TableId, access: &Access, name: &str) -> String {
+        let definition = self.catalog.table(table);
+        match access {
+            Access::Scan => format!("scan {name}"),
+            Access::Lookup { index, keys } => {
+                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
+                let keys: Vec<String> = keys
+                    .iter()
+                    .enumerate()
+                    .map(|(position, key)| {
+                        format!("{} = {}", self.key(definition, *index, position), self.names.expr(key))
+                    })
+                    .collect();
+                format!("lookup {name} by {described} ({})", keys.join(", "))
+            }
+            Access::Range { index, equal, lower, upper, descending } => {
+                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
+                let mut conditions: Vec<String> = equal
+                    .iter()
+                    .enumerate()
+                    .map(|(position, key)| {
+                        format!("{} = {}", self.key(definition, *index, position), self.names.expr(key))
+                    })
+                    .collect();
+                let next = self.key(definition, *index, equal.len());
+                for (bound, sign) in [(lower, ">"), (upper, "<")] {
+                    if let Some(Bound { value, inclusive }) = bound {
+                        let equals = if *inclusive { "=" } else { "" };
+                        conditions.push(format!("{next} {sign}{equals} {}", self.names.expr(value)));
+                    }
+                }
+                let conditions =
+                    if conditions.is_empty() { String::new() } else { format!(" ({})", conditions.join(", ")) };
+                format!("range {name} by {described}{conditions}{}", if *descending { " descending" } else { "" })
+            }
+        }
+    }
+
+    fn key(&self, table: Option<&std::sync::Arc<Table>>, index: ferrite_base::IndexId, position: usize) -> String {
+        let Some(table) = table else { return "key".to_owned() };
+        match table.index(index).and_then(|index| index.keys.get(position)) {
+            Some(Expr::Column { column, .. }) => {
+                table.columns.get(usize::from(*column)).map(|column| column.name.clone()).unwrap_or_default()
+            }
+            _ => format!("key {}", position + 1),
+        }
+    }
+
+    /// The plans of the subqueries in an expression.
+    fn subqueries_of(&mut self, expr: &Expr, depth: usize) {
+        if let Expr::Subquery { subquery, .. } = expr {
+            let program: &'p Program = self.program;
+            if let Some(Subquery { kind, query, correlated }) = program.subqueries.get(usize::from(*subquery)) {
+                let kind = match kind {
+                    SubqueryKind::Scalar => "scalar",
+                    SubqueryKind::Exists => "exists",
+                    SubqueryKind::Any(_) => "any",
+                    SubqueryKind::All(_) => "all",
+                };
+                let again = if *correlated { " for each row" } else { "" };
+                self.line(depth, &format!("subquery {subquery}, {kind}{again}"));
+                self.query(query, depth + 1);
+            }
+        }
+        expr.for_each_operand(|operand| self.subqueries_of(operand, depth));
+    }
+}
+
+fn direction(descending: bool) -> &'static str {
+    if descending { " descending" } else { "" }
+}
+
+fn index_text(table: &Table, id: ferrite_base::IndexId) -> String {
+    let Some(index) = table.index(id) else { return "an index".to_owned() };
+    let unique = if index.unique { "unique " } else { "" };
+    let kind = if index.kind == IndexKind::Hash { "hash " } else { "" };
+    if table.primary_key == Some(id) {
+        return format!("{kind}primary key");
+    }
+    format!("{unique}{kind}index {}", index.name)
 }

@@ -85,7 +85,7 @@ impl Binder<'_> {
         values: &ast::Values,
         upsert: bool,
     ) -> UserResult<Plan> {
-        let slot = self.new_slot(Vec::new())?;
+        let slot = self.new_slot()?;
         self.facts.open_block();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
@@ -132,7 +132,7 @@ impl Binder<'_> {
         if query.columns.len() != assigned.len() {
             return Err(width_mismatch(table, assigned.len(), query.columns.len()));
         }
-        let slot = self.new_slot(query.columns.iter().map(|column| column.sql_type).collect())?;
+        let slot = self.new_slot()?;
         let mut row = default_row(table, &assigned)?;
         for (output, position) in assigned.iter().enumerate() {
             let column = &table.columns[usize::from(*position)];
@@ -286,8 +286,7 @@ impl Binder<'_> {
             return Err(UserError::not_supported("this kind of table here"));
         };
         let table = self.changeable_table(&object_name(name)?, verb)?;
-        let types: Vec<SqlType> = table.columns.iter().map(|column| column.column_type.sql_type).collect();
-        let slot = self.new_slot(types)?;
+        let slot = self.new_slot()?;
         self.facts.open_block();
         self.push_scope(Scope::default());
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();

@@ -10,7 +10,7 @@ use crate::errors::at_compile_time;
 use crate::parse::cursor::{sized_type, type_named};
 use crate::plan::SubqueryKind;
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};
+use ferrite_expr::{ArithmeticOperator, CompareOperator, Expr};
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType};
 use sqlparser::ast;
 
@@ -813,9 +813,4 @@ pub(crate) fn data_type(data_type: &ast::DataType) -> UserResult<ColumnType> {
         }
         other => Err(UserError::compile("42704", format!("unknown type {other}"))),
     }
-}
-
-/// The domain of numbers of one type.
-pub(crate) fn number_domain(sql_type: SqlType) -> Option<ArithmeticDomain> {
-    arithmetic_domain(sql_type, sql_type)
 }

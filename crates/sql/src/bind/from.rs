@@ -179,8 +179,7 @@ impl Binder<'_> {
                 let bound = self.subquery_body(subquery);
                 self.push_scope(scope);
                 let (query, correlated) = bound?;
-                let types: Vec<SqlType> = query.columns.iter().map(|column| column.sql_type).collect();
-                let slot = self.new_slot(types)?;
+                let slot = self.new_slot()?;
                 let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
                 self.enter_source(String::new(), slot, columns, alias.as_ref())?;
                 self.facts.derived_columns(slot, &query);
@@ -208,13 +207,12 @@ impl Binder<'_> {
             return Err(UserError::compile("42809", format!("stream {} cannot be queried", table.name))
                 .with_hint("a stream keeps no rows; create a view of it"));
         }
-        let types: Vec<SqlType> = table.columns.iter().map(|column| column.column_type.sql_type).collect();
-        let slot = self.new_slot(types.clone())?;
+        let slot = self.new_slot()?;
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         self.enter_source(table.name.clone(), slot, columns, alias)?;
         let input = if table.partitioned_without_column && self.reach == Reach::All {
-            let raw_slot = self.new_slot(types.clone())?;
-            let group_slot = self.new_slot(types)?;
+            let raw_slot = self.new_slot()?;
+            let group_slot = self.new_slot()?;
             PendingInput::PartialView { table, raw_slot, group_slot }
         } else {
             PendingInput::Table(table)

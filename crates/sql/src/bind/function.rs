@@ -192,7 +192,7 @@ impl Binder<'_> {
         let slot = match self.scope().and_then(|scope| scope.aggregates.slot) {
             Some(slot) => slot,
             None => {
-                let slot = self.new_slot(Vec::new())?;
+                let slot = self.new_slot()?;
                 if let Some(scope) = self.scope() {
                     scope.aggregates.slot = Some(slot);
                 }

@@ -45,8 +45,6 @@ pub(crate) struct Binder<'c> {
     scopes: Vec<Scope>,
     /// Queries being bound, innermost last.
     frames: Vec<Frame>,
-    /// Types of the columns of each slot's row.
-    slot_types: Vec<Vec<SqlType>>,
     /// What the statement being bound says about partitions.
     pub facts: Facts,
     /// A view is being defined: it may read a stream.
@@ -81,27 +79,21 @@ impl<'c> Binder<'c> {
             variables: Vec::new(),
             scopes: Vec::new(),
             frames: Vec::new(),
-            slot_types: Vec::new(),
             facts: Facts::default(),
             streams_allowed: false,
             depth: 0,
         }
     }
 
-    /// A new slot for rows with columns of these types.
-    pub fn new_slot(&mut self, types: Vec<SqlType>) -> UserResult<u16> {
+    /// A new slot.
+    pub fn new_slot(&mut self) -> UserResult<u16> {
         let slot = self.slots;
         self.slots = slot.checked_add(1).ok_or_else(|| UserError::limit("too many tables in one procedure"))?;
-        self.slot_types.push(types);
         Ok(slot)
     }
 
     pub fn slots(&self) -> u16 {
         self.slots
-    }
-
-    pub fn slot_types(&self) -> &[Vec<SqlType>] {
-        &self.slot_types
     }
 
     /// Makes room for `count` parameters without names.

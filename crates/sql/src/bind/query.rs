@@ -271,7 +271,7 @@ impl Binder<'_> {
         }
         let first_subquery = self.subqueries.len();
         let groups = self.group_by(select)?;
-        let group_slot = if groups.is_empty() { None } else { Some(self.new_slot(Vec::new())?) };
+        let group_slot = if groups.is_empty() { None } else { Some(self.new_slot()?) };
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
             scope.aggregates.slot = group_slot;
@@ -295,7 +295,7 @@ impl Binder<'_> {
         let aggregation = if aggregated {
             let slot = match aggregates.slot {
                 Some(slot) => slot,
-                None => self.new_slot(Vec::new())?,
+                None => self.new_slot()?,
             };
             let group_by: Vec<Expr> = groups;
             let grouping = Grouping { group_by: &group_by, slot, local_slots: &local_slots };
@@ -320,7 +320,7 @@ impl Binder<'_> {
         };
         let Arranged { mut sources, filter, presorted } = planner::arrange(self, pending, conjuncts, &wanted)?;
         if sources.is_empty() {
-            let slot = self.new_slot(Vec::new())?;
+            let slot = self.new_slot()?;
             sources.push(Source { slot, input: Input::One, join: JoinKind::Inner, on: None, filter: None });
         }
         if let Some(aggregation) = &aggregation {

@@ -1,0 +1,217 @@
+//! Expressions as text, with names in place of numbers.
+
+use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Step};
+use ferrite_base::TableId;
+use ferrite_catalog::Catalog;
+use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr};
+use ferrite_value::{OwnedValue, convert::to_text_string};
+
+/// What each slot of a program holds.
+pub(super) struct Names<'p> {
+    program: &'p Program,
+    catalog: &'p Catalog,
+    slots: Vec<Held>,
+}
+
+#[derive(Clone)]
+enum Held {
+    Unknown,
+    Table(TableId),
+    Columns(Vec<String>),
+}
+
+impl<'p> Names<'p> {
+    pub fn of(program: &'p Program, catalog: &'p Catalog) -> Self {
+        let mut names = Names { program, catalog, slots: vec![Held::Unknown; usize::from(program.slots)] };
+        names.steps(&program.body);
+        for subquery in &program.subqueries {
+            names.query(&subquery.query);
+        }
+        names
+    }
+
+    fn hold(&mut self, slot: u16, held: Held) {
+        if let Some(place) = self.slots.get_mut(usize::from(slot)) {
+            *place = held;
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Execute { plan, .. } => match plan {
+                    Plan::Query(query) => self.query(query),
+                    Plan::Insert(insert) => {
+                        if let crate::plan::InsertSource::Query(query) = &insert.source {
+                            self.query(query);
+                        }
+                    }
+                    Plan::Update(update) => self.hold(update.slot, Held::Table(update.table)),
+                    Plan::Delete(delete) => self.hold(delete.slot, Held::Table(delete.table)),
+                    Plan::Truncate { .. } => {}
+                },
+                Step::Fetch { query, .. } => self.query(query),
+                Step::If { branches, otherwise } => {
+                    branches.iter().for_each(|(_, body)| self.steps(body));
+                    self.steps(otherwise);
+                }
+                Step::While { body, .. } | Step::Block { body, .. } => self.steps(body),
+                Step::For { query, body, .. } => {
+                    self.query(query);
+                    self.steps(body);
+                }
+                Step::Return(ReturnValue::Tables(tables)) => tables.iter().for_each(|(_, query)| self.query(query)),
+                _ => {}
+            }
+        }
+    }
+
+    fn query(&mut self, query: &Query) {
+        match &query.body {
+            QueryBody::Select(select) => {
+                for source in &select.sources {
+                    match &source.input {
+                        Input::Table { table, .. } => self.hold(source.slot, Held::Table(*table)),
+                        Input::Derived { query, .. } => {
+                            self.query(query);
+                            let columns = query.columns.iter().map(|column| column.name.clone()).collect();
+                            self.hold(source.slot, Held::Columns(columns));
+                        }
+                        Input::One => {}
+                    }
+                }
+                if let Some(aggregation) = &select.aggregation {
+                    let keys = aggregation.group_by.iter().map(|key| self.expr(key));
+                    let aggregates = aggregation.aggregates.iter().map(|aggregate| self.aggregate(aggregate));
+                    let columns = keys.chain(aggregates).collect();
+                    self.hold(aggregation.slot, Held::Columns(columns));
+                }
+            }
+            QueryBody::SetOperation { left, right, .. } => {
+                self.query(left);
+                self.query(right);
+            }
+            QueryBody::Values(_) => {}
+        }
+    }
+
+    pub fn table(&self, id: TableId) -> String {
+        self.catalog.table(id).map_or_else(|| format!("table {id}"), |table| table.name.clone())
+    }
+
+    pub fn slot(&self, slot: u16) -> String {
+        match self.slots.get(usize::from(slot)) {
+            Some(Held::Table(table)) => self.table(*table),
+            _ => format!("#{slot}"),
+        }
+    }
+
+    pub fn column(&self, slot: u16, column: u16) -> String {
+        match self.slots.get(usize::from(slot)) {
+            Some(Held::Table(table)) => self
+                .catalog
+                .table(*table)
+                .and_then(|table| table.columns.get(usize::from(column)).map(|found| found.name.clone()))
+                .unwrap_or_default(),
+            Some(Held::Columns(columns)) => columns.get(usize::from(column)).cloned().unwrap_or_default(),
+            _ => format!("#{slot}.{column}"),
+        }
+    }
+
+    pub fn aggregate(&self, aggregate: &Aggregate) -> String {
+        match &aggregate.argument {
+            None => "COUNT(*)".to_owned(),
+            Some(argument) => {
+                let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
+                format!("{}({distinct}{})", aggregate.kind.name(), self.expr(argument))
+            }
+        }
+    }
+
+    fn list(&self, exprs: &[Expr], separator: &str) -> String {
+        exprs.iter().map(|expr| self.expr(expr)).collect::<Vec<_>>().join(separator)
+    }
+
+    pub fn expr(&self, expr: &Expr) -> String {
+        let not = |negated: bool| if negated { "NOT " } else { "" };
+        match expr {
+            Expr::Constant(value @ OwnedValue::Text(_)) => format!("'{}'", to_text_string(&value.as_value())),
+            Expr::Constant(OwnedValue::Null) => "NULL".to_owned(),
+            Expr::Constant(value) => to_text_string(&value.as_value()),
+            Expr::Parameter(index) => {
+                let name = self.program.parameters.get(usize::from(*index)).and_then(|found| found.name.clone());
+                name.unwrap_or_else(|| format!("?{index}"))
+            }
+            Expr::Register(index) => {
+                self.program.registers.get(usize::from(*index)).map(|found| found.name.clone()).unwrap_or_default()
+            }
+            Expr::Column { slot, column } => match self.slots.get(usize::from(*slot)) {
+                Some(Held::Table(table)) => format!("{}.{}", self.table(*table), self.column(*slot, *column)),
+                _ => self.column(*slot, *column),
+            },
+            Expr::Negate { operand, .. } => format!("-{}", self.expr(operand)),
+            Expr::Arithmetic { operator, left, right, .. } => {
+                let sign = match operator {
+                    ArithmeticOperator::Add => "+",
+                    ArithmeticOperator::Subtract => "-",
+                    ArithmeticOperator::Multiply => "*",
+                    ArithmeticOperator::Divide => "/",
+                    ArithmeticOperator::Remainder => "%",
+                };
+                format!("({} {sign} {})", self.expr(left), self.expr(right))
+            }
+            Expr::Concatenate(left, right) => format!("({} || {})", self.expr(left), self.expr(right)),
+            Expr::Compare { operator, left, right } => {
+                format!("{} {} {}", self.expr(left), sign(*operator), self.expr(right))
+            }
+            Expr::And(operands) => format!("({})", self.list(operands, " AND ")),
+            Expr::Or(operands) => format!("({})", self.list(operands, " OR ")),
+            Expr::Not(operand) => format!("NOT {}", self.expr(operand)),
+            Expr::IsNull { operand, negated } => format!("{} IS {}NULL", self.expr(operand), not(*negated)),
+            Expr::IsDistinct { left, right, negated } => {
+                format!("{} IS {}DISTINCT FROM {}", self.expr(left), not(*negated), self.expr(right))
+            }
+            Expr::Like { operand, pattern, prefix_only, negated, .. } => {
+                let word = if *prefix_only { "STARTS WITH" } else { "LIKE" };
+                format!("{} {}{word} {}", self.expr(operand), not(*negated), self.expr(pattern))
+            }
+            Expr::InList { operand, list, negated } => {
+                format!("{} {}IN ({})", self.expr(operand), not(*negated), self.list(list, ", "))
+            }
+            Expr::InArray { operand, array, negated } => {
+                format!("{} {}IN {}", self.expr(operand), not(*negated), self.expr(array))
+            }
+            Expr::Case { branches, otherwise } => {
+                let branches: Vec<String> = branches
+                    .iter()
+                    .map(|(condition, result)| format!("WHEN {} THEN {}", self.expr(condition), self.expr(result)))
+                    .collect();
+                format!("CASE {} ELSE {} END", branches.join(" "), self.expr(otherwise))
+            }
+            Expr::Cast { operand, to } => format!("CAST({} AS {})", self.expr(operand), to.sql_type),
+            Expr::Call { function, arguments } => format!("{function:?}({})", self.list(arguments, ", ")),
+            Expr::Subquery { subquery, operand } => match operand {
+                None => format!("subquery {subquery}"),
+                Some(operand) => {
+                    let relation = match self.program.subqueries.get(usize::from(*subquery)).map(|found| found.kind) {
+                        Some(crate::plan::SubqueryKind::Any(operator)) => format!("{} ANY", sign(operator)),
+                        Some(crate::plan::SubqueryKind::All(operator)) => format!("{} ALL", sign(operator)),
+                        _ => "=".to_owned(),
+                    };
+                    format!("{} {relation} subquery {subquery}", self.expr(operand))
+                }
+            },
+        }
+    }
+}
+
+fn sign(operator: CompareOperator) -> &'static str {
+    match operator {
+        CompareOperator::Equal => "=",
+        CompareOperator::NotEqual => "<>",
+        CompareOperator::Less => "<",
+        CompareOperator::LessOrEqual => "<=",
+        CompareOperator::Greater => ">",
+        CompareOperator::GreaterOrEqual => ">=",
+    }
+}

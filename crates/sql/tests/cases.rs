@@ -1,0 +1,163 @@
+//! Runs the case files of `tests/cases`: schema, statements, and the plans or errors that they must give.
+//!
+//! A file is a list of blocks parted by blank lines. A block is a keyword line (with the text's first line after it), more
+//! lines of text, then for some keywords `----` and what is expected:
+//!
+//! - `schema`: DDL that must apply. `ddl`: DDL whose outcome is shown: `ok`, warnings, or the error.
+//! - `explain`: an ad hoc batch, its plans. `params`: also shows parameter and column types. `procedure NAME`: a stored one.
+//! - `defaults`: the names, parameters and routing of the default procedures.
+//!
+//! With `UPDATE_CASES=1` in the environment the files are rewritten with what came out.
+
+use ferrite_catalog::Catalog;
+use ferrite_sql::plan::{Plan, Program, Query, Routing, Step};
+use ferrite_sql::{bind_ddl, compile_adhoc, compile_procedure, ddl_error, default_procedures, explain, parse_batch};
+use std::fmt::Write;
+
+#[test]
+fn case_files() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder of cases is there")
+        .map(|entry| entry.expect("a folder entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    let mut failures = String::new();
+    for name in names {
+        check(&name, &mut failures);
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn check(path: &std::path::Path, failures: &mut String) {
+    let text = std::fs::read_to_string(path).expect("a readable case file");
+    let mut catalog = Catalog::default();
+    let mut rewritten = String::new();
+    for block in text.split("\n\n").map(|block| block.trim_matches('\n')).filter(|block| !block.is_empty()) {
+        let (input, expected) = block.split_once("\n----").unwrap_or((block, ""));
+        let expected = expected.trim_start_matches('\n').trim_end();
+        if input.lines().all(|line| line.starts_with('#')) {
+            let _ = write!(rewritten, "{block}\n\n");
+            continue;
+        }
+        let (keyword, statement) = input.split_once([' ', '\n']).unwrap_or((input, ""));
+        let found = run(&mut catalog, keyword, statement.trim());
+        let found = found.trim_end();
+        if found != expected {
+            let _ =
+                writeln!(failures, "{}:\n{input}\n---- expected\n{expected}\n---- found\n{found}\n", path.display());
+        }
+        let _ = match found {
+            "" => write!(rewritten, "{input}\n\n"),
+            found => write!(rewritten, "{input}\n----\n{found}\n\n"),
+        };
+    }
+    if std::env::var_os("UPDATE_CASES").is_some() {
+        std::fs::write(path, rewritten.trim_end().to_owned() + "\n").expect("a writable case file");
+    }
+}
+
+fn run(catalog: &mut Catalog, keyword: &str, text: &str) -> String {
+    match keyword {
+        "schema" => {
+            let found = apply(catalog, text);
+            if found.lines().all(|line| line == "ok") { String::new() } else { found }
+        }
+        "ddl" => apply(catalog, text),
+        "explain" => adhoc(catalog, text, false),
+        "params" => adhoc(catalog, text, true),
+        "procedure" => {
+            let procedure = catalog.procedure_named(text).expect("the case names a procedure").clone();
+            match compile_procedure(catalog, &procedure) {
+                Ok(program) => shown(&program, catalog, true),
+                Err(error) => format!("error {error:?}"),
+            }
+        }
+        "defaults" => {
+            let mut out = String::new();
+            for program in default_procedures(catalog) {
+                let _ = writeln!(out, "{} {}", program.name, signature(&program));
+            }
+            out
+        }
+        other => format!("unknown keyword {other}"),
+    }
+}
+
+fn apply(catalog: &mut Catalog, text: &str) -> String {
+    let statements = match parse_batch(text) {
+        Ok(statements) => statements,
+        Err(error) => return format!("error {error:?}"),
+    };
+    let mut out = String::new();
+    for (number, statement) in statements.iter().enumerate() {
+        let applied = bind_ddl(catalog, statement).and_then(|(change, warnings)| {
+            let (next, _) = catalog.apply(&change)?;
+            Ok((next, warnings))
+        });
+        match applied {
+            Ok((next, warnings)) => {
+                *catalog = next;
+                out.push_str("ok\n");
+                warnings.iter().for_each(|warning| out.push_str(&format!("warning {warning}\n")));
+            }
+            Err(error) => {
+                let _ = writeln!(out, "error {:?}", ddl_error(number + 1, statement.text(), error));
+            }
+        }
+    }
+    out
+}
+
+fn adhoc(catalog: &Catalog, text: &str, types: bool) -> String {
+    let compiled = parse_batch(text).and_then(|statements| {
+        let given = statements.iter().map(|statement| statement.parameters()).sum();
+        compile_adhoc(catalog, &statements, given)
+    });
+    match compiled {
+        Ok(program) => shown(&program, catalog, types),
+        Err(error) => format!("error {error:?}"),
+    }
+}
+
+fn shown(program: &Program, catalog: &Catalog, types: bool) -> String {
+    let mut out = String::new();
+    if types {
+        let _ = writeln!(out, "{}", signature(program));
+        for step in &program.body {
+            if let Step::Execute { plan: Plan::Query(query), .. } = step {
+                let _ = writeln!(out, "columns {}", columns(query));
+            }
+        }
+    }
+    for (text, plan) in explain(program, catalog) {
+        if program.statements.len() > 1 || program.name != "@AdHoc" {
+            let _ = writeln!(out, "{}", text.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+        out.push_str(&plan);
+    }
+    out
+}
+
+fn columns(query: &Query) -> String {
+    let columns: Vec<String> =
+        query.columns.iter().map(|column| format!("{} {}", column.name, column.sql_type)).collect();
+    columns.join(", ")
+}
+
+fn signature(program: &Program) -> String {
+    let parameters: Vec<String> = program
+        .parameters
+        .iter()
+        .map(|parameter| format!("{}{}", parameter.column_type, if parameter.array { " array" } else { "" }))
+        .collect();
+    let routing = match &program.routing {
+        Routing::Parameter { index, sql_type } => format!("parameter {index} {sql_type}"),
+        Routing::Constant { value, sql_type } => format!("{value:?} {sql_type}"),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    let read = if program.read_only { " read only" } else { "" };
+    format!("({}) on {routing}{read}", parameters.join(", "))
+}
