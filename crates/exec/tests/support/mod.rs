@@ -69,7 +69,7 @@ impl Database {
     }
 
     fn change_schema(&mut self, statement: &ferrite_sql::Statement) -> UserResult<()> {
-        let change = ferrite_sql::bind_ddl(&self.catalog, statement)?;
+        let (change, _warnings) = ferrite_sql::bind_ddl(&self.catalog, statement)?;
         let (catalog, effects) = self.catalog.apply(&change)?;
         let catalog = Arc::new(catalog);
         let mut programs = HashMap::new();
@@ -242,7 +242,6 @@ pub fn text_of(value: &Value<'_>) -> String {
         Value::Null => "NULL".into(),
         Value::Text("") => "(empty)".into(),
         Value::Float(number) => format!("{number:.3}"),
-        Value::Decimal(number) => format!("{number:.12}"),
         other => convert::to_text_string(other),
     }
 }
