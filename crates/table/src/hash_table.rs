@@ -116,7 +116,7 @@ impl Segment {
     }
 
     fn bytes(&self) -> usize {
-        self.buckets().len() * size_of::<Bucket>()
+        size_of_val(self.buckets())
     }
 
     /// Puts an entry that is known to fit.

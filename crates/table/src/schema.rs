@@ -2,10 +2,11 @@
 //! nothing within this store.
 
 use crate::index::IndexData;
+use crate::row::SourceRow;
 use crate::store::Store;
 use crate::table::TableData;
 use crate::undo::UndoLog;
-use crate::view_maintenance::Surroundings;
+use crate::view_maintenance::{Direction, Surroundings, table};
 use crate::view_plan::ViewPlan;
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
 use ferrite_catalog::{Catalog, Effect, Table};
@@ -16,7 +17,7 @@ enum Inverse {
     RemoveTable(TableId),
     PutTableBack(Box<TableData>, Option<Box<ViewPlan>>),
     RemoveIndex(TableId, IndexId),
-    PutIndexBack(TableId, usize, IndexData),
+    PutIndexBack(TableId, usize, Box<IndexData>),
 }
 
 impl Store {
@@ -55,7 +56,7 @@ impl Store {
                 Effect::CreateIndex(table, id) if !is_new(table) => {
                     let index = definition(catalog, table)?.index(id).ok_or_else(|| no_index(id))?;
                     let data = self.find_table(table).ok_or_else(|| no_table(table))?;
-                    data.build_index(index, &bumpalo::Bump::new())?;
+                    data.build_index(index)?;
                 }
                 Effect::Repartition(id) if !is_new(id) => {
                     check_empty(self.find_table(id).ok_or_else(|| no_table(id))?)?;
@@ -102,12 +103,11 @@ impl Store {
             Effect::CreateIndex(table, id) => {
                 let definition = definition(catalog, table)?;
                 let index = definition.index(id).ok_or_else(|| no_index(id))?;
-                let arena = bumpalo::Bump::new();
                 let data =
                     self.tables.get_mut(table.index()).and_then(Option::as_mut).ok_or_else(|| no_table(table))?;
                 // A table made by the same change has its indexes from the beginning.
                 if data.contents.indexes.iter().all(|present| present.definition.id != id) {
-                    let built = data.build_index(index, &arena)?;
+                    let built = data.build_index(index)?;
                     data.contents.indexes.push(built);
                     done.push(Inverse::RemoveIndex(table, id));
                 }
@@ -117,7 +117,8 @@ impl Store {
                     self.tables.get_mut(table.index()).and_then(Option::as_mut).ok_or_else(|| no_table(table))?;
                 let position = data.contents.indexes.iter().position(|index| index.definition.id == id);
                 let position = position.ok_or_else(|| no_index(id))?;
-                done.push(Inverse::PutIndexBack(table, position, data.contents.indexes.remove(position)));
+                let index = Box::new(data.contents.indexes.remove(position));
+                done.push(Inverse::PutIndexBack(table, position, index));
             }
             Effect::Repartition(id) => {
                 check_empty(self.find_table(id).ok_or_else(|| no_table(id))?)?;
@@ -150,11 +151,22 @@ impl Store {
 
     /// Fills the empty data of a view.
     pub(crate) fn fill_view(&self, plan: &mut ViewPlan, data: &mut TableData) -> UserResult<()> {
-        let arena = bumpalo::Bump::new();
-        plan.attach(data, &arena)?;
+        plan.attach(data)?;
+        let mut arena = bumpalo::Bump::new();
         let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None };
         surroundings.add_only_row(data, &mut UndoLog::off())?;
-        surroundings.fill(data, &mut UndoLog::off())
+        if plan.tables.len() > 1 {
+            return surroundings.fill(data, &mut UndoLog::off());
+        }
+        // What one row's expressions leave in the arena must not pile up over all rows.
+        let source = table(&self.tables, plan.tables[0]);
+        for id in source.scan() {
+            arena.reset();
+            let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None };
+            let row = SourceRow::Stored(source.row(id));
+            surroundings.change(data, 0, row, Direction::Add, &mut UndoLog::off())?;
+        }
+        Ok(())
     }
 
     fn check_plans(&self) -> UserResult<()> {
@@ -182,7 +194,7 @@ impl Store {
             }
             Inverse::PutIndexBack(table, position, index) => {
                 let data = self.tables[table.index()].as_mut().expect("the index was taken from it");
-                data.contents.indexes.insert(position, index);
+                data.contents.indexes.insert(position, *index);
             }
         }
     }
@@ -192,11 +204,10 @@ impl Store {
         for data in self.tables.iter_mut().flatten() {
             data.dependents.clear();
         }
-        let arena = bumpalo::Bump::new();
         for number in 0..self.plans.len() {
             let Some(plan) = self.plans[number].as_deref_mut() else { continue };
             let view = self.tables[number].as_deref_mut().expect("a plan's view is there");
-            plan.attach(view, &arena).expect("groups of a view are distinct");
+            plan.attach(view).expect("groups of a view are distinct");
             let tables = plan.tables.clone();
             for table in &tables {
                 let data = self.tables[table.index()].as_deref_mut().expect("a view's source is there");

@@ -27,7 +27,7 @@ pub struct Store {
     pub(crate) plans: Vec<Option<Box<ViewPlan>>>,
     undo: UndoLog,
     redo: Vec<u8>,
-    /// For expressions of views, indexes and checks; emptied at commit.
+    /// For expressions of views, indexes and checks; emptied before each change.
     pub(crate) arena: Bump,
     generations: u64,
     /// Reused from change to change.
@@ -112,6 +112,7 @@ impl Store {
 
     #[inline]
     fn insert_at(&mut self, table: TableId, row: &[Value<'_>], place: Option<RowId>) -> Result<RowId, InsertError> {
+        self.arena.reset();
         let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
         data.check_row(row)?;
         if !data.definition().checks.is_empty() {
@@ -138,6 +139,7 @@ impl Store {
     /// Whether anything changed; what, is in `self.changed`.
     fn update_at(&mut self, table: TableId, id: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<bool> {
         assert_eq!(columns.len(), values.len(), "a value per column");
+        self.arena.reset();
         let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
         assert!(data.is_live(id), "row {id} of table {table} is there");
         self.changed.clear();
@@ -191,6 +193,7 @@ impl Store {
     }
 
     fn delete_at(&mut self, table: TableId, row: RowId) -> UserResult<()> {
+        self.arena.reset();
         let data = self.table_mut(table);
         assert!(data.is_live(row), "row {row} of table {table} is there");
         if !data.dependents.is_empty() {
@@ -282,6 +285,7 @@ impl Store {
     pub fn rollback_to(&mut self, mark: UndoMark) {
         assert!(mark.undo <= self.undo.length(), "marks end with their transaction");
         while self.undo.length() > mark.undo {
+            self.arena.reset();
             let entry = self.undo.last();
             let rest = entry.rest;
             let Some(Some(data)) = self.tables.get_mut(entry.table.index()) else {
@@ -314,7 +318,6 @@ impl Store {
             }
         }
         self.undo.clear();
-        self.arena.reset();
     }
 
     /// The changes since the last commit or take; empty when there are none.

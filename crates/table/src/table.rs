@@ -410,13 +410,15 @@ impl TableData {
     }
 
     /// An index of the present rows.
-    pub(crate) fn build_index(&self, definition: &Index, arena: &Bump) -> UserResult<IndexData> {
+    pub(crate) fn build_index(&self, definition: &Index) -> UserResult<IndexData> {
         let mut index = IndexData::new(definition, self.layout());
+        let mut arena = Bump::new();
         for id in self.scan() {
+            arena.reset();
             let row = SourceRow::Stored(self.row(id));
-            let key = index.key_of_row(row, arena)?;
+            let key = index.key_of_row(row, &arena)?;
             if index.is_unique() && index.conflict(&key, row, None, &self.contents.rows).is_some() {
-                return Err(constraint::unique(&self.definition, &index, row, arena));
+                return Err(constraint::unique(&self.definition, &index, row, &arena));
             }
             index.insert(key, id);
         }

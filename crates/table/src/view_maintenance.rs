@@ -50,11 +50,8 @@ impl<'a> Surroundings<'a> {
         self.each_combination(Some((slot, row)), &mut |slots| self.change_combination(view, slots, direction, undo))
     }
 
-    /// Adds all there is: for a view without rows.
+    /// Adds all combinations: for a view of a join, without rows.
     pub(crate) fn fill(&self, view: &mut TableData, undo: &mut UndoLog) -> UserResult<()> {
-        if table(self.tables, self.plan.tables[0]).is_stream() {
-            return Ok(());
-        }
         self.each_combination(None, &mut |slots| self.change_combination(view, slots, Direction::Add, undo))
     }
 
@@ -192,6 +189,7 @@ impl<'a> Surroundings<'a> {
             };
             row[aggregate.column as usize] = match aggregate.operation {
                 Operation::CountRows | Operation::Count => Value::Integer(counted as i64),
+                Operation::Sum if counted => sum(Value::Null, argument, Direction::Add)?,
                 Operation::Sum | Operation::Min | Operation::Max => argument,
             };
             if let Some(column) = aggregate.non_null {
@@ -389,7 +387,9 @@ fn sum<'v>(present: Value<'_>, argument: Value<'_>, direction: Direction) -> Use
     let overflow = || UserError::out_of_range("the sum in a materialized view is out of range");
     Ok(match (present, argument, direction) {
         (Value::Null, Value::Integer(x), Direction::Add) => Value::Integer(x),
-        (Value::Null, Value::Float(x), Direction::Add) => Value::Float(x),
+        // No infinity gets in, so none has to be taken out.
+        (Value::Null, Value::Float(x), Direction::Add) if x.is_finite() => Value::Float(x),
+        (Value::Null, Value::Float(_), Direction::Add) => return Err(overflow()),
         (Value::Null, Value::Decimal(x), Direction::Add) => Value::Decimal(x),
         (Value::Integer(a), Value::Integer(b), _) => {
             let sum = if direction == Direction::Add { a.checked_add(b) } else { a.checked_sub(b) };

@@ -168,7 +168,7 @@ impl ViewPlan {
 
     /// Chooses how groups are found among the indexes that the view has now; makes one where none serves. To be called
     /// whenever the view's indexes have changed.
-    pub(crate) fn attach(&mut self, view: &mut TableData, arena: &bumpalo::Bump) -> UserResult<()> {
+    pub(crate) fn attach(&mut self, view: &mut TableData) -> UserResult<()> {
         let group_columns: Vec<u16> = self.groups.iter().map(|group| group.column).collect();
         let indexes = &mut view.contents.indexes;
         let of_catalog = |index: &IndexData| index.definition.id != GROUP_INDEX;
@@ -178,7 +178,7 @@ impl ViewPlan {
             if indexes.iter().any(|index| of_catalog(index) && serves(index, &group_columns)) {
                 indexes.retain(of_catalog);
             } else if indexes.iter().all(of_catalog) {
-                let index = view.build_index(&group_index(view.definition(), &group_columns), arena)?;
+                let index = view.build_index(&group_index(view.definition(), &group_columns))?;
                 view.contents.indexes.push(index);
             }
             let indexes = &view.contents.indexes;
