@@ -34,7 +34,10 @@ pub(crate) fn at_compile_time(error: UserError) -> UserError {
     if error.kind() != ErrorKind::Sql {
         return error;
     }
-    let mut changed = UserError::new(ErrorKind::Compile, error.code(), error.message().to_owned());
+    let message = error.message();
+    // Evaluated at run time the words differ, as in the original.
+    let message = if error.code() == "22012" { format!("data exception: {message}") } else { message.to_owned() };
+    let mut changed = UserError::new(ErrorKind::Compile, error.code(), message);
     if let Some(hint) = error.hint() {
         changed = changed.with_hint(hint.to_owned());
     }
@@ -57,6 +60,9 @@ pub fn compile_error(statement: &str, error: UserError) -> UserError {
 /// An error met while binding or applying a schema change: `DDL Error: "... in statement [...]"`. For the caller that
 /// applies a batch of them; `number` counts the statements of the batch from 1.
 pub fn ddl_error(number: usize, statement: &str, error: UserError) -> UserError {
+    if error.message().starts_with("Materialized view") {
+        return error;
+    }
     let message = format!(
         "[Ad Hoc DDL Input:{number}]: DDL Error: \"{} in statement [{}]\"",
         error.message(),

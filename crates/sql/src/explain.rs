@@ -249,6 +249,9 @@ impl<'p> Writer<'p> {
             self.line(depth, &format!("where {filter}"));
         }
         for source in &select.sources {
+            if let Input::Table { access, .. } = &source.input {
+                self.subqueries_of_access(access, depth);
+            }
             source.on.iter().chain(&source.filter).for_each(|expr| self.subqueries_of(expr, depth));
         }
         select.filter.iter().chain(&select.output).for_each(|expr| self.subqueries_of(expr, depth));
@@ -303,7 +306,14 @@ impl<'p> Writer<'p> {
         let line = self.access_text(table, access, &name);
         let where_ = self.filter_text(filter);
         self.line(depth, &format!("{join}{line}{where_}"));
+        self.subqueries_of_access(access, depth);
         filter.iter().for_each(|expr| self.subqueries_of(expr, depth));
+    }
+
+    fn subqueries_of_access(&mut self, access: &Access, depth: usize) {
+        let mut exprs = Vec::new();
+        crate::walk::for_each_access_expr(access, &mut |expr| exprs.push(expr.clone()));
+        exprs.iter().for_each(|expr| self.subqueries_of(expr, depth));
     }
 
     fn access_text(&self, table: ferrite_base::TableId, access: &Access, name: &str) -> String {

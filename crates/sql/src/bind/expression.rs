@@ -376,6 +376,12 @@ impl Binder<'_> {
             return Ok((left.expr, right.expr));
         }
         if left_type.is_numeric() && right_type.is_numeric() {
+            if let Some(value) = left.constant().and_then(|value| exact_constant(value, right_type)) {
+                return Ok((Expr::Constant(value), right.expr));
+            }
+            if let Some(value) = right.constant().and_then(|value| exact_constant(value, left_type)) {
+                return Ok((left.expr, Expr::Constant(value)));
+            }
             return Ok((beside_number(left, right_type)?, beside_number(right, left_type)?));
         }
         if left.constant().is_some() && can_compare_as(left_type, right_type) {
@@ -605,7 +611,7 @@ impl Binder<'_> {
     pub fn searched_case(&mut self, branches: Vec<(Expr, Typed)>, otherwise: Typed) -> UserResult<Typed> {
         let mut sql_type = otherwise.sql_type;
         for (_, result) in &branches {
-            sql_type = common_of(sql_type, &otherwise, result)?;
+            sql_type = common_type(sql_type, result.sql_type)?;
         }
         let decided = sql_type.unwrap_or(SqlType::Varchar);
         let mut bound = Vec::with_capacity(branches.len());
@@ -618,11 +624,6 @@ impl Binder<'_> {
         let otherwise = Box::new(to_kind(otherwise, decided)?);
         Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
     }
-}
-
-/// As `common_type`, but a text constant takes the type of the others.
-fn common_of(known: Option<SqlType>, _otherwise: &Typed, result: &Typed) -> UserResult<Option<SqlType>> {
-    common_type(known, result.sql_type)
 }
 
 pub(crate) fn single_column(query: &crate::plan::Query) -> UserResult<SqlType> {
@@ -691,34 +692,28 @@ fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()
 }
 
-/// One side of a comparison of numbers of different kinds. Exact numbers meet as decimals; a constant takes the kind of the
-/// other side where it is exactly one of its values, so that an index on the other side stays usable.
+/// A number as a value of `to`'s kind, if it is exactly one: then an index on the other side of a comparison stays usable.
+fn exact_constant(value: &OwnedValue, to: SqlType) -> Option<OwnedValue> {
+    let kind = if to.is_integer() { SqlType::Bigint } else { to };
+    let converted = cast_constant(value, &ColumnType::fixed(kind)).ok()?;
+    let order = ferrite_value::compare::compare(&converted.as_value(), &value.as_value());
+    (order == Some(std::cmp::Ordering::Equal)).then_some(converted)
+}
+
+/// One side of a comparison of numbers of different kinds. The comparison itself is exact between all kinds; a cast to
+/// the other's kind, or to its own, only says that no index key equals it bit for bit.
 fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
     let sql_type = typed.decided_type();
-    if let Some(value) = typed.constant() {
-        if other.is_integer()
-            && let Some(whole) = whole_number(value)
-        {
-            return Ok(Expr::integer(whole));
-        }
-        if other == SqlType::Decimal && sql_type.is_integer() {
-            return to_kind(typed, SqlType::Decimal);
-        }
-        if other == SqlType::Float {
-            let float = cast_constant(value, &ColumnType::fixed(SqlType::Float))?;
-            let exact = ferrite_value::compare::compare(&float.as_value(), &value.as_value())
-                == Some(std::cmp::Ordering::Equal);
-            return Ok(if exact { Expr::Constant(float) } else { typed.expr });
-        }
+    if typed.constant().is_some() {
         return Ok(typed.expr);
     }
-    match (sql_type, other) {
-        (integer, SqlType::Decimal) if integer.is_integer() => Ok(typed.expr.cast_to(SqlType::Decimal)),
-        // The comparison itself is exact between FLOAT and the others; this cast to its own type only says that no
-        // index key equals it bit for bit.
-        (SqlType::Float, _) => Ok(typed.expr.cast_to(SqlType::Float)),
-        _ => Ok(typed.expr),
-    }
+    Ok(match (sql_type, other) {
+        (integer, SqlType::Decimal) if integer.is_integer() => typed.expr.cast_to(SqlType::Decimal),
+        (integer, SqlType::Float) if integer.is_integer() => typed.expr.cast_to(SqlType::Bigint),
+        (SqlType::Decimal, SqlType::Float) => typed.expr.cast_to(SqlType::Decimal),
+        (SqlType::Float, _) => typed.expr.cast_to(SqlType::Float),
+        _ => typed.expr,
+    })
 }
 
 /// Text constants may stand for values of other types.

@@ -131,6 +131,14 @@ impl Compiler<'_> {
         } else {
             Routing::Any
         };
+        if routing == Routing::All {
+            for statement in &mut self.statements {
+                statement.multi_partition_reason.get_or_insert_with(|| {
+                    "the procedure is not partitioned; CREATE PROCEDURE ... PARTITION ON would bind it to one"
+                        .to_owned()
+                });
+            }
+        }
         Ok(Program {
             name: procedure.name.clone(),
             parameters,
@@ -220,8 +228,10 @@ impl Compiler<'_> {
         default: Option<&ast::Expr>,
         steps: &mut Vec<Step>,
     ) -> UserResult<()> {
-        for name in names {
-            if self.binder.variables.iter().any(|variable| variable.row.is_none() && variable.name == *name) {
+        for (position, name) in names.iter().enumerate() {
+            let repeated = names[..position].contains(name);
+            if repeated || self.binder.variables.iter().any(|variable| variable.row.is_none() && variable.name == *name)
+            {
                 return Err(UserError::compile("42710", format!("variable {name} is declared twice")));
             }
         }
@@ -269,7 +279,11 @@ impl Compiler<'_> {
             return Ok(typed.expr);
         }
         if let Some(value) = typed.constant() {
-            let stored = super::change::stored_constant(value, from, to.sql_type, name, "procedure")?;
+            let stored = super::change::stored_constant(value, from, to.sql_type, name, "").map_err(|error| {
+                let overflows = error.message().starts_with("Constant value");
+                let message = format!("the constant overflows {to}, the type of variable {name}");
+                if overflows { errors::with_message(error, message) } else { error }
+            })?;
             return Ok(Expr::Constant(stored));
         }
         fold(Expr::Cast { operand: Box::new(typed.expr), to: integer_or_unbounded(to) })

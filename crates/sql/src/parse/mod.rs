@@ -13,6 +13,9 @@ use ferrite_base::{UserError, UserResult, limits};
 use statement::{Body, Statement};
 use tokens::Lexeme;
 
+/// Words that schema changes begin with.
+const DDL_WORDS: [&str; 6] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "DR"];
+
 /// Splits `text` at `;` and parses each statement. Empty statements are dropped.
 pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
     let lexemes = tokens::lex(text).map_err(|error| syntax_context(text.trim(), error))?;
@@ -36,7 +39,7 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
 
 fn parse_statement(text: &str, lexemes: &[Lexeme]) -> UserResult<Body> {
     let cursor = Cursor::new(text, lexemes);
-    let is_ddl = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "DR"].iter().any(|word| cursor.is_word(word));
+    let is_ddl = DDL_WORDS.iter().any(|word| cursor.is_word(word));
     if is_ddl {
         Ok(Body::Ddl(Box::new(ddl::parse(cursor)?)))
     } else {
@@ -45,10 +48,12 @@ fn parse_statement(text: &str, lexemes: &[Lexeme]) -> UserResult<Body> {
     }
 }
 
-/// Syntax errors name the statement, as the original's do.
+/// Errors name the statement, as the original's do.
 fn syntax_context(text: &str, error: UserError) -> UserError {
     if error.code() != "42601" {
-        return error;
+        let is_ddl =
+            DDL_WORDS.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)));
+        return if is_ddl { error } else { crate::errors::compile_error(text, error) };
     }
     let message = format!(
         "SQL error while compiling query: SQL Syntax error in \"{}\" {}",

@@ -5,7 +5,6 @@ use crate::plan::{Access, Bound};
 use crate::walk::{move_slot, split_conjunction};
 use ferrite_catalog::{Index, IndexKind, Table};
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_value::OwnedValue;
 
 /// Cost of reading everything. Costs only rank choices; the numbers mean nothing else.
 pub(crate) const SCAN_COST: u32 = 1_000;
@@ -82,28 +81,26 @@ fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_
         return None;
     }
     let next = &keys[equal.len()];
+    let mut consumed: Vec<usize> = equal.iter().map(|(position, _)| *position).collect();
     let (mut lower, mut upper) = (None, None);
-    for conjunct in conjuncts {
+    for (position, conjunct) in conjuncts.iter().enumerate() {
         let Some((operator, value)) = compared(conjunct, next, reached) else { continue };
-        let bound = |inclusive| Some(Bound { value: value.clone(), inclusive });
-        match operator {
-            CompareOperator::Greater if lower.is_none() => lower = bound(false),
-            CompareOperator::GreaterOrEqual if lower.is_none() => lower = bound(true),
-            CompareOperator::Less if upper.is_none() => upper = bound(false),
-            CompareOperator::LessOrEqual if upper.is_none() => upper = bound(true),
-            _ => {}
+        let (side, inclusive) = match operator {
+            CompareOperator::Greater => (&mut lower, false),
+            CompareOperator::GreaterOrEqual => (&mut lower, true),
+            CompareOperator::Less => (&mut upper, false),
+            CompareOperator::LessOrEqual => (&mut upper, true),
+            _ => continue,
+        };
+        // A second bound on the same side stays a condition.
+        if side.is_none() {
+            *side = Some(Bound { value: value.clone(), inclusive });
+            consumed.push(position);
         }
     }
     if equal.is_empty() && lower.is_none() && upper.is_none() {
         return None;
     }
-    // NULL equals nothing and is within no bounds, but an index has a place for it: only conditions with a constant are
-    // dropped, the others are tested again.
-    let consumed = equal
-        .iter()
-        .filter(|(_, value)| matches!(value, Expr::Constant(constant) if *constant != OwnedValue::Null))
-        .map(|(position, _)| *position)
-        .collect();
     let bounds = u32::from(lower.is_some()) + u32::from(upper.is_some());
     Some(Choice {
         access: Access::Range {

@@ -164,7 +164,7 @@ impl Facts {
                     let shared: Vec<Expr> = known.into_iter().filter(|key| keys.contains(key)).collect();
                     if shared.is_empty() {
                         return Reaches::All(format!(
-                            "{}: its partitioning column {column} is fixed to another value than that of another table",
+                            "{}: its partitioning column {column} is fixed to another value than elsewhere in the statement",
                             used.table
                         ));
                     }
