@@ -142,6 +142,8 @@ impl Client {
         self.inner.gate.wait_until_idle();
     }
 
+    /// Counts up to the last turn of the client's loop: a call that has just ended may not be in them. After
+    /// [`Client::drain`] all are.
     pub fn statistics(&self) -> Statistics {
         self.inner.gate.statistics()
     }

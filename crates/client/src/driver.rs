@@ -283,6 +283,7 @@ impl<C> Driver<C> {
                     link.pause = self.options.reconnect_pause;
                     self.links.up += 1;
                     self.links.statistics.connects += 1;
+                    self.next_upkeep = self.next_upkeep.min(link.next_upkeep(self.options.connection_timeout));
                     handler.connected(index, &login);
                 }
                 Err(error) => {
