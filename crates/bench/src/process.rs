@@ -1,10 +1,11 @@
 //! The server under test as a child process, and what `/proc` says about it.
 
 use crate::error::{BenchError, BenchResult, Doing};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -18,7 +19,8 @@ const STOP_SECONDS_MAX: u64 = 60;
 /// What stands before the address in the line that a server prints when it is ready.
 const READY_MARK: &str = "ready on ";
 
-/// A server process that ends when this is dropped, and its data directory with it if it is a temporary one.
+/// A server process that ends when this is dropped, and its data directory with it if it is a temporary one. Should this
+/// process be killed, or the thread end that started it, the kernel ends the server.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
@@ -71,12 +73,15 @@ impl ServerProcess {
 
     /// Starts `executable`, which prints one line with `ready on HOST:PORT` when it takes connections.
     pub fn spawn(executable: &Path, arguments: &[OsString], directory: Option<TempDir>) -> BenchResult<ServerProcess> {
-        let mut child = Command::new(executable)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .doing(format!("starting {}", executable.display()))?;
+        let mut command = Command::new(executable);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        // Ctrl-C in the terminal is for this process, which then stops the server in good order.
+        command.process_group(0);
+        // SAFETY: between fork and exec only a system call is made, which neither allocates nor takes a lock.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        }
+        let mut child = command.spawn().doing(format!("starting {}", executable.display()))?;
         let stdout = child.stdout.take().expect("the child's output was asked for");
         let mut process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -132,7 +137,7 @@ impl ServerProcess {
         let give_up = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
         while Instant::now() < give_up {
             if let Some(status) = self.child.try_wait().doing("waiting for the server")? {
-                let killed_by = std::os::unix::process::ExitStatusExt::signal(&status);
+                let killed_by = status.signal();
                 // One without a handler for the signal ends by it.
                 return if status.success() || killed_by == Some(Signal::TERM.as_raw()) {
                     Ok(())

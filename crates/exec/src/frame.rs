@@ -46,7 +46,7 @@ impl<'s> Slots<'s> {
         let count = call.program.slots as usize;
         let many =
             (count > SLOTS_INLINE).then(|| &*call.arena.alloc_slice_fill_with(count, |_| Cell::new(RowSlot::Unbound)));
-        Slots { inline: [const { Cell::new(RowSlot::Unbound) }; SLOTS_INLINE], many }
+        Slots { inline: std::array::from_fn(|_| Cell::new(RowSlot::Unbound)), many }
     }
 }
 

@@ -20,10 +20,27 @@ struct Arguments {
 enum Command {
     /// Run a database server.
     Server(server::Options),
+    /// Measure a server, or the machine's limit for this kind of work.
+    #[command(subcommand)]
+    Bench(ferrite_bench::BenchCommand),
+    /// See it run: a server, the Voter application and a live scoreboard.
+    Demo(ferrite_bench::DemoOptions),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Server(options) => server::run(options),
+        Command::Bench(command) => report(ferrite_bench::run_bench(&command)),
+        Command::Demo(options) => report(ferrite_bench::run_demo(&options)),
+    }
+}
+
+fn report(result: ferrite_bench::BenchResult<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ferrite: {error}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -47,15 +47,17 @@ pub fn explain(compiled: &Compiled, text: &str) -> SystemResult {
     if statements.iter().any(|statement| statement.is_ddl()) {
         return Err(UserError::syntax("schema changes have no plan to explain"));
     }
-    let program = ferrite_sql::compile_explain(&compiled.catalog, &statements)?;
-    Ok(ferrite_sql::explain(&program, &compiled.catalog)
-        .into_iter()
-        .map(|(_, plan)| {
+    let mut tables = Vec::new();
+    for statement in &statements {
+        let alone = std::slice::from_ref(statement);
+        let program = ferrite_sql::compile_adhoc(&compiled.catalog, alone, statement.parameters())?;
+        for (_, plan) in ferrite_sql::explain(&program, &compiled.catalog) {
             let mut table = SystemTable::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
             table.row(vec![OwnedValue::Text(plan.into())]);
-            table
-        })
-        .collect())
+            tables.push(table);
+        }
+    }
+    Ok(tables)
 }
 
 /// `@ExplainProc`: a row for each statement of a procedure.

@@ -4,13 +4,11 @@ use ferrite_base::{ProcedureId, limits};
 use ferrite_partition::Compiled;
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 pub struct Connection {
     pub stream: TcpStream,
-    pub peer: SocketAddr,
     pub id: u64,
     pub logged_in: bool,
     pub subscribed: bool,
@@ -33,12 +31,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, peer: SocketAddr, id: u64) -> Connection {
+    pub fn new(stream: TcpStream, id: u64) -> Connection {
         // Answers are written in batches already.
         let _ = stream.set_nodelay(true);
         Connection {
             stream,
-            peer,
             id,
             logged_in: false,
             subscribed: false,

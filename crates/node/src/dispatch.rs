@@ -75,7 +75,7 @@ impl Dispatcher {
     #[cold]
     fn login(&mut self, connection: &mut Connection, body: &[u8]) {
         let refused = match LoginRequest::parse(body) {
-            Ok(request) if request.service == Service::Kerberos => Some(LoginFailure::ServiceUnavailable),
+            Ok(request) if request.service == Service::Kerberos => Some(LoginFailure::ServiceNotAvailable),
             Ok(_) => None,
             Err(failure) => Some(failure),
         };

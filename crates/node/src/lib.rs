@@ -12,6 +12,7 @@ mod result;
 mod route;
 mod server;
 mod shared;
+mod statistics;
 mod system;
 mod system_catalog;
 mod system_information;

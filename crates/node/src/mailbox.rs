@@ -5,14 +5,13 @@ use ferrite_partition::{AnswerBatch, Mailbox};
 use mio::Waker;
 use mio::net::TcpStream;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub enum Mail {
     Answers(AnswerBatch),
     /// A connection that another network thread accepted for this one.
-    Accepted(TcpStream, SocketAddr),
+    Accepted(TcpStream),
     /// The schema changed: tell the connections that subscribed.
     CatalogChanged,
     /// Finish: no more reading, write what is there, close.

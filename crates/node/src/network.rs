@@ -16,7 +16,6 @@ use ferrite_wire::handles;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -133,7 +132,7 @@ impl NetworkThread {
     fn take(&mut self, mail: Mail) {
         match mail {
             Mail::Answers(answers) => self.deliver(&answers),
-            Mail::Accepted(stream, peer) => self.open(stream, peer),
+            Mail::Accepted(stream) => self.open(stream),
             Mail::CatalogChanged => self.tell_subscribers(),
             Mail::Stop => {
                 self.stopping = true;
@@ -157,15 +156,15 @@ impl NetworkThread {
                 None => return,
             };
             match accepted {
-                Ok((stream, peer)) => {
+                Ok((stream, _)) => {
                     let threads = self.shared.network.get().map_or(1, Vec::len);
                     let thread = self.next_thread % threads;
                     self.next_thread += 1;
                     if thread == 0 {
-                        self.open(stream, peer);
+                        self.open(stream);
                     } else {
                         self.shared.network.get().expect("there is more than one thread")[thread]
-                            .send(Mail::Accepted(stream, peer));
+                            .send(Mail::Accepted(stream));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -179,14 +178,14 @@ impl NetworkThread {
         }
     }
 
-    fn open(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn open(&mut self, stream: TcpStream) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
         let id = (self.next_generation << 32) | index as u64;
         self.next_generation += 1;
-        let mut connection = Connection::new(stream, peer, id);
+        let mut connection = Connection::new(stream, id);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
             self.free.push(index);

@@ -1,6 +1,6 @@
 //! One catalog version with everything compiled against it: what a call's name resolves to.
 
-use ferrite_base::{ProcedureId, UserError, UserResult};
+use ferrite_base::{ProcedureId, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_sql::plan::Program;
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ impl Compiled {
 
     /// The program by that name, or the protocol's answer for an unknown one.
     pub fn require(&self, name: &str) -> UserResult<ProcedureId> {
-        self.find(name).ok_or_else(|| unknown_procedure(name))
+        self.find(name).ok_or_else(|| ferrite_wire::failure::unknown_procedure(name))
     }
 
     /// All programs that clients can call, sorted by name.
@@ -63,12 +63,4 @@ impl Compiled {
         programs.sort_by(|a, b| a.name.cmp(&b.name));
         programs
     }
-}
-
-pub fn unknown_procedure(name: &str) -> UserError {
-    UserError::new(
-        ferrite_base::ErrorKind::UnknownProcedure,
-        "42883",
-        format!("Procedure {name} was not found"),
-    )
 }

@@ -149,8 +149,11 @@ impl Coordinator {
     fn run_schema(&mut self, text: &str, reply: &Reply) {
         let mut answers = AnswerBatch::default();
         match self.change_schema(text) {
-            Ok(()) => {
+            Ok(warnings) => {
                 let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
+                if !warnings.is_empty() {
+                    writer.status_text(&warnings.join("\n"));
+                }
                 writer.status_table(0);
                 writer.finish();
             }
@@ -162,7 +165,7 @@ impl Coordinator {
 
     /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log is told, and
     /// then the world.
-    fn change_schema(&mut self, text: &str) -> UserResult<()> {
+    fn change_schema(&mut self, text: &str) -> UserResult<Vec<String>> {
         if let Some(failure) = self.gate.failure() {
             return Err(failure.unavailable());
         }
@@ -182,7 +185,7 @@ impl Coordinator {
             (self.publish)(compiled);
         }
         self.give_back(stores, places);
-        applied
+        applied.map(|()| planned.warnings)
     }
 
     /// Waits until every partition has lent its store; in the order of the partitions.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct Planned {
     pub catalog: Arc<Catalog>,
     pub effects: Vec<Effect>,
+    /// What was accepted but does nothing, for the user to know.
+    pub warnings: Vec<String>,
 }
 
 /// Binds the DDL statements of `text`, each against the catalog that those before it leave.
@@ -21,8 +23,12 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     let statements = ferrite_sql::parse_batch(text)?;
     let mut next = catalog.clone();
     let mut effects = Vec::new();
+    let mut warnings = Vec::new();
     for (index, statement) in statements.iter().enumerate() {
-        let bound = ferrite_sql::bind_ddl(&next, statement).and_then(|change| next.apply(&change));
+        let bound = ferrite_sql::bind_ddl(&next, statement).and_then(|(change, more)| {
+            warnings.extend(more);
+            next.apply(&change)
+        });
         let (changed, more) = bound.map_err(|error| in_statement(error, index, statements.len()))?;
         next = changed;
         effects.extend(more);
@@ -30,7 +36,7 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     // However many statements it took, it is one version.
     next.version = ferrite_base::CatalogVersion(catalog.version.0 + 1);
     effects.retain(|effect| is_of(effect, &next) || was_in(effect, catalog));
-    Ok(Planned { catalog: Arc::new(next), effects })
+    Ok(Planned { catalog: Arc::new(next), effects, warnings })
 }
 
 fn in_statement(error: UserError, index: usize, count: usize) -> UserError {

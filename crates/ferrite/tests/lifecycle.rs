@@ -1,0 +1,88 @@
+//! Start, stop, and what is refused.
+
+mod common;
+
+use common::{Server, voter, votes};
+use std::time::Instant;
+
+#[test]
+fn starts_fast_says_so_and_stops_cleanly() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let begin = Instant::now();
+    let server = Server::start(&dir.path().join("made/if/missing"), &["--partitions", "2"]);
+    let took = begin.elapsed();
+    assert!(took.as_secs_f64() < 2.0, "took {took:?} on a machine that may be busy");
+    assert!(server.ready_line.contains("(2 partitions, durability sync)"), "{}", server.ready_line);
+    server.stop();
+}
+
+#[test]
+fn a_directory_has_one_server() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(dir.path(), &[]);
+    let refused = Server::try_start(dir.path(), &[]).err().expect("the second server is refused");
+    assert!(refused.contains("held by process"), "{refused}");
+    assert!(refused.contains(&server.id().to_string()), "{refused}");
+    server.stop();
+    Server::start(dir.path(), &[]).stop();
+}
+
+#[test]
+fn the_number_of_partitions_stays() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    Server::start(dir.path(), &["--partitions", "3"]).stop();
+    let refused = Server::try_start(dir.path(), &["--partitions", "2"]).err().expect("another number is refused");
+    assert!(refused.contains("made with 3 partitions"), "{refused}");
+    let server = Server::start(dir.path(), &[]);
+    assert!(server.ready_line.contains("3 partitions"), "{}", server.ready_line);
+}
+
+#[test]
+fn the_schema_file_runs_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let schema = dir.path().join("schema.sql");
+    std::fs::write(&schema, common::VOTER).expect("the file can be written");
+    let data = dir.path().join("data");
+    let options = ["--schema", schema.to_str().expect("a plain path")];
+    let server = Server::start(&data, &options);
+    server.connect().call("VOTES.insert", (5_551_234_567i64, "CA", 1i32));
+    server.stop();
+    let server = Server::start(&data, &options);
+    assert_eq!(votes(&server.connect()), [1; 3]);
+    server.stop();
+    std::fs::write(&schema, "CREATE TABLE broken (a NOSUCHTYPE)").expect("the file can be written");
+    let refused = Server::try_start(&dir.path().join("other"), &options).err().expect("a bad schema is refused");
+    assert!(refused.contains("schema file"), "{refused}");
+}
+
+#[test]
+fn everything_is_there_after_a_restart() {
+    let (dir, server, db) = voter(&["--partitions", "2"]);
+    for phone in 0..100i64 {
+        assert_eq!(db.call("Vote", (5_550_000_000 + phone, 1i32, 2i64)).scalar(), Some(0));
+    }
+    assert_eq!(db.call("Vote", (5_550_000_000i64, 99i32, 2i64)).scalar(), Some(1));
+    assert_eq!(db.call("Vote", (5_550_000_000i64, 2i32, 1i64)).scalar(), Some(2));
+    db.sql("DELETE FROM votes WHERE phone_number < 5550000010");
+    db.sql("UPDATE votes SET contestant_number = 2 WHERE phone_number >= 5550000090");
+    db.sql("CREATE INDEX by_contestant ON votes (contestant_number)");
+    server.stop();
+    let server = Server::start(&dir.path().join("data"), &[]);
+    let db = server.connect();
+    assert_eq!(votes(&db), [90; 3]);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM votes WHERE contestant_number = 2"), 10);
+    assert_eq!(db.call("Vote", (5_550_000_000i64, 2i32, 1i64)).scalar(), Some(0));
+}
+
+#[test]
+fn bad_options_are_explained() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (options, words) in [
+        (["--durability", "often"], "sync, none, or interval=MS"),
+        (["--partitions", "0"], "0 is not in 1..=1024"),
+        (["--listen", "nowhere"], "invalid"),
+    ] {
+        let refused = Server::try_start(dir.path(), &options).err().expect("refused");
+        assert!(refused.contains(words), "{options:?}: {refused}");
+    }
+}

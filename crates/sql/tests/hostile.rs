@@ -1,0 +1,299 @@
+//! Hostile texts: deep, long, broken. Each answers with a program or an error, quickly, and never with a panic or a stack
+//! that runs out. Threads get a small stack on purpose.
+
+use ferrite_base::limits;
+use ferrite_catalog::Catalog;
+use ferrite_sql::{bind_ddl, compile_adhoc, explain, parse_batch};
+use std::time::{Duration, Instant};
+
+fn catalog() -> Catalog {
+    let schema = "CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(20), n INTEGER); PARTITION TABLE t ON COLUMN k; \
+                  CREATE TABLE r (k INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20), d DECIMAL); \
+                  CREATE VIEW w AS SELECT n, COUNT(*) c FROM t GROUP BY n";
+    let mut catalog = Catalog::default();
+    for statement in parse_batch(schema).expect("the schema parses") {
+        let (change, _) = bind_ddl(&catalog, &statement).expect("the schema binds");
+        catalog = catalog.apply(&change).expect("the schema applies").0;
+    }
+    catalog
+}
+
+/// Everything that can be done with a text. Whether it worked.
+fn run(catalog: &Catalog, text: &str) -> Result<(), String> {
+    let statements = parse_batch(text).map_err(|error| error.to_string())?;
+    for statement in &statements {
+        if statement.is_ddl() {
+            let (change, _) = bind_ddl(catalog, statement).map_err(|error| error.to_string())?;
+            let _ = catalog.apply(&change);
+        }
+    }
+    if statements.iter().any(|statement| statement.is_ddl()) {
+        return Ok(());
+    }
+    let given = statements.iter().map(|statement| statement.parameters()).sum();
+    let program = compile_adhoc(catalog, &statements, given).map_err(|error| error.to_string())?;
+    explain(&program, catalog);
+    Ok(())
+}
+
+fn within_small_stack(texts: Vec<String>, expected: Option<bool>) {
+    let worker = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || {
+        let catalog = catalog();
+        for text in texts {
+            let start = Instant::now();
+            let result = run(&catalog, &text);
+            let shown: String = text.chars().take(60).collect();
+            if let Some(expected) = expected {
+                assert_eq!(result.is_ok(), expected, "{shown}: {result:?}");
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{shown} took {:?}", start.elapsed());
+        }
+    });
+    worker.expect("a thread").join().expect("no panic");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let depth = 100_000;
+    let repeated = |open: &str, middle: &str, close: &str, depth: usize| {
+        format!("SELECT {}{middle}{} FROM r", open.repeat(depth), close.repeat(depth))
+    };
+    let mut texts = vec![
+        repeated("(", "1", ")", depth),
+        repeated("-", " 1", "", depth),
+        repeated("- ", " 1", "", depth),
+        repeated("NOT ", "TRUE", "", depth),
+        repeated("ABS(", "1", ")", depth),
+        repeated("CASE WHEN TRUE THEN ", "1", " END", depth),
+        repeated("(SELECT ", "1", ")", depth),
+        format!("SELECT {} FROM r", vec!["1"; depth].join(" + ")),
+        format!("SELECT * FROM r WHERE {}", vec!["k = 1"; depth].join(" OR ")),
+        format!("SELECT * FROM r WHERE {}", vec!["k = 1"; depth].join(" AND ")),
+        vec!["SELECT 1 FROM r"; depth / 2].join(" UNION ALL "),
+        format!("SELECT * FROM {}r{}", "(".repeat(depth), ")".repeat(depth)),
+        format!("SELECT * FROM r {}", "JOIN r ON TRUE ".repeat(depth / 2)),
+        format!("CREATE PROCEDURE p AS BEGIN {} {} END", "BEGIN ".repeat(depth), "END; ".repeat(depth)),
+        format!(
+            "CREATE PROCEDURE p AS BEGIN {} {} END",
+            "IF TRUE THEN ".repeat(depth / 2),
+            "END IF; ".repeat(depth / 2)
+        ),
+        format!(
+            "CREATE PROCEDURE p AS BEGIN {} {} END",
+            "WHILE TRUE DO ".repeat(depth / 2),
+            "END WHILE; ".repeat(depth / 2)
+        ),
+        format!("CREATE TABLE x (a INTEGER DEFAULT {}1{})", "(".repeat(depth), ")".repeat(depth)),
+        format!("SELECT {} FROM r", vec!["a"; depth].join(".")),
+        format!("SELECT CAST(1 AS {}INTEGER{}) FROM r", "ARRAY<".repeat(depth), ">".repeat(depth)),
+        format!("SELECT {}1{} FROM r", "[".repeat(depth), "]".repeat(depth)),
+        format!("SELECT {}1{} FROM r", "{a: ".repeat(depth), "}".repeat(depth)),
+        format!("SELECT 1 {} FROM r", "IS NULL ".repeat(depth)),
+        format!("SELECT 1 {} FROM r", "::INTEGER".repeat(depth)),
+        format!("SELECT 1 {} FROM r", "[1]".repeat(depth)),
+        format!("SELECT 1 {} FROM r", "COLLATE x ".repeat(depth)),
+        format!("SELECT 1 {} FROM r", "AT TIME ZONE 'x' ".repeat(depth / 2)),
+        format!("SELECT {}1 FROM r", "INTERVAL ".repeat(depth)),
+        format!("{}SELECT 1 FROM r", "EXPLAIN ".repeat(depth)),
+    ];
+    texts.iter_mut().for_each(|text| text.truncate(limits::STATEMENT_BYTES_MAX));
+    within_small_stack(texts, Some(false));
+}
+
+#[test]
+fn what_is_within_the_limits_works() {
+    let texts = vec![
+        format!("SELECT {}1{} FROM r", "(".repeat(90), ")".repeat(90)),
+        format!("SELECT {}1{} FROM r", "ABS(".repeat(60), ")".repeat(60)),
+        format!("SELECT * FROM r WHERE {}", vec!["k = 1"; 400].join(" OR ")),
+        format!("SELECT * FROM r WHERE k IN ({})", vec!["1"; 100_000].join(",")),
+        format!("INSERT INTO r VALUES {}", vec!["(1, 'x', 2.5)"; 50_000].join(",")),
+        vec!["SELECT * FROM r WHERE k = 1"; limits::STATEMENTS_MAX].join(";"),
+        format!("SELECT 1 FROM r /* {} */", "x".repeat(900_000)),
+        format!("SELECT '{}' FROM r", "\u{e9}".repeat(400_000)),
+    ];
+    within_small_stack(texts, Some(true));
+}
+
+#[test]
+fn limits_are_enforced_one_past_them() {
+    let texts = vec![
+        format!("SELECT 1 FROM r{}", " ".repeat(limits::STATEMENT_BYTES_MAX)),
+        vec!["SELECT 1 FROM r"; limits::STATEMENTS_MAX + 1].join(";"),
+        format!("SELECT * FROM r WHERE k IN ({})", vec!["?"; limits::PARAMETERS_MAX + 1].join(",")),
+        format!(
+            "SELECT * FROM {}",
+            (0..=limits::JOIN_TABLES_MAX).map(|n| format!("r r{n}")).collect::<Vec<_>>().join(",")
+        ),
+        format!("CREATE TABLE {} (a INTEGER)", "x".repeat(limits::IDENTIFIER_BYTES_MAX + 1)),
+        format!(
+            "CREATE TABLE x ({})",
+            (0..=limits::TABLE_COLUMNS_MAX).map(|n| format!("c{n} INTEGER")).collect::<Vec<_>>().join(",")
+        ),
+        format!("CREATE TABLE x (a VARCHAR({}))", limits::VALUE_BYTES_MAX + 1),
+    ];
+    within_small_stack(texts, Some(false));
+    let parameters = format!("SELECT * FROM r WHERE k IN ({})", vec!["?"; limits::PARAMETERS_MAX].join(","));
+    let tables = (0..limits::JOIN_TABLES_MAX).map(|n| format!("r r{n}")).collect::<Vec<_>>().join(",");
+    within_small_stack(vec![parameters, format!("SELECT * FROM {tables}")], Some(true));
+}
+
+#[test]
+fn broken_texts_are_errors() {
+    let texts = [
+        "SELECT",
+        "SELECT 'x",
+        "SELECT \"x",
+        "SELECT /* x",
+        "\u{0}",
+        "SELECT \u{202e} FROM r",
+        "INSERT INTO",
+        "INSERT INTO r VALUES",
+        "INSERT INTO r VALUES ()",
+        "UPDATE r SET",
+        "DELETE FROM r OFFSET",
+        "DELETE FROM r WHERE k = 1 OFFSET",
+        "UPSERT",
+        "CREATE",
+        "CREATE PROCEDURE",
+        "CREATE PROCEDURE p AS",
+        "CREATE PROCEDURE p AS BEGIN",
+        "CREATE PROCEDURE p AS BEGIN IF",
+        "DROP",
+        "CREATE PROCEDURE p AS BEGIN FOR x AS DO END FOR; END",
+        "CREATE PROCEDURE p (a) AS SELECT 1",
+        "CREATE INDEX i ON t ()",
+        "CREATE VIEW v AS SELECT",
+        "PARTITION",
+        "PARTITION TABLE",
+        "CREATE TABLE x (a VARCHAR(99999999999999999999))",
+        "SELECT x'0'",
+        "SELECT 1e999 FROM r",
+        "SELECT 1.2.3 FROM r",
+        "SELECT * FROM r LIMIT 99999999999999999999",
+        "TRUNCATE",
+        "SELECT ?1 FROM r",
+        "SELECT * FROM r ORDER BY 0",
+        "SELECT * FROM r GROUP BY 99999999999999999999999",
+        "SELECT COUNT(DISTINCT *) FROM r",
+        "SELECT * FROM r WHERE k IN ()",
+        "CREATE TABLE \"\" (a INTEGER)",
+        "SELECT TOP FROM r",
+        "SELECT CAST(1 AS VARCHAR(0)) FROM r",
+    ];
+    within_small_stack(texts.iter().map(|text| text.to_string()).collect(), Some(false));
+}
+
+/// Words and pieces in random order reach deeper than random bytes.
+#[test]
+fn random_texts_do_no_harm() {
+    const PIECES: [&str; 96] = [
+        "SELECT",
+        "*",
+        "FROM",
+        "t",
+        "r",
+        "w",
+        "WHERE",
+        "k",
+        "v",
+        "n",
+        "d",
+        "c",
+        "=",
+        "<",
+        ">",
+        "?",
+        "1",
+        "2.5",
+        "'x'",
+        "(",
+        ")",
+        ",",
+        ";",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "EXISTS",
+        "ANY",
+        "ALL",
+        "UNION",
+        "EXCEPT",
+        "GROUP BY",
+        "HAVING",
+        "ORDER BY",
+        "LIMIT",
+        "OFFSET",
+        "TOP",
+        "DISTINCT",
+        "COUNT(*)",
+        "SUM(",
+        "MIN(",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "CAST(",
+        "AS",
+        "INTEGER",
+        "VARCHAR(3)",
+        "JOIN",
+        "LEFT JOIN",
+        "ON",
+        "USING",
+        "INSERT INTO",
+        "UPSERT INTO",
+        "VALUES",
+        "UPDATE",
+        "SET",
+        "DELETE FROM",
+        "TRUNCATE TABLE",
+        "CREATE",
+        "TABLE",
+        "VIEW",
+        "INDEX",
+        "PROCEDURE",
+        "PARTITION",
+        "COLUMN",
+        "BEGIN",
+        "DECLARE",
+        "IF",
+        "END IF",
+        "WHILE",
+        "DO",
+        "END WHILE",
+        "FOR",
+        "END FOR",
+        "RETURN",
+        "SIGNAL SQLSTATE '45000'",
+        "INTO",
+        "DEFAULT",
+        "NULL",
+        "NOT NULL",
+        "PRIMARY KEY",
+        "UNIQUE",
+        "CHECK",
+        "BETWEEN",
+        "LIKE",
+        "STARTS WITH",
+        "IS NULL",
+        "+",
+        "-",
+        "*",
+        "/",
+        ".",
+    ];
+    let catalog = catalog();
+    bolero::check!().with_iterations(20_000).with_type::<Vec<u8>>().for_each(|bytes| {
+        let mut text =
+            String::from(["SELECT ", "", "CREATE PROCEDURE p AS BEGIN ", "SELECT * FROM r WHERE "][bytes.len() % 4]);
+        for byte in bytes {
+            text.push_str(PIECES[usize::from(*byte) % PIECES.len()]);
+            text.push(' ');
+        }
+        let _ = run(&catalog, &text);
+        let _ = run(&catalog, &String::from_utf8_lossy(bytes));
+    });
+}
