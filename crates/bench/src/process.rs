@@ -7,7 +7,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -84,7 +85,7 @@ impl ServerProcess {
         let mut child = command.spawn().doing(format!("starting {}", executable.display()))?;
         let stdout = child.stdout.take().expect("the child's output was asked for");
         let mut process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
-        let (sender, receiver) = std::sync::mpsc::channel();
+        let (sender, receiver) = channel();
         // Reads on to the end, so that the server never meets a closed or full pipe.
         let reader = move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -94,12 +95,19 @@ impl ServerProcess {
         thread::Builder::new().name("server-output".to_string()).spawn(reader).doing("starting a thread")?;
         let give_up = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         loop {
-            let Ok(line) = receiver.recv_timeout(give_up.saturating_duration_since(Instant::now())) else {
-                let status = process.child.try_wait().doing("looking after the server")?;
-                return Err(BenchError::Server(match status {
-                    Some(status) => format!("the server ended before it was ready ({status})"),
-                    None => "the server was not ready in time".to_string(),
-                }));
+            let line = match receiver.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(BenchError::Server(format!("the server was not ready within {READY_SECONDS_MAX} s")));
+                }
+                // Its output ends when it ends, a moment before the kernel says so.
+                Err(RecvTimeoutError::Disconnected) => {
+                    let ended = process.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))?;
+                    return Err(BenchError::Server(match ended {
+                        Some(status) => format!("the server ended before it was ready ({status})"),
+                        None => "the server closed its output before it was ready".to_string(),
+                    }));
+                }
             };
             if let Some(address) = ready_address(&line) {
                 process.address = address.to_string();
@@ -134,20 +142,27 @@ impl ServerProcess {
             return Err(BenchError::Server(format!("the server ended during the run ({status})")));
         }
         self.signal();
-        let give_up = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
-        while Instant::now() < give_up {
-            if let Some(status) = self.child.try_wait().doing("waiting for the server")? {
-                let killed_by = status.signal();
-                // One without a handler for the signal ends by it.
-                return if status.success() || killed_by == Some(Signal::TERM.as_raw()) {
-                    Ok(())
-                } else {
-                    Err(BenchError::Server(format!("the server stopped with an error ({status})")))
-                };
-            }
-            thread::sleep(Duration::from_millis(10));
+        let Some(status) = self.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))? else {
+            let seconds = STOP_SECONDS_MAX;
+            return Err(BenchError::Server(format!("the server did not stop within {seconds} s of being told to")));
+        };
+        // One without a handler for the signal ends by it.
+        if status.success() || status.signal() == Some(Signal::TERM.as_raw()) {
+            Ok(())
+        } else {
+            Err(BenchError::Server(format!("the server stopped with an error ({status})")))
         }
-        Err(BenchError::Server(format!("the server did not stop within {STOP_SECONDS_MAX} s of being told to")))
+    }
+
+    /// How it ended; None when it has not by then.
+    fn wait_until(&mut self, give_up: Instant) -> BenchResult<Option<ExitStatus>> {
+        loop {
+            let status = self.child.try_wait().doing("waiting for the server")?;
+            if status.is_some() || Instant::now() >= give_up {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn signal(&self) {
