@@ -1,7 +1,7 @@
 //! How a source's rows are found: which stores hold them, and the scan, lookup or range over each.
 
 use crate::frame::Frame;
-use ferrite_base::{RowId, TableId, UserResult};
+use ferrite_base::{IndexId, RowId, TableId, UserResult};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{Access, Bound};
 use ferrite_table::RowRef;
@@ -38,16 +38,15 @@ impl<'s> Frame<'s> {
     ) -> UserResult<Flow> {
         match access {
             Access::Lookup { index, keys } => {
-                let Some(keys) = self.keys(keys)? else { return Ok(Flow::More) };
-                for position in stores {
-                    let rows = self.stores[position].table(table);
-                    for id in rows.lookup(*index, &keys) {
-                        self.tick()?;
-                        if visit(position as u32, id, rows.row(id))? == Flow::Enough {
-                            return Ok(Flow::Enough);
-                        }
+                if let [key] = &keys[..] {
+                    let key = self.evaluate(key)?;
+                    if key.is_null() {
+                        return Ok(Flow::More);
                     }
+                    return self.each_found(table, *index, &[key], stores, visit);
                 }
+                let Some(keys) = self.keys(keys)? else { return Ok(Flow::More) };
+                return self.each_found(table, *index, &keys, stores, visit);
             }
             Access::Scan => {
                 for position in stores {
@@ -83,8 +82,28 @@ impl<'s> Frame<'s> {
         Ok(Flow::More)
     }
 
-    /// None when one of the keys is NULL: it equals nothing.
     #[inline]
+    fn each_found(
+        &self,
+        table: TableId,
+        index: IndexId,
+        key: &[Value<'s>],
+        stores: Range<usize>,
+        mut visit: impl FnMut(u32, RowId, RowRef<'s>) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        for position in stores {
+            let rows = self.stores[position].table(table);
+            for id in rows.lookup(index, key) {
+                self.tick()?;
+                if visit(position as u32, id, rows.row(id))? == Flow::Enough {
+                    return Ok(Flow::Enough);
+                }
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// None when one of the keys is NULL: it equals nothing.
     fn keys(&self, expressions: &'s [Expr]) -> UserResult<Option<Keys<'s>>> {
         let mut keys = Keys::new();
         for expression in expressions {

@@ -71,6 +71,14 @@ pub fn run_transaction(
     scratch: &mut Scratch,
     sink: &mut impl ResultSink,
 ) -> UserResult<()> {
+    if let [store] = stores {
+        let mark = store.mark();
+        let result = run(stores, call, scratch, sink);
+        if result.is_err() {
+            stores[0].rollback_to(mark);
+        }
+        return result;
+    }
     let marks = set_marks(stores);
     let result = run(stores, call, scratch, sink);
     if result.is_err() {

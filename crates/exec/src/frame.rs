@@ -20,7 +20,7 @@ pub(crate) const TICKS_PER_CHECK: u32 = 1_024;
 /// Bytes that a program may compute before conditions stop leaving theirs in the transaction's arena.
 const THRIFT_BYTES: usize = 1_048_576;
 /// Slots that need no arena memory.
-const SLOTS_INLINE: usize = 12;
+const SLOTS_INLINE: usize = 8;
 
 /// The row a source is at.
 #[derive(Clone, Copy)]
@@ -56,18 +56,24 @@ pub(crate) struct Frame<'s> {
     call: &'s Call<'s>,
     registers: &'s [Value<'s>],
     slots: &'s [Cell<RowSlot<'s>>],
-    /// Results of subqueries that do not depend on outer rows, by number; made when the first one is there.
-    subqueries: RefCell<Vec<Option<Rc<Cached<'s>>>>>,
-    /// Rows of derived tables that do not depend on outer rows, by slot.
-    derived: OnceCell<&'s [Cell<Option<Rows<'s>>>]>,
+    /// What only statements with more than a lookup need; made when it is.
+    rare: OnceCell<Box<Rare<'s>>>,
     /// The statement may evaluate one expression many times, so results of subqueries are worth keeping.
     repeats: Cell<bool>,
     ticks: Cell<u32>,
     temporary_bytes: Cell<usize>,
     /// What the arena held when the program began.
     arena_bytes_before: usize,
-    /// Set when the statement computes much: what is computed for one row only then goes to `passing`.
+    /// Set when the statement computes much: what is computed for one row only then goes to `Rare::passing`.
     thrifty: Cell<bool>,
+}
+
+struct Rare<'s> {
+    /// Results of subqueries that do not depend on outer rows, by number.
+    subqueries: RefCell<Vec<Option<Rc<Cached<'s>>>>>,
+    /// Rows of derived tables that do not depend on outer rows, by slot.
+    derived: Vec<Cell<Option<Rows<'s>>>>,
+    /// Memory for what is computed for one row.
     passing: RefCell<Bump>,
 }
 
@@ -86,31 +92,48 @@ impl<'s> Frame<'s> {
             call,
             registers,
             slots: slots.many.unwrap_or(&slots.inline),
-            subqueries: RefCell::new(Vec::new()),
-            derived: OnceCell::new(),
+            rare: OnceCell::new(),
             repeats: Cell::new(false),
             ticks: Cell::new(0),
             temporary_bytes: Cell::new(0),
             arena_bytes_before,
             thrifty: Cell::new(false),
-            passing: RefCell::new(Bump::new()),
         }
     }
 
     #[inline]
     pub(crate) fn evaluate(&self, expression: &'s Expr) -> UserResult<Value<'s>> {
-        expression.eval(self)
+        match expression {
+            // Straight to it, past the general evaluation's many cases.
+            Expr::Subquery { subquery, operand: None } => self.run_subquery(*subquery, Value::Null),
+            _ => expression.eval(self),
+        }
     }
 
     /// As a condition: NULL counts as false.
     #[inline]
     pub(crate) fn holds(&self, condition: &'s Expr) -> UserResult<bool> {
-        if self.thrifty.get() { self.holds_thriftily(condition) } else { condition.is_true(self) }
+        if self.thrifty.get() {
+            return self.holds_thriftily(condition);
+        }
+        match condition {
+            // What procedures ask most; the rest is the general evaluation's.
+            Expr::Compare { operator, left, right } => {
+                let left = self.evaluate(left)?;
+                let right = self.evaluate(right)?;
+                Ok(operator.compare(&left, &right) == Some(true))
+            }
+            Expr::Subquery { operand: None, .. } => Ok(matches!(self.evaluate(condition)?, Value::Boolean(true))),
+            Expr::Not(operand) if matches!(**operand, Expr::Subquery { operand: None, .. }) => {
+                Ok(matches!(self.evaluate(operand)?, Value::Boolean(false)))
+            }
+            _ => condition.is_true(self),
+        }
     }
 
     #[cold]
     fn holds_thriftily(&self, condition: &'s Expr) -> UserResult<bool> {
-        match self.passing.try_borrow_mut() {
+        match self.rare().passing.try_borrow_mut() {
             Ok(mut arena) => {
                 arena.reset();
                 condition.is_true(&Passing { frame: self, arena: &arena })
@@ -128,7 +151,7 @@ impl<'s> Frame<'s> {
         take: impl FnOnce(Value<'_>) -> UserResult<R>,
     ) -> UserResult<R> {
         if self.thrifty.get()
-            && let Ok(mut arena) = self.passing.try_borrow_mut()
+            && let Ok(mut arena) = self.rare().passing.try_borrow_mut()
         {
             arena.reset();
             return take(expression.eval(&Passing { frame: self, arena: &arena })?);
@@ -208,20 +231,28 @@ impl<'s> Frame<'s> {
         self.repeats.get()
     }
 
+    #[inline]
     pub(crate) fn cached_subquery(&self, number: u16) -> Option<Rc<Cached<'s>>> {
-        self.subqueries.borrow().get(number as usize).cloned().flatten()
+        self.rare.get()?.subqueries.borrow()[number as usize].clone()
     }
 
     pub(crate) fn cache_subquery(&self, number: u16, result: Rc<Cached<'s>>) {
-        let mut cache = self.subqueries.borrow_mut();
-        cache.resize(self.program.subqueries.len(), None);
-        cache[number as usize] = Some(result);
+        self.rare().subqueries.borrow_mut()[number as usize] = Some(result);
     }
 
-    pub(crate) fn derived_cache(&self, slot: u16) -> &'s Cell<Option<Rows<'s>>> {
-        let slots = self.program.slots as usize;
-        let cache = self.derived.get_or_init(|| self.call.arena.alloc_slice_fill_with(slots, |_| Cell::new(None)));
-        &cache[slot as usize]
+    pub(crate) fn derived_cache(&self, slot: u16) -> &Cell<Option<Rows<'s>>> {
+        &self.rare().derived[slot as usize]
+    }
+
+    #[cold]
+    fn rare(&self) -> &Rare<'s> {
+        self.rare.get_or_init(|| {
+            Box::new(Rare {
+                subqueries: RefCell::new(vec![None; self.program.subqueries.len()]),
+                derived: vec![Cell::new(None); self.program.slots as usize],
+                passing: RefCell::new(Bump::new()),
+            })
+        })
     }
 }
 
