@@ -11,8 +11,8 @@ use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
 use ferrite_base::limits;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
-use ferrite_wire::login::{self, LoginFailure};
 use ferrite_wire::handles;
+use ferrite_wire::login::{self, LoginFailure};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
@@ -312,4 +312,3 @@ impl NetworkThread {
         }
     }
 }
-

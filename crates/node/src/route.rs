@@ -9,7 +9,10 @@ use ferrite_wire::{Extensions, Parameters};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    Partition { partition: PartitionId, drop_first_parameter: bool },
+    Partition {
+        partition: PartitionId,
+        drop_first_parameter: bool,
+    },
     /// All partitions, through the coordinator.
     Everywhere,
 }
@@ -66,16 +69,15 @@ fn owner(key: &Value<'_>, sql_type: SqlType, ring: &Ring) -> UserResult<Partitio
 #[cold]
 fn destination(program: &Program, extensions: &Extensions, ring: &Ring) -> UserResult<Route> {
     let wanted = extensions.destination.expect("only called with a destination");
-    let partition = u32::try_from(wanted)
-        .ok()
-        .filter(|wanted| *wanted < ring.partition_count())
-        .map(PartitionId)
-        .ok_or_else(|| {
-            UserError::parameters(format!(
-                "there is no partition {wanted}: partitions are numbered from 0 to {}",
-                ring.partition_count() - 1
-            ))
-        })?;
+    let partition =
+        u32::try_from(wanted).ok().filter(|wanted| *wanted < ring.partition_count()).map(PartitionId).ok_or_else(
+            || {
+                UserError::parameters(format!(
+                    "there is no partition {wanted}: partitions are numbered from 0 to {}",
+                    ring.partition_count() - 1
+                ))
+            },
+        )?;
     match &program.routing {
         Routing::Directed => Ok(Route::Partition { partition, drop_first_parameter: true }),
         Routing::Parameter { index: 0, .. } => Ok(Route::to(partition)),

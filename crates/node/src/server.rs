@@ -74,8 +74,7 @@ impl Server {
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // The port first: a second server on the same port should not wait for recovery to hear of it.
-        let listener =
-            TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
+        let listener = TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
         let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
         let mut recovered = recovery::open(
             Arc::new(RealDisk),
@@ -88,7 +87,8 @@ impl Server {
         )
         .map_err(ServerError::Start)?;
         if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
-            schema::at_first_start(&mut recovered, text, &*clock).map_err(|error| ServerError::Schema(error.to_string()))?;
+            schema::at_first_start(&mut recovered, text, &*clock)
+                .map_err(|error| ServerError::Schema(error.to_string()))?;
         }
 
         let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
@@ -116,8 +116,7 @@ impl Server {
             borrowers.push(Borrower { inbox: sender, watch: Arc::clone(&watch) });
             let id = ferrite_base::PartitionId(id as u32);
             let start = Start { id, store, compiled: Arc::clone(&recovered.compiled), sequence };
-            let partition =
-                Partition::new(start, inbox, watch, recovered.log.appender(), Arc::clone(&clock));
+            let partition = Partition::new(start, inbox, watch, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
         let watch = CommitWatch::new(coordinator, ferrite_base::Sequence(0), || Job::LogMoved);
@@ -180,7 +179,9 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     impl Drop for AbortOnPanic {
         fn drop(&mut self) {
             if thread::panicking() {
-                eprintln!("ferrite: a fault of the server, see above; stopping. Acknowledged transactions are in the log.");
+                eprintln!(
+                    "ferrite: a fault of the server, see above; stopping. Acknowledged transactions are in the log."
+                );
                 std::process::abort();
             }
         }
@@ -247,4 +248,3 @@ fn identity(listen: SocketAddr, genesis: &ferrite_partition::record::Genesis, op
         },
     }
 }
-

@@ -65,7 +65,8 @@ impl System {
 
     fn handle(&self, body: &[u8], reply: &Reply) -> UserResult<Handled> {
         let arena = Bump::new();
-        let malformed = |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
+        let malformed =
+            |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
         let invocation = Invocation::parse(body).map_err(|error| malformed(&error.reason))?;
         let compiled = self.shared.compiled.load_full();
         if !invocation.procedure.starts_with('@') {

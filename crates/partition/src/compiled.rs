@@ -1,5 +1,6 @@
 //! One catalog version with everything compiled against it: what a call's name resolves to.
 
+use crate::prefetch::{self, Prefetch};
 use ferrite_base::{ProcedureId, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_sql::plan::Program;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 pub struct Compiled {
     pub catalog: Arc<Catalog>,
     programs: Vec<Arc<Program>>,
+    /// For each program, the look-ups that can be seen coming.
+    prefetches: Vec<Vec<Prefetch>>,
     /// Declared procedures, by exact name.
     exact: HashMap<String, ProcedureId>,
     /// Default procedures (`TABLE.insert`), by upper-cased name.
@@ -19,7 +22,13 @@ pub struct Compiled {
 impl Compiled {
     /// Compiles every procedure of `catalog`. Fails with the name of the procedure that does not fit it.
     pub fn new(catalog: Arc<Catalog>) -> UserResult<Compiled> {
-        let mut compiled = Compiled { catalog, programs: Vec::new(), exact: HashMap::new(), defaults: HashMap::new() };
+        let mut compiled = Compiled {
+            catalog,
+            programs: Vec::new(),
+            prefetches: Vec::new(),
+            exact: HashMap::new(),
+            defaults: HashMap::new(),
+        };
         for procedure in compiled.catalog.clone().procedures.values() {
             let program = ferrite_sql::compile_procedure(&compiled.catalog, procedure)
                 .map_err(|error| error.in_context(format_args!("procedure {}", procedure.name)))?;
@@ -36,12 +45,18 @@ impl Compiled {
 
     fn add(&mut self, program: Program) -> ProcedureId {
         let id = ProcedureId(self.programs.len() as u32);
+        self.prefetches.push(prefetch::prefetches(&program, &self.catalog));
         self.programs.push(Arc::new(program));
         id
     }
 
     pub fn program(&self, id: ProcedureId) -> &Arc<Program> {
         &self.programs[id.index()]
+    }
+
+    #[inline]
+    pub(crate) fn prefetches(&self, id: ProcedureId) -> &[Prefetch] {
+        &self.prefetches[id.index()]
     }
 
     /// Declared procedures match exactly, default procedures without regard to case (wire-protocol 12).

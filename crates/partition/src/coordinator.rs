@@ -200,9 +200,8 @@ impl Coordinator {
                 .send(Event::Lend { to: to.clone(), back: returned })
                 .expect("partitions outlive the coordinator");
         }
-        let mut borrowed: Vec<Loan> = (0..self.partitions.len())
-            .map(|_| loans.recv().expect("a partition lends its store when asked"))
-            .collect();
+        let mut borrowed: Vec<Loan> =
+            (0..self.partitions.len()).map(|_| loans.recv().expect("a partition lends its store when asked")).collect();
         borrowed.sort_by_key(|loan| loan.partition);
         borrowed.into_iter().zip(backs).map(|(loan, back)| (loan.store, (loan.partition, loan.sequence, back))).unzip()
     }

@@ -32,6 +32,14 @@ pub struct CallBatch {
     pub bytes: Vec<u8>,
 }
 
+impl CallBatch {
+    /// The call's parameter set.
+    #[inline]
+    pub fn parameters(&self, call: &CallHeader) -> &[u8] {
+        &self.bytes[call.parameters_start as usize..call.parameters_end as usize]
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct CallHeader {
     pub connection: u64,

@@ -153,7 +153,9 @@ fn decode_parameters<'x>(
 fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
     match (value, parameter.column_type.sql_type) {
         (Value::Integer(_), SqlType::Bigint) | (Value::Bytes(_), SqlType::Varbinary) => !parameter.array,
-        (Value::Integer(value), SqlType::Integer) => i32::try_from(*value).is_ok_and(|v| v != i32::MIN) && !parameter.array,
+        (Value::Integer(value), SqlType::Integer) => {
+            i32::try_from(*value).is_ok_and(|v| v != i32::MIN) && !parameter.array
+        }
         _ => false,
     }
 }

@@ -11,6 +11,7 @@ pub mod coordinator;
 pub mod event;
 pub mod execute;
 mod gate;
+mod prefetch;
 pub mod record;
 pub mod recovery;
 pub mod schema;

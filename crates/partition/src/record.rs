@@ -178,8 +178,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             if body.u32()? != FORMAT_VERSION {
                 return Err(RecordError("the log was written in a record format that this version does not know"));
             }
-            let genesis =
-                Genesis { partitions: body.u32()?, created_ms: body.u64()?, database_id: body.array()? };
+            let genesis = Genesis { partitions: body.u32()?, created_ms: body.u64()?, database_id: body.array()? };
             body.end()?;
             Record::Genesis(genesis)
         }

@@ -42,13 +42,31 @@ pub struct Summary {
 pub enum StartError {
     Log(LogError),
     /// What could not be replayed, and where it stands.
-    Replay { path: PathBuf, position: u64, reason: Box<StartError> },
+    Replay {
+        path: PathBuf,
+        position: u64,
+        reason: Box<StartError>,
+    },
     /// A record that does not make sense, although its checksum is right.
     Record(RecordError),
-    Sequence { partition: PartitionId, expected: Sequence, found: Sequence },
-    Changes { partition: PartitionId, sequence: Sequence, reason: String },
-    Schema { version: u64, error: UserError },
-    Partitions { asked: u32, stored: u32 },
+    Sequence {
+        partition: PartitionId,
+        expected: Sequence,
+        found: Sequence,
+    },
+    Changes {
+        partition: PartitionId,
+        sequence: Sequence,
+        reason: String,
+    },
+    Schema {
+        version: u64,
+        error: UserError,
+    },
+    Partitions {
+        asked: u32,
+        stored: u32,
+    },
     Compile(UserError),
 }
 
@@ -96,11 +114,13 @@ pub fn open(
     let begin = clock.monotonic_nanos();
     let mut replay = Replay::default();
     let options = LogOptions { durability, ..LogOptions::default() };
-    let (log, found) = Log::open(disk, Arc::clone(&clock), dir, options, |payload| replay.payload(payload))
-        .map_err(|error| match error {
-            OpenError::Log(error) => StartError::Log(error),
-            OpenError::Replay { path, position, error } => {
-                StartError::Replay { path, position, reason: Box::new(error) }
+    let (log, found) =
+        Log::open(disk, Arc::clone(&clock), dir, options, |payload| replay.payload(payload)).map_err(|error| {
+            match error {
+                OpenError::Log(error) => StartError::Log(error),
+                OpenError::Replay { path, position, error } => {
+                    StartError::Replay { path, position, reason: Box::new(error) }
+                }
             }
         })?;
     let created = replay.state.is_none();
@@ -178,15 +198,15 @@ impl Replay {
             Record::Batch { partition, first, count, mut transactions, .. } => {
                 let mut sequence = Sequence(first.0.wrapping_sub(1));
                 let mut done = 0;
-                while let Some(changes) =
-                    record::next_transaction(&mut transactions).map_err(StartError::Record)?
-                {
+                while let Some(changes) = record::next_transaction(&mut transactions).map_err(StartError::Record)? {
                     sequence = Sequence(sequence.0.wrapping_add(1));
                     state.apply(partition, sequence, changes)?;
                     done += 1;
                 }
                 if done != count {
-                    return Err(StartError::Record(RecordError("a batch does not hold as many transactions as it says")));
+                    return Err(StartError::Record(RecordError(
+                        "a batch does not hold as many transactions as it says",
+                    )));
                 }
                 self.transactions += u64::from(count);
             }
@@ -238,9 +258,11 @@ impl State {
         if sequence != expected {
             return Err(StartError::Sequence { partition, expected, found: sequence });
         }
-        self.stores[partition.index()]
-            .apply_redo(changes)
-            .map_err(|error| StartError::Changes { partition, sequence, reason: error.to_string() })?;
+        self.stores[partition.index()].apply_redo(changes).map_err(|error| StartError::Changes {
+            partition,
+            sequence,
+            reason: error.to_string(),
+        })?;
         *last = sequence;
         Ok(())
     }

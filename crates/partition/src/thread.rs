@@ -10,6 +10,7 @@ use crate::coordinator::Loan;
 use crate::event::{CallBatch, CallHeader, Event, ProgramCall};
 use crate::execute::Executor;
 use crate::gate::Gate;
+use crate::prefetch;
 use crate::record::BatchWriter;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError};
@@ -105,8 +106,12 @@ impl Partition {
         let mut redo = self.buffer();
         let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
-        for call in &batch.calls {
-            let parameters = &batch.bytes[call.parameters_start as usize..call.parameters_end as usize];
+        for (number, call) in batch.calls.iter().enumerate() {
+            if same_schema {
+                self.ask_ahead(&batch, number + prefetch::BUCKET_AHEAD, false);
+                self.ask_ahead(&batch, number + prefetch::ROW_AHEAD, true);
+            }
+            let parameters = batch.parameters(call);
             let program = if same_schema {
                 Ok(self.compiled.program(call.procedure))
             } else {
@@ -135,6 +140,19 @@ impl Partition {
         }
         self.append(redo, writer);
         self.gate.hold(batch.mailbox, answers);
+    }
+
+    /// Asks for memory that the call at `number` will need.
+    #[inline]
+    fn ask_ahead(&self, batch: &CallBatch, number: usize, row: bool) {
+        if let Some(call) = batch.calls.get(number)
+            && let Some(store) = &self.store
+            && !call.drop_first_parameter
+        {
+            for prefetch in self.compiled.prefetches(call.procedure) {
+                prefetch.ask(store, batch.parameters(call), row);
+            }
+        }
     }
 
     /// One ad hoc statement or batch.

@@ -88,9 +88,7 @@ pub struct Db(pub Client);
 
 impl Db {
     pub fn call(&self, procedure: &str, parameters: impl ParameterSet) -> OwnedResponse {
-        self.0
-            .call_blocking(procedure, parameters)
-            .unwrap_or_else(|error| panic!("{procedure} failed: {error}"))
+        self.0.call_blocking(procedure, parameters).unwrap_or_else(|error| panic!("{procedure} failed: {error}"))
     }
 
     /// The failed answer of a call that must fail.
@@ -129,8 +127,10 @@ pub fn voter(options: &[&str]) -> (tempfile::TempDir, Server, Db) {
     let server = Server::start(&dir.path().join("data"), options);
     let db = server.connect();
     db.sql(VOTER);
-    db.sql("INSERT INTO contestants VALUES (1, 'Edwina'); INSERT INTO contestants VALUES (2, 'Tabatha');
-            INSERT INTO area_code_state VALUES (555, 'CA'); INSERT INTO area_code_state VALUES (212, 'NY')");
+    db.sql(
+        "INSERT INTO contestants VALUES (1, 'Edwina'); INSERT INTO contestants VALUES (2, 'Tabatha');
+            INSERT INTO area_code_state VALUES (555, 'CA'); INSERT INTO area_code_state VALUES (212, 'NY')",
+    );
     (dir, server, db)
 }
 

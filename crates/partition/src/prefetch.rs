@@ -1,0 +1,173 @@
+//! Memory that a call will need, asked for some calls ahead.
+//!
+//! In a large table every hash look-up is a cache miss of its own, longer than all the computing around it. A batch holds
+//! hundreds of calls, and where a key is a parameter its bucket is known before the call runs: asking early lets the misses
+//! of several calls overlap. What to ask for is found once per program, from its plan.
+
+use ferrite_base::{IndexId, TableId};
+use ferrite_catalog::{Catalog, IndexKind};
+use ferrite_expr::Expr;
+use ferrite_sql::plan::{Access, Input, Insert, InsertSource, Plan, Program, Query, QueryBody, ReturnValue, Step};
+use ferrite_table::Store;
+use ferrite_value::Value;
+use ferrite_wire::Parameters;
+
+/// How many calls ahead a bucket is asked for, and then the row that it leads to.
+pub const BUCKET_AHEAD: usize = 8;
+pub const ROW_AHEAD: usize = 4;
+
+/// Most keys have one or two columns; longer ones are not worth decoding twice.
+const KEY_COLUMNS_MAX: usize = 4;
+
+/// A look-up in a hash index whose key is made of parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Prefetch {
+    table: TableId,
+    index: IndexId,
+    parameters: Vec<u16>,
+}
+
+/// The look-ups of `program` that can be seen coming.
+pub fn prefetches(program: &Program, catalog: &Catalog) -> Vec<Prefetch> {
+    let mut finder = Finder { catalog, found: Vec::new() };
+    finder.steps(&program.body);
+    program.subqueries.iter().for_each(|subquery| finder.query(&subquery.query));
+    finder.found
+}
+
+struct Finder<'c> {
+    catalog: &'c Catalog,
+    found: Vec<Prefetch>,
+}
+
+impl Finder<'_> {
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Execute { plan, .. } => self.plan(plan),
+                Step::Fetch { query, .. } => self.query(query),
+                Step::If { branches, otherwise } => {
+                    branches.iter().for_each(|(_, body)| self.steps(body));
+                    self.steps(otherwise);
+                }
+                Step::While { body, .. } | Step::Block { body, .. } => self.steps(body),
+                Step::For { query, body, .. } => {
+                    self.query(query);
+                    self.steps(body);
+                }
+                Step::Return(ReturnValue::Tables(queries)) => queries.iter().for_each(|(_, query)| self.query(query)),
+                Step::Assign { .. }
+                | Step::Leave { .. }
+                | Step::Iterate { .. }
+                | Step::Return(_)
+                | Step::Signal { .. } => {}
+            }
+        }
+    }
+
+    fn plan(&mut self, plan: &Plan) {
+        match plan {
+            Plan::Query(query) => self.query(query),
+            Plan::Insert(insert) => self.insert(insert),
+            Plan::Update(update) => self.access(update.table, &update.access),
+            Plan::Delete(delete) => self.access(delete.table, &delete.access),
+            Plan::Truncate { .. } => {}
+        }
+    }
+
+    fn query(&mut self, query: &Query) {
+        match &query.body {
+            QueryBody::Select(select) => {
+                for source in &select.sources {
+                    match &source.input {
+                        Input::Table { table, access } => self.access(*table, access),
+                        Input::Derived { query, .. } => self.query(query),
+                        Input::One => {}
+                    }
+                }
+            }
+            QueryBody::SetOperation { left, right, .. } => {
+                self.query(left);
+                self.query(right);
+            }
+            QueryBody::Values(_) => {}
+        }
+    }
+
+    fn access(&mut self, table: TableId, access: &Access) {
+        if let Access::Lookup { index, keys } = access {
+            self.look_up(table, *index, keys.iter().collect());
+        }
+    }
+
+    /// An insert looks up its unique keys, and the groups of the views that follow the table.
+    fn insert(&mut self, insert: &Insert) {
+        if !matches!(insert.source, InsertSource::Values { .. }) {
+            return;
+        }
+        let Some(table) = self.catalog.table(insert.table) else { return };
+        let value_of = |expr: &Expr| match expr {
+            Expr::Column { slot: 0, column } => insert.row.get(usize::from(*column)),
+            _ => None,
+        };
+        for index in &table.indexes {
+            if let Some(keys) = index.keys.iter().map(value_of).collect() {
+                self.look_up(insert.table, index.id, keys);
+            }
+        }
+        for view in &table.dependent_views {
+            let Some(view) = self.catalog.table(*view) else { continue };
+            if let (Some(key), Some(definition)) = (view.primary_key, &view.view)
+                && let Some(keys) = definition.group_by.iter().map(value_of).collect()
+            {
+                self.look_up(view.id, key, keys);
+            }
+        }
+    }
+
+    fn look_up(&mut self, table: TableId, index: IndexId, keys: Vec<&Expr>) {
+        let is_hash = self
+            .catalog
+            .table(table)
+            .and_then(|table| table.index(index))
+            .is_some_and(|index| index.kind == IndexKind::Hash);
+        let parameters: Option<Vec<u16>> = keys
+            .into_iter()
+            .map(|key| match key {
+                Expr::Parameter(index) => Some(*index),
+                _ => None,
+            })
+            .collect();
+        if let (true, Some(parameters)) = (is_hash, parameters)
+            && (1..=KEY_COLUMNS_MAX).contains(&parameters.len())
+        {
+            let prefetch = Prefetch { table, index, parameters };
+            if !self.found.contains(&prefetch) {
+                self.found.push(prefetch);
+            }
+        }
+    }
+}
+
+impl Prefetch {
+    /// Asks for the bucket, or with `row` for the row that the bucket leads to. Parameters that are not as declared, or not
+    /// there, are left for the call itself to complain about.
+    #[inline]
+    pub fn ask(&self, store: &Store, parameters: &[u8], row: bool) {
+        let Ok(given) = Parameters::parse(parameters) else { return };
+        let mut key = [Value::Null; KEY_COLUMNS_MAX];
+        for (slot, index) in key.iter_mut().zip(&self.parameters) {
+            match given.nth(usize::from(*index)) {
+                Ok(Some(value)) => *slot = value,
+                _ => return,
+            }
+        }
+        let table = store.table(self.table);
+        let key = &key[..self.parameters.len()];
+        if row {
+            table.prefetch_row(self.index, key);
+        } else {
+            table.prefetch_lookup(self.index, key);
+        }
+    }
+}
