@@ -1,7 +1,7 @@
 //! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 
 use super::Binder;
-use super::expression::constant_as;
+use super::literal::constant_as;
 use super::query::order_item;
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, cast_constant, fold, same_kind};
@@ -23,7 +23,7 @@ impl Binder<'_> {
             SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),
             SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
             SqlKind::Update(update) => self.update(update),
-            SqlKind::Delete { delete, offset } => self.delete(delete, offset.as_ref()),
+            SqlKind::Delete { delete, offset } => self.delete(delete, offset.as_deref()),
             SqlKind::Truncate { table } => {
                 let table = self.changeable_table(table, "truncated")?;
                 self.facts.open_block();
@@ -316,7 +316,7 @@ pub(crate) fn stored_constant(
     }
     let converted = if same_kind(from, to) {
         value.clone()
-    } else if !can_store(from, to) && !(from == SqlType::Varbinary && to.is_integer()) {
+    } else if !(can_store(from, to) || (from == SqlType::Varbinary && to.is_integer())) {
         return Err(UserError::compile(
             "42804",
             format!("a {from} value cannot be stored in column {column} of type {to}"),

@@ -39,7 +39,7 @@ pub(crate) enum PendingInput {
 
 impl Binder<'_> {
     /// Binds FROM into the innermost scope. Conditions of inner joins go to `conjuncts`.
-    pub fn from_clause(
+    pub fn bind_from(
         &mut self,
         from: &[ast::TableWithJoins],
         conjuncts: &mut Vec<Expr>,

@@ -165,7 +165,7 @@ impl Binder<'_> {
                 .with_hint("aggregates may stand in the SELECT list, HAVING and ORDER BY, and not inside each other"));
         }
         let (kind, argument) = match argument {
-            None if kind == AggregateKind::Count => (AggregateKind::CountRows, None),
+            None if kind == AggregateKind::Count && !distinct => (AggregateKind::CountRows, None),
             None => return Err(UserError::compile("42601", format!("{name}(*) is not a function"))),
             Some(argument) => (kind, Some(self.expression(argument)?)),
         };

@@ -7,6 +7,7 @@ pub(crate) mod change;
 pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod function;
+pub(crate) mod literal;
 pub(crate) mod procedure;
 pub(crate) mod query;
 pub(crate) mod schema;

@@ -70,7 +70,7 @@ struct Compiler<'c> {
 
 fn is_procedural(node: &Node) -> bool {
     match node {
-        Node::Sql(written) => written.value.into_targets().is_some(),
+        Node::Sql(written) => written.value.targets().is_some(),
         _ => true,
     }
 }
@@ -388,7 +388,7 @@ impl Compiler<'_> {
     }
 
     fn sql(&mut self, written: &Written<SqlStatement>) -> UserResult<Step> {
-        if let Some(targets) = written.value.into_targets() {
+        if let Some(targets) = written.value.targets() {
             return self.select_into(written, targets);
         }
         let plan = self.binder.statement(&written.value.kind)?;

@@ -102,7 +102,8 @@ impl Binder<'_> {
             ast::SetExpr::Query(inner) => {
                 let mut query = self.query(inner)?;
                 let bare = query.order_by.is_empty() && query.limit.is_none() && query.offset.is_none();
-                if !bare && !(tail.order_by.is_empty() && tail.limit.is_none() && tail.offset.is_none()) {
+                let no_tail = tail.order_by.is_empty() && tail.limit.is_none() && tail.offset.is_none();
+                if !bare && !no_tail {
                     return Err(UserError::not_supported("ORDER BY or LIMIT both inside and after parentheses"));
                 }
                 if bare {
@@ -264,7 +265,7 @@ impl Binder<'_> {
             }
         }
         let mut conjuncts = Vec::new();
-        let pending = self.from_clause(&select.from, &mut conjuncts)?;
+        let pending = self.bind_from(&select.from, &mut conjuncts)?;
         let local_slots: Vec<u16> = pending.iter().map(|source| source.slot).collect();
         if let Some(selection) = &select.selection {
             split_conjunction(self.condition(selection)?, &mut conjuncts);

@@ -32,7 +32,7 @@ pub(crate) fn bind_view(
     binder.streams_allowed = true;
     binder.push_scope(Scope::default());
     let mut conjuncts = Vec::new();
-    let pending = binder.from_clause(&select.from, &mut conjuncts)?;
+    let pending = binder.bind_from(&select.from, &mut conjuncts)?;
     let tables = source_tables(name, &pending)?;
     if let Some(selection) = &select.selection {
         split_conjunction(binder.condition(selection)?, &mut conjuncts);

@@ -8,6 +8,8 @@ use ferrite_base::{UserError, UserResult};
 use sqlparser::ast;
 use sqlparser::tokenizer::Token;
 
+/// Not inlined: procedures nest, and its frame is large.
+#[inline(never)]
 pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResult<SqlStatement> {
     let before = *placeholders;
     let kind = if cursor.accept("TRUNCATE") {
@@ -25,13 +27,13 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
         delete(cursor.rest(), placeholders)?
     } else if cursor.is_word("UPDATE") {
         match parse_with(cursor.rest(), placeholders, |parser| parser.parse_statement())? {
-            ast::Statement::Update(update) => SqlKind::Update(update),
+            ast::Statement::Update(update) => SqlKind::Update(Box::new(update)),
             _ => return Err(cursor.unexpected("UPDATE")),
         }
     } else if cursor.is_word("WITH") {
         return Err(UserError::not_supported("WITH"));
     } else if cursor.is_word("SELECT") || cursor.is_word("VALUES") || cursor.peek() == Some(&Token::LParen) {
-        SqlKind::Query(*parse_with(cursor.rest(), placeholders, |parser| parser.parse_query())?)
+        SqlKind::Query(parse_with(cursor.rest(), placeholders, |parser| parser.parse_query())?)
     } else {
         return Err(match cursor.peek() {
             Some(token @ Token::Word(word)) => match word.value.to_uppercase().as_str() {
@@ -50,7 +52,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
 
 fn insert(lexemes: &[Lexeme], placeholders: &mut u16, upsert: bool) -> UserResult<SqlKind> {
     match parse_with(lexemes, placeholders, |parser| parser.parse_statement())? {
-        ast::Statement::Insert(insert) => Ok(SqlKind::Insert { insert, upsert }),
+        ast::Statement::Insert(insert) => Ok(SqlKind::Insert { insert: Box::new(insert), upsert }),
         _ => Err(UserError::syntax("an INSERT statement is required")),
     }
 }
@@ -91,7 +93,9 @@ fn delete(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<SqlKind> {
 
 fn delete_without_offset(lexemes: &[Lexeme], offset: Option<ast::Expr>, placeholders: &mut u16) -> UserResult<SqlKind> {
     match parse_with(lexemes, placeholders, |parser| parser.parse_statement())? {
-        ast::Statement::Delete(delete) => Ok(SqlKind::Delete { delete, offset }),
+        ast::Statement::Delete(delete) => {
+            Ok(SqlKind::Delete { delete: Box::new(delete), offset: offset.map(Box::new) })
+        }
         _ => Err(UserError::syntax("a DELETE statement is required")),
     }
 }

@@ -104,7 +104,8 @@ fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool) -> U
     } else {
         None
     };
-    Ok(Ddl::CreateIndex { table, index: IndexDefinition { name, unique, assume_unique, hash, keys, predicate } })
+    let index = Box::new(IndexDefinition { name, unique, assume_unique, hash, keys, predicate });
+    Ok(Ddl::CreateIndex { table, index })
 }
 
 /// `USING HASH | BTREE | TREE`; without it an index is ordered.

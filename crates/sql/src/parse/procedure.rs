@@ -42,7 +42,7 @@ pub(crate) enum Node {
 #[derive(Debug)]
 pub(crate) enum Return {
     Nothing,
-    Value(ast::Expr),
+    Value(Box<ast::Expr>),
     /// `RETURN TABLE (SELECT ...), ...`
     Tables(Vec<Written<Box<ast::Query>>>),
 }
@@ -99,12 +99,7 @@ impl<'t> BodyParser<'t> {
         }
         let label = self.label(cursor)?;
         if cursor.accept("WHILE") {
-            let condition = cursor.take_until(|lexeme| lexeme.is_word("DO"));
-            let condition = self.expression(condition)?;
-            cursor.expect("DO")?;
-            let body = self.statements(cursor, depth + 1, &["END"])?;
-            self.end(cursor, Some("WHILE"), &label)?;
-            return Ok(Node::While { label, condition: Some(condition), body });
+            return self.while_loop(cursor, depth, label);
         }
         if cursor.accept("LOOP") {
             let body = self.statements(cursor, depth + 1, &["END"])?;
@@ -122,6 +117,25 @@ impl<'t> BodyParser<'t> {
         if label.is_some() {
             return Err(cursor.unexpected("WHILE, FOR, LOOP or BEGIN after a label"));
         }
+        if cursor.accept("IF") {
+            return self.conditional(cursor, depth);
+        }
+        self.simple_statement(cursor)
+    }
+
+    #[inline(never)]
+    fn while_loop(&mut self, cursor: &mut Cursor<'_>, depth: usize, label: Option<String>) -> UserResult<Node> {
+        let condition = cursor.take_until(|lexeme| lexeme.is_word("DO"));
+        let condition = self.expression(condition)?;
+        cursor.expect("DO")?;
+        let body = self.statements(cursor, depth + 1, &["END"])?;
+        self.end(cursor, Some("WHILE"), &label)?;
+        Ok(Node::While { label, condition: Some(condition), body })
+    }
+
+    /// A statement without statements inside.
+    #[inline(never)]
+    fn simple_statement(&mut self, cursor: &mut Cursor<'_>) -> UserResult<Node> {
         if cursor.accept("DECLARE") {
             return self.declare(cursor);
         }
@@ -130,9 +144,6 @@ impl<'t> BodyParser<'t> {
             cursor.expect_token(&Token::Eq)?;
             let value = cursor.take_until(is_semicolon);
             return Ok(Node::Set { name, value: self.expression(value)? });
-        }
-        if cursor.accept("IF") {
-            return self.conditional(cursor, depth);
         }
         if cursor.accept("LEAVE") {
             return Ok(Node::Leave(cursor.name("a label")?));
@@ -213,6 +224,7 @@ impl<'t> BodyParser<'t> {
         Ok(Node::Declare { names, column_type, default })
     }
 
+    #[inline(never)]
     fn conditional(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> UserResult<Node> {
         let mut branches = Vec::new();
         loop {
@@ -231,6 +243,7 @@ impl<'t> BodyParser<'t> {
     }
 
     /// `FOR row AS SELECT ... DO ... END FOR`
+    #[inline(never)]
     fn for_loop(&mut self, cursor: &mut Cursor<'_>, depth: usize, label: Option<String>) -> UserResult<Node> {
         let row = cursor.name("a name for the row")?;
         cursor.expect("AS")?;
@@ -259,7 +272,7 @@ impl<'t> BodyParser<'t> {
             }
         }
         let value = cursor.take_until(is_semicolon);
-        if value.is_empty() { Ok(Return::Nothing) } else { Ok(Return::Value(self.expression(value)?)) }
+        if value.is_empty() { Ok(Return::Nothing) } else { Ok(Return::Value(Box::new(self.expression(value)?))) }
     }
 
     /// `SIGNAL SQLSTATE 'xxxxx' [SET MESSAGE_TEXT = expression]`
@@ -291,7 +304,7 @@ fn is_semicolon(lexeme: &Lexeme) -> bool {
 
 impl SqlStatement {
     /// The variables of SELECT ... INTO, when it is one.
-    pub fn into_targets(&self) -> Option<&[ast::Expr]> {
+    pub fn targets(&self) -> Option<&[ast::Expr]> {
         let SqlKind::Query(query) = &self.kind else { return None };
         match query.body.as_ref() {
             ast::SetExpr::Select(select) => select.into.as_ref().map(|into| into.targets.as_slice()),

@@ -46,10 +46,10 @@ pub(crate) struct SqlStatement {
 
 #[derive(Clone, Debug)]
 pub(crate) enum SqlKind {
-    Query(ast::Query),
-    Insert { insert: ast::Insert, upsert: bool },
-    Update(ast::Update),
-    Delete { delete: ast::Delete, offset: Option<ast::Expr> },
+    Query(Box<ast::Query>),
+    Insert { insert: Box<ast::Insert>, upsert: bool },
+    Update(Box<ast::Update>),
+    Delete { delete: Box<ast::Delete>, offset: Option<Box<ast::Expr>> },
     Truncate { table: String },
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Ddl {
     DropTable { name: String, if_exists: bool, cascade: bool, kind: ferrite_catalog::TableKind },
     PartitionTable { table: String, column: String },
     ReplicateTable { table: String },
-    CreateIndex { table: String, index: IndexDefinition },
+    CreateIndex { table: String, index: Box<IndexDefinition> },
     DropIndex { name: String, if_exists: bool },
     CreateView { name: String, columns: Option<Vec<String>>, query: Box<ast::Query>, text: String },
     CreateProcedure(CreateProcedure),

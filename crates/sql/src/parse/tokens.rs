@@ -167,10 +167,8 @@ fn check_shape(lexemes: &[Lexeme]) -> UserResult<()> {
                 }
                 chains.push(0);
             }
-            Token::RParen => {
-                if chains.len() > 1 {
-                    chains.pop();
-                }
+            Token::RParen if chains.len() > 1 => {
+                chains.pop();
             }
             Token::Comma | Token::SemiColon => *chains.last_mut().expect("one chain at least") = 0,
             token if is_operator(token) => {
@@ -209,6 +207,20 @@ fn is_operator(token: &Token) -> bool {
                 | Keyword::INTERSECT
                 | Keyword::EXCEPT
                 | Keyword::CASE
+                | Keyword::AT
+                | Keyword::COLLATE
+                | Keyword::DIV
+                | Keyword::XOR
+                | Keyword::NOTNULL
+                | Keyword::OVERLAPS
+                | Keyword::REGEXP
+                | Keyword::RLIKE
+                | Keyword::SIMILAR
+                | Keyword::MATCH
+                | Keyword::MEMBER
+                | Keyword::OPERATOR
+                | Keyword::INTERVAL
+                | Keyword::PRIOR
         ),
         Token::LParen
         | Token::RParen

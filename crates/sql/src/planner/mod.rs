@@ -54,7 +54,7 @@ pub(crate) fn arrange(
     wanted: &[(Expr, bool)],
 ) -> UserResult<Arranged> {
     let local: Vec<u16> = pending.iter().map(|source| source.slot).collect();
-    strengthen_joins(&mut pending, &mut conjuncts, binder);
+    strengthen_joins(&mut pending, &mut conjuncts);
     note_facts(binder, &pending, &conjuncts);
     let mut sources: Vec<Source> = Vec::with_capacity(pending.len());
     let mut bound: Vec<u16> = Vec::with_capacity(pending.len());
@@ -129,22 +129,17 @@ fn remove_all(list: &mut Vec<Expr>, positions: &[usize]) {
 }
 
 /// A LEFT JOIN whose right side is compared in WHERE is an inner join: NULL passes no comparison.
-fn strengthen_joins(pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>, binder: &Binder<'_>) {
-    let reached = Reached { local: &[], bound: &[], subqueries: &binder.subqueries };
-    for position in 0..pending.len() {
-        let slot = pending[position].slot;
-        if pending[position].join != JoinKind::Left {
-            continue;
-        }
+fn strengthen_joins(pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>) {
+    for source in pending.iter_mut().filter(|source| source.join == JoinKind::Left) {
+        let slot = source.slot;
         let rejects_null = conjuncts.iter().any(|conjunct| match conjunct {
             Expr::Compare { left, right, .. } => [left, right].into_iter().any(|side| is_strict(side, slot)),
             _ => false,
         });
-        if !rejects_null || pending[position].on.iter().any(|on| !reached.reads(on, slot)) {
-            continue;
+        if rejects_null {
+            source.join = JoinKind::Inner;
+            conjuncts.append(&mut source.on);
         }
-        pending[position].join = JoinKind::Inner;
-        conjuncts.append(&mut pending[position].on);
     }
 }
 

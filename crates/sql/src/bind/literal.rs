@@ -1,0 +1,139 @@
+//! Literals and type names: what the text of a constant or a type means.
+
+use super::types::{Typed, cast_constant, to_kind, whole_number};
+use crate::errors::at_compile_time;
+use crate::parse::cursor::{sized_type, type_named};
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::Expr;
+use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType};
+use sqlparser::ast;
+
+/// A number's literal: INTEGER or BIGINT where it fits, DECIMAL with a point or beyond BIGINT, FLOAT with an exponent.
+pub(crate) fn number(digits: &str, negative: bool) -> UserResult<Typed> {
+    let sign = if negative { "-" } else { "" };
+    let out_of_range = || UserError::compile("22003", format!("numeric value out of range: {sign}{digits}"));
+    if digits.contains(['e', 'E']) {
+        let value: f64 =
+            format!("{sign}{digits}").parse().map_err(|_| UserError::syntax(format!("malformed number {digits}")))?;
+        if !value.is_finite() {
+            return Err(out_of_range());
+        }
+        return Ok(Typed::new(Expr::Constant(OwnedValue::Float(value)), SqlType::Float));
+    }
+    if !digits.contains('.')
+        && let Ok(value) = format!("{sign}{digits}").parse::<i64>()
+    {
+        // The smallest integer means NULL on the wire and is refused as a value.
+        if value == i64::MIN {
+            return Err(out_of_range());
+        }
+        let sql_type = if value.abs() <= i64::from(i32::MAX) { SqlType::Integer } else { SqlType::Bigint };
+        return Ok(Typed::new(Expr::integer(value), sql_type));
+    }
+    let value = Decimal::parse(&format!("{sign}{digits}")).map_err(|_| out_of_range())?;
+    Ok(Typed::new(Expr::Constant(OwnedValue::Decimal(value)), SqlType::Decimal))
+}
+
+/// The type of a folded integer result: INTEGER when its operands were at most that and it fits.
+pub(crate) fn constant_type(expr: &Expr, small: bool) -> Option<SqlType> {
+    match expr {
+        Expr::Constant(OwnedValue::Integer(value)) if small && value.abs() <= i64::from(i32::MAX) => {
+            Some(SqlType::Integer)
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let nibble = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8);
+    digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()
+}
+
+/// A constant as a value of `to`'s kind.
+pub(crate) fn constant_as(typed: Typed, to: SqlType) -> UserResult<Expr> {
+    let Some(value) = typed.constant() else { return to_kind(typed, to) };
+    if let (OwnedValue::Bytes(bytes), true) = (value, to.is_integer()) {
+        return integer_of_bytes(bytes).map(Expr::integer);
+    }
+    let kind = if to.is_integer() { SqlType::Bigint } else { to };
+    if to.is_integer()
+        && let OwnedValue::Text(_) = value
+        && let Ok(decimal) = cast_constant(value, &ColumnType::fixed(SqlType::Decimal))
+    {
+        return Ok(match whole_number(&decimal) {
+            Some(whole) => Expr::integer(whole),
+            None => Expr::Constant(decimal),
+        });
+    }
+    Ok(Expr::Constant(cast_constant(value, &ColumnType::unbounded(kind))?))
+}
+
+/// X'...' where an integer is wanted: big-endian, sign-extended from its eight bytes.
+fn integer_of_bytes(bytes: &[u8]) -> UserResult<i64> {
+    if bytes.is_empty() || bytes.len() > 8 {
+        return Err(at_compile_time(UserError::out_of_range(format!(
+            "a hexadecimal literal of {} bytes is no BIGINT",
+            bytes.len()
+        ))));
+    }
+    let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)) as i64;
+    if value == i64::MIN {
+        return Err(at_compile_time(UserError::out_of_range("numeric value out of range")));
+    }
+    Ok(value)
+}
+
+pub(crate) fn cast_type(data_type_: &ast::DataType) -> UserResult<ColumnType> {
+    let column_type = data_type(data_type_)?;
+    let sized = matches!(
+        data_type_,
+        ast::DataType::Varchar(Some(_)) | ast::DataType::Varbinary(Some(_)) | ast::DataType::Custom(_, _)
+    );
+    Ok(if sized { column_type } else { ColumnType::unbounded(column_type.sql_type) })
+}
+
+/// A type as sqlparser has read it.
+pub(crate) fn data_type(data_type: &ast::DataType) -> UserResult<ColumnType> {
+    use ast::DataType as D;
+    let fixed = |sql_type| Ok(ColumnType::fixed(sql_type));
+    match data_type {
+        D::TinyInt(None) => fixed(SqlType::Tinyint),
+        D::SmallInt(None) => fixed(SqlType::Smallint),
+        D::Int(None) | D::Integer(None) => fixed(SqlType::Integer),
+        D::BigInt(None) => fixed(SqlType::Bigint),
+        D::Float(_) | D::Double(_) | D::DoublePrecision | D::Real => fixed(SqlType::Float),
+        D::Decimal(_) | D::Numeric(_) | D::Dec(_) => fixed(SqlType::Decimal),
+        D::Timestamp(None, ast::TimezoneInfo::None) => fixed(SqlType::Timestamp),
+        D::Date => fixed(SqlType::Date),
+        D::Boolean | D::Bool => fixed(SqlType::Boolean),
+        D::Varchar(length) => {
+            let (length, in_bytes) = match length {
+                None => (None, false),
+                Some(ast::CharacterLength::Max) => (Some(ferrite_base::limits::VALUE_BYTES_MAX as u64), true),
+                Some(ast::CharacterLength::IntegerLength { length, unit }) => {
+                    (Some(*length), matches!(unit, Some(ast::CharLengthUnits::Octets)))
+                }
+            };
+            sized_type(SqlType::Varchar, length, in_bytes)
+        }
+        D::Varbinary(length) => {
+            let length = match length {
+                Some(ast::BinaryLength::IntegerLength { length }) => Some(*length),
+                _ => None,
+            };
+            sized_type(SqlType::Varbinary, length, false)
+        }
+        D::Custom(name, modifiers) => {
+            let name = super::scope::object_name(name)?;
+            let sql_type =
+                type_named(&name).ok_or_else(|| UserError::compile("42704", format!("unknown type {name}")))?;
+            let length = modifiers.first().and_then(|modifier| modifier.parse().ok());
+            sized_type(sql_type, length, false)
+        }
+        other => Err(UserError::compile("42704", format!("unknown type {other}"))),
+    }
+}
