@@ -12,7 +12,7 @@ use crate::row::{RowStore, SourceRow};
 use bumpalo::Bump;
 use ferrite_base::{RowId, UserResult};
 use ferrite_catalog::{Index, IndexKind};
-use ferrite_value::{Value, compare};
+use ferrite_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row's key as one index keeps it.
@@ -126,7 +126,10 @@ impl IndexData {
             return Ok(EncodedKey::NotIndexed);
         }
         if let Structure::Hash(_) = self.structure {
-            return Ok(EncodedKey::Tag(self.tag_of_values(|part| row.column(self.columns[part]))));
+            return Ok(EncodedKey::Tag(match row {
+                SourceRow::Given(values) => self.tag_of_values(|part| values[self.columns[part] as usize]),
+                SourceRow::Stored(row) => self.tag_of_values(|part| row.column(self.columns[part])),
+            }));
         }
         if self.single_integer {
             let value = self.parts[0].key.value(&[row], arena)?;
@@ -147,7 +150,7 @@ impl IndexData {
         {
             return tag_of(hash_integer(integer));
         }
-        tag_of(hash_values((0..self.columns.len()).map(value)))
+        tag_of(hash_values(self.columns.len(), value))
     }
 
     /// Another row than `row` itself with the same key.
@@ -162,12 +165,13 @@ impl IndexData {
         let found = match (&self.structure, key) {
             (_, EncodedKey::NotIndexed) => None,
             (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, |candidate| {
-                let other = rows.row(candidate);
                 Some(candidate) != itself
-                    && self
-                        .columns
-                        .iter()
-                        .all(|column| compare::equal_grouping(&other.column(*column), &row.column(*column)))
+                    && match row {
+                        SourceRow::Given(values) => {
+                            self.equals(candidate, rows, |part| values[self.columns[part] as usize])
+                        }
+                        SourceRow::Stored(row) => self.equals(candidate, rows, |part| row.column(self.columns[part])),
+                    }
             }),
             (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(key).map(|row| RowId(*row)),
             (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key).map(|row| RowId(*row)),
@@ -226,36 +230,41 @@ impl IndexData {
         }
     }
 
-    /// The one row with this whole key, of a unique index without expressions or predicate; NULLs are equal.
-    #[inline]
-    pub(crate) fn find_group(&self, key: &[Value<'_>], rows: &RowStore) -> Option<RowId> {
+    /// Has the row the key whose parts `value` gives? For indexes on plain columns.
+    #[inline(always)]
+    fn equals<'v>(&self, row: RowId, rows: &RowStore, value: impl Fn(usize) -> Value<'v>) -> bool {
+        let bytes = rows.pages.row(row);
+        let mut columns = self.columns.iter().enumerate();
+        columns.all(|(part, column)| rows.layout.columns[*column as usize].equals(bytes, &rows.longs, &value(part)))
+    }
+
+    /// The one row with this whole key, whose parts `value` gives, of a unique index on plain columns, without predicate. NULLs are
+    /// equal.
+    #[inline(always)]
+    pub(crate) fn find_group<'v>(&self, rows: &RowStore, value: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
         match &self.structure {
-            Structure::Hash(table) => self.find_hashed(table, key, rows),
+            Structure::Hash(table) => {
+                table.find(self.tag_of_values(&value), |candidate| self.equals(candidate, rows, &value))
+            }
+            _ => self.find_ordered_group(&value),
+        }
+    }
+
+    #[inline(never)]
+    fn find_ordered_group<'v>(&self, value: &dyn Fn(usize) -> Value<'v>) -> Option<RowId> {
+        match &self.structure {
             Structure::UniqueIntegers(map) => {
-                let integer = integer_of(&key[0]).expect("integer-like columns hold integers");
+                let integer = integer_of(&value(0)).expect("integer-like columns hold integers");
                 map.get(&ordered_integer(integer)).map(|row| RowId(*row))
             }
             Structure::UniqueBytes(map) => {
                 let mut buffer = KeyBuffer::new();
-                self.parts.iter().zip(key).for_each(|(part, value)| append_part(&mut buffer, value, part.nullable));
+                let parts = self.parts.iter().enumerate();
+                parts.for_each(|(position, part)| append_part(&mut buffer, &value(position), part.nullable));
                 map.get(&KeyBytes::new(buffer.as_slice())).map(|row| RowId(*row))
             }
             _ => unreachable!("groups are found through unique indexes"),
         }
-    }
-
-    #[inline]
-    fn find_hashed(&self, table: &HashTable, key: &[Value<'_>], rows: &RowStore) -> Option<RowId> {
-        if let ([column], [Value::Integer(wanted)], true) = (&*self.columns, key, self.single_integer) {
-            let layout = &rows.layout.columns[*column as usize];
-            return table.find(tag_of(hash_integer(*wanted)), |candidate| {
-                matches!(layout.read(rows.pages.row(candidate), &rows.longs), Value::Integer(x) if x == *wanted)
-            });
-        }
-        table.find(self.tag_of_values(|part| key[part]), |candidate| {
-            let row = rows.row(candidate);
-            self.columns.iter().zip(key).all(|(column, value)| compare::equal_grouping(&row.column(*column), value))
-        })
     }
 
     /// Rows whose whole key (for ordered indexes: whose first parts) equals `key`. A NULL finds nothing.
@@ -265,8 +274,8 @@ impl IndexData {
             return self.range(key, None, None, false, false);
         };
         assert_eq!(key.len(), self.columns.len(), "a hash index is asked for whole keys");
-        if self.single_integer && matches!(key, [Value::Integer(_)]) && self.definition.unique {
-            return Rows::new(Inner::One(self.find_hashed(table, key, rows)), false);
+        if let (true, true, [Value::Integer(wanted)]) = (self.single_integer, self.definition.unique, key) {
+            return Rows::new(Inner::One(self.find_group(rows, |_| Value::Integer(*wanted))), false);
         }
         if key.iter().any(Value::is_null) {
             return Rows::empty();

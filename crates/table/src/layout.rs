@@ -2,7 +2,7 @@
 
 use crate::long_values::{Handle, LongValues};
 use ferrite_base::limits::INLINE_BYTES_MAX;
-use ferrite_value::{ColumnType, Decimal, Point, SqlType, Value};
+use ferrite_value::{ColumnType, Decimal, Point, SqlType, Value, compare};
 
 /// How one column is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,6 +135,21 @@ impl ColumnLayout {
             Storage::LongBytes => Value::Bytes(longs.contents(self.handle_bytes(row))),
             Storage::LongGeography => Value::Geography(longs.contents(self.handle_bytes(row))),
         }
+    }
+
+    /// Is the column's value equal to `value`, as keys are (NULLs are equal)?
+    #[inline]
+    pub(crate) fn equals(&self, row: &[u8], longs: &LongValues, value: &Value<'_>) -> bool {
+        if !self.nullable() {
+            let offset = self.offset as usize;
+            match (self.storage, value) {
+                (Storage::Bigint, Value::Integer(x)) => return i64::from_le_bytes(fixed(row, offset)) == *x,
+                (Storage::Integer, Value::Integer(x)) => return i32::from_le_bytes(fixed(row, offset)) as i64 == *x,
+                (Storage::InlineText, Value::Text(x)) => return self.inline_contents(row, offset) == x.as_bytes(),
+                _ => {}
+            }
+        }
+        compare::equal_grouping(&self.read(row, longs), value)
     }
 
     #[inline(always)]

@@ -50,9 +50,9 @@ impl Iterator for Rows<'_> {
             Inner::One(row) => return row.take(),
             Inner::Hash { candidates, rows, columns, key } => {
                 return candidates.find(|candidate| {
-                    let row = rows.row(*candidate);
+                    let bytes = rows.pages.row(*candidate);
                     let mut pairs = columns.iter().zip(key.iter());
-                    pairs.all(|(column, value)| compare::equal_grouping(&row.column(*column), value))
+                    pairs.all(|(column, value)| rows.layout.columns[*column as usize].equals(bytes, &rows.longs, value))
                 });
             }
             Inner::UniqueIntegers(entries) => step(entries, self.descending)?.1,

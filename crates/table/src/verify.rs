@@ -73,7 +73,7 @@ impl Store {
             let wanted = fresh.row(id);
             let key: Vec<Value<'_>> = plan.groups.iter().map(|group| wanted.column(group.column)).collect();
             let found = match plan.group_index {
-                Some(index) => data.contents.indexes[index].find_group(&key, &data.contents.rows),
+                Some(index) => data.contents.indexes[index].find_group(&data.contents.rows, |part| key[part]),
                 None => data.scan().next(),
             };
             let Some(found) = found else { return Err(format!("group {key:?} is missing")) };

@@ -130,6 +130,22 @@ impl<'a> Surroundings<'a> {
             return Ok(());
         }
         let plan = self.plan;
+        // Most views group by plain columns and count: that needs no values in between.
+        if let (Some(columns), Some(index)) = (&plan.group_columns, plan.group_index)
+            && plan.in_place
+            && plan.only_counts
+            && direction == Direction::Add
+        {
+            let (index, rows) = (&view.contents.indexes[index], &view.contents.rows);
+            let found = match slots[0] {
+                SourceRow::Given(values) => index.find_group(rows, |part| values[columns[part] as usize]),
+                SourceRow::Stored(row) => index.find_group(rows, |part| row.column(columns[part])),
+            };
+            if let Some(row) = found {
+                self.count_row(view, row, undo);
+                return Ok(());
+            }
+        }
         let mut few = [Value::Null; 4];
         let mut many = Vec::new();
         let key: &mut [Value<'a>] = if plan.groups.len() <= few.len() {
@@ -142,7 +158,7 @@ impl<'a> Surroundings<'a> {
             *value = group.part.value(slots, self.arena)?;
         }
         let found = match plan.group_index {
-            Some(index) => view.contents.indexes[index].find_group(key, &view.contents.rows),
+            Some(index) => view.contents.indexes[index].find_group(&view.contents.rows, |part| key[part]),
             None => view.scan().next(),
         };
         match (found, direction) {
@@ -160,6 +176,19 @@ impl<'a> Surroundings<'a> {
             (None, Direction::Remove) => {
                 Err(UserError::internal(format!("view {} lacks a group of its source", view.definition().name)))
             }
+        }
+    }
+
+    /// One more row in a group whose aggregates are counts of rows.
+    #[inline]
+    fn count_row(&self, view: &mut TableData, row: RowId, undo: &mut UndoLog) {
+        let view_id = view.id();
+        let RowStore { layout, pages, .. } = &mut view.contents.rows;
+        let bytes = pages.row_mut(row);
+        undo.updated(view_id, row, bytes);
+        for aggregate in &self.plan.aggregates {
+            let column = &layout.columns[aggregate.column as usize];
+            column.write_bigint(bytes, column.read_bigint(bytes) + 1);
         }
     }
 

@@ -63,6 +63,10 @@ pub(crate) struct ViewPlan {
     pub(crate) reads: Vec<ColumnSet>,
     /// Position of the index that finds groups; None for a view without groups, which has one row.
     pub(crate) group_index: Option<usize>,
+    /// The source's columns that are the groups, in their order, where all are plain columns and there is no join.
+    pub(crate) group_columns: Option<Box<[u16]>>,
+    /// Only counts of rows: a change needs nothing of the source's row but its group.
+    pub(crate) only_counts: bool,
     /// Aggregates may be changed where they stand: none is long, and none is read by an index.
     pub(crate) in_place: bool,
     pub(crate) source_index: Option<SourceIndex>,
@@ -104,6 +108,8 @@ impl ViewPlan {
             reads: reads(view, tables.len()),
             tables,
             group_index: None,
+            group_columns: None,
+            only_counts: false,
             in_place: true,
             source_index: None,
         };
@@ -187,6 +193,9 @@ impl ViewPlan {
             self.groups.sort_by_key(|group| keys.iter().position(|part| part.key.column() == Some(group.column)));
             self.group_index = Some(position);
         }
+        let plain = self.groups.iter().map(|group| group.part.column());
+        self.group_columns = plain.collect::<Option<Box<[u16]>>>().filter(|_| self.tables.len() == 1);
+        self.only_counts = self.aggregates.iter().all(|aggregate| aggregate.operation == Operation::CountRows);
         let layout: &RowLayout = view.layout();
         self.in_place = self.aggregates.iter().all(|aggregate| {
             !layout.columns[aggregate.column as usize].storage.is_long()
