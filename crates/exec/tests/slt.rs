@@ -9,26 +9,40 @@ use ferrite_base::UserError;
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use support::{Database, Lending};
+use support::{Collected, Database, Lending};
 
 const CONFIGURATIONS: [(u32, Lending); 3] = [(1, Lending::All), (3, Lending::All), (3, Lending::AsRouted)];
 
 #[derive(Clone)]
-struct Connection(Arc<Mutex<Database>>);
+struct Connection {
+    database: Arc<Mutex<Database>>,
+    /// The file is of SQLite's corpus: it has a type TEXT, indexes in descending order, and truth values that are numbers.
+    of_corpus: bool,
+}
 
 impl sqllogictest::DB for Connection {
     type Error = UserError;
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, UserError> {
-        let result = self.0.lock().expect("one test at a time").run(sql)?;
-        Ok(match result.modified {
-            Some(modified) if !result.has_rows && !sql.starts_with("EXEC") => DBOutput::StatementComplete(modified),
-            _ if result.has_rows || !result.rows.is_empty() => {
-                DBOutput::Rows { types: vec![DefaultColumnType::Any; result.column_count.max(1)], rows: result.rows }
+        let mut database = self.database.lock().expect("one test at a time");
+        if !self.of_corpus {
+            return Ok(Connection::output(sql, database.run(sql)?));
+        }
+        let sql = match sql {
+            _ if sql.starts_with("CREATE TABLE") => &sql.replace(" TEXT", " VARCHAR(200)"),
+            _ if sql.starts_with("CREATE") && sql.contains(" INDEX ") => &sql.replace(" DESC", ""),
+            _ => sql,
+        };
+        let mut result = database.run(sql)?;
+        for value in result.rows.iter_mut().flatten() {
+            match value.as_str() {
+                "true" => *value = "1".into(),
+                "false" => *value = "0".into(),
+                _ => {}
             }
-            _ => DBOutput::StatementComplete(0),
-        })
+        }
+        Ok(Connection::output(sql, result))
     }
 
     fn engine_name(&self) -> &str {
@@ -40,11 +54,24 @@ impl sqllogictest::DB for Connection {
     }
 }
 
+impl Connection {
+    fn output(sql: &str, result: Collected) -> DBOutput<DefaultColumnType> {
+        match result.modified {
+            Some(modified) if !result.has_rows && !sql.starts_with("EXEC") => DBOutput::StatementComplete(modified),
+            _ if result.has_rows || !result.rows.is_empty() => {
+                DBOutput::Rows { types: vec![DefaultColumnType::Any; result.column_count.max(1)], rows: result.rows }
+            }
+            _ => DBOutput::StatementComplete(0),
+        }
+    }
+}
+
 /// Records that failed, as text, with how many there were.
 fn run_file(path: &Path, partitions: u32, lending: Lending, keep_going: bool) -> (usize, Vec<String>) {
     let database = Arc::new(Mutex::new(Database::new(partitions, lending)));
-    let mut runner = Runner::new(|| async { Ok(Connection(database.clone())) });
-    if path.extension().is_some_and(|extension| extension == "test") {
+    let of_corpus = path.extension().is_some_and(|extension| extension == "test");
+    let mut runner = Runner::new(|| async { Ok(Connection { database: database.clone(), of_corpus }) });
+    if of_corpus {
         // The corpus writes a value per line, and longer results as their MD5.
         runner.with_hash_threshold(8);
         runner.run_script("control resultmode valuewise").expect("a known mode");
