@@ -373,6 +373,13 @@ impl Binder<'_> {
         if same_kind(left_type, right_type) {
             return Ok((left.expr, right.expr));
         }
+        // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one.
+        if left_type == SqlType::Float && right_type == SqlType::Decimal {
+            return Ok((left.expr, to_kind(right, SqlType::Float)?));
+        }
+        if left_type == SqlType::Decimal && right_type == SqlType::Float {
+            return Ok((to_kind(left, SqlType::Float)?, right.expr));
+        }
         if left_type.is_numeric() && right_type.is_numeric() {
             if let Some(value) = left.constant().and_then(|value| exact_constant(value, right_type)) {
                 return Ok((Expr::Constant(value), right.expr));
@@ -653,8 +660,8 @@ fn exact_constant(value: &OwnedValue, to: SqlType) -> Option<OwnedValue> {
     (order == Some(std::cmp::Ordering::Equal)).then_some(converted)
 }
 
-/// One side of a comparison of numbers of different kinds. The comparison itself is exact between all kinds; a cast to
-/// the other's kind, or to its own, only says that no index key equals it bit for bit.
+/// One side of a comparison of an integer with a number of another kind. The comparison itself is exact; a cast to the
+/// other's kind, or to its own, only says that no index key equals it bit for bit.
 fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
     let sql_type = typed.decided_type();
     if typed.constant().is_some() {
@@ -663,7 +670,6 @@ fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
     Ok(match (sql_type, other) {
         (integer, SqlType::Decimal) if integer.is_integer() => typed.expr.cast_to(SqlType::Decimal),
         (integer, SqlType::Float) if integer.is_integer() => typed.expr.cast_to(SqlType::Bigint),
-        (SqlType::Decimal, SqlType::Float) => typed.expr.cast_to(SqlType::Decimal),
         (SqlType::Float, _) => typed.expr.cast_to(SqlType::Float),
         _ => typed.expr,
     })
