@@ -332,20 +332,45 @@ impl HashTable {
         if depth == DEPTH_MAX || (depth == self.depth && !self.double_directory()) {
             return false;
         }
-        let mut halves = [Segment::new(BUCKETS_MAX, depth + 1), Segment::new(BUCKETS_MAX, depth + 1)];
-        let mut some_tag = 0;
-        for (tag, row) in self.segments[number].entries() {
-            some_tag = tag;
-            halves[(tag >> (31 - depth)) as usize & 1].place(tag, row);
+        let mut other = Segment::new(BUCKETS_MAX, depth + 1);
+        let segment = &mut self.segments[number];
+        segment.depth = depth + 1;
+        let (mut some_tag, mut live) = (0, 0);
+        // Entries of the lower half stay where they are, but for those that are not in the bucket of their tag: with holes
+        // before them they would not be found any more.
+        let mut displaced = Vec::new();
+        for index in 0..BUCKETS_MAX as u32 {
+            let bucket = segment.bucket_mut(index);
+            for entry in 0..ENTRIES {
+                let (tag, row) = (bucket.tags[entry], bucket.rows[entry]);
+                if tag == EMPTY {
+                    continue;
+                }
+                if tag == TOMBSTONE {
+                    bucket.tags[entry] = EMPTY;
+                    continue;
+                }
+                some_tag = tag;
+                if tag >> (31 - depth) & 1 != 0 {
+                    bucket.tags[entry] = EMPTY;
+                    other.place(tag, row);
+                } else if tag % BUCKETS_MAX as u32 != index {
+                    bucket.tags[entry] = EMPTY;
+                    displaced.push((tag, row));
+                } else {
+                    live += 1;
+                }
+            }
         }
-        let other = self.segments.len() as u32;
-        let [low, high] = halves;
-        self.segments[number] = low;
-        self.segments.push(high);
+        segment.live = live;
+        segment.tombstones = 0;
+        displaced.into_iter().for_each(|(tag, row)| segment.place(tag, row));
+        let number_of_other = self.segments.len() as u32;
+        self.segments.push(other);
         // All directory places with the segment's prefix and a set next bit lead to the new one.
         let span = 1usize << (self.depth - depth);
         let start = (some_tag as u64 >> (32 - depth)) as usize * span;
-        self.directory[start + span / 2..start + span].fill(other);
+        self.directory[start + span / 2..start + span].fill(number_of_other);
         true
     }
 

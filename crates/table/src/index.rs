@@ -50,6 +50,8 @@ pub(crate) struct IndexData {
     single_integer: bool,
     /// Columns that decide the key or whether a row is in the index.
     pub(crate) reads: ColumnSet,
+    /// The same as a list.
+    pub(crate) read_columns: Box<[u16]>,
     pub(crate) structure: Structure,
 }
 
@@ -87,7 +89,8 @@ impl IndexData {
             (_, false) => Structure::Bytes(BTreeSet::new()),
         };
         let columns = columns.unwrap_or_default();
-        IndexData { definition: definition.clone(), parts, columns, single_integer, reads, structure }
+        let read_columns = (0..layout.columns.len() as u16).filter(|column| reads.contains(*column)).collect();
+        IndexData { definition: definition.clone(), parts, columns, single_integer, reads, read_columns, structure }
     }
 
     pub(crate) fn is_unique(&self) -> bool {

@@ -279,6 +279,15 @@ impl RowLayout {
         }
     }
 
+    /// Do two rows have the same bytes in these columns? Long values are told apart by their handles.
+    pub(crate) fn same_columns(&self, columns: &[u16], left: &[u8], right: &[u8]) -> bool {
+        columns.iter().all(|column| {
+            let column = &self.columns[*column as usize];
+            let range = column.offset as usize..column.offset as usize + column.bytes as usize;
+            column.is_null(left) == column.is_null(right) && left[range.clone()] == right[range]
+        })
+    }
+
     pub(crate) fn null_bytes(&self) -> usize {
         self.nullable_count.div_ceil(8)
     }

@@ -118,7 +118,8 @@ impl Store {
         if !data.definition().checks.is_empty() {
             data.check_conditions(SourceRow::Given(row), &self.arena)?;
         }
-        let id = if data.is_stream() { RowId(0) } else { data.insert_row(row, place, &self.arena, &mut self.undo)? };
+        let id =
+            if data.is_stream() { RowId(0) } else { data.insert_row(row, place, None, &self.arena, &mut self.undo)? };
         if !data.dependents.is_empty() {
             self.maintain_views(table, RowChange::Insert(row))?;
         }

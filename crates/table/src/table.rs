@@ -216,19 +216,24 @@ impl TableData {
         if self.definition.checks.is_empty() { Ok(()) } else { self.check_conditions(row, arena) }
     }
 
-    /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it writes anything.
+    /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it writes anything; the index at
+    /// `known_new` was already seen not to have the key.
     #[inline]
     pub(crate) fn insert_row(
         &mut self,
         row: &[Value<'_>],
         place: Option<RowId>,
+        known_new: Option<usize>,
         arena: &Bump,
         undo: &mut UndoLog,
     ) -> Result<RowId, InsertError> {
         self.keys.clear();
-        for index in &self.contents.indexes {
+        for (position, index) in self.contents.indexes.iter().enumerate() {
             let key = index.key_of_row(SourceRow::Given(row), arena)?;
-            if index.is_unique() && index.conflict(&key, SourceRow::Given(row), None, &self.contents.rows).is_some() {
+            if index.is_unique()
+                && known_new != Some(position)
+                && index.conflict(&key, SourceRow::Given(row), None, &self.contents.rows).is_some()
+            {
                 return Err(constraint::unique(&self.definition, index, SourceRow::Given(row), arena).into());
             }
             self.keys.push(key);
@@ -381,6 +386,10 @@ impl TableData {
             }
             UndoKind::Updated => {
                 for index in &mut contents.indexes {
+                    let rows = &contents.rows;
+                    if rows.layout.same_columns(&index.read_columns, rows.pages.row(id), entry.before) {
+                        continue;
+                    }
                     let after = key(index, SourceRow::Stored(contents.rows.row(id)), arena);
                     let before = key(index, SourceRow::Stored(contents.rows.row_of_bytes(entry.before)), arena);
                     if before != after {

@@ -226,7 +226,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         view.check_row(row)?;
-        view.insert_row(row, None, self.arena, undo).map(|_| ()).map_err(InsertError::into_user)
+        view.insert_row(row, None, self.plan.group_index, self.arena, undo).map(|_| ()).map_err(InsertError::into_user)
     }
 
     /// The one row that a view without groups has from the beginning.
