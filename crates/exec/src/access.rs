@@ -37,17 +37,7 @@ impl<'s> Frame<'s> {
         mut visit: impl FnMut(u32, RowId, RowRef<'s>) -> UserResult<Flow>,
     ) -> UserResult<Flow> {
         match access {
-            Access::Lookup { index, keys } => {
-                if let [key] = &keys[..] {
-                    let key = self.evaluate(key)?;
-                    if key.is_null() {
-                        return Ok(Flow::More);
-                    }
-                    return self.each_found(table, *index, &[key], stores, visit);
-                }
-                let Some(keys) = self.keys(keys)? else { return Ok(Flow::More) };
-                return self.each_found(table, *index, &keys, stores, visit);
-            }
+            Access::Lookup { index, keys } => return self.each_looked_up(table, *index, keys, stores, visit),
             Access::Scan => {
                 for position in stores {
                     let rows = self.stores[position].table(table);
@@ -80,6 +70,26 @@ impl<'s> Frame<'s> {
             }
         }
         Ok(Flow::More)
+    }
+
+    /// [`Frame::each_row`] for a lookup.
+    #[inline(always)]
+    pub(crate) fn each_looked_up(
+        &self,
+        table: TableId,
+        index: IndexId,
+        keys: &'s [Expr],
+        stores: Range<usize>,
+        visit: impl FnMut(u32, RowId, RowRef<'s>) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        if let [key] = keys {
+            let key = self.evaluate(key)?;
+            return if key.is_null() { Ok(Flow::More) } else { self.each_found(table, index, &[key], stores, visit) };
+        }
+        match self.keys(keys)? {
+            Some(keys) => self.each_found(table, index, &keys, stores, visit),
+            None => Ok(Flow::More),
+        }
     }
 
     #[inline]

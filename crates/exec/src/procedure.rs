@@ -172,7 +172,7 @@ impl<'r, 'x> Run<'r, 'x> {
             let arena = self.call.arena;
             frame.single_row(
                 query,
-                |row| fetched.extend(row.iter().map(|value| value.copied_to(arena))),
+                |value| fetched.push(value.copied_to(arena)),
                 || {
                     UserError::data("21000", "SELECT INTO found more than one row")
                         .with_hint("narrow it with WHERE or LIMIT 1, or use FOR to take all rows")

@@ -8,9 +8,10 @@ use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
 use crate::row_table::RowTable;
 use crate::select::{Emit, OutputRow};
-use ferrite_base::{TableId, UserError, UserResult};
+use ferrite_base::{IndexId, TableId, UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_sql::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source, SubqueryKind};
+use ferrite_table::RowRef;
 use ferrite_value::Value;
 use std::rc::Rc;
 
@@ -27,7 +28,8 @@ pub(crate) struct PlainLookup<'s> {
     select: &'s Select,
     source: &'s Source,
     table: TableId,
-    access: &'s Access,
+    index: IndexId,
+    keys: &'s [Expr],
     /// The output columns that are not hidden.
     output: &'s [Expr],
 }
@@ -37,13 +39,20 @@ pub(crate) struct PlainLookup<'s> {
 pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
     let QueryBody::Select(select) = &query.body else { return None };
     let [source] = &select.sources[..] else { return None };
-    let Input::Table { table, access: access @ Access::Lookup { .. } } = &source.input else { return None };
+    let Input::Table { table, access: Access::Lookup { index, keys } } = &source.input else { return None };
     let plain = select.aggregation.is_none()
         && !select.distinct
         && source.join == JoinKind::Inner
         && query.limit.is_none()
         && query.offset.is_none();
-    plain.then(|| PlainLookup { select, source, table: *table, access, output: &select.output[..query.columns.len()] })
+    plain.then(|| PlainLookup {
+        select,
+        source,
+        table: *table,
+        index: *index,
+        keys,
+        output: &select.output[..query.columns.len()],
+    })
 }
 
 impl<'s> Frame<'s> {
@@ -90,59 +99,71 @@ impl<'s> Frame<'s> {
 
     /// The one row's first column; NULL without a row.
     fn scalar(&self, query: &'s Query) -> UserResult<Value<'s>> {
+        let several = || {
+            UserError::data("21000", "a scalar subquery returned more than one row")
+                .with_hint("use an aggregate or LIMIT 1, or IN instead of =")
+        };
+        if let Some(lookup) = plain_lookup(query) {
+            return match self.only_match(&lookup, several)? {
+                true => self.evaluate(&lookup.output[0]),
+                false => Ok(Value::Null),
+            };
+        }
         let mut result = None;
-        self.single_row(
-            query,
-            |row| result = Some(row[0]),
-            || {
-                UserError::data("21000", "a scalar subquery returned more than one row")
-                    .with_hint("use an aggregate or LIMIT 1, or IN instead of =")
-            },
-        )?;
+        self.run_query(query, &mut |row| match result.replace(row[0]) {
+            None => Ok(Flow::More),
+            Some(_) => Err(several()),
+        })?;
         Ok(result.unwrap_or(Value::Null))
     }
 
-    /// Gives the query's only row to `take`, or calls `several` for the error when there are two.
+    /// Calls `take` with each value of the query's only row, or answers with the error of `several` when there are two.
     #[inline]
     pub(crate) fn single_row(
         &self,
         query: &'s Query,
-        mut take: impl FnMut(&[Value<'s>]),
+        mut take: impl FnMut(Value<'s>),
         several: impl Fn() -> UserError,
     ) -> UserResult<()> {
-        let mut rows = 0;
         if let Some(lookup) = plain_lookup(query) {
-            let mut output = OutputRow::new();
-            self.each_match(&lookup, || {
-                rows += 1;
-                if rows > 1 {
-                    return Err(several());
-                }
+            if self.only_match(&lookup, several)? {
                 for expression in lookup.output {
-                    output.push(self.evaluate(expression)?);
+                    take(self.evaluate(expression)?);
                 }
-                Ok(Flow::More)
-            })?;
-            if rows == 1 {
-                take(&output);
             }
             return Ok(());
         }
+        let mut rows = 0;
         self.run_query(query, &mut |row| {
             rows += 1;
             if rows > 1 {
                 return Err(several());
             }
-            take(row);
+            row.iter().for_each(|value| take(*value));
             Ok(Flow::More)
         })?;
         Ok(())
     }
 
+    /// Whether the lookup has a match, whose row then is bound; two are an error.
+    #[inline]
+    fn only_match(&self, lookup: &PlainLookup<'s>, several: impl Fn() -> UserError) -> UserResult<bool> {
+        let mut only = None;
+        self.each_match(lookup, |row| match only.replace(row) {
+            None => Ok(Flow::More),
+            Some(_) => Err(several()),
+        })?;
+        if let Some(row) = only {
+            // Rows that the filter refused may have come after it.
+            self.bind(lookup.source.slot, RowSlot::Stored(row));
+        }
+        Ok(only.is_some())
+    }
+
     fn exists(&self, query: &'s Query) -> UserResult<bool> {
         let mut found = false;
         if let Some(lookup) = plain_lookup(query) {
-            self.each_match(&lookup, || {
+            self.each_match(&lookup, |_| {
                 found = true;
                 Ok(Flow::Enough)
             })?;
@@ -158,7 +179,7 @@ impl<'s> Frame<'s> {
     /// A plain lookup as a statement of its own.
     pub(crate) fn emit_matches(&self, lookup: &PlainLookup<'s>, emit: Emit<'_, 's>) -> UserResult<Flow> {
         let mut row = OutputRow::new();
-        self.each_match(lookup, || {
+        self.each_match(lookup, |_| {
             row.clear();
             for expression in lookup.output {
                 row.push(self.evaluate(expression)?);
@@ -167,13 +188,18 @@ impl<'s> Frame<'s> {
         })
     }
 
-    #[inline]
-    fn each_match(&self, lookup: &PlainLookup<'s>, mut visit: impl FnMut() -> UserResult<Flow>) -> UserResult<Flow> {
+    /// Calls `visit` with each row that the lookup finds and its conditions take; the row is bound.
+    #[inline(always)]
+    fn each_match(
+        &self,
+        lookup: &PlainLookup<'s>,
+        mut visit: impl FnMut(RowRef<'s>) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
         let stores = self.stores_to_read(lookup.table);
-        self.each_row(lookup.table, lookup.access, stores, |_, _, row| {
+        self.each_looked_up(lookup.table, lookup.index, lookup.keys, stores, |_, _, row| {
             self.bind(lookup.source.slot, RowSlot::Stored(row));
             let passes = self.passes(&lookup.source.filter)? && self.passes(&lookup.select.filter)?;
-            if passes { visit() } else { Ok(Flow::More) }
+            if passes { visit(row) } else { Ok(Flow::More) }
         })
     }
 
