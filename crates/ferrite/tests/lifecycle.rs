@@ -80,7 +80,7 @@ fn bad_options_are_explained() {
     for (options, words) in [
         (["--durability", "often"], "sync, none, or interval=MS"),
         (["--partitions", "0"], "0 is not in 1..=1024"),
-        (["--listen", "nowhere"], "invalid"),
+        (["--network-threads", "many"], "invalid digit"),
     ] {
         let refused = Server::try_start(dir.path(), &options).err().expect("refused");
         assert!(refused.contains(words), "{options:?}: {refused}");
