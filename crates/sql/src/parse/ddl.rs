@@ -135,7 +135,12 @@ pub(crate) fn written(cursor: &Cursor<'_>, lexemes: &[Lexeme]) -> UserResult<Wri
 /// `(expression, ...)`
 pub(crate) fn written_list(cursor: &mut Cursor<'_>) -> UserResult<Vec<WrittenExpr>> {
     let items = cursor.parenthesized_list()?;
-    items.into_iter().map(|item| written(cursor, item)).collect()
+    // ASC and DESC change nothing: an index is read both ways.
+    let without_direction = |item: &'_ [Lexeme]| match item.last() {
+        Some(last) if item.len() > 1 && (last.is_word("ASC") || last.is_word("DESC")) => item.len() - 1,
+        _ => item.len(),
+    };
+    items.into_iter().map(|item| written(cursor, &item[..without_direction(item)])).collect()
 }
 
 fn create_procedure(cursor: &mut Cursor<'_>, directed: bool) -> UserResult<Ddl> {
