@@ -62,7 +62,7 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Rep
     }
     if report.transactions == 0 {
         let why = report.first_failure.as_deref().unwrap_or("no call was answered");
-        return Err(BenchError::Load(format!("not one call succeeded: {why}")));
+        return Err(BenchError::Load(format!("not one call succeeded in the measured time: {why}")));
     }
     report.validated.push(format!(
         "{} reads found their row with a value of the right size, {} writes changed one row each, {} keys are there",

@@ -9,6 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -28,6 +29,27 @@ pub struct ServerProcess {
     address: String,
     ready_line: String,
     directory: Option<TempDir>,
+}
+
+/// The servers that run now, with their temporary directories: for [`end_all_now`] alone.
+static RUNNING: Mutex<Vec<(u32, Option<PathBuf>)>> = Mutex::new(Vec::new());
+
+/// Kills all servers and removes their temporary directories, for a program that is about to exit without unwinding.
+pub fn end_all_now() {
+    for (process, directory) in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        if let Some(process) = Pid::from_raw(process as i32) {
+            // It fails only when the process has ended already.
+            let _ = kill_process(process, Signal::KILL);
+        }
+        if let Some(directory) = directory {
+            // The server may finish a write while it dies; a few attempts see its end.
+            (0..50).find(|_| {
+                let removed = fs::remove_dir_all(&directory).is_ok();
+                thread::sleep(Duration::from_millis(if removed { 0 } else { 10 }));
+                removed
+            });
+        }
+    }
 }
 
 /// How to start `ferrite server`.
@@ -83,6 +105,8 @@ impl ServerProcess {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
         }
         let mut child = command.spawn().doing(format!("starting {}", executable.display()))?;
+        let path = directory.as_ref().map(|directory| directory.path().to_path_buf());
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push((child.id(), path));
         let stdout = child.stdout.take().expect("the child's output was asked for");
         let mut process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
         let (sender, receiver) = channel();
@@ -180,6 +204,7 @@ impl Drop for ServerProcess {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(process, _)| *process != self.child.id());
     }
 }
 

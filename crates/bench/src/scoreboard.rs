@@ -11,6 +11,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Sparkline};
 use ratatui::{Frame, Terminal, backend::Backend};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Seconds that the sparkline remembers.
@@ -48,8 +49,18 @@ pub struct Scoreboard {
     terminal: DefaultTerminal,
 }
 
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Puts the terminal back as it was, if it was taken over.
+pub fn give_terminal_back() {
+    if TAKEN.swap(false, Ordering::Relaxed) {
+        ratatui::restore();
+    }
+}
+
 impl Scoreboard {
     pub fn open() -> BenchResult<Scoreboard> {
+        TAKEN.store(true, Ordering::Relaxed);
         // It also gives the terminal back if the program panics.
         Ok(Scoreboard { terminal: ratatui::try_init().doing("taking over the terminal")? })
     }
@@ -74,7 +85,7 @@ impl Scoreboard {
 
 impl Drop for Scoreboard {
     fn drop(&mut self) {
-        ratatui::restore();
+        give_terminal_back();
     }
 }
 

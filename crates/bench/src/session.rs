@@ -2,13 +2,16 @@
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::TargetOptions;
-use crate::process::{ServerCommand, ServerProcess, Usage, usage};
+use crate::process::{ServerCommand, ServerProcess, Usage, end_all_now, usage};
 use crate::statements::statements;
 use ferrite_client::{Client, ClientOptions, OwnedTable, ParameterSet};
 use ferrite_value::OwnedValue;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// What a run needs from outside: the program that is also the server, and a wish to stop early.
@@ -21,16 +24,24 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// This very program; SIGINT and SIGTERM end the load early, and a second one the program at once.
+    /// This very program; SIGINT and SIGTERM end the load early, and a second one the program at once, servers and
+    /// temporary directories included.
     pub fn of_this_process() -> BenchResult<Environment> {
         let executable = std::env::current_exe().doing("looking for the own executable")?;
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // In this order: the first signal finds the flag unset.
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-                .doing("installing a signal handler")?;
-        }
+        let mut signals = Signals::new([SIGINT, SIGTERM]).doing("installing a signal handler")?;
+        let flag = Arc::clone(&stop);
+        let obey = move || {
+            for _ in signals.forever() {
+                if flag.swap(true, Ordering::Relaxed) {
+                    // The user has no more patience. Nothing unwinds from here.
+                    end_all_now();
+                    crate::scoreboard::give_terminal_back();
+                    std::process::exit(130);
+                }
+            }
+        };
+        thread::Builder::new().name("signals".to_string()).spawn(obey).doing("starting a thread")?;
         Ok(Environment { executable, stop })
     }
 }

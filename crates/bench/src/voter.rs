@@ -64,7 +64,7 @@ pub(crate) fn measure_voter(
     }
     if report.transactions == 0 {
         let why = report.first_failure.as_deref().unwrap_or("no call was answered");
-        return Err(BenchError::Load(format!("not one vote succeeded: {why}")));
+        return Err(BenchError::Load(format!("not one vote succeeded in the measured time: {why}")));
     }
     report.validated.push(format!(
         "{} votes accepted, on top of {}, are {} rows, and as many in both views, by contestant too",
