@@ -4,7 +4,7 @@ use crate::commit::Completion;
 use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::UserResult;
 use ferrite_catalog::{Catalog, Effect};
 use ferrite_io::Clock;
 use ferrite_table::Store;
@@ -29,7 +29,7 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
             warnings.extend(more);
             next.apply(&change)
         });
-        let (changed, more) = bound.map_err(|error| in_statement(error, index, statements.len()))?;
+        let (changed, more) = bound.map_err(|error| ferrite_sql::ddl_error(index + 1, statement.text(), error))?;
         next = changed;
         effects.extend(more);
     }
@@ -37,10 +37,6 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     next.version = ferrite_base::CatalogVersion(catalog.version.0 + 1);
     effects.retain(|effect| is_of(effect, &next) || was_in(effect, catalog));
     Ok(Planned { catalog: Arc::new(next), effects, warnings })
-}
-
-fn in_statement(error: UserError, index: usize, count: usize) -> UserError {
-    if count > 1 { error.in_context(format_args!("statement {}", index + 1)) } else { error }
 }
 
 /// Whether the object that the effect is about is in the catalog.

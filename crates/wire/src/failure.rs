@@ -27,11 +27,12 @@ pub fn prefix(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::ConstraintViolation => "VOLTDB ERROR: CONSTRAINT VIOLATION ",
         ErrorKind::Sql => "VOLTDB ERROR: SQL ERROR ",
-        ErrorKind::Compile => "SQL error while compiling query: ",
-        ErrorKind::Ddl => "DDL Error: ",
         ErrorKind::UserAbort => "VOLTDB ERROR: USER ABORT ",
         ErrorKind::Internal => "VOLTDB ERROR: UNEXPECTED FAILURE: ",
-        ErrorKind::Parameters
+        // The compiler's errors name the statement and bring their words along.
+        ErrorKind::Compile
+        | ErrorKind::Ddl
+        | ErrorKind::Parameters
         | ErrorKind::UnknownProcedure
         | ErrorKind::Permission
         | ErrorKind::Limit
@@ -85,12 +86,8 @@ mod tests {
                 "VOLTDB ERROR: CONSTRAINT VIOLATION duplicate key\ntable T\nhint: use UPSERT",
             ),
             (UserError::division_by_zero(), Status::GracefulFailure, "VOLTDB ERROR: SQL ERROR division by zero"),
-            (
-                UserError::not_found("NOSUCH"),
-                Status::GracefulFailure,
-                "SQL error while compiling query: object not found: NOSUCH",
-            ),
-            (UserError::ddl("42P07", "table T exists"), Status::GracefulFailure, "DDL Error: table T exists"),
+            (UserError::not_found("NOSUCH"), Status::GracefulFailure, "object not found: NOSUCH"),
+            (UserError::ddl("42P07", "table T exists"), Status::GracefulFailure, "table T exists"),
             (UserError::internal("bad page"), Status::UnexpectedFailure, "VOLTDB ERROR: UNEXPECTED FAILURE: bad page"),
             (unknown_procedure("P"), Status::UnexpectedFailure, "Procedure P was not found"),
             (
