@@ -17,9 +17,10 @@ fn main() {
     let votes: u64 = std::env::args().nth(1).and_then(|votes| votes.parse().ok()).unwrap_or(5_000_000);
     let wanted = std::env::args().nth(2).unwrap_or_default();
     type Part = (&'static str, fn(u64));
-    let parts: [Part; 5] = [
+    let parts: [Part; 6] = [
         ("repeated", |votes| voter_inserts("repeated", votes, 1000)),
         ("new", |votes| voter_inserts("new", votes, 8_000_000_000)),
+        ("ahead", ahead),
         ("redo", replay),
         ("index", index_growth),
         ("rollback", rollback),
@@ -92,6 +93,33 @@ fn voter_inserts(name: &str, votes: u64, phones: u64) {
     let rows = store.table(T).row_count() as f64;
     let bytes: usize = store.memory().iter().map(|table| table.total_bytes()).sum();
     println!("  {:.1} bytes a vote, {:.1} of redo", bytes as f64 / rows, log_bytes as f64 / rows);
+}
+
+/// New phones, whose buckets are asked for 32 votes ahead, as a partition can that has its calls in a batch.
+fn ahead(votes: u64) {
+    let schema = voter();
+    let view = schema.id("V_VOTES_BY_PHONE_NUMBER");
+    let mut store = schema.store();
+    let index = store.table(view).definition().indexes[0].id;
+    let (mut random, mut scout) = (Random(1), Random(1));
+    let mut log = Vec::new();
+    let phone_ahead = |store: &Store, scout: &mut Random| {
+        let phone = Value::Integer(2_010_000_000 + scout.below(8_000_000_000) as i64);
+        scout.next();
+        scout.next();
+        store.table(view).prefetch_lookup(index, &[phone]);
+    };
+    (0..32).for_each(|_| phone_ahead(&store, &mut scout));
+    let batches = Batches::run(votes, |i| {
+        phone_ahead(&store, &mut scout);
+        vote(&mut store, &mut random, 8_000_000_000);
+        store.take_redo_into(&mut log);
+        store.commit();
+        if i % BATCH == 0 {
+            log.clear();
+        }
+    });
+    println!("vote, new phones, prefetched: {batches}");
 }
 
 fn replay(votes: u64) {

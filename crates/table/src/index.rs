@@ -246,11 +246,21 @@ impl IndexData {
     #[inline(always)]
     pub(crate) fn find_group<'v>(&self, rows: &RowStore, value: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
         match &self.structure {
-            Structure::Hash(table) => {
-                table.find(self.tag_of_values(&value), |candidate| self.equals(candidate, rows, &value))
-            }
+            Structure::Hash(_) => self.find_hashed_group(rows, &value).1,
             _ => self.find_ordered_group(&value),
         }
+    }
+
+    /// The same for hash indexes, with the tag under which the row is, or would be.
+    #[inline(always)]
+    pub(crate) fn find_hashed_group<'v>(
+        &self,
+        rows: &RowStore,
+        value: impl Fn(usize) -> Value<'v>,
+    ) -> (u32, Option<RowId>) {
+        let Structure::Hash(table) = &self.structure else { unreachable!("asked of hash indexes only") };
+        let tag = self.tag_of_values(&value);
+        (tag, table.find(tag, |candidate| self.equals(candidate, rows, &value)))
     }
 
     #[inline(never)]

@@ -1,6 +1,8 @@
 //! Keeps a view's rows what its definition says, one source row at a time, within the transaction and through its undo log.
 
+use crate::constraint;
 use crate::evaluation::Rows as RowContext;
+use crate::index::EncodedKey;
 use crate::row::{RowStore, SourceRow};
 use crate::table::{InsertError, TableData};
 use crate::undo::UndoLog;
@@ -130,21 +132,12 @@ impl<'a> Surroundings<'a> {
             return Ok(());
         }
         let plan = self.plan;
-        // Most views group by plain columns and count: that needs no values in between.
-        if let (Some(columns), Some(index)) = (&plan.group_columns, plan.group_index)
-            && plan.in_place
-            && plan.only_counts
-            && direction == Direction::Add
-        {
-            let (index, rows) = (&view.contents.indexes[index], &view.contents.rows);
-            let found = match slots[0] {
-                SourceRow::Given(values) => index.find_group(rows, |part| values[columns[part] as usize]),
-                SourceRow::Stored(row) => index.find_group(rows, |part| row.column(columns[part])),
+        if plan.counts_plainly && direction == Direction::Add {
+            let columns = plan.group_columns.as_deref().expect("counts_plainly says so");
+            return match slots[0] {
+                SourceRow::Given(values) => self.count_plainly(view, |part| values[columns[part] as usize], undo),
+                SourceRow::Stored(row) => self.count_plainly(view, |part| row.column(columns[part]), undo),
             };
-            if let Some(row) = found {
-                self.count_row(view, row, undo);
-                return Ok(());
-            }
         }
         let mut few = [Value::Null; 4];
         let mut many = Vec::new();
@@ -179,17 +172,43 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// One more row in a group whose aggregates are counts of rows.
-    #[inline]
-    fn count_row(&self, view: &mut TableData, row: RowId, undo: &mut UndoLog) {
+    /// One more row in the group whose keys `value` gives, where [`ViewPlan::counts_plainly`]. This is what most views do for
+    /// most rows.
+    #[inline(always)]
+    fn count_plainly(
+        &self,
+        view: &mut TableData,
+        value: impl Fn(usize) -> Value<'a>,
+        undo: &mut UndoLog,
+    ) -> UserResult<()> {
+        let plan = self.plan;
         let view_id = view.id();
-        let RowStore { layout, pages, .. } = &mut view.contents.rows;
-        let bytes = pages.row_mut(row);
-        undo.updated(view_id, row, bytes);
-        for aggregate in &self.plan.aggregates {
-            let column = &layout.columns[aggregate.column as usize];
-            column.write_bigint(bytes, column.read_bigint(bytes) + 1);
+        let (tag, found) = view.contents.indexes[0].find_hashed_group(&view.contents.rows, &value);
+        let RowStore { layout, pages, longs } = &mut view.contents.rows;
+        if let Some(row) = found {
+            let bytes = pages.row_mut(row);
+            undo.updated(view_id, row, bytes);
+            for aggregate in &plan.aggregates {
+                let column = &layout.columns[aggregate.column as usize];
+                column.write_bigint(bytes, column.read_bigint(bytes) + 1);
+            }
+            return Ok(());
         }
+        let Some(row) = pages.take() else { return Err(constraint::table_full(view.definition())) };
+        let bytes = pages.row_mut(row);
+        for (part, group) in plan.groups.iter().enumerate() {
+            layout.columns[group.column as usize].write(bytes, &value(part), longs);
+        }
+        for (copy, column) in &plan.copies {
+            let part = plan.groups.iter().position(|group| group.column == *column).expect("a copy is of a group");
+            layout.columns[*copy as usize].write(bytes, &value(part), longs);
+        }
+        for aggregate in &plan.aggregates {
+            layout.columns[aggregate.column as usize].write_bigint(bytes, 1);
+        }
+        view.contents.indexes[0].insert(EncodedKey::Tag(tag), row);
+        undo.inserted(view_id, row);
+        Ok(())
     }
 
     /// The row of a group's first combination; of no combination at all where `slots` is empty.

@@ -2,7 +2,7 @@
 //! its rows, and how a group is found.
 
 use crate::evaluation::{ColumnSet, KeyPart};
-use crate::index::IndexData;
+use crate::index::{IndexData, Structure};
 use crate::layout::RowLayout;
 use crate::table::TableData;
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
@@ -65,8 +65,11 @@ pub(crate) struct ViewPlan {
     pub(crate) group_index: Option<usize>,
     /// The source's columns that are the groups, in their order, where all are plain columns and there is no join.
     pub(crate) group_columns: Option<Box<[u16]>>,
-    /// Only counts of rows: a change needs nothing of the source's row but its group.
-    pub(crate) only_counts: bool,
+    /// The aggregates are counts of rows, groups are `group_columns` in columns of the same type, found by a hash index that is
+    /// the view's only index: rows can be written without values in between.
+    pub(crate) counts_plainly: bool,
+    /// Each group that is a plain column stands in a column that is declared alike.
+    same_types: bool,
     /// Aggregates may be changed where they stand: none is long, and none is read by an index.
     pub(crate) in_place: bool,
     pub(crate) source_index: Option<SourceIndex>,
@@ -109,7 +112,8 @@ impl ViewPlan {
             tables,
             group_index: None,
             group_columns: None,
-            only_counts: false,
+            counts_plainly: false,
+            same_types: false,
             in_place: true,
             source_index: None,
         };
@@ -146,6 +150,14 @@ impl ViewPlan {
                 non_null: (operation == Operation::Sum && !never_null).then_some(0),
             });
         }
+        let same_copies = plan.copies.iter().all(|(copy, column)| columns[*copy as usize] == columns[*column as usize]);
+        plan.same_types = same_copies
+            && plan.groups.iter().all(|group| {
+                group.part.column().is_none_or(|source| {
+                    let source = &definitions[0].columns[source as usize];
+                    columns[group.column as usize] == (source.column_type, source.nullable)
+                })
+            });
         let hidden = (ColumnType::fixed(SqlType::Bigint), false);
         if plan.row_count == u16::MAX {
             plan.row_count = columns.len() as u16;
@@ -195,7 +207,12 @@ impl ViewPlan {
         }
         let plain = self.groups.iter().map(|group| group.part.column());
         self.group_columns = plain.collect::<Option<Box<[u16]>>>().filter(|_| self.tables.len() == 1);
-        self.only_counts = self.aggregates.iter().all(|aggregate| aggregate.operation == Operation::CountRows);
+        let indexes = &view.contents.indexes;
+        self.counts_plainly = self.same_types
+            && self.group_columns.is_some()
+            && self.aggregates.iter().all(|aggregate| aggregate.operation == Operation::CountRows)
+            && indexes.len() == 1
+            && matches!(indexes[0].structure, Structure::Hash(_));
         let layout: &RowLayout = view.layout();
         self.in_place = self.aggregates.iter().all(|aggregate| {
             !layout.columns[aggregate.column as usize].storage.is_long()
