@@ -331,8 +331,12 @@ class SystemProcedures(LegacyCase):
         self.assertLessEqual({"Vote", "Results", "Initialize", "VOTES.insert", "CONTESTANTS.upsert"}, set(procedures))
         self.assertIn('"singlePartition":true', procedures["Vote"].replace(" ", ""))
         self.assertIn('"singlePartition":false', procedures["Results"].replace(" ", ""))
-        keys = [(row["TABLE_NAME"], row["COLUMN_NAME"]) for row in catalog("PRIMARYKEYS")]
-        self.assertEqual(sorted(keys), [("AREA_CODE_STATE", "AREA_CODE"), ("CONTESTANTS", "CONTESTANT_NUMBER")])
+        keys = [(row["TABLE_NAME"], row["COLUMN_NAME"], row["KEY_SEQ"]) for row in catalog("PRIMARYKEYS")]
+        self.assertEqual(sorted(keys), [
+            ("AREA_CODE_STATE", "AREA_CODE", 1), ("CONTESTANTS", "CONTESTANT_NUMBER", 1),
+            ("V_VOTES_BY_CONTESTANT_NUMBER_STATE", "CONTESTANT_NUMBER", 1), ("V_VOTES_BY_CONTESTANT_NUMBER_STATE", "STATE", 2),
+            ("V_VOTES_BY_PHONE_NUMBER", "PHONE_NUMBER", 1),
+        ])
         for word in ("INDEXINFO", "PROCEDURECOLUMNS", "TYPEINFO", "FUNCTIONS", "CLASSES", "ROLES", "USERS"):
             catalog(word)
         self.refuse(GRACEFUL_FAILURE, "@SystemCatalog", [Wire.VOLTTYPE_STRING], ["NOSUCH"], "Invalid @SystemCatalog selector: NOSUCH")
@@ -342,14 +346,14 @@ class SystemProcedures(LegacyCase):
             table = self.table_of("@SystemInformation", [Wire.VOLTTYPE_STRING] * len(parameters), parameters)
             values = {row[1]: row[2] for row in table.tuples}
             self.assertEqual(values["CLIENTPORT"], str(self.server.port))
-            self.assertEqual(values["CLUSTERSTATE"], "Running")
+            self.assertEqual(values["CLUSTERSTATE"], "RUNNING")
             self.assertGreaterEqual(len(values["VERSION"].split(".")), 2)
         self.table_of("@SystemInformation", [Wire.VOLTTYPE_STRING], ["DEPLOYMENT"])
         self.refuse(GRACEFUL_FAILURE, "@SystemInformation", [Wire.VOLTTYPE_STRING], ["NOSUCH"])
 
     def test_statistics(self):
         types = [Wire.VOLTTYPE_STRING, Wire.VOLTTYPE_INTEGER]
-        for word in ("TABLE", "INDEX", "PROCEDURE", "MEMORY", "PARTITIONCOUNT", "LIVECLIENTS", "COMMANDLOG"):
+        for word in ("MEMORY", "CPU", "PARTITIONCOUNT", "COMMANDLOG", "LIMITS", "SNAPSHOTSTATUS", "EXPORT", "memory"):
             self.succeed("@Statistics", types, [word, 0])
         self.refuse(GRACEFUL_FAILURE, "@Statistics", types, ["NOSUCH", 0])
 
