@@ -3,7 +3,7 @@
 use crate::index::IndexData;
 use crate::row::SourceRow;
 use bumpalo::Bump;
-use ferrite_base::{UserError, limits};
+use ferrite_base::UserError;
 use ferrite_catalog::Table;
 use ferrite_value::{Value, text};
 
@@ -77,13 +77,6 @@ pub(crate) fn wrong_kind(table: &Table, column: u16, value: &Value<'_>) -> UserE
 #[inline(never)]
 pub(crate) fn wrong_width(table: &Table, width: usize) -> UserError {
     UserError::internal(format!("a row of {width} values for table {} of {} columns", table.name, table.columns.len()))
-}
-
-#[cold]
-#[inline(never)]
-pub(crate) fn row_too_large(table: &Table) -> UserError {
-    UserError::limit(format!("a row of table {} is larger than {} bytes", table.name, limits::ROW_BYTES_MAX))
-        .with_hint("store fewer or shorter values per row")
 }
 
 #[cold]

@@ -170,7 +170,7 @@ impl Store {
     fn update_to(&mut self, table: TableId, id: RowId, bytes: &[u8]) -> UserResult<()> {
         let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
         let row = SourceRow::Stored(data.contents.rows.row_of_bytes(bytes));
-        if let Err(error) = data.check_update(row, &self.arena) {
+        if let Err(error) = data.check_conditions(row, &self.arena) {
             data.abandon_replace(id, bytes);
             return Err(error);
         }
@@ -263,9 +263,7 @@ impl Store {
                     surroundings.leaving = Some((slot, id));
                     let before = SourceRow::Stored(rows.row(id));
                     let after = SourceRow::Stored(rows.row_of_bytes(bytes));
-                    surroundings
-                        .change(&mut view, slot, before, Direction::Remove, undo)
-                        .and_then(|()| surroundings.change(&mut view, slot, after, Direction::Add, undo))
+                    surroundings.replace(&mut view, slot, before, after, undo)
                 }
             };
             self.tables[view_id.index()] = Some(view);

@@ -9,7 +9,6 @@ use crate::pages::{PlaceError, Scan};
 use crate::row::{RowRef, RowStore, SourceRow};
 use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
 use bumpalo::Bump;
-use ferrite_base::limits::ROW_BYTES_MAX;
 use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::{Index, Table, TableKind};
 use ferrite_value::{ColumnType, Value, convert};
@@ -40,8 +39,6 @@ pub struct TableData {
     pub(crate) contents: Contents,
     /// Views that read this table.
     pub(crate) dependents: Vec<TableId>,
-    /// A row of the largest values would be larger than a row may be.
-    check_row_bytes: bool,
     // Reused from change to change.
     keys: Vec<EncodedKey>,
     pub(crate) row_bytes: Vec<u8>,
@@ -59,13 +56,11 @@ impl TableData {
     pub(crate) fn new(definition: Arc<Table>, columns: &[(ColumnType, bool)]) -> TableData {
         let layout = RowLayout::new(columns);
         let contents = Contents::fresh(&layout, &definition.indexes, 0);
-        let largest: usize = columns.iter().map(|(column_type, _)| column_type.bytes_max()).sum();
         TableData {
             row_bytes: Vec::with_capacity(layout.row_bytes),
             definition,
             contents,
             dependents: Vec::new(),
-            check_row_bytes: largest > ROW_BYTES_MAX,
             keys: Vec::new(),
             key_changes: Vec::new(),
         }
@@ -176,25 +171,6 @@ impl TableData {
         for (column, value) in row.iter().enumerate() {
             self.check_value(column as u16, value)?;
         }
-        if self.check_row_bytes {
-            self.check_size(SourceRow::Given(row))?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn check_size(&self, row: SourceRow<'_>) -> UserResult<()> {
-        let columns = 0..self.layout().columns.len() as u16;
-        let variable: usize = columns
-            .map(|column| match row.column(column) {
-                Value::Text(x) => x.len(),
-                Value::Bytes(x) | Value::Geography(x) => x.len(),
-                _ => 0,
-            })
-            .sum();
-        if variable + self.layout().row_bytes > ROW_BYTES_MAX {
-            return Err(constraint::row_too_large(&self.definition));
-        }
         Ok(())
     }
 
@@ -206,14 +182,6 @@ impl TableData {
             }
         }
         Ok(())
-    }
-
-    /// Size and CHECK conditions of a row whose changed values were checked one by one.
-    pub(crate) fn check_update<'a>(&'a self, row: SourceRow<'a>, arena: &'a Bump) -> UserResult<()> {
-        if self.check_row_bytes {
-            self.check_size(row)?;
-        }
-        if self.definition.checks.is_empty() { Ok(()) } else { self.check_conditions(row, arena) }
     }
 
     /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it writes anything; the index at

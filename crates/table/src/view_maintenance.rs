@@ -3,6 +3,8 @@
 use crate::constraint;
 use crate::evaluation::Rows as RowContext;
 use crate::index::EncodedKey;
+use crate::layout::RowLayout;
+use crate::long_values::LongValues;
 use crate::row::{RowStore, SourceRow};
 use crate::table::{InsertError, TableData};
 use crate::undo::UndoLog;
@@ -10,6 +12,7 @@ use crate::view_plan::{Aggregate, Operation, ViewPlan};
 use bumpalo::Bump;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
 use ferrite_value::{Decimal, Value, compare};
+use std::cmp::Ordering;
 
 /// One partition's tables by id. A view that is being changed is taken out.
 pub(crate) type Tables = Vec<Option<Box<TableData>>>;
@@ -113,6 +116,56 @@ impl<'a> Surroundings<'a> {
         Ok(())
     }
 
+    /// A row is about to become another.
+    pub(crate) fn replace(
+        &self,
+        view: &mut TableData,
+        slot: usize,
+        before: SourceRow<'a>,
+        after: SourceRow<'a>,
+        undo: &mut UndoLog,
+    ) -> UserResult<()> {
+        let (old, new) = ([before], [after]);
+        if self.plan.tables.len() == 1 && self.passes(&old)? && self.passes(&new)? {
+            let key = self.group_key(&old)?;
+            let new_key = self.group_key(&new)?;
+            let mut parts = key.as_slice().iter().zip(new_key.as_slice());
+            if parts.all(|(old, new)| same(old, new)) {
+                // The group stays: extremes that do not change need no search.
+                if self.plan.aggregates.iter().all(|aggregate| aggregate.operation == Operation::CountRows) {
+                    return Ok(());
+                }
+                let key = key.as_slice();
+                let row = self.find_group(view, key).ok_or_else(|| lacks_group(view))?;
+                return self.change_group(view, row, Change { key, before: Some(&old), after: Some(&new) }, undo);
+            }
+        }
+        self.change(view, slot, before, Direction::Remove, undo)?;
+        self.change(view, slot, after, Direction::Add, undo)
+    }
+
+    fn group_key(&self, slots: &[SourceRow<'a>]) -> UserResult<GroupKey<'a>> {
+        let length = self.plan.groups.len();
+        let mut key = GroupKey { few: [Value::Null; 4], many: Vec::new(), length };
+        let values = if length <= key.few.len() {
+            &mut key.few[..length]
+        } else {
+            key.many.resize(length, Value::Null);
+            &mut key.many[..]
+        };
+        for (value, group) in values.iter_mut().zip(&self.plan.groups) {
+            *value = group.part.value(slots, self.arena)?;
+        }
+        Ok(key)
+    }
+
+    fn find_group(&self, view: &TableData, key: &[Value<'a>]) -> Option<RowId> {
+        match self.plan.group_index {
+            Some(index) => view.contents.indexes[index].find_group(&view.contents.rows, |part| key[part]),
+            None => view.scan().next(),
+        }
+    }
+
     fn passes(&self, slots: &[SourceRow<'a>]) -> UserResult<bool> {
         match &self.plan.filter {
             Some(filter) => filter.is_true(&RowContext { slots, arena: self.arena }),
@@ -139,23 +192,12 @@ impl<'a> Surroundings<'a> {
                 SourceRow::Stored(row) => self.count_plainly(view, |part| row.column(columns[part]), undo),
             };
         }
-        let mut few = [Value::Null; 4];
-        let mut many = Vec::new();
-        let key: &mut [Value<'a>] = if plan.groups.len() <= few.len() {
-            &mut few[..plan.groups.len()]
-        } else {
-            many.resize(plan.groups.len(), Value::Null);
-            &mut many
-        };
-        for (value, group) in key.iter_mut().zip(&plan.groups) {
-            *value = group.part.value(slots, self.arena)?;
-        }
-        let found = match plan.group_index {
-            Some(index) => view.contents.indexes[index].find_group(&view.contents.rows, |part| key[part]),
-            None => view.scan().next(),
-        };
-        match (found, direction) {
-            (Some(row), Direction::Add) => self.change_group(view, row, key, slots, direction, undo),
+        let key = self.group_key(slots)?;
+        let key = key.as_slice();
+        match (self.find_group(view, key), direction) {
+            (Some(row), Direction::Add) => {
+                self.change_group(view, row, Change { key, before: None, after: Some(slots) }, undo)
+            }
             (None, Direction::Add) => self.add_group(view, key, slots, undo),
             (Some(row), Direction::Remove) => {
                 let rows = &view.contents.rows;
@@ -163,12 +205,10 @@ impl<'a> Surroundings<'a> {
                 if count == 1 && !plan.groups.is_empty() {
                     view.delete_row(row, self.arena, undo)
                 } else {
-                    self.change_group(view, row, key, slots, direction, undo)
+                    self.change_group(view, row, Change { key, before: Some(slots), after: None }, undo)
                 }
             }
-            (None, Direction::Remove) => {
-                Err(UserError::internal(format!("view {} lacks a group of its source", view.definition().name)))
-            }
+            (None, Direction::Remove) => Err(lacks_group(view)),
         }
     }
 
@@ -258,52 +298,22 @@ impl<'a> Surroundings<'a> {
         &self,
         view: &mut TableData,
         id: RowId,
-        key: &[Value<'a>],
-        slots: &[SourceRow<'a>],
-        direction: Direction,
+        change: Change<'a, '_>,
         undo: &mut UndoLog,
     ) -> UserResult<()> {
         if self.plan.in_place {
             let view_id = view.id();
             let RowStore { layout, pages, longs } = &mut view.contents.rows;
-            undo.updated(view_id, id, pages.row(id));
             let bytes = pages.row_mut(id);
-            for aggregate in &self.plan.aggregates {
-                let change = AggregateChange { aggregate, key, slots, direction };
-                if let Operation::CountRows = aggregate.operation {
-                    let column = &layout.columns[aggregate.column as usize];
-                    column.write_bigint(bytes, column.read_bigint(bytes) + direction.sign());
-                } else {
-                    self.change_aggregate(&change, layout, bytes, longs)?;
-                }
-            }
-            return Ok(());
+            undo.updated(view_id, id, bytes);
+            return self.change_aggregates(change, layout, bytes, longs);
         }
-        self.change_group_aside(view, id, key, slots, direction, undo)
-    }
-
-    /// Where indexes or long values are concerned: the new row is made aside, then put in place as an update.
-    fn change_group_aside(
-        &self,
-        view: &mut TableData,
-        id: RowId,
-        key: &[Value<'a>],
-        slots: &[SourceRow<'a>],
-        direction: Direction,
-        undo: &mut UndoLog,
-    ) -> UserResult<()> {
+        // Where indexes or long values are concerned: the new row is made aside, then put in place as an update.
         let mut bytes = std::mem::take(&mut view.row_bytes);
         bytes.clear();
         bytes.extend_from_slice(view.contents.rows.pages.row(id));
         let RowStore { layout, longs, .. } = &mut view.contents.rows;
-        let mut result = Ok(());
-        for aggregate in &self.plan.aggregates {
-            let change = AggregateChange { aggregate, key, slots, direction };
-            result = self.change_aggregate(&change, layout, &mut bytes, longs);
-            if result.is_err() {
-                break;
-            }
-        }
+        let mut result = self.change_aggregates(change, layout, &mut bytes, longs);
         match result {
             Ok(()) => {
                 let changed: Vec<u16> = self.plan.aggregates.iter().map(|aggregate| aggregate.column).collect();
@@ -318,58 +328,58 @@ impl<'a> Surroundings<'a> {
         result
     }
 
-    fn change_aggregate(
+    /// Writes each column at most once: what is written over is freed by the one who compares rows, not here.
+    fn change_aggregates(
         &self,
-        change: &AggregateChange<'a, '_>,
-        layout: &crate::layout::RowLayout,
+        change: Change<'a, '_>,
+        layout: &RowLayout,
         bytes: &mut [u8],
-        longs: &mut crate::long_values::LongValues,
+        longs: &mut LongValues,
     ) -> UserResult<()> {
-        let AggregateChange { aggregate, slots, direction, .. } = *change;
-        let column = &layout.columns[aggregate.column as usize];
-        let argument = match &aggregate.argument {
-            Some(argument) if aggregate.operation != Operation::CountRows => argument.value(slots, self.arena)?,
-            _ => Value::Null,
-        };
-        match aggregate.operation {
-            Operation::CountRows => {
-                column.write_bigint(bytes, column.read_bigint(bytes) + direction.sign());
+        for aggregate in &self.plan.aggregates {
+            let column = &layout.columns[aggregate.column as usize];
+            if aggregate.operation == Operation::CountRows {
+                let difference = change.after.is_some() as i64 - change.before.is_some() as i64;
+                column.write_bigint(bytes, column.read_bigint(bytes) + difference);
+                continue;
             }
-            _ if argument.is_null() => {}
-            Operation::Count => {
-                column.write_bigint(bytes, column.read_bigint(bytes) + direction.sign());
+            let argument = |slots: Option<&[SourceRow<'a>]>| match (slots, &aggregate.argument) {
+                (Some(slots), Some(argument)) => argument.value(slots, self.arena),
+                _ => Ok(Value::Null),
+            };
+            let (before, after) = (argument(change.before)?, argument(change.after)?);
+            if same(&before, &after) {
+                continue;
             }
-            Operation::Sum => {
-                let counter = aggregate.non_null.unwrap_or(self.plan.row_count);
-                let counter = &layout.columns[counter as usize];
-                if aggregate.non_null.is_some() {
-                    counter.write_bigint(bytes, counter.read_bigint(bytes) + direction.sign());
-                }
-                let sum = if counter.read_bigint(bytes) == 0 {
-                    Value::Null
-                } else {
-                    sum(column.read(bytes, longs), argument, direction)?
-                };
-                column.write(bytes, &sum, longs);
-            }
-            Operation::Min | Operation::Max => {
-                let wanted = if aggregate.operation == Operation::Min {
-                    std::cmp::Ordering::Less
-                } else {
-                    std::cmp::Ordering::Greater
-                };
-                let present = column.read(bytes, longs);
-                match direction {
-                    Direction::Add => {
-                        if present.is_null() || compare::order(&argument, &present) == wanted {
-                            column.write(bytes, &argument, longs);
-                        }
+            let difference = !after.is_null() as i64 - !before.is_null() as i64;
+            match aggregate.operation {
+                Operation::CountRows => unreachable!("done above"),
+                Operation::Count => column.write_bigint(bytes, column.read_bigint(bytes) + difference),
+                Operation::Sum => {
+                    let counter = &layout.columns[aggregate.non_null.unwrap_or(self.plan.row_count) as usize];
+                    if aggregate.non_null.is_some() {
+                        counter.write_bigint(bytes, counter.read_bigint(bytes) + difference);
                     }
-                    Direction::Remove => {
-                        if compare::equal_grouping(&argument, &present) {
-                            let next = self.next_extreme(change, wanted)?;
-                            column.write(bytes, &next, longs);
+                    let sum = if counter.read_bigint(bytes) == 0 {
+                        Value::Null
+                    } else {
+                        let rest = sum(column.read(bytes, longs), before, Direction::Remove)?;
+                        sum(rest, after, Direction::Add)?
+                    };
+                    column.write(bytes, &sum, longs);
+                }
+                Operation::Min | Operation::Max => {
+                    let wanted = aggregate.operation.order();
+                    let present = column.read(bytes, longs);
+                    let goes = !before.is_null() && compare::equal_grouping(&before, &present);
+                    if !after.is_null() && (present.is_null() || compare::order(&after, &present) == wanted) {
+                        column.write(bytes, &after, longs);
+                    } else if goes && !compare::equal_grouping(&after, &present) {
+                        let mut next = self.next_extreme(aggregate, change.key)?;
+                        if !after.is_null() && (next.is_null() || compare::order(&after, &next) == wanted) {
+                            next = after;
                         }
+                        column.write(bytes, &next, longs);
                     }
                 }
             }
@@ -378,8 +388,8 @@ impl<'a> Surroundings<'a> {
     }
 
     /// The least or greatest argument of a group's rows, the leaving one excepted.
-    fn next_extreme(&self, change: &AggregateChange<'a, '_>, wanted: std::cmp::Ordering) -> UserResult<Value<'a>> {
-        let AggregateChange { aggregate, key, .. } = *change;
+    fn next_extreme(&self, aggregate: &'a Aggregate, key: &[Value<'a>]) -> UserResult<Value<'a>> {
+        let wanted = aggregate.operation.order();
         let argument = aggregate.argument.as_ref().expect("MIN and MAX have an argument");
         let mut best = Value::Null;
         let mut consider = |slots: &[SourceRow<'a>]| {
@@ -413,27 +423,54 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// One aggregate of one group, and the combination that comes or goes.
-struct AggregateChange<'a, 'c> {
-    aggregate: &'a Aggregate,
+/// What happens to one group: a combination of rows comes, goes, or becomes another.
+#[derive(Clone, Copy)]
+struct Change<'a, 'c> {
     key: &'c [Value<'a>],
-    slots: &'c [SourceRow<'a>],
-    direction: Direction,
+    before: Option<&'c [SourceRow<'a>]>,
+    after: Option<&'c [SourceRow<'a>]>,
 }
 
-impl Direction {
-    #[inline]
-    fn sign(self) -> i64 {
-        match self {
-            Direction::Add => 1,
-            Direction::Remove => -1,
-        }
+/// A group's key, in place while it is short.
+struct GroupKey<'a> {
+    few: [Value<'a>; 4],
+    many: Vec<Value<'a>>,
+    length: usize,
+}
+
+impl<'a> GroupKey<'a> {
+    fn as_slice(&self) -> &[Value<'a>] {
+        if self.length <= self.few.len() { &self.few[..self.length] } else { &self.many }
     }
+}
+
+impl Operation {
+    /// How a better value compares with a worse one.
+    fn order(self) -> Ordering {
+        if self == Operation::Min { Ordering::Less } else { Ordering::Greater }
+    }
+}
+
+/// Both NULL, or equal to the last bit that an aggregate could tell.
+fn same(before: &Value<'_>, after: &Value<'_>) -> bool {
+    match (before, after) {
+        (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+        _ => compare::equal_grouping(before, after),
+    }
+}
+
+#[cold]
+fn lacks_group(view: &TableData) -> UserError {
+    UserError::internal(format!("view {} lacks a group of its source", view.definition().name))
 }
 
 fn sum<'v>(present: Value<'_>, argument: Value<'_>, direction: Direction) -> UserResult<Value<'v>> {
     let overflow = || UserError::out_of_range("the sum in a materialized view is out of range");
     Ok(match (present, argument, direction) {
+        (Value::Integer(x), Value::Null, _) => Value::Integer(x),
+        (Value::Float(x), Value::Null, _) => Value::Float(x),
+        (Value::Decimal(x), Value::Null, _) => Value::Decimal(x),
+        (Value::Null, Value::Null, _) => Value::Null,
         (Value::Null, Value::Integer(x), Direction::Add) => Value::Integer(x),
         // No infinity gets in, so none has to be taken out.
         (Value::Null, Value::Float(x), Direction::Add) if x.is_finite() => Value::Float(x),

@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use ferrite_base::limits::{INLINE_BYTES_MAX, TABLE_COLUMNS_MAX, VALUE_BYTES_MAX};
 use ferrite_base::{ErrorKind, TableId};
 use ferrite_catalog::{Change, Effect, IndexKind};
 use ferrite_expr::{AggregateKind, CompareOperator, Expr};
@@ -522,4 +523,91 @@ fn redo_that_does_not_fit_is_refused_without_a_trace() {
     copy.apply_redo(&update).unwrap();
     assert_eq!(contents(&copy, T), contents(&store, T));
     copy.verify().unwrap();
+}
+
+#[test]
+fn the_largest_values_fit_and_one_byte_more_does_not() {
+    let mut schema = Schema::default();
+    let column = column("A", SqlType::Varbinary, VALUE_BYTES_MAX as u32, false);
+    schema.table("T", vec![column], vec![]);
+    let mut store = schema.store();
+    let bytes = vec![7; VALUE_BYTES_MAX + 1];
+    assert_eq!(store.insert(T, &[Value::Bytes(&bytes)]).unwrap_err().code(), "22001");
+    store.insert(T, &[Value::Bytes(&bytes[1..])]).unwrap();
+    let mut copy = schema.store();
+    copy.apply_redo(store.redo()).unwrap();
+    store.commit();
+    copy.verify().unwrap();
+    assert_eq!(contents(&copy, T), contents(&store, T));
+}
+
+#[test]
+fn texts_are_in_the_row_up_to_a_limit_and_beside_it_beyond() {
+    for length in [INLINE_BYTES_MAX as u32, INLINE_BYTES_MAX as u32 + 1] {
+        let mut schema = Schema::default();
+        schema.table("T", vec![column("A", SqlType::Varbinary, length, false)], vec![]);
+        let mut store = schema.store();
+        let bytes = vec![1; length as usize];
+        store.insert(T, &[Value::Bytes(&bytes)]).unwrap();
+        assert_eq!(store.memory()[0].long_value_bytes > 0, length as usize > INLINE_BYTES_MAX);
+        assert_eq!(contents(&store, T), [format!("0: {:?}", Value::Bytes(&bytes))]);
+    }
+}
+
+#[test]
+fn a_table_of_the_most_columns() {
+    let mut schema = Schema::default();
+    let columns = (0..TABLE_COLUMNS_MAX).map(|i| column(&format!("C{i}"), SqlType::Varchar, 15, i % 2 == 0)).collect();
+    schema.table("T", columns, vec![index("I", &[1023, 5, 7], true, IndexKind::Ordered)]);
+    let mut store = schema.store();
+    let texts: Vec<String> = (0..TABLE_COLUMNS_MAX).map(|i| format!("text {i}")).collect();
+    for i in 0..20 {
+        let mut row: Vec<Value<'_>> = texts.iter().map(|text| Value::Text(text)).collect();
+        row[5] = Value::Text(&texts[i]);
+        row[8] = Value::Null;
+        store.insert(T, &row).unwrap();
+    }
+    let mut copy = schema.store();
+    copy.apply_redo(store.redo()).unwrap();
+    store.commit();
+    copy.verify().unwrap();
+    assert_eq!(contents(&copy, T), contents(&store, T));
+}
+
+#[test]
+fn a_vote_takes_less_than_eighty_bytes() {
+    let schema = voter();
+    let mut store = schema.store();
+    let votes = 300_000;
+    for i in 0..votes {
+        let row = [Value::Integer(i * 7919), Value::Text(["CA", "NY", "TX"][i as usize % 3]), Value::Integer(i % 6)];
+        store.insert(T, &row).unwrap();
+        store.commit();
+    }
+    let bytes: usize = store.memory().iter().map(|table| table.total_bytes()).sum();
+    assert!(bytes < votes as usize * 80, "{} bytes a vote", bytes / votes as usize);
+    store.verify().unwrap();
+}
+
+#[test]
+fn stores_can_be_lent_to_other_threads() {
+    fn is_send<X: Send>() {}
+    is_send::<Store>();
+}
+
+#[test]
+fn keys_of_several_partitions_are_told_apart() {
+    let ring = Arc::new(ferrite_value::ring::Ring::new_default(3));
+    let mut schema = Schema::default();
+    schema.table("T", vec![column("K", SqlType::Bigint, 0, false)], vec![]);
+    schema.change(Change::PartitionTable { table: "T".into(), column: "K".into() });
+    let stores: Vec<Store> =
+        (0..3).map(|partition| Store::new(ferrite_base::PartitionId(partition), ring.clone())).collect();
+    let table = schema.catalog.table(T).unwrap();
+    for key in 0..1000 {
+        let owners = stores.iter().filter(|store| store.owns(table, &Value::Integer(key)).unwrap());
+        assert_eq!(owners.count(), 1);
+    }
+    assert!(stores[0].owns(table, &Value::Null).unwrap());
+    assert!(stores[0].owns(table, &Value::Point(ferrite_value::Point { longitude: 0.0, latitude: 0.0 })).is_err());
 }
