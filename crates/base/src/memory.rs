@@ -5,6 +5,7 @@
 //! kept for the life of the process. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
 
 use crate::limits::PAGE_BYTES;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -63,9 +64,33 @@ fn system(length: usize) -> NonNull<u8> {
     let Some(bytes) = NonNull::new(pointer) else { handle_alloc_error(layout) };
     if length >= EXTENT_BYTES {
         // SAFETY: the range was just allocated and is ours; the advice changes no contents. Refusal is harmless.
-        let _ = unsafe { rustix::mm::madvise(pointer.cast(), length, rustix::mm::Advice::LinuxHugepage) };
+        let _ = unsafe { madvise(pointer.cast(), length, Advice::LinuxHugepage) };
     }
     bytes
+}
+
+/// The next extent of a region that was mapped for several. The allocator's own memory may have been touched before, and
+/// then the kernel backs only part of it with huge pages; a mapping of our own is fresh.
+fn extent() -> NonNull<u8> {
+    /// Rest of the region: its next extent and how many are left.
+    static REGION: Mutex<(usize, usize)> = Mutex::new((0, 0));
+    const REGION_EXTENTS: usize = 32;
+    let mut region = REGION.lock().expect("no panic while holding the region");
+    if region.1 == 0 {
+        let length = (REGION_EXTENTS + 1) * EXTENT_BYTES;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that is there.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) };
+        let Ok(start) = mapped else { handle_alloc_error(large_layout(length)) };
+        let aligned = start.addr().next_multiple_of(EXTENT_BYTES);
+        // SAFETY: the mapping is ours and never unmapped; the advice changes no contents. Refusal is harmless.
+        let _ = unsafe { madvise(start, length, Advice::LinuxHugepage) };
+        start.expose_provenance();
+        *region = (aligned, REGION_EXTENTS);
+    }
+    let extent = region.0;
+    *region = (extent + EXTENT_BYTES, region.1 - 1);
+    NonNull::new(std::ptr::with_exposed_provenance_mut(extent)).expect("a mapping is not at address 0")
 }
 
 fn page() -> NonNull<u8> {
@@ -76,7 +101,7 @@ fn page() -> NonNull<u8> {
         unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
         return bytes;
     }
-    let extent = system(EXTENT_BYTES);
+    let extent = extent();
     BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
     // Last block first, so that pages come in ascending address order.
     for i in (1..EXTENT_BYTES / PAGE_BYTES).rev() {
