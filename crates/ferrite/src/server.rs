@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Args)]
@@ -71,6 +72,8 @@ pub fn run(options: Options) -> ExitCode {
         durability,
         schema,
         network_threads: options.network_threads.map_or_else(network_threads_default, |count| count as usize),
+        disk: Arc::new(ferrite_io::RealDisk),
+        query_time_max: ferrite_base::limits::QUERY_TIME_MAX,
     });
     let server = match started {
         Ok(server) => server,

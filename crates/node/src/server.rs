@@ -6,7 +6,7 @@ use crate::shared::{Identity, Shared};
 use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
-use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
+use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, Log, LogFailed};
 use ferrite_partition::commit::{CommitWatch, Completion};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Java frames, deep expressions and recursive plans all live on a partition's stack.
 const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -36,6 +36,10 @@ pub struct ServerOptions {
     /// DDL to run when the database is new.
     pub schema: Option<String>,
     pub network_threads: usize,
+    /// Where the redo log lives.
+    pub disk: Arc<dyn Disk>,
+    /// How long one call may execute; usually [`ferrite_base::limits::QUERY_TIME_MAX`].
+    pub query_time_max: Duration,
 }
 
 #[derive(Debug)]
@@ -77,7 +81,7 @@ impl Server {
         let listener = TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
         let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
         let mut recovered = recovery::open(
-            Arc::new(RealDisk),
+            Arc::clone(&options.disk),
             Arc::clone(&clock),
             &mut SystemRandom,
             &options.dir,
@@ -115,7 +119,8 @@ impl Server {
             let watch = CommitWatch::new(sender.clone(), sequence, || Event::LogMoved);
             borrowers.push(Borrower { inbox: sender, watch: Arc::clone(&watch) });
             let id = ferrite_base::PartitionId(id as u32);
-            let start = Start { id, store, compiled: Arc::clone(&recovered.compiled), sequence };
+            let compiled = Arc::clone(&recovered.compiled);
+            let start = Start { id, store, compiled, sequence, query_time_max: options.query_time_max };
             let partition = Partition::new(start, inbox, watch, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
@@ -129,6 +134,7 @@ impl Server {
             watch,
             recovered.log.appender(),
             clock,
+            options.query_time_max,
         );
         let coordinator = spawn("coordinator", move || multi.run())?;
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };

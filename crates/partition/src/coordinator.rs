@@ -21,6 +21,7 @@ use ferrite_log::Appender;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store on its way between its partition and the coordinator.
 pub struct Loan {
@@ -72,6 +73,7 @@ impl Coordinator {
         watch: Arc<CommitWatch>,
         log: Appender<Completion>,
         clock: Arc<dyn Clock>,
+        query_time_max: Duration,
     ) -> Coordinator {
         Coordinator {
             inbox,
@@ -82,7 +84,7 @@ impl Coordinator {
             gate: Gate::new(watch, Sequence(0)),
             log,
             clock,
-            executor: Executor::default(),
+            executor: Executor::new(query_time_max),
         }
     }
 

@@ -1,7 +1,6 @@
 //! One call: parameters from the wire, the program on the stores, the answer back to the wire.
 
 use bumpalo::Bump;
-use ferrite_base::limits::QUERY_TIME_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_exec::{Call, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
@@ -9,7 +8,7 @@ use ferrite_table::Store;
 use ferrite_value::{SqlType, Value, convert};
 use ferrite_wire::{OpenTable, Parameters, ResponseWriter, TableHeader, failure};
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
@@ -18,8 +17,9 @@ pub enum Outcome {
 }
 
 /// What a thread that executes keeps from call to call.
-#[derive(Default)]
 pub struct Executor {
+    /// How long one call may execute before it is interrupted and rolled back.
+    time_max: Duration,
     arena: Bump,
     scratch: Scratch,
     headers: HeaderCache,
@@ -60,6 +60,10 @@ fn header_of(columns: &[OutputColumn]) -> TableHeader {
 }
 
 impl Executor {
+    pub fn new(time_max: Duration) -> Executor {
+        Executor { time_max, arena: Bump::new(), scratch: Scratch::default(), headers: HeaderCache::default() }
+    }
+
     /// Forgets what belongs to the programs of the catalog version before.
     pub fn catalog_changed(&mut self) {
         self.headers.0.clear();
@@ -80,7 +84,7 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Outcome {
         self.arena.reset();
-        let Executor { arena, scratch, headers } = self;
+        let Executor { time_max, arena, scratch, headers } = self;
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
         let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
             let started = Cell::new(None);
@@ -89,7 +93,7 @@ impl Executor {
                 let now = Instant::now();
                 let begin = started.get().unwrap_or(now);
                 started.set(Some(begin));
-                now.duration_since(begin) > QUERY_TIME_MAX
+                now.duration_since(begin) > *time_max
             };
             let call = Call { program, parameters, transaction_time, arena, interrupted: Some(&interrupted) };
             ferrite_exec::run_transaction(stores, &call, scratch, &mut sink)

@@ -20,6 +20,7 @@ use ferrite_sql::plan::{Program, Routing};
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The only epoch, until leaders change.
 pub const FIRST_EPOCH: Epoch = Epoch(1);
@@ -52,6 +53,8 @@ pub struct Start {
     pub store: Store,
     pub compiled: Arc<Compiled>,
     pub sequence: Sequence,
+    /// How long one call may execute.
+    pub query_time_max: Duration,
 }
 
 impl Partition {
@@ -72,7 +75,7 @@ impl Partition {
             log,
             buffers: bounded(BUFFERS_KEPT),
             clock,
-            executor: Executor::default(),
+            executor: Executor::new(start.query_time_max),
         }
     }
 
