@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, Log, LogFailed};
-use ferrite_partition::commit::{CommitWatch, Completion};
+use ferrite_partition::commit::{CommitWatch, Completion, SharedFailure};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
@@ -112,11 +112,12 @@ impl Server {
             started: Instant::now(),
         });
 
+        let failure = SharedFailure::default();
         let mut borrowers = Vec::new();
         let mut partitions = Vec::new();
         let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();
         for (id, ((store, sequence), (sender, inbox))) in starts {
-            let watch = CommitWatch::new(sender.clone(), sequence, || Event::LogMoved);
+            let watch = CommitWatch::new(sender.clone(), sequence, Arc::clone(&failure), || Event::LogMoved);
             borrowers.push(Borrower { inbox: sender, watch: Arc::clone(&watch) });
             let id = ferrite_base::PartitionId(id as u32);
             let compiled = Arc::clone(&recovered.compiled);
@@ -124,7 +125,7 @@ impl Server {
             let partition = Partition::new(start, inbox, watch, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
-        let watch = CommitWatch::new(coordinator, ferrite_base::Sequence(0), || Job::LogMoved);
+        let watch = CommitWatch::new(coordinator, ferrite_base::Sequence(0), failure, || Job::LogMoved);
         let publisher = Arc::clone(&shared);
         let multi = Coordinator::new(
             jobs,

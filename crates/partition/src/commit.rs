@@ -8,10 +8,14 @@ use ferrite_log::LogFailed;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// Why the log failed, once it has: one for all parties of a node. A party that was not waiting must hear of it too, or it would
+/// go on executing what can no longer be acknowledged.
+pub type SharedFailure = Arc<OnceLock<LogFailed>>;
+
 /// One waiting party's view of the log. Written by the log thread, read by the owner.
 pub struct CommitWatch {
     durable: AtomicU64,
-    failure: OnceLock<LogFailed>,
+    failure: SharedFailure,
     /// A wake-up is on its way and has not been taken.
     waking: AtomicBool,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -21,11 +25,12 @@ impl CommitWatch {
     pub fn new<E: Send + 'static>(
         inbox: Sender<E>,
         durable: Sequence,
+        failure: SharedFailure,
         event: impl Fn() -> E + Send + Sync + 'static,
     ) -> Arc<CommitWatch> {
         Arc::new(CommitWatch {
             durable: AtomicU64::new(durable.0),
-            failure: OnceLock::new(),
+            failure,
             waking: AtomicBool::new(false),
             wake: Box::new(move || {
                 // The owner is gone only when the server stops.
@@ -48,8 +53,11 @@ impl CommitWatch {
     }
 
     fn failed(&self, failure: LogFailed) {
-        // The first failure is the one that counts.
-        let _ = self.failure.set(failure);
+        // The first failure is the one that counts, and the one to tell the operator of.
+        let text = failure.to_string();
+        if self.failure.set(failure).is_ok() {
+            eprintln!("ferrite: {text}");
+        }
         self.moved();
     }
 

@@ -106,18 +106,17 @@ impl Coordinator {
             retry(Arc::clone(&self.compiled));
             return;
         }
-        let mut answers = AnswerBatch::default();
         if let Some(failure) = self.gate.failure() {
-            response::write_error(&mut answers.bytes, call.reply.handle, &failure.unavailable());
-        } else {
-            let Reply { handle, .. } = call.reply;
-            let now = self.clock.wall_micros();
-            let (mut stores, mut places) = self.borrow_all();
-            let out = &mut answers.bytes;
-            let outcome = self.executor.call_once(&mut stores, &call.program, &call.parameters, handle, now, out);
-            self.commit(&mut stores, &mut places, outcome);
-            self.give_back(stores, places);
+            return call.reply.refuse(&failure.unavailable());
         }
+        let mut answers = AnswerBatch::default();
+        let Reply { handle, .. } = call.reply;
+        let now = self.clock.wall_micros();
+        let (mut stores, mut places) = self.borrow_all();
+        let out = &mut answers.bytes;
+        let outcome = self.executor.call_once(&mut stores, &call.program, &call.parameters, handle, now, out);
+        self.commit(&mut stores, &mut places, outcome);
+        self.give_back(stores, places);
         answers.finish_answer(call.reply.connection);
         self.gate.hold(call.reply.mailbox, answers);
     }
@@ -149,6 +148,9 @@ impl Coordinator {
     }
 
     fn run_schema(&mut self, text: &str, reply: &Reply) {
+        if let Some(failure) = self.gate.failure() {
+            return reply.refuse(&failure.unavailable());
+        }
         let mut answers = AnswerBatch::default();
         match self.change_schema(text) {
             Ok(warnings) => {
@@ -168,9 +170,6 @@ impl Coordinator {
     /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log is told, and
     /// then the world.
     fn change_schema(&mut self, text: &str) -> UserResult<Vec<String>> {
-        if let Some(failure) = self.gate.failure() {
-            return Err(failure.unavailable());
-        }
         let planned = schema::plan(&self.compiled.catalog, text)?;
         let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
         let (mut stores, places) = self.borrow_all();

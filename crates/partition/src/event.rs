@@ -1,10 +1,12 @@
 //! What can make a partition work: one closed list.
 
-use crate::answer::MailboxHandle;
+use crate::answer::{AnswerBatch, MailboxHandle};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
 use crossbeam_channel::{Receiver, Sender};
+use ferrite_base::UserError;
 use ferrite_sql::plan::Program;
+use ferrite_wire::response;
 use std::sync::Arc;
 
 /// Every cause of work for a partition thread.
@@ -58,6 +60,16 @@ pub struct Reply {
     pub mailbox: MailboxHandle,
     pub connection: u64,
     pub handle: i64,
+}
+
+impl Reply {
+    /// Answers a call that was not executed. Such an answer tells of no data, so it waits for nothing.
+    pub fn refuse(&self, error: &UserError) {
+        let mut answers = AnswerBatch::default();
+        response::write_error(&mut answers.bytes, self.handle, error);
+        answers.finish_answer(self.connection);
+        self.mailbox.deliver(answers);
+    }
 }
 
 /// A call that brings its own program, or that runs on all partitions.

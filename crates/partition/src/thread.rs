@@ -166,23 +166,22 @@ impl Partition {
             retry(Arc::clone(&self.compiled));
             return;
         }
-        let mut answers = AnswerBatch::default();
         if let Some(failure) = self.gate.failure() {
-            response::write_error(&mut answers.bytes, call.reply.handle, &failure.unavailable());
-        } else {
-            let now = self.clock.wall_micros();
-            let mut redo = self.buffer();
-            let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
-            let store = self.store.as_mut().expect("the store is here while the partition runs");
-            let stores = std::slice::from_mut(store);
-            let (handle, out) = (call.reply.handle, &mut answers.bytes);
-            self.executor.call_once(stores, &call.program, &call.parameters, handle, now, out);
-            if !store.redo().is_empty() {
-                writer.transaction(&mut redo, |out| store.take_redo_into(out));
-            }
-            store.commit();
-            self.append(redo, writer);
+            return call.reply.refuse(&failure.unavailable());
         }
+        let mut answers = AnswerBatch::default();
+        let now = self.clock.wall_micros();
+        let mut redo = self.buffer();
+        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let store = self.store.as_mut().expect("the store is here while the partition runs");
+        let stores = std::slice::from_mut(store);
+        let (handle, out) = (call.reply.handle, &mut answers.bytes);
+        self.executor.call_once(stores, &call.program, &call.parameters, handle, now, out);
+        if !store.redo().is_empty() {
+            writer.transaction(&mut redo, |out| store.take_redo_into(out));
+        }
+        store.commit();
+        self.append(redo, writer);
         answers.finish_answer(call.reply.connection);
         self.gate.hold(call.reply.mailbox, answers);
     }
