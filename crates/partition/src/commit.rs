@@ -84,6 +84,8 @@ pub enum Parties {
     One(Arc<CommitWatch>, Sequence),
     /// A transaction over several partitions: each one's place and the coordinator's.
     Several(Vec<(Arc<CommitWatch>, Sequence)>),
+    /// One that stands still until the outcome is known: a schema change.
+    Waiting(Arc<CommitWatch>, Sequence, Sender<()>),
 }
 
 impl Completion {
@@ -102,6 +104,10 @@ impl ferrite_log::Completion for Completion {
         match &self.parties {
             Parties::One(watch, sequence) => tell(watch, *sequence),
             Parties::Several(list) => list.iter().for_each(|(watch, sequence)| tell(watch, *sequence)),
+            Parties::Waiting(watch, sequence, told) => {
+                tell(watch, *sequence);
+                let _ = told.send(());
+            }
         }
         if let Some(buffers) = &self.buffers {
             // A full pool or an owner that is gone: the buffer is freed.

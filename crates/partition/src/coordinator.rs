@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::record::{self, Part};
 use crate::schema;
 use crate::thread::FIRST_EPOCH;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::{PartitionId, Sequence, UserResult};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
@@ -167,8 +167,9 @@ impl Coordinator {
         self.gate.hold(Arc::clone(&reply.mailbox), answers);
     }
 
-    /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log is told, and
-    /// then the world.
+    /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log, and then the
+    /// world. The stores stay here until the change is durable: answers that a partition gives under the new schema wait for the
+    /// partition's own records only, and must not tell of a schema that a crash takes back.
     fn change_schema(&mut self, text: &str) -> UserResult<Vec<String>> {
         let planned = schema::plan(&self.compiled.catalog, text)?;
         let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
@@ -180,10 +181,14 @@ impl Coordinator {
             let mut payload = Vec::new();
             let version = compiled.catalog.version.0;
             record::write_schema(&mut payload, version, self.clock.wall_micros(), text);
-            let parties = Parties::One(Arc::clone(self.gate.watch()), self.ticket);
+            let (tell, told) = bounded(1);
+            let parties = Parties::Waiting(Arc::clone(self.gate.watch()), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
+            told.recv().expect("the log completes every append");
             self.compiled = Arc::clone(&compiled);
-            (self.publish)(compiled);
+            if self.gate.failure().is_none() {
+                (self.publish)(compiled);
+            }
         }
         self.give_back(stores, places);
         applied.map(|()| planned.warnings)
