@@ -28,6 +28,9 @@ pub const FIRST_EPOCH: Epoch = Epoch(1);
 const BUFFERS_KEPT: usize = 16;
 /// A buffer that one large transaction has blown up is not kept.
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// Answers beyond this leave before the rest of their batch is run: large results do not wait for each other, and where they end
+/// fits 32 bits.
+const ANSWER_BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -140,6 +143,12 @@ impl Partition {
                 Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
             }
             answers.finish_answer(call.connection);
+            if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX {
+                self.append(redo, writer);
+                self.gate.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers));
+                redo = self.buffer();
+                writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+            }
         }
         self.append(redo, writer);
         self.gate.hold(batch.mailbox, answers);
