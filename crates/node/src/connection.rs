@@ -20,7 +20,9 @@ pub struct Connection {
     pub blocked_since: Option<Instant>,
     pub opened: Instant,
     /// Calls taken and not yet answered.
-    pub outstanding: usize,
+    outstanding: usize,
+    /// And about how many bytes they had.
+    outstanding_bytes: usize,
     /// The socket may have more to read (edge-triggered readiness).
     pub readable: bool,
     /// No more is read; the connection is closed when everything is answered and written.
@@ -45,6 +47,7 @@ impl Connection {
             blocked_since: None,
             opened: Instant::now(),
             outstanding: 0,
+            outstanding_bytes: 0,
             readable: true,
             closing: false,
             cached_name: String::new(),
@@ -56,7 +59,23 @@ impl Connection {
     pub fn wants_reading(&self) -> bool {
         !self.closing
             && self.outstanding < limits::CONNECTION_OUTSTANDING_CALLS_MAX
+            && self.outstanding_bytes < limits::CONNECTION_OUTSTANDING_BYTES_MAX
             && self.unwritten() < limits::CONNECTION_UNREAD_BYTES_MAX
+    }
+
+    /// A call of that many bytes was taken: it will be answered.
+    #[inline]
+    pub fn taken(&mut self, bytes: usize) {
+        self.outstanding += 1;
+        self.outstanding_bytes += bytes;
+    }
+
+    /// That many calls were answered. Which ones is not known here: they count as calls of average size, so that nothing is left when
+    /// none is outstanding.
+    #[inline]
+    pub fn answered(&mut self, calls: usize) {
+        self.outstanding_bytes -= self.outstanding_bytes * calls / self.outstanding;
+        self.outstanding -= calls;
     }
 
     pub fn unwritten(&self) -> usize {
@@ -153,5 +172,60 @@ impl Connection {
         self.cached_name.push_str(name);
         self.cached = Some((Arc::clone(compiled), id));
         Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        Connection::new(TcpStream::connect(address).expect("a listening port takes connections"), 1)
+    }
+
+    #[test]
+    fn reading_stops_at_each_limit_and_goes_on_below() {
+        let mut calls = connection();
+        for _ in 1..limits::CONNECTION_OUTSTANDING_CALLS_MAX {
+            calls.taken(20);
+        }
+        assert!(calls.wants_reading(), "one below the limit");
+        calls.taken(20);
+        assert!(!calls.wants_reading(), "at the limit");
+        calls.taken(20);
+        calls.answered(2);
+        assert!(calls.wants_reading());
+
+        let mut bytes = connection();
+        bytes.taken(limits::CONNECTION_OUTSTANDING_BYTES_MAX - 1);
+        assert!(bytes.wants_reading(), "one below the limit");
+        bytes.taken(1);
+        assert!(!bytes.wants_reading(), "at the limit");
+        bytes.answered(1);
+        assert!(bytes.wants_reading());
+
+        let mut unread = connection();
+        unread.out().resize(limits::CONNECTION_UNREAD_BYTES_MAX - 1, 0);
+        assert!(unread.wants_reading(), "one below the limit");
+        unread.out().push(0);
+        assert!(!unread.wants_reading(), "at the limit");
+    }
+
+    #[test]
+    fn nothing_is_left_when_all_is_answered() {
+        let mut connection = connection();
+        for round in 1..100usize {
+            for size in 0..round {
+                connection.taken(size * 7_919);
+            }
+            for calls in [round / 3, round / 2 - round / 3, round - round / 2] {
+                if calls > 0 {
+                    connection.answered(calls);
+                }
+            }
+            assert_eq!((connection.outstanding, connection.outstanding_bytes), (0, 0), "round {round}");
+        }
     }
 }

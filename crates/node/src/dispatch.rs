@@ -135,7 +135,7 @@ impl Dispatcher {
                     parameters_end: batch.bytes.len() as u32,
                     drop_first_parameter,
                 });
-                connection.outstanding += 1;
+                connection.taken(body.len());
                 if batch.bytes.len() > limits::FRAME_BYTES_MAX {
                     // Offsets are 32 bits, and one batch should not hold everything up.
                     self.send_batches();
@@ -144,7 +144,7 @@ impl Dispatcher {
             Ok(Route::Everywhere) => {
                 let mut bytes = Vec::new();
                 parameters.copy_to(&mut bytes);
-                connection.outstanding += 1;
+                connection.taken(body.len());
                 let call = ProgramCall {
                     program: Arc::clone(program),
                     compiled: Arc::clone(&self.compiled),
@@ -186,7 +186,7 @@ impl Dispatcher {
                 Err(error) => response::write_error(connection.out(), invocation.handle, &error),
             },
             _ => {
-                connection.outstanding += 1;
+                connection.taken(body.len());
                 let reply = self.reply(connection, invocation.handle);
                 self.send_batches();
                 self.shared

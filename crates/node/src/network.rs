@@ -268,7 +268,7 @@ impl NetworkThread {
                 continue;
             };
             let was_waiting = !connection.wants_reading();
-            connection.outstanding -= run.calls as usize;
+            connection.answered(run.calls as usize);
             let sent = connection.send(bytes);
             if was_waiting && connection.readable && connection.wants_reading() {
                 self.ready.push(index);
