@@ -105,8 +105,10 @@ impl NetworkThread {
                             connection.readable = true;
                             self.ready.push(index);
                         }
-                        if event.is_writable() && connection.flush().is_err() {
-                            self.close(index);
+                        if event.is_writable() && connection.unwritten() > 0 {
+                            // It may have been waiting for this to be closed, or to be read again.
+                            self.ready.push(index);
+                            self.settle(index);
                         }
                     }
                 }
@@ -132,6 +134,8 @@ impl NetworkThread {
     fn take(&mut self, mail: Mail) {
         match mail {
             Mail::Answers(answers) => self.deliver(&answers),
+            // One that was on its way here when the stop came is closed.
+            Mail::Accepted(_) if self.stopping => {}
             Mail::Accepted(stream) => self.open(stream),
             Mail::CatalogChanged => self.tell_subscribers(),
             Mail::Stop => {
