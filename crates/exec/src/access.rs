@@ -103,6 +103,15 @@ impl<'s> Frame<'s> {
     ) -> UserResult<Flow> {
         for position in stores {
             let rows = self.stores[position].table(table);
+            if let Some(found) = rows.lookup_one(index, key) {
+                if let Some(id) = found {
+                    self.tick()?;
+                    if visit(position as u32, id, rows.row(id))? == Flow::Enough {
+                        return Ok(Flow::Enough);
+                    }
+                }
+                continue;
+            }
             for id in rows.lookup(index, key) {
                 self.tick()?;
                 if visit(position as u32, id, rows.row(id))? == Flow::Enough {

@@ -110,7 +110,10 @@ impl<'r, 'x> Run<'r, 'x> {
             key_columns.push(*column);
             key.push(row[*column as usize]);
         }
-        let present = rows.lookup(primary_key.id, &key).next();
+        let present = match rows.lookup_one(primary_key.id, &key) {
+            Some(found) => found,
+            None => rows.lookup(primary_key.id, &key).next(),
+        };
         let Some(id) = present else {
             store.insert(insert.table, row)?;
             return Ok(());

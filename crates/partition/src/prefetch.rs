@@ -10,7 +10,6 @@ use ferrite_expr::Expr;
 use ferrite_sql::plan::{Access, Input, Insert, InsertSource, Plan, Program, Query, QueryBody, ReturnValue, Step};
 use ferrite_table::Store;
 use ferrite_value::Value;
-use ferrite_wire::Parameters;
 
 /// How many calls ahead a bucket is asked for, and then the row that it leads to.
 pub const BUCKET_AHEAD: usize = 8;
@@ -154,12 +153,11 @@ impl Prefetch {
     /// there, are left for the call itself to complain about.
     #[inline]
     pub fn ask(&self, store: &Store, parameters: &[u8], row: bool) {
-        let Ok(given) = Parameters::parse(parameters) else { return };
         let mut key = [Value::Null; KEY_COLUMNS_MAX];
         for (slot, index) in key.iter_mut().zip(&self.parameters) {
-            match given.nth(usize::from(*index)) {
-                Ok(Some(value)) => *slot = value,
-                _ => return,
+            match integer_parameter(parameters, *index) {
+                Some(integer) => *slot = Value::Integer(integer),
+                None => return,
             }
         }
         let table = store.table(self.table);
@@ -170,4 +168,26 @@ impl Prefetch {
             table.prefetch_lookup(self.index, key);
         }
     }
+}
+
+/// An integer among integers, as partition keys most often are; what else there may be is not worth decoding twice. The bytes
+/// are a parameter set (wire-protocol 4), not yet checked.
+#[inline]
+fn integer_parameter(set: &[u8], index: u16) -> Option<i64> {
+    let mut rest = set.get(2..)?;
+    for _ in 0..index {
+        rest = rest.get(1 + integer_bytes(*rest.first()?)?..)?;
+    }
+    let (code, rest) = rest.split_first()?;
+    match integer_bytes(*code)? {
+        1 => rest.first().map(|byte| i64::from(*byte as i8)),
+        2 => rest.first_chunk().map(|bytes| i64::from(i16::from_be_bytes(*bytes))),
+        4 => rest.first_chunk().map(|bytes| i64::from(i32::from_be_bytes(*bytes))),
+        _ => rest.first_chunk().map(|bytes| i64::from_be_bytes(*bytes)),
+    }
+}
+
+#[inline]
+fn integer_bytes(code: u8) -> Option<usize> {
+    (3..=6).contains(&code).then(|| 1 << (code - 3))
 }

@@ -274,10 +274,48 @@ impl IndexData {
                 let mut buffer = KeyBuffer::new();
                 let parts = self.parts.iter().enumerate();
                 parts.for_each(|(position, part)| append_part(&mut buffer, &value(position), part.nullable));
-                map.get(&KeyBytes::new(buffer.as_slice())).map(|row| RowId(*row))
+                map.get(buffer.as_slice()).map(|row| RowId(*row))
             }
             _ => unreachable!("groups are found through unique indexes"),
         }
+    }
+
+    /// The commonest look-up, without an iterator around its one row: a whole key of a unique index, each value of the kind
+    /// of its column. None: it is not of this sort, ask [`IndexData::look_up`].
+    #[inline]
+    pub(crate) fn look_up_one(&self, key: &[Value<'_>], rows: &RowStore) -> Option<Option<RowId>> {
+        match (&self.structure, key) {
+            (Structure::UniqueIntegers(map), [Value::Integer(wanted)]) if self.holds_integers() => {
+                Some(map.get(&ordered_integer(*wanted)).map(|row| RowId(*row)))
+            }
+            (Structure::Hash(_), [Value::Integer(wanted)])
+                if self.single_integer && self.definition.unique && self.holds_integers() =>
+            {
+                Some(self.find_hashed_group(rows, |_| Value::Integer(*wanted)).1)
+            }
+            (Structure::UniqueBytes(map), _) => self.look_up_bytes(map, key),
+            _ => None,
+        }
+    }
+
+    fn look_up_bytes(&self, map: &BTreeMap<KeyBytes, u32>, key: &[Value<'_>]) -> Option<Option<RowId>> {
+        if key.len() != self.parts.len() {
+            return None;
+        }
+        let mut buffer = KeyBuffer::new();
+        for (part, value) in self.parts.iter().zip(key) {
+            if value.is_null() || !part.kind.is_some_and(|kind| kind.holds(value)) {
+                return None;
+            }
+            append_part(&mut buffer, value, part.nullable);
+        }
+        Some(map.get(buffer.as_slice()).map(|row| RowId(*row)))
+    }
+
+    /// The first part is a column of an integer type; timestamps and dates are ordered like integers but are not.
+    #[inline]
+    fn holds_integers(&self) -> bool {
+        self.parts[0].kind.is_some_and(|kind| kind.holds(&Value::Integer(0)))
     }
 
     /// Rows whose whole key (for ordered indexes: whose first parts) equals `key`. A NULL finds nothing.

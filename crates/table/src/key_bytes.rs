@@ -44,6 +44,14 @@ impl KeyBytes {
     }
 }
 
+/// So that a look-up needs no key of its own; the order is that of the bytes in both.
+impl std::borrow::Borrow<[u8]> for KeyBytes {
+    #[inline]
+    fn borrow(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
 impl PartialEq for KeyBytes {
     fn eq(&self, other: &KeyBytes) -> bool {
         self.as_slice() == other.as_slice()

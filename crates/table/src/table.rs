@@ -120,6 +120,12 @@ impl TableData {
         self.index(index).look_up(key, &self.contents.rows)
     }
 
+    /// [`TableData::lookup`] where at most one row can be found. None: this key of this index is not such a case.
+    #[inline]
+    pub fn lookup_one(&self, index: IndexId, key: &[Value<'_>]) -> Option<Option<RowId>> {
+        self.index(index).look_up_one(key, &self.contents.rows)
+    }
+
     /// Rows in the order of an ordered index: equal in the first keys, and within bounds (value, inclusive) in the next.
     /// Where there is a bound, NULLs are left out; a lower bound NULL bounds nothing else. NULL in `equal` finds nothing.
     #[inline]

@@ -98,6 +98,9 @@ impl<'a> Parameters<'a> {
 #[inline]
 fn read_parameter<'b>(reader: &mut Reader<'b>, arena: &'b Bump) -> Result<Value<'b>, DecodeError> {
     match reader.i8()? {
+        // Most parameters of most calls; the general case is too large to be part of every loop.
+        scalar::BIGINT => reader.i64().map(|x| scalar::integer(x, i64::MIN)),
+        scalar::INTEGER => reader.i32().map(|x| scalar::integer(x.into(), i32::MIN.into())),
         CODE_NULL => Ok(Value::Null),
         CODE_ARRAY => read_array(reader, arena),
         code => scalar::read(reader, code),

@@ -13,8 +13,8 @@ pub const CODE_ARRAY: i8 = -99;
 
 const TINYINT: i8 = SqlType::Tinyint as i8;
 const SMALLINT: i8 = SqlType::Smallint as i8;
-const INTEGER: i8 = SqlType::Integer as i8;
-const BIGINT: i8 = SqlType::Bigint as i8;
+pub(crate) const INTEGER: i8 = SqlType::Integer as i8;
+pub(crate) const BIGINT: i8 = SqlType::Bigint as i8;
 const FLOAT: i8 = SqlType::Float as i8;
 const VARCHAR: i8 = SqlType::Varchar as i8;
 const TIMESTAMP: i8 = SqlType::Timestamp as i8;
@@ -76,7 +76,7 @@ pub fn read<'a>(reader: &mut Reader<'a>, code: i8) -> Result<Value<'a>, DecodeEr
 }
 
 #[inline]
-fn integer<'a>(x: i64, null: i64) -> Value<'a> {
+pub(crate) fn integer<'a>(x: i64, null: i64) -> Value<'a> {
     if x == null { Value::Null } else { Value::Integer(x) }
 }
 
