@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("value", &["base"]),
     ("expr", &["base", "value"]),
     ("wire", &["base", "value"]),
+    ("client", &["base", "value", "wire"]),
     ("catalog", &["base", "value", "expr"]),
     ("sql", &["base", "value", "expr", "catalog"]),
     ("table", &["base", "value", "expr", "catalog"]),
@@ -19,7 +20,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("replica", &["base"]),
     ("partition", &["base", "io", "value", "expr", "wire", "catalog", "sql", "table", "exec", "log", "replica"]),
     ("node", &["base", "io", "value", "expr", "wire", "catalog", "sql", "exec", "partition", "log"]),
-    ("client", &["base", "value", "wire"]),
     ("bench", &["base", "value", "wire", "client"]),
     ("ferrite", &["base", "io", "value", "node", "client", "bench"]),
 ];
