@@ -71,7 +71,7 @@ impl NetworkThread {
             free: Vec::new(),
             next_generation: 1,
             next_thread: 0,
-            buffer: vec![0; READ_BYTES],
+            buffer: vec![0; 2 * READ_BYTES],
             ready: Vec::new(),
             last_sweep: Instant::now(),
             stopping: false,
@@ -225,33 +225,48 @@ impl NetworkThread {
             return;
         }
         let kept = connection.partial.len();
-        // A frame larger than the buffer is gathered in a buffer of its own size, which grows as bytes come.
-        if kept + READ_BYTES > self.buffer.len() {
-            self.buffer.resize(kept + READ_BYTES, 0);
-        }
-        self.buffer[..kept].copy_from_slice(&connection.partial);
-        let end = match connection.read(&mut self.buffer[kept..kept + READ_BYTES]) {
+        let read = if kept < READ_BYTES {
+            self.buffer[..kept].copy_from_slice(&connection.partial);
+            let read = connection.read(&mut self.buffer[kept..kept + READ_BYTES]);
+            if let Ok(Some(count @ 1..)) = read {
+                let bytes = &self.buffer[..kept + count];
+                let consumed = self.dispatcher.frames(connection, bytes);
+                connection.partial.clear();
+                connection.partial.extend_from_slice(&bytes[consumed..]);
+            }
+            read
+        } else {
+            // A large frame is gathered where its bytes stay, or each read would copy all that came before.
+            let mut bytes = std::mem::take(&mut connection.partial);
+            bytes.resize(kept + READ_BYTES, 0);
+            let read = connection.read(&mut bytes[kept..]);
+            let count = match read {
+                Ok(Some(count)) => count,
+                _ => 0,
+            };
+            bytes.truncate(kept + count);
+            if count > 0 {
+                let consumed = self.dispatcher.frames(connection, &bytes);
+                bytes.drain(..consumed);
+            }
+            connection.partial = bytes;
+            read
+        };
+        match read {
             Ok(Some(0)) => {
                 connection.closing = true;
                 self.settle(index);
                 return;
             }
-            Ok(Some(count)) => kept + count,
+            Ok(Some(_)) => {}
             Ok(None) => return,
             Err(_) => {
                 self.close(index);
                 return;
             }
-        };
-        let consumed = self.dispatcher.frames(connection, &self.buffer[..end]);
-        connection.partial.clear();
-        connection.partial.extend_from_slice(&self.buffer[consumed..end]);
-        if connection.partial.is_empty() && connection.partial.capacity() > READ_BYTES {
-            connection.partial = Vec::new();
         }
-        if self.buffer.len() > 4 * READ_BYTES && connection.partial.is_empty() {
-            self.buffer.truncate(READ_BYTES);
-            self.buffer.shrink_to_fit();
+        if connection.partial.len() < READ_BYTES && connection.partial.capacity() > 2 * READ_BYTES {
+            connection.partial.shrink_to(READ_BYTES);
         }
         if connection.readable && connection.wants_reading() {
             self.ready.push(index);
