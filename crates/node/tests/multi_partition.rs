@@ -1,0 +1,218 @@
+//! Strict serializability over four partitions: transactions of one partition and of all at once, from several clients, leave every
+//! reader a state that some serial order explains, and that order is the one in which calls were made and answered.
+
+mod common;
+
+use common::{Db, VOTER, connect, integers, options, start};
+use ferrite_client::{CallFuture, ClientError, Status};
+use ferrite_node::{Durability, ServerOptions};
+use ferrite_value::OwnedValue;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+
+const PARTITIONS: u32 = 4;
+const ACCOUNTS: i64 = 64;
+const BALANCE: i64 = 1_000;
+
+const COUNTERS: &str = "
+    CREATE TABLE counter (id BIGINT NOT NULL, value BIGINT NOT NULL, PRIMARY KEY (id));
+    PARTITION TABLE counter ON COLUMN id;
+    CREATE TABLE everywhere (id BIGINT NOT NULL, value BIGINT NOT NULL, PRIMARY KEY (id));
+    CREATE PROCEDURE AddToBoth (one BIGINT, two BIGINT) AS BEGIN
+        UPDATE counter SET value = value + 1 WHERE id = one;
+        UPDATE everywhere SET value = value + 1 WHERE id = one;
+        UPDATE counter SET value = value + 1 WHERE id = two;
+    END;
+    CREATE PROCEDURE ReadBoth AS SELECT id, value FROM counter ORDER BY id;
+    CREATE PROCEDURE ReadEverywhere AS SELECT value FROM everywhere WHERE id = ?;
+    CREATE PROCEDURE ReadOne PARTITION ON TABLE counter COLUMN id AS SELECT value FROM counter WHERE id = ?;
+    CREATE PROCEDURE Deposit PARTITION ON TABLE account COLUMN id PARAMETER 1 AS UPDATE account SET balance = balance + ? WHERE id = ?;
+";
+
+/// Small, repeatable, and good enough to mix calls.
+struct Mix(u64);
+
+impl Mix {
+    fn below(&mut self, end: i64) -> i64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as i64
+    }
+}
+
+/// Two rows of different partitions.
+fn two_of_different_partitions(db: &Db) -> (i64, i64) {
+    let response = db.call("@GetPartitionKeys", ("INTEGER",));
+    let keys: Vec<i64> = response.tables[0]
+        .rows
+        .iter()
+        .map(|row| match row[1] {
+            OwnedValue::Integer(key) => key,
+            ref other => panic!("not a key: {other:?}"),
+        })
+        .collect();
+    assert_eq!(keys.len(), PARTITIONS as usize);
+    (keys[1], keys[3])
+}
+
+/// Writers add to two counters and a replicated one in one transaction. A reader must see what was answered before it called
+/// (never less), nothing that was not called yet (never more), and the counters alike.
+#[test]
+fn counters_that_grow_together_are_seen_together() {
+    const ROUNDS: i64 = 200;
+    const WRITERS: i64 = 3;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Answers wait for fsyncs, and must wait for the right ones.
+    let server = start(ServerOptions { durability: Durability::Sync, ..options(dir.path(), PARTITIONS) });
+    let db = connect(&server);
+    db.sql(VOTER);
+    db.sql(COUNTERS);
+    let (one, two) = two_of_different_partitions(&db);
+    for id in [one, two] {
+        db.call("COUNTER.insert", (id, 0i64));
+        db.call("EVERYWHERE.insert", (id, 0i64));
+    }
+    let (called, answered, done) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let (db, called, answered) = (connect(&server), &called, &answered);
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        called.fetch_add(1, Ordering::SeqCst);
+                        db.call("AddToBoth", (one, two));
+                        answered.fetch_add(1, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        for number in 0..4 {
+            let (db, called, answered, done) = (connect(&server), &called, &answered, &done);
+            scope.spawn(move || {
+                let mut mix = Mix(77 + number);
+                while !done.load(Ordering::SeqCst) {
+                    // What one kind of call has shown, no later call of any kind may take back.
+                    let least = answered.load(Ordering::SeqCst);
+                    let values = match mix.below(4) {
+                        0 => {
+                            let response = db.call("ReadBoth", ());
+                            response.tables[0].rows.iter().map(|row| row[1].clone()).collect()
+                        }
+                        1 => db.call("ReadOne", (one,)).tables[0].rows[0].clone(),
+                        2 => db.call("ReadOne", (two,)).tables[0].rows[0].clone(),
+                        _ => db.call("ReadEverywhere", (one,)).tables[0].rows[0].clone(),
+                    };
+                    let most = called.load(Ordering::SeqCst);
+                    let OwnedValue::Integer(value) = values[0] else { panic!("{values:?}") };
+                    assert!(values.iter().all(|other| *other == values[0]), "seen apart: {values:?}");
+                    assert!((least..=most).contains(&value), "{value} is not between {least} and {most}");
+                }
+            });
+        }
+        writers.into_iter().for_each(|writer| writer.join().expect("the writer ended well"));
+        done.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(db.call("ReadOne", (one,)).scalar(), Some(ROUNDS * WRITERS));
+}
+
+/// What a random client may do; each leaves the sum as it was, or is a deposit that the client adds up.
+fn random_calls(db: &Db, seed: u64, rounds: usize, deposited: &AtomicI64) {
+    let mut mix = Mix(seed);
+    for _ in 0..rounds {
+        let (source, target) = (mix.below(ACCOUNTS), mix.below(ACCOUNTS));
+        match mix.below(6) {
+            0 | 1 => {
+                // Without cover it is rolled back on every partition, after both updates.
+                let amount = mix.below(2 * BALANCE);
+                match db.0.call_blocking("Transfer", (source, target, amount)) {
+                    Ok(_) => {}
+                    Err(ClientError::Failed(response)) if response.status() == Some(Status::UserAbort) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            2 | 3 => {
+                // Several on the way at once, from one connection.
+                let amounts = [mix.below(50), mix.below(50), -mix.below(30)];
+                let calls: Vec<CallFuture> =
+                    amounts.iter().map(|amount| db.0.call("Deposit", (*amount, target))).collect();
+                for (call, amount) in calls.into_iter().zip(amounts) {
+                    assert_eq!(call.wait().expect("a deposit").scalar(), Some(1));
+                    deposited.fetch_add(amount, Ordering::SeqCst);
+                }
+            }
+            4 => {
+                db.fails("Transfer", (ACCOUNTS + 1, target, 1i64), Status::UserAbort, "no such account");
+            }
+            _ => {
+                // The rows, the view and the rows again within one transaction agree, whatever is going on.
+                let response = db.sql(
+                    "SELECT COUNT(*), SUM(balance) FROM account; SELECT n, balance FROM total;
+                        SELECT COUNT(id), SUM(balance) FROM account WHERE id >= 0",
+                );
+                let rows: Vec<_> = response.tables.iter().map(|table| &table.rows[0]).collect();
+                assert_eq!(rows[0], rows[1], "the view is what the rows say");
+                assert_eq!(rows[0], rows[2]);
+                assert_eq!(rows[0][0], OwnedValue::Integer(ACCOUNTS));
+            }
+        }
+    }
+}
+
+#[test]
+fn random_transactions_keep_the_sum() {
+    const CLIENTS: u64 = 5;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), PARTITIONS));
+    let db = connect(&server);
+    db.sql(VOTER);
+    db.sql(COUNTERS);
+    for id in 0..ACCOUNTS {
+        db.call("ACCOUNT.insert", (id, BALANCE));
+    }
+    let deposited = AtomicI64::new(0);
+    thread::scope(|scope| {
+        for seed in 1..=CLIENTS {
+            let (db, deposited) = (connect(&server), &deposited);
+            scope.spawn(move || random_calls(&db, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 250, deposited));
+        }
+    });
+    let sum = ACCOUNTS * BALANCE + deposited.load(Ordering::SeqCst);
+    let balances = integers(&db.sql("SELECT balance FROM account ORDER BY id"));
+    assert_eq!(balances.iter().sum::<i64>(), sum);
+    assert_eq!(db.scalar("SELECT balance FROM total"), sum);
+    server.stop().expect("the log is closed");
+
+    // Replay makes of the records, of one partition and of several, the same rows.
+    let server = start(options(dir.path(), PARTITIONS));
+    let db = connect(&server);
+    assert_eq!(integers(&db.sql("SELECT balance FROM account ORDER BY id")), balances);
+    assert_eq!(db.scalar("SELECT balance FROM total"), sum);
+}
+
+/// Transfers on the way in both directions between all pairs, many at once: there is no deadlock and every one is answered.
+#[test]
+fn transactions_in_opposite_directions_do_not_block_each_other() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), PARTITIONS));
+    let db = connect(&server);
+    db.sql(VOTER);
+    for id in 0..8i64 {
+        db.call("ACCOUNT.insert", (id, BALANCE));
+    }
+    let clients: Vec<Db> = (0..4).map(|_| connect(&server)).collect();
+    let mut calls = Vec::new();
+    for round in 0..20 {
+        for client in &clients {
+            for pair in 0..8i64 {
+                let (source, target) = if round % 2 == 0 { (pair, 7 - pair) } else { (7 - pair, pair) };
+                calls.push(client.0.call("Transfer", (source, target, 1i64)));
+                calls.push(client.0.call("ACCOUNT.select", (target,)));
+            }
+        }
+    }
+    for call in calls {
+        call.wait().expect("every call is answered with success");
+    }
+    assert_eq!(integers(&db.sql("SELECT balance FROM account ORDER BY id")), [BALANCE; 8]);
+}
