@@ -59,3 +59,74 @@ impl AnswerBatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::ErrorKind;
+    use ferrite_wire::response::ResponseWriter;
+    use ferrite_wire::{Response, Status, frame};
+
+    /// The answers of a run as handle and status.
+    fn answers(mut bytes: &[u8]) -> Vec<(i64, i8)> {
+        let mut found = Vec::new();
+        while let Some((length, body)) = frame::split(bytes).expect("whole frames") {
+            let response = Response::parse(body).expect("well-formed");
+            found.push((response.handle, response.status_code));
+            bytes = &bytes[length..];
+        }
+        assert!(bytes.is_empty());
+        found
+    }
+
+    fn runs(batch: &AnswerBatch) -> Vec<(u64, Vec<(i64, i8)>)> {
+        let mut start = 0;
+        let mut found = Vec::new();
+        for run in &batch.runs {
+            let of_run = answers(&batch.bytes[start..run.end as usize]);
+            assert_eq!(of_run.len() as u32, run.calls);
+            found.push((run.connection, of_run));
+            start = run.end as usize;
+        }
+        assert_eq!(start, batch.bytes.len());
+        found
+    }
+
+    /// Calls of connections 7, 7, 9, 7, with answers of different lengths.
+    fn sample() -> AnswerBatch {
+        let mut batch = AnswerBatch::default();
+        for (handle, connection) in [(1i64, 7u64), (i64::MIN, 7), (3, 9), (4, 7)] {
+            if handle == 3 {
+                response::write_error(&mut batch.bytes, handle, &UserError::division_by_zero());
+            } else {
+                let mut writer = ResponseWriter::begin(&mut batch.bytes, handle);
+                (0..handle.clamp(0, 5)).for_each(|value| writer.scalar_table(value));
+                writer.finish();
+            }
+            batch.finish_answer(connection);
+        }
+        batch
+    }
+
+    #[test]
+    fn consecutive_answers_of_a_connection_are_one_run() {
+        let (done, failed) = (Status::Success.code(), Status::GracefulFailure.code());
+        let expected = [(7, vec![(1, done), (i64::MIN, done)]), (9, vec![(3, failed)]), (7, vec![(4, done)])];
+        assert_eq!(runs(&sample()), expected);
+    }
+
+    #[test]
+    fn replaced_answers_keep_their_handles_and_connections() {
+        for message in ["", "short", &"a long message ".repeat(100)] {
+            let mut batch = sample();
+            batch.replace_all(&UserError::new(ErrorKind::OutcomeUnknown, "58030", message.to_owned()));
+            let unknown = Status::ResponseUnknown.code();
+            let expected =
+                [(7, vec![(1, unknown), (i64::MIN, unknown)]), (9, vec![(3, unknown)]), (7, vec![(4, unknown)])];
+            assert_eq!(runs(&batch), expected);
+        }
+        let mut empty = AnswerBatch::default();
+        empty.replace_all(&UserError::division_by_zero());
+        assert!(empty.bytes.is_empty() && empty.runs.is_empty());
+    }
+}

@@ -191,3 +191,46 @@ fn integer_parameter(set: &[u8], index: u16) -> Option<i64> {
 fn integer_bytes(code: u8) -> Option<usize> {
     (3..=6).contains(&code).then(|| 1 << (code - 3))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Compiled, schema};
+
+    const VOTER: &str = include_str!("../../ferrite/tests/common/voter.sql");
+
+    /// What is asked for ahead of a call, as table names and positions of parameters.
+    fn asked(compiled: &Compiled, procedure: &str) -> Vec<(String, Vec<u16>)> {
+        let program = compiled.program(compiled.require(procedure).expect("the procedure is there"));
+        let name =
+            |prefetch: &Prefetch| compiled.catalog.table(prefetch.table).expect("the table is there").name.clone();
+        let found = prefetches(program, &compiled.catalog);
+        found.iter().map(|prefetch| (name(prefetch), prefetch.parameters.clone())).collect()
+    }
+
+    #[test]
+    fn keys_that_are_parameters_are_asked_for_and_computed_ones_are_not() {
+        let text = format!(
+            "{VOTER}; CREATE TABLE pair (one BIGINT NOT NULL, two BIGINT NOT NULL, PRIMARY KEY USING HASH (one, two));
+            PARTITION TABLE pair ON COLUMN one;
+            CREATE PROCEDURE Several (a BIGINT, b BIGINT) AS BEGIN
+                DECLARE later BIGINT;
+                IF a > 0 THEN SET later = b; DELETE FROM pair WHERE two = a AND one = b; END IF;
+                UPDATE pair SET two = 0 WHERE one = a AND two = later;
+                DELETE FROM pair WHERE one = a + 1 AND two = b;
+                DELETE FROM account WHERE id = a;
+                INSERT INTO pair VALUES (b, a);
+            END;"
+        );
+        let planned = schema::plan(&Catalog::default(), &text).expect("the schema binds");
+        let compiled = Compiled::new(planned.catalog).expect("the procedures compile");
+        let key = |table: &str, parameters: &[u16]| (table.to_owned(), parameters.to_vec());
+        // The area code is computed, the state is looked up; the view is asked for once although it is read and written.
+        assert_eq!(asked(&compiled, "Vote"), [key("V_VOTES_BY_PHONE_NUMBER", &[0])]);
+        // Not of ordered indexes, and the same key once.
+        assert_eq!(asked(&compiled, "Several"), [key("PAIR", &[1, 0])]);
+        assert_eq!(asked(&compiled, "PAIR.insert"), [key("PAIR", &[0, 1])]);
+        assert_eq!(asked(&compiled, "PAIR.select"), [key("PAIR", &[0, 1])]);
+        assert_eq!(asked(&compiled, "ACCOUNT.select"), []);
+    }
+}

@@ -1,0 +1,205 @@
+//! What stands in the log and cannot be: each gets an error that says what it is and where, and nothing is made of it.
+
+use ferrite_base::{Epoch, PartitionId, Sequence, limits};
+use ferrite_io::{RealDisk, SystemClock, SystemRandom};
+use ferrite_log::{Durability, Log, LogOptions};
+use ferrite_partition::commit::Completion;
+use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
+use ferrite_partition::recovery::{self, Recovered, StartError};
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+
+const PARTITIONS: u32 = 2;
+
+fn genesis(partitions: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    record::write_genesis(&mut out, &Genesis { partitions, created_ms: 1, database_id: [5; 16] });
+    out
+}
+
+/// A batch of that many transactions that change nothing.
+fn batch(partition: u32, first: u64, count: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = BatchWriter::begin(&mut out, PartitionId(partition), Epoch(1), Sequence(first));
+    (0..count).for_each(|_| writer.transaction(&mut out, |_| {}));
+    writer.finish(&mut out);
+    out
+}
+
+fn multi(places: &[(u32, u64)]) -> Vec<u8> {
+    let part = |&(partition, sequence): &(u32, u64)| Part {
+        partition: PartitionId(partition),
+        epoch: Epoch(1),
+        sequence: Sequence(sequence),
+        changes: &[],
+    };
+    let mut out = Vec::new();
+    record::write_multi(&mut out, 1, &places.iter().map(part).collect::<Vec<_>>());
+    out
+}
+
+fn schema(version: u64, text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    record::write_schema(&mut out, version, 0, text);
+    out
+}
+
+/// Writes a log that holds these payloads, each in an append of its own.
+fn write(dir: &Path, payloads: &[Vec<u8>]) {
+    let options = LogOptions { segment_bytes: 1 << 20, block_bytes_max: 1 << 16, ..LogOptions::default() };
+    let visit = |_: &[u8]| Ok::<(), Infallible>(());
+    let (log, _) = Log::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options, visit).expect("a new log");
+    payloads.iter().for_each(|payload| log.appender().append(payload.clone(), Completion::nobody()));
+    log.close().expect("a healthy log closes");
+}
+
+fn open(dir: &Path, partitions: Option<u32>) -> Result<Recovered, StartError> {
+    let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
+    recovery::open(disk, clock, &mut SystemRandom, dir, Durability::None, partitions, 1)
+}
+
+/// Opens a log of these payloads twice: the first attempt must not make the second one better or worse.
+fn refused(payloads: &[Vec<u8>]) -> StartError {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    write(dir.path(), payloads);
+    let mut errors = (0..2).map(|_| match open(dir.path(), None) {
+        Err(StartError::Replay { path, position, reason }) => {
+            assert!(path.starts_with(dir.path()) && position >= 4_096, "{} {position}", path.display());
+            reason
+        }
+        Err(error) => panic!("without its place: {error}"),
+        Ok(_) => panic!("a log that makes no sense was replayed"),
+    });
+    let (first, second) = (errors.next().expect("one"), errors.next().expect("two"));
+    assert_eq!(first.to_string(), second.to_string());
+    *first
+}
+
+fn refused_record(payloads: &[Vec<u8>], words: &str) {
+    match refused(payloads) {
+        StartError::Record(reason) => assert!(reason.0.contains(words), "expected {words:?} in {reason}"),
+        error => panic!("expected {words:?}, got {error}"),
+    }
+}
+
+#[test]
+fn a_log_that_makes_sense_is_replayed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let two_versions = [schema(1, "CREATE TABLE a (a BIGINT); CREATE TABLE b (b BIGINT)"), schema(2, "DROP TABLE a")];
+    write(
+        dir.path(),
+        &[&[genesis(PARTITIONS), batch(0, 1, 3), multi(&[(0, 4), (1, 1)]), batch(1, 2, 1)], &two_versions[..]].concat(),
+    );
+    let recovered = open(dir.path(), Some(PARTITIONS)).expect("a log that makes sense");
+    assert_eq!(recovered.sequences, [Sequence(4), Sequence(2)]);
+    assert_eq!(recovered.compiled.catalog.version.0, 2);
+    let summary = recovered.summary;
+    assert_eq!((summary.transactions, summary.schema_changes, summary.created), (5, 2, false));
+}
+
+#[test]
+fn a_gap_or_a_repetition_in_a_partitions_order() {
+    let first = [genesis(PARTITIONS), batch(0, 1, 2)];
+    for (next, at, found) in [
+        (batch(0, 4, 1), 0, 4),
+        (batch(0, 2, 1), 0, 2),
+        (batch(0, 0, 1), 0, 0),
+        (batch(1, 2, 1), 1, 2),
+        (batch(1, u64::MAX, 2), 1, u64::MAX),
+        (multi(&[(0, 3), (1, 2)]), 1, 2),
+        (multi(&[(0, 3), (0, 3)]), 0, 3),
+    ] {
+        match refused(&[&first[..], &[next]].concat()) {
+            StartError::Sequence { partition, expected, found: what } => {
+                assert_eq!((partition, what), (PartitionId(at), Sequence(found)));
+                assert_ne!(expected, what);
+            }
+            error => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn partitions_that_there_are_not() {
+    refused_record(&[genesis(PARTITIONS), batch(PARTITIONS, 1, 1)], "names a partition that there is not");
+    refused_record(&[genesis(PARTITIONS), batch(u32::MAX, 1, 1)], "names a partition that there is not");
+    refused_record(&[genesis(PARTITIONS), multi(&[(1, 1), (2, 1)])], "names a partition that there is not");
+    for partitions in [0, limits::PARTITIONS_MAX as u32 + 1, u32::MAX] {
+        refused_record(&[genesis(partitions)], "number of partitions is out of range");
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    write(dir.path(), &[genesis(PARTITIONS)]);
+    for asked in [1, 3] {
+        let error = open(dir.path(), Some(asked)).err().expect("another number is refused");
+        assert!(matches!(error, StartError::Partitions { asked: a, stored: PARTITIONS } if a == asked), "{error}");
+        assert!(error.to_string().contains("leave out --partitions"), "{error}");
+    }
+    assert_eq!(open(dir.path(), None).expect("the number in the log").genesis.partitions, PARTITIONS);
+}
+
+#[test]
+fn the_first_record_and_no_other_says_what_database_it_is() {
+    refused_record(&[genesis(PARTITIONS), batch(0, 1, 1), genesis(PARTITIONS)], "a second record says");
+    refused_record(&[batch(0, 1, 1)], "does not say what database this is");
+    refused_record(&[schema(1, "CREATE TABLE a (a BIGINT)")], "does not say what database this is");
+    let mut later = genesis(PARTITIONS);
+    later[5] += 1;
+    refused_record(&[later], "record format that this version does not know");
+}
+
+#[test]
+fn records_that_are_not_whole() {
+    let counted = |by: i32| {
+        let mut record = batch(0, 1, 2);
+        let count = 5 + 4 + 8 + 8;
+        record[count] = (2 + by) as u8;
+        record
+    };
+    refused_record(&[genesis(PARTITIONS), counted(1)], "as many transactions as it says");
+    refused_record(&[genesis(PARTITIONS), counted(-1)], "as many transactions as it says");
+    let record = batch(0, 1, 2);
+    refused_record(&[genesis(PARTITIONS), record[..record.len() - 1].to_vec()], "ends early");
+    refused_record(&[genesis(PARTITIONS), [&record[..], &[0]].concat()], "ends early");
+    refused_record(&[genesis(PARTITIONS), vec![77, 0, 0, 0, 0]], "unknown kind");
+    let mut more = multi(&[(0, 1)]);
+    more.push(0);
+    more[1] += 1;
+    refused_record(&[genesis(PARTITIONS), more], "left over");
+    let mut many = multi(&[(0, 1)]);
+    many[5 + 8..5 + 12].fill(0xff);
+    refused_record(&[genesis(PARTITIONS), many], "ends early");
+}
+
+#[test]
+fn schema_changes_that_cannot_be_repeated() {
+    let first = [genesis(PARTITIONS), schema(1, "CREATE TABLE a (a BIGINT)")];
+    for version in [1, 3] {
+        refused_record(
+            &[&first[..], &[schema(version, "CREATE TABLE b (b BIGINT)")]].concat(),
+            "schema change is missing",
+        );
+    }
+    for text in ["CREATE TABLE a (a BIGINT)", "DROP TABLE nothing", "CREATE CHAOS"] {
+        match refused(&[&first[..], &[schema(2, text)]].concat()) {
+            StartError::Schema { version, error } => assert!(version == 2 && !error.message().is_empty()),
+            error => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn changes_that_cannot_be_applied() {
+    for changes in [&[0u8][..], &[0xff; 40], b"no changes at all"] {
+        let mut record = Vec::new();
+        let mut writer = BatchWriter::begin(&mut record, PartitionId(1), Epoch(1), Sequence(1));
+        writer.transaction(&mut record, |out| out.extend_from_slice(changes));
+        writer.finish(&mut record);
+        match refused(&[genesis(PARTITIONS), record]) {
+            StartError::Changes { partition: PartitionId(1), sequence: Sequence(1), reason } => {
+                assert!(!reason.is_empty())
+            }
+            error => panic!("{error}"),
+        }
+    }
+}
