@@ -42,6 +42,9 @@ pub const INLINE_BYTES_MAX: usize = 63;
 /// Bytes of a table page.
 pub const PAGE_BYTES: usize = 16_384;
 
+/// Extents of page memory (2 MiB each) that are touched before they are needed.
+pub const EXTENTS_AHEAD: usize = 8;
+
 /// Calls taken from a connection and not yet answered, beyond which the server stops reading from it.
 pub const CONNECTION_OUTSTANDING_CALLS_MAX: usize = 32_768;
 /// Bytes of calls taken from a connection and not yet answered, beyond which the server stops reading from it.

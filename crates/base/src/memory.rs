@@ -3,14 +3,18 @@
 //! A random access to gigabytes of small pages costs a TLB miss besides the cache miss; 2 MiB extents that the kernel
 //! may back with huge pages save most of them. Blocks come back to a free list and are handed out again; extents are
 //! kept for the life of the process. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
+//!
+//! The first touch of an extent can take milliseconds: the kernel clears it, and a hypervisor may first have to find memory
+//! for it. [`keep_ahead`], run by a thread of the server, touches extents before they are wanted; where nobody runs it, whoever
+//! needs an extent pays.
 
 use crate::limits::PAGE_BYTES;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 
 const EXTENT_BYTES: usize = 2 * 1024 * 1024;
 
@@ -93,6 +97,43 @@ fn extent() -> NonNull<u8> {
     NonNull::new(std::ptr::with_exposed_provenance_mut(extent)).expect("a mapping is not at address 0")
 }
 
+/// Extents that were touched already.
+static READY: Mutex<FreeBlocks> = Mutex::new(FreeBlocks(Vec::new()));
+static TAKEN: Condvar = Condvar::new();
+
+fn ready_extent() -> Option<NonNull<u8>> {
+    let extent = READY.lock().expect("no panic while holding the ready list").0.pop();
+    if extent.is_some() {
+        TAKEN.notify_one();
+    }
+    extent
+}
+
+/// Keeps `count` extents touched and ready, until `stop` is set and [`wake_keeper`] called.
+pub fn keep_ahead(count: usize, stop: &AtomicBool) {
+    let mut ready = READY.lock().expect("no panic while holding the ready list");
+    while !stop.load(Ordering::Acquire) {
+        if ready.0.len() >= count {
+            ready = TAKEN.wait(ready).expect("no panic while holding the ready list");
+            continue;
+        }
+        drop(ready);
+        let fresh = extent();
+        for offset in (0..EXTENT_BYTES).step_by(4096) {
+            // SAFETY: the offset is within the extent, which nobody else knows of yet.
+            unsafe { fresh.add(offset).write_volatile(0) };
+        }
+        ready = READY.lock().expect("no panic while holding the ready list");
+        ready.0.push(fresh);
+    }
+}
+
+/// Makes [`keep_ahead`] look at its `stop`.
+pub fn wake_keeper() {
+    drop(READY.lock().expect("no panic while holding the ready list"));
+    TAKEN.notify_all();
+}
+
 fn page() -> NonNull<u8> {
     let mut free = FREE.lock().expect("no panic while holding the page list");
     if let Some(bytes) = free.0.pop() {
@@ -101,7 +142,7 @@ fn page() -> NonNull<u8> {
         unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
         return bytes;
     }
-    let extent = extent();
+    let extent = ready_extent().unwrap_or_else(extent);
     BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
     // Last block first, so that pages come in ascending address order.
     for i in (1..EXTENT_BYTES / PAGE_BYTES).rev() {
@@ -143,6 +184,18 @@ impl DerefMut for Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn extents_are_kept_ahead_until_told_to_stop() {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| keep_ahead(2, &stop));
+            let blocks: Vec<Block> = (0..600).map(|_| Block::zeroed(PAGE_BYTES)).collect();
+            assert!(blocks.iter().all(|block| block.iter().all(|byte| *byte == 0)));
+            stop.store(true, Ordering::Release);
+            wake_keeper();
+        });
+    }
 
     #[test]
     fn a_block_that_comes_back_is_zeroed() {

@@ -6,7 +6,9 @@ use crate::shared::Shared;
 use crate::system::SystemJob;
 use ferrite_base::{UserError, limits};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall, Reply};
+use ferrite_partition::{
+    AnswerBatch, CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall, Reply, Spent,
+};
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
@@ -21,11 +23,18 @@ struct Batch {
     bytes: Vec<u8>,
 }
 
+/// Buffers kept for reuse, and the largest that is kept.
+const SPARES_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 1024 * 1024;
+
 pub struct Dispatcher {
     shared: Arc<Shared>,
     mailbox: MailboxHandle,
     compiled: Arc<Compiled>,
     batches: Vec<Batch>,
+    /// Buffers that have come back with answers.
+    spare_batches: Vec<Batch>,
+    spare_answers: Vec<Vec<u8>>,
     /// Spreads calls that any partition can answer.
     spread: u32,
 }
@@ -34,7 +43,15 @@ impl Dispatcher {
     pub fn new(shared: Arc<Shared>, mailbox: MailboxHandle) -> Dispatcher {
         let compiled = shared.compiled.load_full();
         let batches = (0..shared.partition_count()).map(|_| Batch::default()).collect();
-        Dispatcher { shared, mailbox, compiled, batches, spread: 0 }
+        Dispatcher {
+            shared,
+            mailbox,
+            compiled,
+            batches,
+            spare_batches: Vec::new(),
+            spare_answers: Vec::new(),
+            spread: 0,
+        }
     }
 
     pub fn compiled(&self) -> &Arc<Compiled> {
@@ -197,21 +214,34 @@ impl Dispatcher {
         }
     }
 
+    /// Keeps the buffers of a batch that is done, so that the next ones need no fresh memory: that would have to be cleared
+    /// and mapped first, at a price per call that shows.
+    pub fn recycle(&mut self, answers: AnswerBatch) {
+        let AnswerBatch { mut bytes, spent: Spent { mut calls, bytes: mut parameters }, .. } = answers;
+        if self.spare_answers.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&bytes.capacity()) {
+            bytes.clear();
+            self.spare_answers.push(bytes);
+        }
+        if self.spare_batches.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&parameters.capacity()) {
+            calls.clear();
+            parameters.clear();
+            self.spare_batches.push(Batch { calls, bytes: parameters });
+        }
+    }
+
     /// Hands every partition its calls.
     pub fn send_batches(&mut self) {
         for (partition, batch) in self.batches.iter_mut().enumerate() {
             if batch.calls.is_empty() {
                 continue;
             }
-            let full = std::mem::take(batch);
-            // The next turn will most likely bring as much.
-            batch.calls.reserve(full.calls.len());
-            batch.bytes.reserve(full.bytes.len());
+            let full = std::mem::replace(batch, self.spare_batches.pop().unwrap_or_default());
             let event = Event::Calls(CallBatch {
                 compiled: Arc::clone(&self.compiled),
                 mailbox: Arc::clone(&self.mailbox),
                 calls: full.calls,
                 bytes: full.bytes,
+                answers: self.spare_answers.pop().unwrap_or_default(),
             });
             self.shared.partitions[partition].send(event).expect("partitions outlive the network");
         }

@@ -133,7 +133,10 @@ impl NetworkThread {
 
     fn take(&mut self, mail: Mail) {
         match mail {
-            Mail::Answers(answers) => self.deliver(&answers),
+            Mail::Answers(answers) => {
+                self.deliver(&answers);
+                self.dispatcher.recycle(answers);
+            }
             // One that was on its way here when the stop came is closed.
             Mail::Accepted(_) if self.stopping => {}
             Mail::Accepted(stream) => self.open(stream),

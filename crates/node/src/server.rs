@@ -6,6 +6,7 @@ use crate::shared::{Identity, Shared};
 use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
+use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, Log, LogFailed};
 use ferrite_partition::commit::{CommitWatch, Completion, SharedFailure};
@@ -20,6 +21,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -71,6 +73,28 @@ pub struct Server {
     system: JoinHandle<()>,
     coordinator: JoinHandle<()>,
     partitions: Vec<JoinHandle<()>>,
+    memory: MemoryKeeper,
+}
+
+/// The thread that touches page memory before it is needed.
+struct MemoryKeeper {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl MemoryKeeper {
+    fn start() -> Result<MemoryKeeper, ServerError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = spawn("memory", move || memory::keep_ahead(limits::EXTENTS_AHEAD, &told))?;
+        Ok(MemoryKeeper { stop, thread })
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        memory::wake_keeper();
+        join([self.thread]);
+    }
 }
 
 impl Server {
@@ -80,6 +104,7 @@ impl Server {
         // The port first: a second server on the same port should not wait for recovery to hear of it.
         let listener = TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
         let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
+        let memory = MemoryKeeper::start()?;
         let mut recovered = recovery::open(
             Arc::clone(&options.disk),
             Arc::clone(&clock),
@@ -141,7 +166,7 @@ impl Server {
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
         let system = spawn("system", move || systems.run())?;
         let network = start_network(&shared, listener, options.network_threads)?;
-        Ok(Server { shared, log: recovered.log, network, system, coordinator, partitions })
+        Ok(Server { shared, log: recovered.log, network, system, coordinator, partitions, memory })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -170,6 +195,7 @@ impl Server {
             let _ = partition.send(Event::Stop);
         }
         join(self.partitions);
+        self.memory.stop();
         self.log.close()
     }
 }

@@ -1,5 +1,6 @@
 //! Answers on their way out: response frames for several connections in one buffer.
 
+use crate::event::CallHeader;
 use ferrite_base::UserError;
 use ferrite_wire::response;
 use std::sync::Arc;
@@ -19,6 +20,15 @@ pub struct Run {
 pub struct AnswerBatch {
     pub bytes: Vec<u8>,
     pub runs: Vec<Run>,
+    /// The calls that these are the answers of: their buffers go back to be filled again.
+    pub spent: Spent,
+}
+
+/// Buffers of a batch of calls, on their way back to the network thread.
+#[derive(Default, Debug)]
+pub struct Spent {
+    pub calls: Vec<CallHeader>,
+    pub bytes: Vec<u8>,
 }
 
 /// Where answers go: a network thread. Called from partition threads, must not block.

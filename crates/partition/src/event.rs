@@ -32,6 +32,8 @@ pub struct CallBatch {
     pub calls: Vec<CallHeader>,
     /// The calls' parameter sets, as they came.
     pub bytes: Vec<u8>,
+    /// An empty buffer for the answers.
+    pub answers: Vec<u8>,
 }
 
 impl CallBatch {

@@ -17,6 +17,6 @@ pub mod recovery;
 pub mod schema;
 pub mod thread;
 
-pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run};
+pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use compiled::Compiled;
 pub use event::{CallBatch, CallHeader, Event, ProgramCall, Reply, Retry};

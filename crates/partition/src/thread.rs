@@ -3,7 +3,7 @@
 //! Invariant: an answer is held at the partition's last sequence number at the time it was made, and leaves only when the
 //! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
 
-use crate::answer::AnswerBatch;
+use crate::answer::{AnswerBatch, Spent};
 use crate::commit::{CommitWatch, Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
@@ -96,8 +96,8 @@ impl Partition {
     }
 
     /// The main path: every call of the batch in turn, then one hand-over to the log for all of them.
-    fn run_calls(&mut self, batch: CallBatch) {
-        let mut answers = AnswerBatch::default();
+    fn run_calls(&mut self, mut batch: CallBatch) {
+        let mut answers = AnswerBatch { bytes: std::mem::take(&mut batch.answers), ..AnswerBatch::default() };
         if let Some(failure) = self.gate.failure() {
             let error = failure.unavailable();
             for call in &batch.calls {
@@ -151,6 +151,7 @@ impl Partition {
             }
         }
         self.append(redo, writer);
+        answers.spent = Spent { calls: batch.calls, bytes: batch.bytes };
         self.gate.hold(batch.mailbox, answers);
     }
 
