@@ -8,7 +8,7 @@ mod faulty_disk;
 use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
 use faulty_disk::{EIO, ENOSPC, Fault, FaultyDisk, Kind};
 use ferrite_client::{CallFuture, ClientError, Status};
-use ferrite_io::Disk;
+use ferrite_io::{Disk, RealDisk};
 use ferrite_node::{Durability, Server, ServerOptions};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -190,4 +190,31 @@ fn a_disk_that_is_full_in_the_middle_of_a_write() {
 #[test]
 fn a_failed_write_where_nobody_waits_for_fsyncs() {
     fail_and_reopen(Fault { short: 100, ..fault(Kind::Write, 50, EIO) }, Durability::None);
+}
+
+/// Neither a database nor its schema is said to be there before it is durable.
+#[test]
+fn a_disk_that_fails_while_the_database_is_made() {
+    let start_on = |dir: &Path, disk: Arc<dyn Disk>| {
+        let schema = Some(VOTER.to_owned());
+        Server::start(ServerOptions { disk, schema, durability: Durability::Sync, ..options(dir, 2) })
+    };
+    for kind in [Kind::Sync, Kind::Write] {
+        let healthy = Arc::new(FaultyDisk::new(fault(kind, u64::MAX, EIO)));
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let server = start_on(dir.path(), healthy.clone()).expect("a healthy disk");
+        let last = healthy.count(kind);
+        server.stop().expect("a healthy log closes");
+        // The file's making, then the first record and the schema.
+        for at in [1, last - 2, last - 1, last] {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let error = start_on(dir.path(), Arc::new(FaultyDisk::new(fault(kind, at, EIO)))).err();
+            let text = error.unwrap_or_else(|| panic!("{kind:?} {at}: it started all the same")).to_string();
+            assert!(text.contains("os error 5") && text.contains("redo-"), "{kind:?} {at}: {text}");
+            let server =
+                start_on(dir.path(), Arc::new(RealDisk)).unwrap_or_else(|error| panic!("{kind:?} {at}: {error}"));
+            assert_eq!(votes(&connect(&server)), [0; 3]);
+            server.stop().expect("a healthy log closes");
+        }
+    }
 }

@@ -2,9 +2,9 @@
 //!
 //! The log thread must never wait for a partition, so it writes a number and leaves a wake-up: at most one is under way.
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, bounded};
 use ferrite_base::Sequence;
-use ferrite_log::LogFailed;
+use ferrite_log::{Log, LogFailed};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -86,13 +86,15 @@ pub enum Parties {
     Several(Vec<(Arc<CommitWatch>, Sequence)>),
     /// One that stands still until the outcome is known: a schema change.
     Waiting(Arc<CommitWatch>, Sequence, Sender<()>),
+    /// The start of a server, which stands still too, and fails if the log does.
+    Start(Sender<Result<(), LogFailed>>),
 }
 
-impl Completion {
-    /// For appends whose success shows only by nothing having failed.
-    pub fn nobody() -> Completion {
-        Completion { parties: Parties::Several(Vec::new()), buffers: None }
-    }
+/// Appends a record and waits until it is durable: before a server says that it is ready, when nobody watches the log yet.
+pub fn append_and_wait(log: &Log<Completion>, payload: Vec<u8>) -> Result<(), LogFailed> {
+    let (tell, told) = bounded(1);
+    log.appender().append(payload, Completion { parties: Parties::Start(tell), buffers: None });
+    told.recv().expect("the log completes every append")
 }
 
 impl ferrite_log::Completion for Completion {
@@ -107,6 +109,9 @@ impl ferrite_log::Completion for Completion {
             Parties::Waiting(watch, sequence, told) => {
                 tell(watch, *sequence);
                 let _ = told.send(());
+            }
+            Parties::Start(told) => {
+                let _ = told.send(outcome.clone());
             }
         }
         if let Some(buffers) = &self.buffers {

@@ -1,13 +1,13 @@
 //! From the log to stores: replay at start. Applies row changes; runs no statement and no procedure.
 
-use crate::commit::Completion;
+use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
 use crate::record::{self, Genesis, Record, RecordError};
 use crate::schema;
 use ferrite_base::{PartitionId, Sequence, UserError, limits};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, Disk, Random};
-use ferrite_log::{DatabaseId, Durability, Log, LogError, LogOptions, OpenError};
+use ferrite_log::{DatabaseId, Durability, Log, LogError, LogFailed, LogOptions, OpenError};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use std::fmt;
@@ -41,6 +41,8 @@ pub struct Summary {
 #[derive(Debug)]
 pub enum StartError {
     Log(LogError),
+    /// The first record of a new database could not be written.
+    LogFailed(LogFailed),
     /// What could not be replayed, and where it stands.
     Replay {
         path: PathBuf,
@@ -74,6 +76,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Log(error) => error.fmt(f),
+            StartError::LogFailed(failure) => failure.fmt(f),
             StartError::Replay { path, position, reason } => {
                 write!(f, "block at byte {position} of {}: {reason}", path.display())
             }
@@ -133,7 +136,7 @@ pub fn open(
         let mut payload = Vec::new();
         record::write_genesis(&mut payload, &genesis);
         replay.payload(&payload)?;
-        log.appender().append(payload, Completion::nobody());
+        commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
     }
     let state = replay.state.expect("a genesis record was found or just written");
     if let Some(asked) = partitions

@@ -1,6 +1,6 @@
 //! Schema changes: text to a new catalog, then the stores follow it. Used by the coordinator and by replay alike.
 
-use crate::commit::Completion;
+use crate::commit;
 use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
@@ -76,7 +76,7 @@ pub fn at_first_start(recovered: &mut Recovered, text: &str, clock: &dyn Clock) 
     apply(&mut recovered.stores, &planned)?;
     let mut payload = Vec::new();
     record::write_schema(&mut payload, compiled.catalog.version.0, clock.wall_micros(), text);
-    recovered.log.appender().append(payload, Completion::nobody());
+    commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
     recovered.compiled = compiled;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use ferrite_base::{Epoch, PartitionId, Sequence, limits};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, Log, LogOptions};
-use ferrite_partition::commit::Completion;
+use ferrite_partition::commit;
 use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
 use ferrite_partition::recovery::{self, Recovered, StartError};
 use std::convert::Infallible;
@@ -50,7 +50,9 @@ fn write(dir: &Path, payloads: &[Vec<u8>]) {
     let options = LogOptions { segment_bytes: 1 << 20, block_bytes_max: 1 << 16, ..LogOptions::default() };
     let visit = |_: &[u8]| Ok::<(), Infallible>(());
     let (log, _) = Log::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options, visit).expect("a new log");
-    payloads.iter().for_each(|payload| log.appender().append(payload.clone(), Completion::nobody()));
+    for payload in payloads {
+        commit::append_and_wait(&log, payload.clone()).expect("a healthy log takes it");
+    }
     log.close().expect("a healthy log closes");
 }
 
