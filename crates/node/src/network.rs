@@ -319,9 +319,11 @@ impl NetworkThread {
         }
     }
 
-    /// Closes connections whose login does not come or that do not read their answers.
+    /// Closes connections whose login does not come or that do not read their answers, and takes those that had to wait.
     fn sweep(&mut self) {
         self.last_sweep = Instant::now();
+        // One that could not be accepted for want of file descriptors is not announced again.
+        self.accept();
         for index in 0..self.connections.len() {
             let Some(connection) = self.connections[index].as_ref() else { continue };
             let late = !connection.logged_in && connection.opened.elapsed().as_secs() > limits::LOGIN_SECONDS_MAX;
