@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 const PARTITIONS: u32 = 3;
-/// The partitions' and the network's threads, coordinator and system thread; and then there is the log.
-const THREADS_MIN: usize = PARTITIONS as usize + 2 + 1 + 1;
+/// The threads of partitions and network, coordinator and system; the log and the keeper of memory come on top.
+const THREADS_MIN: usize = PARTITIONS as usize + 2 + 1 + 1 + 1;
 /// A length of time to look at, not something to wait for.
 const INTERVAL: Duration = Duration::from_millis(1_200);
 /// Network threads look at their connections every second.
@@ -31,7 +31,8 @@ fn wakeups() -> BTreeMap<String, u64> {
             continue;
         };
         let name = name.trim();
-        if ["partition-", "network-", "coordinator", "system", "log"].iter().any(|own| name.starts_with(own)) {
+        if ["partition-", "network-", "coordinator", "system", "log", "memory"].iter().any(|own| name.starts_with(own))
+        {
             let count = status
                 .lines()
                 .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
