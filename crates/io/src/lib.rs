@@ -5,10 +5,12 @@
 
 mod clock;
 mod disk;
+mod priority;
 mod random;
 mod real_disk;
 
 pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer};
+pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ferrite_io::{Disk, DiskError, DiskFile, DiskResult};
+use ferrite_io::{Disk, DiskError, DiskFile, DiskResult, Yielding, lower_priority};
 
 use crate::segment::{prepare_segment, segment_path};
 
@@ -83,7 +83,10 @@ impl Preparer {
                 };
                 std::thread::Builder::new()
                     .name("log-prepare".to_owned())
-                    .spawn(move || worker.run(job_receiver))
+                    .spawn(move || {
+                        lower_priority(Yielding::Some);
+                        worker.run(job_receiver)
+                    })
                     .map(|thread| Helper { jobs: Some(jobs), prepared, retire_failures, thread: Some(thread) })
                     .map_err(|error| DiskError::new("start a thread for", &dir, error))
             })

@@ -7,7 +7,7 @@ use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_base::{limits, memory};
-use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
+use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed};
 use ferrite_partition::commit::{CommitWatch, Completion, SharedFailure};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
@@ -86,7 +86,10 @@ impl MemoryKeeper {
     fn start() -> Result<MemoryKeeper, ServerError> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let thread = spawn("memory", move || memory::keep_ahead(limits::EXTENTS_AHEAD, &told))?;
+        let thread = spawn("memory", move || {
+            lower_priority(Yielding::Most);
+            memory::keep_ahead(limits::EXTENTS_AHEAD, &told);
+        })?;
         Ok(MemoryKeeper { stop, thread })
     }
 
