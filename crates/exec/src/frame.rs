@@ -332,7 +332,7 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
 pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()> {
     if call.interrupted.is_some_and(|interrupted| interrupted()) {
         return Err(UserError::data("57014", "Transaction Interrupted")
-            .with_hint("it ran longer than it may; narrow the query, add an index, or raise the timeout"));
+            .with_hint("it ran longer than it may; narrow the query, add an index, or start the server with a longer --query-timeout"));
     }
     if call.arena.allocated_bytes().saturating_sub(arena_bytes_before) > limits::TEMPORARY_BYTES_MAX {
         return Err(too_much_memory());

@@ -1,6 +1,7 @@
 //! `ferrite server`.
 
 use clap::Args;
+use ferrite_base::limits::QUERY_TIME_MAX;
 use ferrite_node::{Durability, Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -29,6 +30,9 @@ pub struct Options {
     /// DDL to run when the database is new.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    /// Seconds that one call may execute before it is interrupted and rolled back.
+    #[arg(long, value_name = "SECONDS", default_value_t = QUERY_TIME_MAX.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    query_timeout: u64,
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
@@ -73,7 +77,7 @@ pub fn run(options: Options) -> ExitCode {
         schema,
         network_threads: options.network_threads.map_or_else(network_threads_default, |count| count as usize),
         disk: Arc::new(ferrite_io::RealDisk),
-        query_time_max: ferrite_base::limits::QUERY_TIME_MAX,
+        query_time_max: Duration::from_secs(options.query_timeout),
     });
     let server = match started {
         Ok(server) => server,
