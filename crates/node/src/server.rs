@@ -9,8 +9,9 @@ use crossbeam_channel::unbounded;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed};
-use ferrite_partition::commit::{CommitWatch, Completion, SharedFailure};
+use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
+use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{Event, schema};
@@ -145,22 +146,22 @@ impl Server {
         let mut partitions = Vec::new();
         let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();
         for (id, ((store, sequence), (sender, inbox))) in starts {
-            let watch = CommitWatch::new(sender.clone(), sequence, Arc::clone(&failure), || Event::LogMoved);
-            borrowers.push(Borrower { inbox: sender, watch: Arc::clone(&watch) });
+            let gate = Gate::new(sequence, Arc::clone(&failure));
+            borrowers.push(Borrower { inbox: sender, gate: Arc::clone(&gate) });
             let id = ferrite_base::PartitionId(id as u32);
             let compiled = Arc::clone(&recovered.compiled);
             let start = Start { id, store, compiled, sequence, query_time_max: options.query_time_max };
-            let partition = Partition::new(start, inbox, watch, recovered.log.appender(), Arc::clone(&clock));
+            let partition = Partition::new(start, inbox, gate, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
-        let watch = CommitWatch::new(coordinator, ferrite_base::Sequence(0), failure, || Job::LogMoved);
+        let gate = Gate::new(ferrite_base::Sequence(0), failure);
         let publisher = Arc::clone(&shared);
         let multi = Coordinator::new(
             jobs,
             borrowers,
             Arc::clone(&recovered.compiled),
             Box::new(move |compiled| publisher.publish(compiled)),
-            watch,
+            gate,
             recovered.log.appender(),
             clock,
             options.query_time_max,

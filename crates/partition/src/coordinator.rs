@@ -6,7 +6,7 @@
 //! before the stores go back, hence before any record of a transaction that saw its changes.
 
 use crate::answer::AnswerBatch;
-use crate::commit::{CommitWatch, Completion, Parties};
+use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::event::{Event, ProgramCall, Reply};
 use crate::execute::{Executor, Outcome};
@@ -39,14 +39,13 @@ pub enum Job {
         text: String,
         reply: Reply,
     },
-    LogMoved,
     Stop,
 }
 
 /// The coordinator's way to one partition.
 pub struct Borrower {
     pub inbox: Sender<Event>,
-    pub watch: Arc<CommitWatch>,
+    pub gate: Arc<Gate>,
 }
 
 pub struct Coordinator {
@@ -57,7 +56,7 @@ pub struct Coordinator {
     publish: Box<dyn Fn(Arc<Compiled>) + Send>,
     /// Counts this coordinator's transactions; its place in the commit rule.
     ticket: Sequence,
-    gate: Gate,
+    gate: Arc<Gate>,
     log: Appender<Completion>,
     clock: Arc<dyn Clock>,
     executor: Executor,
@@ -70,7 +69,7 @@ impl Coordinator {
         partitions: Vec<Borrower>,
         compiled: Arc<Compiled>,
         publish: Box<dyn Fn(Arc<Compiled>) + Send>,
-        watch: Arc<CommitWatch>,
+        gate: Arc<Gate>,
         log: Appender<Completion>,
         clock: Arc<dyn Clock>,
         query_time_max: Duration,
@@ -81,7 +80,7 @@ impl Coordinator {
             compiled,
             publish,
             ticket: Sequence(0),
-            gate: Gate::new(watch, Sequence(0)),
+            gate,
             log,
             clock,
             executor: Executor::new(query_time_max),
@@ -93,7 +92,6 @@ impl Coordinator {
             match job {
                 Job::Call(call) => self.run_call(*call),
                 Job::Schema { text, reply } => self.run_schema(&text, &reply),
-                Job::LogMoved => self.gate.release(),
                 Job::Stop => break,
             }
         }
@@ -125,14 +123,16 @@ impl Coordinator {
     fn commit(&mut self, stores: &mut [Store], places: &mut [Place], outcome: Outcome) {
         self.ticket = Sequence(self.ticket.0 + 1);
         self.gate.appended(self.ticket);
-        let mut waiting = vec![(Arc::clone(self.gate.watch()), self.ticket)];
+        let mut waiting = vec![(Arc::clone(&self.gate), self.ticket)];
         let mut parts = Vec::new();
         let epoch = FIRST_EPOCH;
         for (store, (partition, sequence, _)) in stores.iter().zip(places.iter_mut()) {
             if !store.redo().is_empty() {
                 assert!(outcome == Outcome::Committed, "a transaction that was rolled back leaves no redo");
                 *sequence = Sequence(sequence.0 + 1);
-                waiting.push((Arc::clone(&self.partitions[partition.index()].watch), *sequence));
+                let gate = &self.partitions[partition.index()].gate;
+                gate.appended(*sequence);
+                waiting.push((Arc::clone(gate), *sequence));
                 parts.push(Part { partition: *partition, epoch, sequence: *sequence, changes: store.redo() });
             }
         }
@@ -182,7 +182,7 @@ impl Coordinator {
             let version = compiled.catalog.version.0;
             record::write_schema(&mut payload, version, self.clock.wall_micros(), text);
             let (tell, told) = bounded(1);
-            let parties = Parties::Waiting(Arc::clone(self.gate.watch()), self.ticket, tell);
+            let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
             told.recv().expect("the log completes every append");
             self.compiled = Arc::clone(&compiled);

@@ -18,8 +18,6 @@ pub enum Event {
     /// The coordinator wants the store for a transaction over several partitions. The partition sends it to `to` and stands
     /// still until it comes back through `back`.
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
-    /// The log has more of this partition's records durable, or has failed: look at the shared position.
-    LogMoved,
     /// Finish what is held and end.
     Stop,
 }

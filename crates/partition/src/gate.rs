@@ -1,60 +1,83 @@
 //! The answers' gate: holds each until all that it could have seen is committed. A partition and the coordinator have one each.
+//!
+//! Two threads come to a gate: the owner, who brings answers, and the log thread, which says what is durable and then lets the
+//! answers go at once. Sending word to the owner instead would wake it for every batch, only to pass something on; so the gate
+//! has a lock, taken twice per batch, hardly ever at the same time.
 
 use crate::answer::{AnswerBatch, MailboxHandle};
-use crate::commit::CommitWatch;
-use ferrite_base::{NodeId, Sequence, UserError};
+use ferrite_base::{NodeId, Sequence};
 use ferrite_log::LogFailed;
 use ferrite_replica::{Configuration, Outcome, Replica};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// This node, as long as it is the only one.
 const HERE: NodeId = NodeId(0);
 
+/// Why the log failed, once it has: one for all parties of a node. A party that was not waiting must hear of it too, or it would
+/// go on executing what can no longer be acknowledged.
+pub type SharedFailure = Arc<OnceLock<LogFailed>>;
+
+type Held = Replica<(MailboxHandle, AnswerBatch)>;
+
 pub struct Gate {
-    replica: Replica<(MailboxHandle, AnswerBatch)>,
-    watch: Arc<CommitWatch>,
+    replica: Mutex<Held>,
+    failure: SharedFailure,
 }
 
 impl Gate {
     /// Begins with everything up to `start` committed.
-    pub fn new(watch: Arc<CommitWatch>, start: Sequence) -> Gate {
-        Gate { replica: Replica::new(Configuration::single(HERE), start), watch }
-    }
-
-    pub fn watch(&self) -> &Arc<CommitWatch> {
-        &self.watch
+    pub fn new(start: Sequence, failure: SharedFailure) -> Arc<Gate> {
+        let replica = Mutex::new(Replica::new(Configuration::single(HERE), start));
+        Arc::new(Gate { replica, failure })
     }
 
     /// Set once the log has failed: nothing more is to be executed.
+    #[inline]
     pub fn failure(&self) -> Option<&LogFailed> {
-        self.watch.failure()
+        self.failure.get()
     }
 
-    /// Everything up to `sequence` was, or is about to be, handed to the log.
-    pub fn appended(&mut self, sequence: Sequence) {
-        self.replica.appended(sequence);
+    /// Everything up to `sequence` is about to be handed to the log. Said before it is, since the log may be quick.
+    pub fn appended(&self, sequence: Sequence) {
+        self.lock().appended(sequence);
     }
 
     /// Keeps `answers` until everything appended so far is committed; lets go of what already is.
-    pub fn hold(&mut self, mailbox: MailboxHandle, answers: AnswerBatch) {
-        self.replica.hold_read((mailbox, answers));
-        self.release();
+    pub fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
+        let mut replica = self.lock();
+        replica.hold_read((mailbox, answers));
+        self.release(&mut replica);
+    }
+
+    /// Everything up to `sequence` is durable. Called by the log thread, in order.
+    pub(crate) fn durable(&self, sequence: Sequence) {
+        let mut replica = self.lock();
+        replica.durable(HERE, sequence);
+        self.release(&mut replica);
+    }
+
+    /// Nothing more will be durable. Called by the log thread.
+    pub(crate) fn failed(&self, failure: LogFailed) {
+        // The first failure is the one that counts, and the one to tell the operator of.
+        let text = failure.to_string();
+        if self.failure.set(failure).is_ok() {
+            eprintln!("ferrite: {text}");
+        }
+        let mut replica = self.lock();
+        replica.fail();
+        self.release(&mut replica);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.replica.lock().expect("a panic within the gate ends the process")
     }
 
     /// Lets go of every answer that is committed; when the log has failed, tells the others that their outcome is unknown.
-    pub fn release(&mut self) {
-        let durable = self.watch.take();
-        if durable > self.replica.commit_sequence() {
-            self.replica.durable(HERE, durable);
-        }
-        let failure = self.watch.failure();
-        if failure.is_some() {
-            self.replica.fail();
-        }
-        for ((mailbox, mut answers), outcome) in self.replica.take_released() {
+    fn release(&self, replica: &mut Held) {
+        for ((mailbox, mut answers), outcome) in replica.take_released() {
             if outcome == Outcome::OutcomeUnknown {
-                let error: UserError = failure.expect("the outcome is unknown only after a failure").outcome_unknown();
-                answers.replace_all(&error);
+                let failure = self.failure().expect("the outcome is unknown only after a failure");
+                answers.replace_all(&failure.outcome_unknown());
             }
             mailbox.deliver(answers);
         }

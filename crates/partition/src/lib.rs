@@ -10,7 +10,7 @@ pub mod compiled;
 pub mod coordinator;
 pub mod event;
 pub mod execute;
-mod gate;
+pub mod gate;
 mod prefetch;
 pub mod record;
 pub mod recovery;

@@ -4,7 +4,7 @@
 //! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
 
 use crate::answer::{AnswerBatch, Spent};
-use crate::commit::{CommitWatch, Completion, Parties};
+use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
 use crate::event::{CallBatch, CallHeader, Event, ProgramCall};
@@ -42,7 +42,7 @@ pub struct Partition {
     compiled: Arc<Compiled>,
     /// Of the last transaction that changed something here.
     sequence: Sequence,
-    gate: Gate,
+    gate: Arc<Gate>,
     log: Appender<Completion>,
     /// Redo buffers that come back from the log.
     buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
@@ -64,7 +64,7 @@ impl Partition {
     pub fn new(
         start: Start,
         inbox: Receiver<Event>,
-        watch: Arc<CommitWatch>,
+        gate: Arc<Gate>,
         log: Appender<Completion>,
         clock: Arc<dyn Clock>,
     ) -> Partition {
@@ -74,7 +74,7 @@ impl Partition {
             store: Some(start.store),
             compiled: start.compiled,
             sequence: start.sequence,
-            gate: Gate::new(watch, start.sequence),
+            gate,
             log,
             buffers: bounded(BUFFERS_KEPT),
             clock,
@@ -89,7 +89,6 @@ impl Partition {
                 Event::Calls(batch) => self.run_calls(batch),
                 Event::Program(call) => self.run_program(*call),
                 Event::Lend { to, back } => self.lend(&to, &back),
-                Event::LogMoved => self.gate.release(),
                 Event::Stop => break,
             }
         }
@@ -212,7 +211,7 @@ impl Partition {
         self.gate.appended(self.sequence);
         let keep = redo.capacity() <= BUFFER_BYTES_KEPT;
         let completion = Completion {
-            parties: Parties::One(Arc::clone(self.gate.watch()), self.sequence),
+            parties: Parties::One(Arc::clone(&self.gate), self.sequence),
             buffers: keep.then(|| self.buffers.0.clone()),
         };
         self.log.append(redo, completion);
@@ -232,10 +231,9 @@ impl Partition {
             self.executor.catalog_changed();
         }
         if loan.sequence > self.sequence {
+            // The coordinator has told the gate.
             self.sequence = loan.sequence;
-            self.gate.appended(self.sequence);
         }
-        self.gate.release();
     }
 }
 
