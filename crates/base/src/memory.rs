@@ -16,7 +16,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 
-const EXTENT_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of an extent.
+pub const EXTENT_BYTES: usize = 2 * 1024 * 1024;
 
 struct FreeBlocks(Vec<NonNull<u8>>);
 // SAFETY: the pointers are unique owners of their blocks; moving them between threads moves that ownership.
@@ -109,11 +110,13 @@ fn ready_extent() -> Option<NonNull<u8>> {
     extent
 }
 
-/// Keeps `count` extents touched and ready, until `stop` is set and [`wake_keeper`] called.
-pub fn keep_ahead(count: usize, stop: &AtomicBool) {
+/// Touches `first` extents, then keeps `count` touched and ready, until `stop` is set and [`wake_keeper`] called.
+pub fn keep_ahead(first: usize, count: usize, stop: &AtomicBool) {
     let mut ready = READY.lock().expect("no panic while holding the ready list");
+    let mut wanted = first.max(count);
     while !stop.load(Ordering::Acquire) {
-        if ready.0.len() >= count {
+        if ready.0.len() >= wanted {
+            wanted = count;
             ready = TAKEN.wait(ready).expect("no panic while holding the ready list");
             continue;
         }
@@ -189,7 +192,7 @@ mod tests {
     fn extents_are_kept_ahead_until_told_to_stop() {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| keep_ahead(2, &stop));
+            scope.spawn(|| keep_ahead(3, 2, &stop));
             let blocks: Vec<Block> = (0..600).map(|_| Block::zeroed(PAGE_BYTES)).collect();
             assert!(blocks.iter().all(|block| block.iter().all(|byte| *byte == 0)));
             stop.store(true, Ordering::Release);

@@ -33,6 +33,10 @@ pub struct Options {
     /// Seconds that one call may execute before it is interrupted and rolled back.
     #[arg(long, value_name = "SECONDS", default_value_t = QUERY_TIME_MAX.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     query_timeout: u64,
+    /// Megabytes of memory for rows to take from the system at start. Where the first use of memory is slow (most virtual
+    /// machines), this keeps latency even while the data grow to that size.
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+    memory_ahead: u64,
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
@@ -75,6 +79,7 @@ pub fn run(options: Options) -> ExitCode {
         partitions: options.partitions,
         durability,
         schema,
+        memory_ahead_bytes: (options.memory_ahead as usize) << 20,
         network_threads: options.network_threads.map_or_else(network_threads_default, |count| count as usize),
         disk: Arc::new(ferrite_io::RealDisk),
         query_time_max: Duration::from_secs(options.query_timeout),

@@ -39,6 +39,8 @@ pub struct ServerOptions {
     /// DDL to run when the database is new.
     pub schema: Option<String>,
     pub network_threads: usize,
+    /// Page memory to touch at start, before it is needed; a little is touched ahead at all times.
+    pub memory_ahead_bytes: usize,
     /// Where the redo log lives.
     pub disk: Arc<dyn Disk>,
     /// How long one call may execute; usually [`ferrite_base::limits::QUERY_TIME_MAX`].
@@ -84,12 +86,12 @@ struct MemoryKeeper {
 }
 
 impl MemoryKeeper {
-    fn start() -> Result<MemoryKeeper, ServerError> {
+    fn start(extents: usize) -> Result<MemoryKeeper, ServerError> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = spawn("memory", move || {
             lower_priority(Yielding::Most);
-            memory::keep_ahead(limits::EXTENTS_AHEAD, &told);
+            memory::keep_ahead(extents, limits::EXTENTS_AHEAD, &told);
         })?;
         Ok(MemoryKeeper { stop, thread })
     }
@@ -108,7 +110,7 @@ impl Server {
         // The port first: a second server on the same port should not wait for recovery to hear of it.
         let listener = TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
         let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
-        let memory = MemoryKeeper::start()?;
+        let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let mut recovered = recovery::open(
             Arc::clone(&options.disk),
             Arc::clone(&clock),

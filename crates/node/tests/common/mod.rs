@@ -27,6 +27,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         durability: Durability::None,
         schema: None,
         network_threads: 2,
+        memory_ahead_bytes: 0,
         disk: Arc::new(RealDisk),
         query_time_max: limits::QUERY_TIME_MAX,
     }
