@@ -1,8 +1,9 @@
 //! GEOGRAPHY_POINT and GEOGRAPHY: their text (WKT) and the encoded polygon (wire-protocol 7.4, 7.5).
 //!
-//! Knows no spatial predicates: those work on the unit-sphere vertices that [`decode_vertices`] gives.
+//! Knows no spatial predicates: those are `sphere`'s, and work on the unit-sphere vertices of a [`PolygonView`].
 
 use crate::Point;
+use crate::sphere::{self, Ring as _};
 use ferrite_base::{UserError, UserResult};
 use std::f64::consts::PI;
 use std::fmt;
@@ -13,6 +14,10 @@ const POLYGON_BYTES: usize = 40;
 const RING_BYTES: usize = 43;
 /// Bytes of a vertex.
 const VERTEX_BYTES: usize = 24;
+/// Where the first ring begins.
+const RINGS_START: usize = 7;
+/// Where a ring's vertices begin, from its start.
+const RING_VERTICES_START: usize = 5;
 /// Bytes of a bound.
 const BOUND_BYTES: usize = 33;
 /// Coordinates that mean NULL, and fill bounds that nobody computed.
@@ -108,42 +113,99 @@ pub struct Ring {
 
 /// The rings of an encoded polygon. Flags and bounds are not looked at, lengths and numbers are.
 pub fn decode_vertices(bytes: &[u8]) -> UserResult<Vec<Ring>> {
-    decode_rings(bytes).ok_or_else(|| UserError::data("22023", "malformed GEOGRAPHY value"))
+    let to_ring = |ring: RingView<'_>| Ring {
+        vertices: (0..ring.len()).map(|index| ring.vertex(index)).collect(),
+        depth: ring.depth,
+    };
+    Ok(PolygonView::new(bytes)?.rings().map(to_ring).collect())
 }
 
-fn decode_rings(bytes: &[u8]) -> Option<Vec<Ring>> {
-    let mut rest = bytes;
-    take(&mut rest, 3)?;
-    let ring_count = take_i32(&mut rest)?;
-    // Bounded by what is there before anything is allocated.
-    if ring_count < 1 || ring_count as usize > rest.len() / RING_BYTES {
+/// An encoded polygon, checked throughout and read where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct PolygonView<'a> {
+    bytes: &'a [u8],
+    ring_count: usize,
+}
+
+/// A ring of a [`PolygonView`].
+#[derive(Clone, Copy, Debug)]
+pub struct RingView<'a> {
+    vertices: &'a [[u8; VERTEX_BYTES]],
+    /// 0 outer ring, 1 hole.
+    pub depth: i32,
+}
+
+impl<'a> PolygonView<'a> {
+    pub fn new(bytes: &'a [u8]) -> UserResult<PolygonView<'a>> {
+        Self::check(bytes).ok_or_else(|| UserError::data("22023", "malformed GEOGRAPHY value"))
+    }
+
+    fn check(bytes: &'a [u8]) -> Option<PolygonView<'a>> {
+        let mut rest = bytes;
+        take(&mut rest, 3)?;
+        let ring_count = take_i32(&mut rest)?;
+        // Bounded by what is there before anything is allocated for them.
+        if ring_count < 1 || ring_count as usize > rest.len() / RING_BYTES {
+            return None;
+        }
+        for _ in 0..ring_count {
+            let ring = take_ring(&mut rest)?;
+            if !(0..ring.len()).all(|index| ring.vertex(index).iter().all(|coordinate| coordinate.is_finite())) {
+                return None;
+            }
+        }
+        take(&mut rest, BOUND_BYTES)?;
+        rest.is_empty().then_some(PolygonView { bytes, ring_count: ring_count as usize })
+    }
+
+    pub fn ring_count(self) -> usize {
+        self.ring_count
+    }
+
+    /// The outer ring, then the holes.
+    pub fn rings(self) -> impl Iterator<Item = RingView<'a>> {
+        let mut rest = &self.bytes[RINGS_START..];
+        (0..self.ring_count).map(move |_| take_ring(&mut rest).expect("checked when the view was made"))
+    }
+}
+
+impl sphere::Ring for RingView<'_> {
+    fn len(self) -> usize {
+        self.vertices.len()
+    }
+
+    fn vertex(self, index: usize) -> [f64; 3] {
+        let (coordinates, _) = self.vertices[index].as_chunks::<8>();
+        [0, 1, 2].map(|axis| f64::from_be_bytes(coordinates[axis]))
+    }
+}
+
+/// Turns those rings of an encoded polygon round whose number `is_wrong`, keeping their first vertices first.
+pub fn reverse_rings(bytes: &mut [u8], is_wrong: impl Fn(usize) -> bool) -> UserResult<()> {
+    let ring_count = PolygonView::new(bytes)?.ring_count();
+    let mut start = RINGS_START;
+    for number in 0..ring_count {
+        let length = take_ring(&mut &bytes[start..]).expect("checked above").len();
+        let vertices = &mut bytes[start + RING_VERTICES_START..][..length * VERTEX_BYTES];
+        if is_wrong(number) {
+            vertices.as_chunks_mut::<VERTEX_BYTES>().0[1..].reverse();
+        }
+        start += RING_BYTES + length * VERTEX_BYTES;
+    }
+    Ok(())
+}
+
+fn take_ring<'a>(rest: &mut &'a [u8]) -> Option<RingView<'a>> {
+    take(rest, 1)?;
+    let vertex_count = take_i32(rest)?;
+    if vertex_count < 3 || vertex_count as usize > rest.len() / VERTEX_BYTES {
         return None;
     }
-    let mut rings = Vec::with_capacity(ring_count as usize);
-    for _ in 0..ring_count {
-        take(&mut rest, 1)?;
-        let vertex_count = take_i32(&mut rest)?;
-        if vertex_count < 3 || vertex_count as usize > rest.len() / VERTEX_BYTES {
-            return None;
-        }
-        let vertices = take(&mut rest, vertex_count as usize * VERTEX_BYTES)?
-            .as_chunks::<8>()
-            .0
-            .as_chunks::<3>()
-            .0
-            .iter()
-            .map(|vertex| vertex.map(f64::from_be_bytes))
-            .collect::<Vec<_>>();
-        if vertices.iter().flatten().any(|coordinate| !coordinate.is_finite()) {
-            return None;
-        }
-        take(&mut rest, 1)?;
-        let depth = take_i32(&mut rest)?;
-        take(&mut rest, BOUND_BYTES)?;
-        rings.push(Ring { vertices, depth });
-    }
-    take(&mut rest, BOUND_BYTES)?;
-    rest.is_empty().then_some(rings)
+    let (vertices, _) = take(rest, vertex_count as usize * VERTEX_BYTES)?.as_chunks();
+    take(rest, 1)?;
+    let depth = take_i32(rest)?;
+    take(rest, BOUND_BYTES)?;
+    Some(RingView { vertices, depth })
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {

@@ -10,6 +10,7 @@ pub mod decimal;
 pub mod geography;
 pub mod hash;
 pub mod ring;
+pub mod sphere;
 pub mod sql_type;
 pub mod temporal;
 pub mod text;

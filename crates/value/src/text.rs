@@ -88,6 +88,9 @@ impl fmt::Display for DisplayFloat {
     }
 }
 
+/// Doubles at or below this mean NULL on the wire (wire-protocol 4.2).
+pub const FLOAT_NULL_MAX: f64 = -1.7e308;
+
 /// Trimmed, thousands separators removed.
 fn cleaned(text: &str) -> Cow<'_, str> {
     let text = text.trim();
@@ -108,9 +111,14 @@ pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A double (trimmed, commas removed).
+/// A double in digits (trimmed, commas removed): no words for infinity and the like, and nothing out of range, where the doubles
+/// that mean NULL are.
 pub fn parse_float(text: &str) -> Option<f64> {
-    cleaned(text).parse().ok()
+    let text = cleaned(text);
+    if !text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E')) {
+        return None;
+    }
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value > FLOAT_NULL_MAX)
 }
 
 /// A decimal (trimmed, commas removed).
