@@ -22,6 +22,14 @@ pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
 pub const STATEMENTS_MAX: usize = 10_000;
 /// Nesting of expressions and of procedure blocks.
 pub const NESTING_MAX: usize = 200;
+/// Nesting of JSON texts that FIELD and the like read, and steps of their paths.
+pub const JSON_NESTING_MAX: usize = 200;
+/// Bytes of one compiled regular expression, and of the states that matching with it may keep.
+pub const REGULAR_EXPRESSION_BYTES_MAX: usize = 1_048_576;
+/// Compiled regular expressions that a thread keeps for the next row or call.
+pub const REGULAR_EXPRESSIONS_KEPT: usize = 8;
+/// Pairs of edges that ISVALID and its like look at before they give up on a polygon.
+pub const POLYGON_EDGE_PAIRS_MAX: u64 = 20_000_000;
 /// Tables joined in one SELECT.
 pub const JOIN_TABLES_MAX: usize = 64;
 /// Bytes of one call's result, all tables together.

@@ -34,6 +34,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("mimalloc", &["ferrite"]),
     ("mio", &["node", "client", "bench"]),
     ("ratatui", &["bench", "ferrite"]),
+    ("regex", &["expr"]),
     ("rustix", &["base", "io", "node", "client", "bench", "ferrite"]),
     ("serde", &["bench"]),
     ("serde_json", &["bench"]),

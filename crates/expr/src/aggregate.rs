@@ -5,6 +5,7 @@
 
 mod distinct;
 mod sketch;
+mod spread;
 
 use crate::{Expr, arithmetic, evaluate};
 use bumpalo::Bump;
@@ -12,6 +13,7 @@ use distinct::DistinctValues;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{Decimal, OwnedValue, SqlType, Value, compare};
 use sketch::Sketch;
+pub use spread::Spread;
 use std::cmp::Ordering;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -25,6 +27,17 @@ pub enum AggregateKind {
     Min,
     Max,
     ApproximateCountDistinct,
+    /// BOOL_AND, EVERY.
+    BoolAnd,
+    BoolOr,
+    /// VAR_POP
+    VariancePopulation,
+    /// VAR_SAMP, VARIANCE
+    VarianceSample,
+    /// STDDEV_POP
+    DeviationPopulation,
+    /// STDDEV_SAMP, STDDEV
+    DeviationSample,
 }
 
 impl AggregateKind {
@@ -37,7 +50,24 @@ impl AggregateKind {
             AggregateKind::Min => "MIN",
             AggregateKind::Max => "MAX",
             AggregateKind::ApproximateCountDistinct => "APPROX_COUNT_DISTINCT",
+            AggregateKind::BoolAnd => "BOOL_AND",
+            AggregateKind::BoolOr => "BOOL_OR",
+            AggregateKind::VariancePopulation => "VAR_POP",
+            AggregateKind::VarianceSample => "VAR_SAMP",
+            AggregateKind::DeviationPopulation => "STDDEV_POP",
+            AggregateKind::DeviationSample => "STDDEV_SAMP",
         }
+    }
+
+    /// VARIANCE, STDDEV and their forms.
+    fn is_spread(self) -> bool {
+        matches!(
+            self,
+            AggregateKind::VariancePopulation
+                | AggregateKind::VarianceSample
+                | AggregateKind::DeviationPopulation
+                | AggregateKind::DeviationSample
+        )
     }
 }
 
@@ -65,6 +95,8 @@ impl Aggregate {
             }
             AggregateKind::Sum | AggregateKind::Average if integer => Ok(SqlType::Bigint),
             AggregateKind::Sum | AggregateKind::Average if argument_type.is_numeric() => Ok(argument_type),
+            AggregateKind::BoolAnd | AggregateKind::BoolOr if argument_type == SqlType::Boolean => Ok(argument_type),
+            kind if kind.is_spread() && argument_type.is_numeric() => Ok(SqlType::Float),
             AggregateKind::Min | AggregateKind::Max
                 if !matches!(argument_type, SqlType::Point | SqlType::Geography) =>
             {
@@ -92,6 +124,13 @@ pub enum AggregateState {
         domain: Sum,
     },
     ApproximateCountDistinct(Sketch),
+    /// None until there is a value.
+    BoolAnd(Option<bool>),
+    BoolOr(Option<bool>),
+    Spread {
+        kind: AggregateKind,
+        spread: Spread,
+    },
 }
 
 /// A running sum with the number of values in it.
@@ -135,10 +174,13 @@ impl AggregateState {
             AggregateKind::Min => AggregateState::Min(OwnedValue::Null),
             AggregateKind::Max => AggregateState::Max(OwnedValue::Null),
             AggregateKind::ApproximateCountDistinct => AggregateState::ApproximateCountDistinct(Sketch::default()),
+            AggregateKind::BoolAnd => AggregateState::BoolAnd(None),
+            AggregateKind::BoolOr => AggregateState::BoolOr(None),
             kind if aggregate.distinct => AggregateState::Distinct { kind, values: Box::default(), domain },
             AggregateKind::Count => AggregateState::Count(0),
             AggregateKind::Sum => AggregateState::Sum(domain),
             AggregateKind::Average => AggregateState::Average(domain),
+            kind => AggregateState::Spread { kind, spread: Spread::default() },
         }
     }
 
@@ -150,20 +192,24 @@ impl AggregateState {
             (_, Value::Null) => {}
             (AggregateState::Count(count), _) => *count += 1,
             (AggregateState::Sum(sum) | AggregateState::Average(sum), value) => sum.change(value, 1)?,
-            (state, value) => state.add_other(value),
+            (state, value) => state.add_other(value)?,
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn add_other(&mut self, value: Value<'_>) {
+    fn add_other(&mut self, value: Value<'_>) -> UserResult<()> {
         match self {
             AggregateState::Min(least) => keep(least, value, Ordering::Less),
             AggregateState::Max(greatest) => keep(greatest, value, Ordering::Greater),
             AggregateState::Distinct { values, .. } => values.insert(value),
             AggregateState::ApproximateCountDistinct(sketch) => sketch.insert(value),
+            AggregateState::BoolAnd(all) => *all = Some(all.unwrap_or(true) && truth(value)?),
+            AggregateState::BoolOr(any) => *any = Some(any.unwrap_or(false) || truth(value)?),
+            AggregateState::Spread { spread, .. } => spread.add(value)?,
             _ => unreachable!("add handles counts and sums"),
         }
+        Ok(())
     }
 
     /// Takes back one row's argument that was added before.
@@ -179,9 +225,7 @@ impl AggregateState {
                     return Ok(Removal::Rebuild);
                 }
             }
-            (AggregateState::Distinct { .. } | AggregateState::ApproximateCountDistinct(_), _) => {
-                return Ok(Removal::Rebuild);
-            }
+            _ => return Ok(Removal::Rebuild),
         }
         Ok(Removal::Done)
     }
@@ -203,6 +247,9 @@ impl AggregateState {
             (AggregateState::ApproximateCountDistinct(sketch), AggregateState::ApproximateCountDistinct(more)) => {
                 sketch.merge(more);
             }
+            (AggregateState::BoolAnd(all), AggregateState::BoolAnd(more)) => *all = both(*all, *more, |a, b| a && b),
+            (AggregateState::BoolOr(any), AggregateState::BoolOr(more)) => *any = both(*any, *more, |a, b| a || b),
+            (AggregateState::Spread { spread, .. }, AggregateState::Spread { spread: more, .. }) => spread.merge(more),
             _ => unreachable!("only states of one aggregate are merged"),
         }
     }
@@ -218,12 +265,35 @@ impl AggregateState {
                 if *kind == AggregateKind::Count {
                     return Ok(Value::Integer(values.len() as i64));
                 }
+                if kind.is_spread() {
+                    let mut spread = Spread::default();
+                    values.iter().try_for_each(|value| spread.add(value.as_value()))?;
+                    return spread.result(*kind);
+                }
                 let mut sum = *domain;
                 values.iter().try_for_each(|value| sum.change(value.as_value(), 1))?;
                 if *kind == AggregateKind::Average { sum.average() } else { sum.total() }
             }
             AggregateState::ApproximateCountDistinct(sketch) => Ok(Value::Integer(sketch.estimate())),
+            AggregateState::BoolAnd(result) | AggregateState::BoolOr(result) => {
+                Ok(result.map_or(Value::Null, Value::Boolean))
+            }
+            AggregateState::Spread { kind, spread } => spread.result(*kind),
         }
+    }
+}
+
+fn truth(value: Value<'_>) -> UserResult<bool> {
+    match value {
+        Value::Boolean(value) => Ok(value),
+        other => Err(evaluate::mismatch("BOOL_AND and BOOL_OR", &[other])),
+    }
+}
+
+fn both(left: Option<bool>, right: Option<bool>, combine: fn(bool, bool) -> bool) -> Option<bool> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(combine(left, right)),
+        (left, right) => left.or(right),
     }
 }
 

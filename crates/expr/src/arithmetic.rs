@@ -4,10 +4,8 @@
 use crate::evaluate::mismatch;
 use crate::tree::{ArithmeticDomain, ArithmeticOperator};
 use ferrite_base::{UserError, UserResult};
+use ferrite_value::text::FLOAT_NULL_MAX;
 use ferrite_value::{Decimal, Value};
-
-/// Doubles at or below this mean NULL on the wire.
-const FLOAT_NULL_MAX: f64 = -1.7e308;
 
 /// 64-bit integers. Division truncates toward zero, the remainder has the dividend's sign.
 #[inline]

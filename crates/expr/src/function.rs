@@ -3,8 +3,11 @@
 //!
 //! Unless said otherwise a function is NULL when one of its arguments is.
 
+mod geography;
+mod json;
 mod network;
 mod number;
+mod pattern;
 mod resolve;
 mod text;
 mod time;
@@ -12,9 +15,10 @@ mod time;
 pub use resolve::Resolved;
 
 use bumpalo::Bump;
-use ferrite_base::UserResult;
-use ferrite_value::Value;
-use ferrite_value::temporal::TimeUnit;
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::temporal::{self, TimeUnit};
+use ferrite_value::{Value, compare};
+use std::cmp::Ordering;
 
 /// What EXTRACT and the functions named after a field take from a timestamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -34,6 +38,12 @@ pub enum TimeField {
     Minute,
     /// With its decimals.
     Second,
+    /// Seconds since 1970, with their decimals.
+    Epoch,
+    /// Sunday is 0.
+    DayOfWeekFromZero,
+    /// Monday is 1.
+    IsoDayOfWeek,
 }
 
 /// Which ends TRIM works on.
@@ -58,12 +68,18 @@ pub enum Function {
     Abs,
     Ceiling,
     Floor,
-    /// (DECIMAL, INTEGER): banker's rounding.
+    /// (number [, places]): halves to the even neighbour. With places in DECIMAL.
     Round,
+    /// (number [, places]): toward zero. With places in DECIMAL.
+    TruncateNumber,
+    Sign,
+    /// FLOAT, DECIMAL or VARCHAR to an integer, if it is one: what storing in an integer column does.
+    ExactInteger,
     /// (integers) or (DECIMALs).
     Modulo,
     Power,
     SquareRoot,
+    CubeRoot,
     Exponential,
     NaturalLogarithm,
     Logarithm10,
@@ -71,6 +87,11 @@ pub enum Function {
     Sine,
     Cosine,
     Tangent,
+    ArcSine,
+    ArcCosine,
+    ArcTangent,
+    /// (y, x).
+    ArcTangent2,
     Cotangent,
     Secant,
     Cosecant,
@@ -92,6 +113,20 @@ pub enum Function {
     Lower,
     /// Any number of texts.
     Concat,
+    Reverse,
+    /// Each word's first letter in upper case, the others in lower case.
+    InitialCapitals,
+    /// (text, length [, filling]).
+    PadLeft,
+    PadRight,
+    /// (text, delimiter, number of the part).
+    SplitPart,
+    StartsWith,
+    /// Text to the code point of its first character.
+    Ascii,
+    /// (text, pattern [, flags]).
+    RegexpPosition,
+    RegexpLike,
     CharLength,
     OctetLength,
     Left,
@@ -112,8 +147,16 @@ pub enum Function {
     /// (DECIMAL, rounding position).
     FormatCurrency,
 
+    // Any type.
+    /// Any number of arguments of one type; NULLs are passed over.
+    Greatest,
+    Least,
+    /// (text) or (code, text): ends the statement with that error.
+    SqlError,
+
     // Time.
     Now,
+    CurrentDate,
     Extract(TimeField),
     Truncate(TimeUnit),
     /// (count, timestamp).
@@ -135,6 +178,36 @@ pub enum Function {
     InetNtoa,
     Inet6Aton,
     Inet6Ntoa,
+
+    // JSON in VARCHAR.
+    /// (json, path).
+    Field,
+    /// (json, path, new value as JSON).
+    SetField,
+    /// (json, index from 0).
+    ArrayElement,
+    ArrayLength,
+
+    // Points and polygons on the earth.
+    PointFromText,
+    PolygonFromText,
+    ValidPolygonFromText,
+    MakeValidPolygon,
+    IsValid,
+    IsInvalidReason,
+    /// (polygon, point).
+    Contains,
+    /// (point, point), or a point and a polygon.
+    Distance,
+    /// As [`Function::Distance`], and the most that it may be.
+    DistanceWithin,
+    Area,
+    Centroid,
+    Longitude,
+    Latitude,
+    NumberOfPoints,
+    NumberOfInteriorRings,
+    AsText,
 }
 
 impl Function {
@@ -145,30 +218,73 @@ impl Function {
         transaction_time: i64,
         arena: &'a Bump,
     ) -> UserResult<Value<'a>> {
-        if arguments.iter().any(Value::is_null) {
+        use Function::*;
+        if arguments.iter().any(Value::is_null) && !matches!(self, Greatest | Least) {
             return Ok(Value::Null);
         }
-        use Function::*;
         match self {
             Now => Ok(Value::Timestamp(transaction_time)),
+            CurrentDate => Ok(temporal::date_from_timestamp(transaction_time).map_or(Value::Null, Value::Date)),
+            Greatest => Ok(extreme(arguments, Ordering::Greater)),
+            Least => Ok(extreme(arguments, Ordering::Less)),
+            SqlError => Err(sql_error(arguments)),
             Extract(_) | Truncate(_) | DateAdd(_) | DateDifference(_) | SinceEpoch(_) | ToTimestamp(_)
             | FormatTimestamp | IsValidTimestamp | MinValidTimestamp | MaxValidTimestamp | TimeWindow(..) => {
                 time::call(self, arguments, arena)
             }
-            Abs | Ceiling | Floor | Round | Modulo | Power | SquareRoot | Exponential | NaturalLogarithm
-            | Logarithm10 | Pi | Sine | Cosine | Tangent | Cotangent | Secant | Cosecant | Degrees | Radians
-            | BitAnd | BitOr | BitXor | BitNot | BitShiftLeft | BitShiftRight => number::call(self, arguments),
+            Abs | Ceiling | Floor | Round | TruncateNumber | Sign | ExactInteger | Modulo | Power | SquareRoot
+            | CubeRoot | Exponential | NaturalLogarithm | Logarithm10 | Pi | Sine | Cosine | Tangent | ArcSine
+            | ArcCosine | ArcTangent | ArcTangent2 | Cotangent | Secant | Cosecant | Degrees | Radians | BitAnd
+            | BitOr | BitXor | BitNot | BitShiftLeft | BitShiftRight => number::call(self, arguments),
             Substring | Trim(_) | Upper | Lower | Concat | CharLength | OctetLength | Left | Right | Replace
-            | Repeat | Position | Overlay | Space | Str | Char | Bin | Hex | FormatCurrency => {
+            | Repeat | Position | Overlay | Space | Str | Char | Bin | Hex | FormatCurrency | Reverse
+            | InitialCapitals | PadLeft | PadRight | SplitPart | StartsWith | Ascii => {
                 text::call(self, arguments, arena)
             }
+            RegexpPosition | RegexpLike => pattern::call(self, arguments),
             InetAton | InetNtoa | Inet6Aton | Inet6Ntoa => network::call(self, arguments, arena),
+            Field | SetField | ArrayElement | ArrayLength => json::call(self, arguments, arena),
+            PointFromText
+            | PolygonFromText
+            | ValidPolygonFromText
+            | MakeValidPolygon
+            | IsValid
+            | IsInvalidReason
+            | Contains
+            | Distance
+            | DistanceWithin
+            | Area
+            | Centroid
+            | Longitude
+            | Latitude
+            | NumberOfPoints
+            | NumberOfInteriorRings
+            | AsText => geography::call(self, arguments, arena),
         }
     }
 
     /// Whether equal arguments give equal results in every transaction, so that the planner may compute a call on constants
     /// ahead, and an index or a view may hold it.
     pub fn is_deterministic(self) -> bool {
-        self != Function::Now
+        !matches!(self, Function::Now | Function::CurrentDate | Function::SqlError)
+    }
+}
+
+/// The argument that is `wanted` of all others, NULLs left out.
+fn extreme<'a>(arguments: &[Value<'a>], wanted: Ordering) -> Value<'a> {
+    arguments.iter().fold(Value::Null, |best, argument| match (best, argument) {
+        (_, Value::Null) => best,
+        (Value::Null, _) => *argument,
+        _ if compare::order(argument, &best) == wanted => *argument,
+        _ => best,
+    })
+}
+
+#[cold]
+fn sql_error(arguments: &[Value<'_>]) -> UserError {
+    match arguments {
+        [Value::Text(text)] => UserError::data("P0001", format!("SQL ERROR: {text}")),
+        [Value::Text(code), Value::Text(text)] => UserError::data("P0001", format!("SQL ERROR {code}: {text}")),
+        _ => crate::evaluate::mismatch("SQL_ERROR", arguments),
     }
 }

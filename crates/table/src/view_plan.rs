@@ -272,9 +272,7 @@ fn operation(aggregate: &ferrite_expr::Aggregate) -> UserResult<Operation> {
             return Err(UserError::not_supported("AVG in a materialized view")
                 .with_hint("select SUM and COUNT, and divide in the query"));
         }
-        AggregateKind::ApproximateCountDistinct => {
-            return Err(UserError::not_supported("APPROX_COUNT_DISTINCT in a materialized view"));
-        }
+        other => return Err(UserError::not_supported(format!("{} in a materialized view", other.name()))),
     };
     if aggregate.distinct {
         return Err(UserError::not_supported("DISTINCT in a materialized view"));

@@ -6,7 +6,6 @@ use crate::objects::{Index, Table, TableKind};
 use ferrite_base::limits::INDEX_KEYS_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
-use ferrite_value::SqlType;
 
 impl Draft {
     pub(super) fn create_index(&mut self, table: &str, new: &NewIndex) -> UserResult<()> {
@@ -72,11 +71,6 @@ impl Draft {
         }
         for key in &new.keys {
             check::row_expression(&format!("a key of the index {name}"), key, &[table])?;
-            if let Expr::Column { column, .. } = key
-                && table.columns[*column as usize].column_type.sql_type == SqlType::Geography
-            {
-                return Err(UserError::not_supported(format!("an index over GEOGRAPHY ({name})")));
-            }
         }
         if let Some(predicate) = &new.predicate {
             check::row_expression(&format!("the condition of the index {name}"), predicate, &[table])?;

@@ -5,7 +5,7 @@ use crate::arithmetic::{self, is_float_value};
 use crate::evaluate::mismatch;
 use crate::tree::ArithmeticOperator;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::{Decimal, Value, decimal};
+use ferrite_value::{Decimal, Value, decimal, text};
 
 /// Places that ROUND and FORMAT_CURRENCY round to: decimals, or if negative digits before the point.
 const ROUNDING_POSITIONS: std::ops::RangeInclusive<i64> = -25..=12;
@@ -13,7 +13,7 @@ const ROUNDING_POSITIONS: std::ops::RangeInclusive<i64> = -25..=12;
 pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResult<Value<'a>> {
     use Function::*;
     match (function, arguments) {
-        (Abs, [Value::Integer(x)]) => Ok(Value::Integer(x.abs())),
+        (Abs, [Value::Integer(x)]) => Ok(Value::Integer(x.saturating_abs())),
         (Abs, [Value::Float(x)]) => Ok(Value::Float(x.abs())),
         (Abs, [Value::Decimal(x)]) => Ok(Value::Decimal(x.abs())),
         (Ceiling | Floor, [Value::Integer(x)]) => Ok(Value::Integer(*x)),
@@ -24,6 +24,18 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResul
         (Round, [Value::Decimal(x), Value::Integer(position)]) => {
             round_half_even(*x, rounding_position(*position)?).map(Value::Decimal).ok_or_else(|| too_large("ROUND"))
         }
+        (Round | TruncateNumber, [Value::Integer(x)]) => Ok(Value::Integer(*x)),
+        (Round, [Value::Float(x)]) => Ok(Value::Float(x.round_ties_even())),
+        (TruncateNumber, [Value::Float(x)]) => Ok(Value::Float(x.trunc())),
+        (Round, [Value::Decimal(x)]) => round_half_even(*x, 0).map(Value::Decimal).ok_or_else(|| too_large("ROUND")),
+        (TruncateNumber, [Value::Decimal(x)]) => Ok(Value::Decimal(x.trunc())),
+        (TruncateNumber, [Value::Decimal(x), Value::Integer(position)]) => {
+            Ok(Value::Decimal(truncate_at(*x, rounding_position(*position)?)))
+        }
+        (Sign, [Value::Integer(x)]) => Ok(Value::Integer(x.signum())),
+        (Sign, [Value::Float(x)]) => Ok(Value::Integer((*x > 0.0) as i64 - (*x < 0.0) as i64)),
+        (Sign, [Value::Decimal(x)]) => Ok(Value::Integer(x.scaled().signum() as i64)),
+        (ExactInteger, [value]) => exact_integer(value).map(Value::Integer),
         (Modulo, [Value::Integer(x), Value::Integer(y)]) => {
             arithmetic::integer(ArithmeticOperator::Remainder, *x, *y).map(Value::Integer)
         }
@@ -33,6 +45,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResul
         (Pi, []) => Ok(Value::Float(std::f64::consts::PI)),
         (BitAnd | BitOr | BitXor | BitNot | BitShiftLeft | BitShiftRight, _) => bits(function, arguments),
         (_, [Value::Float(x)]) => on_double(function, *x).map(Value::Float),
+        (ArcTangent2, [Value::Float(y), Value::Float(x)]) => Ok(Value::Float(y.atan2(*x))),
         (Power, [Value::Float(x), Value::Float(y)]) => finite("POWER", x.powf(*y)).map(Value::Float),
         (function, arguments) => Err(mismatch(&format!("{function:?}"), arguments)),
     }
@@ -41,6 +54,10 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResul
 fn on_double(function: Function, x: f64) -> UserResult<f64> {
     let (name, result) = match function {
         Function::SquareRoot => ("SQRT", x.sqrt()),
+        Function::CubeRoot => ("CBRT", x.cbrt()),
+        Function::ArcSine => ("ASIN", x.asin()),
+        Function::ArcCosine => ("ACOS", x.acos()),
+        Function::ArcTangent => ("ATAN", x.atan()),
         Function::Exponential => ("EXP", x.exp()),
         Function::NaturalLogarithm => ("LN", x.ln()),
         Function::Logarithm10 => ("LOG10", x.log10()),
@@ -123,6 +140,53 @@ pub(super) fn round_half_even(value: Decimal, position: i32) -> Option<Decimal> 
     };
     let rounded = if away { quotient + scaled.signum() } else { quotient };
     Decimal::from_scaled(rounded.checked_mul(unit)?)
+}
+
+/// Toward zero at `position` decimals.
+fn truncate_at(value: Decimal, position: i32) -> Decimal {
+    let dropped = decimal::SCALE as i32 - position;
+    if dropped <= 0 {
+        return value;
+    }
+    let unit = 10i128.pow(dropped as u32);
+    Decimal::from_scaled(value.scaled() / unit * unit).expect("not larger than the value")
+}
+
+/// The integer that a number is, or that a text says. Error where it has decimals that would be lost.
+fn exact_integer(value: &Value<'_>) -> UserResult<i64> {
+    let integer = match value {
+        Value::Integer(x) => Some(*x),
+        Value::Decimal(x) => x.to_i64_exact(),
+        // The bounds are exact as doubles.
+        Value::Float(x) if x.fract() == 0.0 && (-(2f64.powi(63))..2f64.powi(63)).contains(x) => Some(*x as i64),
+        Value::Float(_) => None,
+        Value::Text(x) => match text::parse_integer(x) {
+            Some(integer) => Some(integer),
+            None => match text::parse_decimal(x) {
+                Ok(x) => x.to_i64_exact(),
+                Err(_) => {
+                    return Err(UserError::data("22018", "data exception: invalid character value for cast"));
+                }
+            },
+        },
+        other => return Err(mismatch("an integer", &[*other])),
+    };
+    integer.filter(|integer| *integer != i64::MIN).ok_or_else(|| {
+        let has_decimals = match value {
+            Value::Float(x) => x.fract() != 0.0,
+            Value::Decimal(x) => *x != x.trunc(),
+            Value::Text(x) => text::parse_decimal(x).is_ok_and(|x| x != x.trunc()),
+            _ => false,
+        };
+        if !has_decimals {
+            return UserError::out_of_range(format!(
+                "data exception: {} is out of range for BIGINT",
+                text::to_text_string(value)
+            ));
+        }
+        UserError::out_of_range(format!("{} cannot be stored as an integer without loss", text::to_text_string(value)))
+            .with_hint("say what becomes of the decimals: CAST cuts them off, ROUND rounds them")
+    })
 }
 
 #[cold]

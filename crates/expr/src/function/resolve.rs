@@ -5,7 +5,7 @@
 use super::{Function, TimeField, TrimSide, WindowEdge};
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::SqlType;
-use ferrite_value::temporal::TimeUnit;
+use ferrite_value::temporal::{self, TimeUnit};
 
 /// A function chosen for a call.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +19,7 @@ pub struct Resolved {
 /// What a parameter takes. An argument without a type (`?` or NULL) gets the type in the comment.
 #[derive(Clone, Copy, PartialEq)]
 enum Takes {
-    /// Integers of any width; BIGINT.
+    /// Integers of any width; BIGINT. Of VARBINARY the binder lets constants pass, which it reads as numbers.
     Integer,
     /// Any number, left as it is; BIGINT.
     Number,
@@ -35,8 +35,16 @@ enum Takes {
     Bytes,
     /// TIMESTAMP; DATE and text are cast.
     Timestamp,
+    /// DATE only.
+    Date,
     /// Anything that has a text form, made VARCHAR.
     AnyAsText,
+    /// GEOGRAPHY_POINT; text is cast.
+    Point,
+    /// GEOGRAPHY; text is cast.
+    Polygon,
+    /// GEOGRAPHY_POINT or GEOGRAPHY; GEOGRAPHY_POINT.
+    Shape,
 }
 
 /// Result type of a call.
@@ -60,10 +68,15 @@ impl Function {
             "ABS" => (F::Abs, &[Number], 0, First),
             "CEILING" | "CEIL" => (F::Ceiling, &[Number], 0, First),
             "FLOOR" => (F::Floor, &[Number], 0, First),
+            "ROUND" if argument_types.len() == 1 => (F::Round, &[Number], 0, First),
             "ROUND" => (F::Round, &[Decimal, Integer], 0, Type(S::Decimal)),
+            "TRUNCATE" | "TRUNC" if argument_types.len() == 1 => (F::TruncateNumber, &[Number], 0, First),
+            "TRUNCATE" | "TRUNC" => (F::TruncateNumber, &[Decimal, Integer], 0, Type(S::Decimal)),
+            "SIGN" => (F::Sign, &[Number], 0, Type(S::Integer)),
             "MOD" => return modulo(argument_types),
-            "POWER" => (F::Power, &[Float, Float], 0, Type(S::Float)),
+            "POWER" | "POW" => (F::Power, &[Float, Float], 0, Type(S::Float)),
             "SQRT" => (F::SquareRoot, &[Float], 0, Type(S::Float)),
+            "CBRT" => (F::CubeRoot, &[Float], 0, Type(S::Float)),
             "EXP" => (F::Exponential, &[Float], 0, Type(S::Float)),
             "LN" | "LOG" => (F::NaturalLogarithm, &[Float], 0, Type(S::Float)),
             "LOG10" => (F::Logarithm10, &[Float], 0, Type(S::Float)),
@@ -71,6 +84,10 @@ impl Function {
             "SIN" => (F::Sine, &[Float], 0, Type(S::Float)),
             "COS" => (F::Cosine, &[Float], 0, Type(S::Float)),
             "TAN" => (F::Tangent, &[Float], 0, Type(S::Float)),
+            "ASIN" => (F::ArcSine, &[Float], 0, Type(S::Float)),
+            "ACOS" => (F::ArcCosine, &[Float], 0, Type(S::Float)),
+            "ATAN" => (F::ArcTangent, &[Float], 0, Type(S::Float)),
+            "ATAN2" => (F::ArcTangent2, &[Float, Float], 0, Type(S::Float)),
             "COT" => (F::Cotangent, &[Float], 0, Type(S::Float)),
             "SEC" => (F::Secant, &[Float], 0, Type(S::Float)),
             "CSC" => (F::Cosecant, &[Float], 0, Type(S::Float)),
@@ -84,28 +101,38 @@ impl Function {
             "BIT_SHIFT_RIGHT" => (F::BitShiftRight, &[Integer, Integer], 0, Type(S::Bigint)),
 
             "SUBSTRING" | "SUBSTR" => (F::Substring, &[TextOrBytes, Integer, Integer], 1, First),
-            "TRIM" => (F::Trim(TrimSide::Both), &[Text, Text], 1, Type(S::Varchar)),
-            "LTRIM" => (F::Trim(TrimSide::Leading), &[Text], 0, Type(S::Varchar)),
-            "RTRIM" => (F::Trim(TrimSide::Trailing), &[Text], 0, Type(S::Varchar)),
+            "TRIM" | "BTRIM" => (F::Trim(TrimSide::Both), &[Text, Text], 1, Type(S::Varchar)),
+            "LTRIM" => (F::Trim(TrimSide::Leading), &[Text, Text], 1, Type(S::Varchar)),
+            "RTRIM" => (F::Trim(TrimSide::Trailing), &[Text, Text], 1, Type(S::Varchar)),
             "UPPER" => (F::Upper, &[Text], 0, Type(S::Varchar)),
             "LOWER" => (F::Lower, &[Text], 0, Type(S::Varchar)),
             "CONCAT" => return concat(argument_types),
-            "CHAR_LENGTH" | "CHARACTER_LENGTH" => (F::CharLength, &[Text], 0, Type(S::Bigint)),
+            "CHAR_LENGTH" | "CHARACTER_LENGTH" | "LENGTH" => (F::CharLength, &[Text], 0, Type(S::Bigint)),
             "OCTET_LENGTH" => (F::OctetLength, &[TextOrBytes], 0, Type(S::Bigint)),
             "LEFT" => (F::Left, &[Text, Integer], 0, Type(S::Varchar)),
             "RIGHT" => (F::Right, &[Text, Integer], 0, Type(S::Varchar)),
             "REPLACE" => (F::Replace, &[Text, Text, Text], 1, Type(S::Varchar)),
             "REPEAT" => (F::Repeat, &[Text, Integer], 0, Type(S::Varchar)),
             "POSITION" => (F::Position, &[Text, Text], 0, Type(S::Bigint)),
+            "REVERSE" => (F::Reverse, &[Text], 0, Type(S::Varchar)),
+            "INITCAP" => (F::InitialCapitals, &[Text], 0, Type(S::Varchar)),
+            "LPAD" => (F::PadLeft, &[Text, Integer, Text], 1, Type(S::Varchar)),
+            "RPAD" => (F::PadRight, &[Text, Integer, Text], 1, Type(S::Varchar)),
+            "SPLIT_PART" => (F::SplitPart, &[Text, Text, Integer], 0, Type(S::Varchar)),
+            "STARTS_WITH" => (F::StartsWith, &[Text, Text], 0, Type(S::Boolean)),
+            "ASCII" => (F::Ascii, &[Text], 0, Type(S::Integer)),
+            "REGEXP_POSITION" => (F::RegexpPosition, &[Text, Text, Text], 1, Type(S::Bigint)),
+            "REGEXP_LIKE" => (F::RegexpLike, &[Text, Text, Text], 1, Type(S::Boolean)),
             "OVERLAY" => (F::Overlay, &[Text, Text, Integer, Integer], 1, Type(S::Varchar)),
             "SPACE" => (F::Space, &[Integer], 0, Type(S::Varchar)),
             "STR" => (F::Str, &[Float, Integer, Integer], 2, Type(S::Varchar)),
-            "CHAR" => (F::Char, &[Integer], 0, Type(S::Varchar)),
+            "CHAR" | "CHR" => (F::Char, &[Integer], 0, Type(S::Varchar)),
             "BIN" => (F::Bin, &[Integer], 0, Type(S::Varchar)),
             "HEX" => (F::Hex, &[Integer], 0, Type(S::Varchar)),
             "FORMAT_CURRENCY" => (F::FormatCurrency, &[Decimal, Integer], 0, Type(S::Varchar)),
 
             "NOW" | "CURRENT_TIMESTAMP" => (F::Now, &[], 0, Type(S::Timestamp)),
+            "CURRENT_DATE" => (F::CurrentDate, &[], 0, Type(S::Date)),
             "FROM_UNIXTIME" => (F::ToTimestamp(TimeUnit::Second), &[Integer], 0, Type(S::Timestamp)),
             "FORMAT_TIMESTAMP" => (F::FormatTimestamp, &[Timestamp, Text], 0, Type(S::Varchar)),
             "IS_VALID_TIMESTAMP" => (F::IsValidTimestamp, &[Timestamp], 0, Type(S::Boolean)),
@@ -116,6 +143,38 @@ impl Function {
             "INET_NTOA" => (F::InetNtoa, &[Integer], 0, Type(S::Varchar)),
             "INET6_ATON" => (F::Inet6Aton, &[Text], 0, Type(S::Varbinary)),
             "INET6_NTOA" => (F::Inet6Ntoa, &[Bytes], 0, Type(S::Varchar)),
+
+            "FIELD" => (F::Field, &[Text, Text], 0, Type(S::Varchar)),
+            "SET_FIELD" => (F::SetField, &[Text, Text, Text], 0, Type(S::Varchar)),
+            "ARRAY_ELEMENT" => (F::ArrayElement, &[Text, Integer], 0, Type(S::Varchar)),
+            "ARRAY_LENGTH" => (F::ArrayLength, &[Text], 0, Type(S::Integer)),
+
+            "POINTFROMTEXT" => (F::PointFromText, &[Text], 0, Type(S::Point)),
+            "POLYGONFROMTEXT" => (F::PolygonFromText, &[Text], 0, Type(S::Geography)),
+            "VALIDPOLYGONFROMTEXT" => (F::ValidPolygonFromText, &[Text], 0, Type(S::Geography)),
+            "MAKEVALIDPOLYGON" => (F::MakeValidPolygon, &[Polygon], 0, Type(S::Geography)),
+            "ISVALID" => (F::IsValid, &[Polygon], 0, Type(S::Boolean)),
+            "ISINVALIDREASON" => (F::IsInvalidReason, &[Polygon], 0, Type(S::Varchar)),
+            "CONTAINS" => (F::Contains, &[Polygon, Point], 0, Type(S::Boolean)),
+            "DISTANCE" => (F::Distance, one_a_point(name, argument_types)?, 0, Type(S::Float)),
+            "DWITHIN" => (F::DistanceWithin, one_a_point(name, argument_types)?, 0, Type(S::Boolean)),
+            "AREA" => (F::Area, &[Polygon], 0, Type(S::Float)),
+            "CENTROID" => (F::Centroid, &[Polygon], 0, Type(S::Point)),
+            "LONGITUDE" => (F::Longitude, &[Point], 0, Type(S::Float)),
+            "LATITUDE" => (F::Latitude, &[Point], 0, Type(S::Float)),
+            "NUMPOINTS" => (F::NumberOfPoints, &[Polygon], 0, Type(S::Integer)),
+            "NUMINTERIORRINGS" | "NUMINTERIORRING" => (F::NumberOfInteriorRings, &[Polygon], 0, Type(S::Integer)),
+            "ASTEXT" => (F::AsText, &[Shape], 0, Type(S::Varchar)),
+
+            "GREATEST" => return of_one_type(name, F::Greatest, argument_types),
+            "LEAST" => return of_one_type(name, F::Least, argument_types),
+            "SQL_ERROR" if argument_types.len() == 1 => (F::SqlError, &[Text], 0, Type(S::Bigint)),
+            "SQL_ERROR" => (F::SqlError, &[AnyAsText, Text], 0, Type(S::Bigint)),
+            "MIGRATING" => {
+                return Err(
+                    UserError::not_supported("MIGRATING").with_hint("no table has rows that are on their way out")
+                );
+            }
 
             _ => match field_of_function(name) {
                 Some(field) => (F::Extract(field), &[Timestamp], 0, Type(field_type(field))),
@@ -129,15 +188,23 @@ impl Function {
     /// TRUNCATE(unit, timestamp), DATEADD(unit, count, timestamp), DATEDIFF(unit, from, to), SINCE_EPOCH(unit, timestamp),
     /// TO_TIMESTAMP(unit, count), TIME_WINDOW(unit, length, timestamp). `argument_types` excludes the unit.
     pub fn resolve_with_unit(name: &str, unit: &str, argument_types: &[Option<SqlType>]) -> UserResult<Resolved> {
-        if name == "EXTRACT" {
+        if matches!(name, "EXTRACT" | "DATE_PART") {
             let field = field_of_extract(unit)
-                .ok_or_else(|| UserError::syntax(format!("EXTRACT does not know the field {unit}")))?;
+                .ok_or_else(|| UserError::syntax(format!("{name} does not know the field {unit}")))?;
             return settle(name, Function::Extract(field), &[Timestamp], 0, Type(field_type(field)), argument_types);
         }
         let unit_named = TimeUnit::from_name(unit)
             .ok_or_else(|| UserError::syntax(format!("{name} does not know the unit {unit}")))?;
+        let whole_days = unit_named.microseconds().is_none_or(|length| length >= temporal::MICROSECONDS_PER_DAY);
         let (function, parameters, result): (Function, &[Takes], SqlType) = match name {
-            "TRUNCATE" => (Function::Truncate(unit_named), &[Timestamp], SqlType::Timestamp),
+            // Of a DATE, whole days stay a DATE.
+            "TRUNCATE" | "DATE_TRUNC" if whole_days && argument_types == [Some(SqlType::Date)] => {
+                (Function::Truncate(unit_named), &[Date], SqlType::Date)
+            }
+            "TRUNCATE" | "DATE_TRUNC" => (Function::Truncate(unit_named), &[Timestamp], SqlType::Timestamp),
+            "DATEADD" if whole_days && argument_types.get(1) == Some(&Some(SqlType::Date)) => {
+                (Function::DateAdd(unit_named), &[Integer, Date], SqlType::Date)
+            }
             "DATEADD" => (Function::DateAdd(unit_named), &[Integer, Timestamp], SqlType::Timestamp),
             "DATEDIFF" => (Function::DateDifference(unit_named), &[Timestamp, Timestamp], SqlType::Bigint),
             "SINCE_EPOCH" | "TO_TIMESTAMP" if unit_named.microseconds().is_none() => {
@@ -155,10 +222,28 @@ impl Function {
         settle(name, function, parameters, 0, Type(result), argument_types)
     }
 
+    /// TIME_WINDOW's last word: START or END.
+    pub fn with_window_edge(self, word: &str) -> UserResult<Function> {
+        match (self, word) {
+            (Function::TimeWindow(unit, _), "START") => Ok(Function::TimeWindow(unit, WindowEdge::Start)),
+            (Function::TimeWindow(unit, _), "END") => Ok(Function::TimeWindow(unit, WindowEdge::End)),
+            _ => Err(UserError::syntax(format!("TIME_WINDOW takes START or END, not {word}"))),
+        }
+    }
+
     /// Whether the first argument of `name` is a unit or field: then [`Function::resolve_with_unit`] is the one to ask.
     pub fn takes_unit(name: &str) -> bool {
-        const NAMES: [&str; 7] =
-            ["EXTRACT", "TRUNCATE", "DATEADD", "DATEDIFF", "SINCE_EPOCH", "TO_TIMESTAMP", "TIME_WINDOW"];
+        const NAMES: [&str; 9] = [
+            "EXTRACT",
+            "TRUNCATE",
+            "DATEADD",
+            "DATEDIFF",
+            "SINCE_EPOCH",
+            "TO_TIMESTAMP",
+            "TIME_WINDOW",
+            "DATE_TRUNC",
+            "DATE_PART",
+        ];
         NAMES.contains(&name)
     }
 }
@@ -182,11 +267,18 @@ fn field_of_function(name: &str) -> Option<TimeField> {
 
 /// As [`field_of_function`], and with the longer names that only EXTRACT has.
 fn field_of_extract(name: &str) -> Option<TimeField> {
-    field_of_function(&name.to_ascii_uppercase().replace("_OF_", "OF"))
+    let name = name.to_ascii_uppercase().replace("_OF_", "OF");
+    Some(match name.as_str() {
+        "EPOCH" => TimeField::Epoch,
+        "DOW" => TimeField::DayOfWeekFromZero,
+        "ISODOW" => TimeField::IsoDayOfWeek,
+        "DOY" => TimeField::DayOfYear,
+        _ => return field_of_function(&name),
+    })
 }
 
 fn field_type(field: TimeField) -> SqlType {
-    if field == TimeField::Second { SqlType::Decimal } else { SqlType::Integer }
+    if matches!(field, TimeField::Second | TimeField::Epoch) { SqlType::Decimal } else { SqlType::Integer }
 }
 
 fn settle(
@@ -197,10 +289,13 @@ fn settle(
     result: Gives,
     given: &[Option<SqlType>],
 ) -> UserResult<Resolved> {
+    // A unit of time is counted in messages, and is not among the arguments.
+    let units = usize::from(Function::takes_unit(name) && !matches!(function, Function::TruncateNumber));
     let least = parameters.len() - optional;
     if !(least..=parameters.len()).contains(&given.len()) {
-        let count = if optional == 0 { least.to_string() } else { format!("{least} to {}", parameters.len()) };
-        return Err(wrong_count(name, &count, given.len()));
+        let most = parameters.len() + units;
+        let count = if optional == 0 { most.to_string() } else { format!("{} to {most}", least + units) };
+        return Err(wrong_count(name, &count, given.len() + units));
     }
     let mut argument_types = Vec::with_capacity(given.len());
     for (position, (takes, given)) in parameters.iter().zip(given).enumerate() {
@@ -208,7 +303,7 @@ fn settle(
             None => Some(takes.default_type()),
             Some(given) => takes.settle(*given),
         };
-        argument_types.push(settled.ok_or_else(|| wrong_type(name, position, *given))?);
+        argument_types.push(settled.ok_or_else(|| wrong_type(name, position + units, *given))?);
     }
     let result_type = match result {
         Type(result_type) => result_type,
@@ -223,6 +318,7 @@ impl Takes {
         let numeric = given.is_numeric();
         match self {
             Integer if given.is_integer() => Some(given),
+            Integer if given == SqlType::Varbinary => Some(SqlType::Bigint),
             Number if numeric => Some(given),
             Float if numeric => Some(SqlType::Float),
             Decimal if numeric => Some(SqlType::Decimal),
@@ -232,6 +328,10 @@ impl Takes {
                 Some(SqlType::Timestamp)
             }
             AnyAsText if given != SqlType::Varbinary => Some(SqlType::Varchar),
+            Date if given == SqlType::Date => Some(given),
+            Point if matches!(given, SqlType::Point | SqlType::Varchar) => Some(SqlType::Point),
+            Polygon if matches!(given, SqlType::Geography | SqlType::Varchar) => Some(SqlType::Geography),
+            Shape if matches!(given, SqlType::Point | SqlType::Geography) => Some(given),
             _ => None,
         }
     }
@@ -244,6 +344,9 @@ impl Takes {
             Text | TextOrBytes | AnyAsText => SqlType::Varchar,
             Bytes => SqlType::Varbinary,
             Timestamp => SqlType::Timestamp,
+            Date => SqlType::Date,
+            Point | Shape => SqlType::Point,
+            Polygon => SqlType::Geography,
         }
     }
 }
@@ -271,6 +374,74 @@ fn concat(given: &[Option<SqlType>]) -> UserResult<Resolved> {
     }
     let parameters = vec![AnyAsText; given.len()];
     settle("CONCAT", Function::Concat, &parameters, 0, Type(SqlType::Varchar), given)
+}
+
+/// Arguments of DISTANCE and DWITHIN: their first two have to be known, and one of them has to be a point.
+fn one_a_point(name: &str, given: &[Option<SqlType>]) -> UserResult<&'static [Takes]> {
+    let wanted = if name == "DISTANCE" { 2 } else { 3 };
+    if given.len() != wanted {
+        return Err(wrong_count(name, &wanted.to_string(), given.len()));
+    }
+    let shapes = match (given[0], given[1]) {
+        (None, None) => {
+            return Err(UserError::compile("42P18", format!("the types of {name}'s arguments are not known"))
+                .with_hint("CAST the parameters to GEOGRAPHY_POINT or GEOGRAPHY"));
+        }
+        (Some(SqlType::Geography), Some(SqlType::Geography)) => {
+            return Err(UserError::not_supported(format!("{name} between two polygons"))
+                .with_hint("one of the two must be a point, such as the CENTROID of one polygon"));
+        }
+        (Some(SqlType::Geography), _) => [Polygon, Point],
+        (_, Some(SqlType::Geography)) => [Point, Polygon],
+        _ => [Point, Point],
+    };
+    Ok(match (shapes, wanted) {
+        ([Polygon, _], 2) => &[Polygon, Point],
+        ([_, Polygon], 2) => &[Point, Polygon],
+        (_, 2) => &[Point, Point],
+        ([Polygon, _], _) => &[Polygon, Point, Float],
+        ([_, Polygon], _) => &[Point, Polygon, Float],
+        _ => &[Point, Point, Float],
+    })
+}
+
+/// All arguments brought to the widest of their types, which must be of one family.
+fn of_one_type(name: &str, function: Function, given: &[Option<SqlType>]) -> UserResult<Resolved> {
+    if given.is_empty() {
+        return Err(wrong_count(name, "one or more", 0));
+    }
+    let mut common: Option<SqlType> = None;
+    for (position, given) in given.iter().enumerate() {
+        let Some(next) = *given else { continue };
+        common = Some(match common {
+            None => next,
+            Some(common) if common == next => common,
+            Some(common) if common.is_numeric() && next.is_numeric() => wider(common, next),
+            // Dates become the midnights that begin them; text stands for a time.
+            Some(common) if is_time(common) && is_time(next) => SqlType::Timestamp,
+            Some(common) if is_time(common) && next == SqlType::Varchar => common,
+            Some(SqlType::Varchar) if is_time(next) => next,
+            Some(_) => return Err(wrong_type(name, position, Some(next))),
+        });
+    }
+    let common = common.unwrap_or(SqlType::Varchar);
+    if matches!(common, SqlType::Point | SqlType::Geography) {
+        return Err(wrong_type(name, 0, Some(common)));
+    }
+    Ok(Resolved { function, argument_types: vec![common; given.len()], result_type: common })
+}
+
+fn is_time(sql_type: SqlType) -> bool {
+    matches!(sql_type, SqlType::Timestamp | SqlType::Date)
+}
+
+/// Of two number types.
+fn wider(left: SqlType, right: SqlType) -> SqlType {
+    match (left, right) {
+        (SqlType::Float, _) | (_, SqlType::Float) => SqlType::Float,
+        (SqlType::Decimal, _) | (_, SqlType::Decimal) => SqlType::Decimal,
+        (left, right) => left.max(right),
+    }
 }
 
 #[cold]

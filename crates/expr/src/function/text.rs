@@ -40,6 +40,17 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
             }
             Ok(result.finish())
         }
+        (Reverse, [Value::Text(text)]) => Ok(Value::Text(from_characters(text.len(), text.chars().rev(), arena)?)),
+        (InitialCapitals, [Value::Text(text)]) => initial_capitals(text, arena).map(Value::Text),
+        (PadLeft | PadRight, [Value::Text(text), Value::Integer(length)]) => pad(function, text, *length, " ", arena),
+        (PadLeft | PadRight, [Value::Text(text), Value::Integer(length), Value::Text(filling)]) => {
+            pad(function, text, *length, filling, arena)
+        }
+        (SplitPart, [Value::Text(text), Value::Text(delimiter), Value::Integer(number)]) => {
+            split_part(text, delimiter, *number).map(Value::Text)
+        }
+        (StartsWith, [Value::Text(text), Value::Text(start)]) => Ok(Value::Boolean(text.starts_with(start))),
+        (Ascii, [Value::Text(text)]) => Ok(Value::Integer(text.chars().next().map_or(0, |first| first as i64))),
         (CharLength, [Value::Text(text)]) => Ok(Value::Integer(text.chars().count() as i64)),
         (OctetLength, [Value::Text(text)]) => Ok(Value::Integer(text.len() as i64)),
         (OctetLength, [Value::Bytes(bytes)]) => Ok(Value::Integer(bytes.len() as i64)),
@@ -191,6 +202,57 @@ fn overlay<'a>(text: &str, replacement: &str, start: i64, length: i64, arena: &'
     result.push(replacement)?;
     result.push(&text[to..])?;
     Ok(result.finish())
+}
+
+fn initial_capitals<'a>(text: &str, arena: &'a Bump) -> UserResult<&'a str> {
+    let mut result = ArenaString::with_capacity_in(text.len(), arena);
+    let mut in_word = false;
+    for character in text.chars() {
+        if in_word {
+            result.extend(character.to_lowercase());
+        } else {
+            result.extend(character.to_uppercase());
+        }
+        in_word = character.is_alphanumeric();
+    }
+    check_length(result.len())?;
+    Ok(result.into_bump_str())
+}
+
+/// To `length` characters: filled up on one side, or cut off at the end.
+fn pad<'a>(function: Function, text: &'a str, length: i64, filling: &str, arena: &'a Bump) -> UserResult<Value<'a>> {
+    let length = usize::try_from(length).unwrap_or(0);
+    let missing = length.saturating_sub(text.chars().count());
+    if missing == 0 || filling.is_empty() {
+        return Ok(Value::Text(&text[..offset(text, length)]));
+    }
+    // A character has one byte at least, so this many are too many whatever they are.
+    check_length(text.len().saturating_add(missing))?;
+    let mut result = Builder::new(arena);
+    if function == Function::PadRight {
+        result.push(text)?;
+    }
+    let whole = missing / filling.chars().count();
+    check_length(text.len().saturating_add(whole.saturating_mul(filling.len())))?;
+    (0..whole).try_for_each(|_| result.push(filling))?;
+    result.push(&filling[..offset(filling, missing % filling.chars().count())])?;
+    if function == Function::PadLeft {
+        result.push(text)?;
+    }
+    Ok(result.finish())
+}
+
+/// The part with this number, from 1, or from the end if negative; empty where there is none.
+fn split_part<'a>(text: &'a str, delimiter: &str, number: i64) -> UserResult<&'a str> {
+    if number == 0 {
+        return Err(UserError::data("22023", "SPLIT_PART counts parts from 1, or from -1 at the end"));
+    }
+    let index = usize::try_from(number.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    if delimiter.is_empty() {
+        return Ok(if index == 0 { text } else { "" });
+    }
+    let part = if number > 0 { text.split(delimiter).nth(index) } else { text.rsplit(delimiter).nth(index) };
+    Ok(part.unwrap_or(""))
 }
 
 /// At most `length` characters; stars when the whole part does not fit.

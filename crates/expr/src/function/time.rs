@@ -4,14 +4,20 @@ use super::{Function, TimeField, WindowEdge};
 use crate::evaluate::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::Value;
 use ferrite_value::temporal::{self, DisplayTimestamp, Fields, TimeUnit};
+use ferrite_value::{Decimal, Value};
 
 pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
     match (function, arguments) {
         (Function::Extract(field), [Value::Timestamp(timestamp)]) => Ok(extract(field, *timestamp)),
         (Function::Truncate(unit), [Value::Timestamp(timestamp)]) => {
             temporal::truncate(*timestamp, unit).map(Value::Timestamp)
+        }
+        (Function::Truncate(unit), [Value::Date(date)]) => {
+            temporal::truncate(temporal::date_to_timestamp(*date), unit).and_then(date_of)
+        }
+        (Function::DateAdd(unit), [Value::Integer(count), Value::Date(date)]) => {
+            temporal::date_add(temporal::date_to_timestamp(*date), unit, *count).and_then(date_of)
         }
         (Function::DateAdd(unit), [Value::Integer(count), Value::Timestamp(timestamp)]) => {
             temporal::date_add(*timestamp, unit, *count).map(Value::Timestamp)
@@ -44,6 +50,13 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
     }
 }
 
+/// The day of a midnight.
+fn date_of(timestamp: i64) -> UserResult<Value<'static>> {
+    temporal::date_from_timestamp(timestamp)
+        .map(Value::Date)
+        .ok_or_else(|| UserError::out_of_range("the result leaves the DATE range, years 0 to 9999"))
+}
+
 fn extract(field: TimeField, timestamp: i64) -> Value<'static> {
     let fields = Fields::from_timestamp(timestamp);
     Value::Integer(match field {
@@ -57,6 +70,12 @@ fn extract(field: TimeField, timestamp: i64) -> Value<'static> {
         TimeField::Weekday => temporal::day_of_week_from_monday(timestamp) as i64,
         TimeField::Hour => fields.hour as i64,
         TimeField::Minute => fields.minute as i64,
+        TimeField::DayOfWeekFromZero => temporal::day_of_week_from_sunday(timestamp) as i64 - 1,
+        TimeField::IsoDayOfWeek => temporal::day_of_week_from_monday(timestamp) as i64 + 1,
+        TimeField::Epoch => {
+            let microseconds = Decimal::from_scaled(timestamp as i128 * 1_000_000);
+            return Value::Decimal(microseconds.expect("64 bits are 19 digits"));
+        }
         TimeField::Second => return Value::Decimal(fields.second_decimal()),
     })
 }

@@ -4,7 +4,7 @@ use super::Binder;
 use super::literal::constant_as;
 use super::query::order_item;
 use super::scope::{Scope, object_name};
-use super::types::{Typed, can_store, cast_constant, fold, same_kind};
+use super::types::{Typed, can_store, same_kind, to_stored_kind};
 use crate::parse::statement::SqlKind;
 use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
 use crate::planner;
@@ -12,7 +12,7 @@ use crate::walk::split_conjunction;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Column, Table, TableKind};
 use ferrite_expr::Expr;
-use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -176,8 +176,7 @@ impl Binder<'_> {
             )
             .with_hint("use CAST"));
         }
-        let kind = if to.sql_type.is_integer() { SqlType::Bigint } else { to.sql_type };
-        fold(Expr::Cast { operand: Box::new(typed.expr), to: ColumnType::unbounded(kind) })
+        to_stored_kind(typed.expr, from, to.sql_type)
     }
 
     fn update(&mut self, update: &ast::Update) -> UserResult<Plan> {
@@ -329,10 +328,12 @@ pub(crate) fn stored_constant(
     } else if from == SqlType::Varbinary && to.is_integer() {
         constant_of(constant_as(Typed::new(Expr::Constant(value.clone()), from), to)?)?
     } else {
-        cast_constant(value, &ColumnType::unbounded(if to.is_integer() { SqlType::Bigint } else { to }))?
+        constant_of(to_stored_kind(Expr::Constant(value.clone()), from, to)?)?
     };
     let converted = match (&converted, to.is_integer()) {
-        (OwnedValue::Decimal(_), true) => cast_constant(&converted, &ColumnType::fixed(SqlType::Bigint))?,
+        (OwnedValue::Decimal(_), true) => {
+            constant_of(to_stored_kind(Expr::Constant(converted), SqlType::Decimal, to)?)?
+        }
         _ => converted,
     };
     if let (OwnedValue::Integer(number), Some((least, most))) = (&converted, to.integer_range())

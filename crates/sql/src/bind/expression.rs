@@ -104,7 +104,7 @@ impl Binder<'_> {
             Err(error)
                 if error.code() == "42704"
                     && ident.quote_style.is_none()
-                    && matches!(name.as_str(), "NOW" | "CURRENT_TIMESTAMP") =>
+                    && matches!(name.as_str(), "NOW" | "CURRENT_TIMESTAMP" | "CURRENT_DATE" | "MIGRATING") =>
             {
                 self.call(&name, &[])
             }
@@ -220,6 +220,13 @@ impl Binder<'_> {
     }
 
     fn arithmetic(&mut self, operator: ArithmeticOperator, mut left: Typed, mut right: Typed) -> UserResult<Typed> {
+        for side in [&mut left, &mut right] {
+            // A hexadecimal literal is a number here.
+            if side.sql_type == Some(SqlType::Varbinary) && side.constant().is_some() {
+                let expr = constant_as(side.clone(), SqlType::Bigint)?;
+                *side = Typed::new(expr, SqlType::Bigint);
+            }
+        }
         let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Bigint);
         self.settle(&mut left, widest(known));
         self.settle(&mut right, widest(known));
@@ -402,6 +409,8 @@ impl Binder<'_> {
             (SqlType::Date, SqlType::Timestamp) | (SqlType::Varchar, SqlType::Timestamp) => {
                 Ok((to_kind(left, SqlType::Timestamp)?, right.expr))
             }
+            (SqlType::Date, SqlType::Varchar) => Ok((left.expr, to_kind(right, SqlType::Date)?)),
+            (SqlType::Varchar, SqlType::Date) => Ok((to_kind(left, SqlType::Date)?, right.expr)),
             (SqlType::Timestamp, other) if other.is_integer() => Ok((left.expr, to_kind(right, SqlType::Timestamp)?)),
             (other, SqlType::Timestamp) if other.is_integer() => Ok((to_kind(left, SqlType::Timestamp)?, right.expr)),
             _ => Err(incompatible(left_type, right_type)),

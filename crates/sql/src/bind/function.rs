@@ -1,11 +1,13 @@
 //! Function calls: scalar functions by name, the ones that are short for CASE, and aggregates.
 
 use super::Binder;
+use super::literal::constant_as;
 use super::scope::object_name;
 use super::types::{Typed, fold, to_kind, widest};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
 use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
+use ferrite_value::temporal::TimeUnit;
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 
@@ -33,15 +35,7 @@ impl Binder<'_> {
             "COALESCE" | "IFNULL" | "NVL" => self.coalesce(&arguments),
             "NULLIF" => self.null_if(&arguments),
             "DECODE" => self.decode(&arguments),
-            _ if Function::takes_unit(&name) && !arguments.is_empty() => {
-                let unit = match arguments[0] {
-                    ast::Expr::Identifier(ident) => ident.value.to_uppercase(),
-                    other => {
-                        return Err(UserError::compile("42601", format!("{name} needs a unit of time, not {other}")));
-                    }
-                };
-                self.call_with_unit(&name, &unit, &arguments[1..])
-            }
+            _ if Function::takes_unit(&name) && !arguments.is_empty() => self.function_of_time(&name, &arguments),
             _ => self.call(&name, &arguments),
         }
     }
@@ -52,6 +46,35 @@ impl Binder<'_> {
         let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
         let resolved = Function::resolve(name, &types)?;
         self.resolved_call(resolved, bound)
+    }
+
+    /// A function whose first argument is a unit of time; TRUNCATE of numbers has the same name.
+    fn function_of_time(&mut self, name: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        let unit = match arguments[0] {
+            ast::Expr::Identifier(ident) if ident.quote_style.is_none() => Some(ident.value.to_uppercase()),
+            ast::Expr::Value(value) => match &value.value {
+                ast::Value::SingleQuotedString(text) => Some(text.to_uppercase()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match (name, unit) {
+            ("TRUNCATE", unit) if unit.as_deref().is_none_or(|unit| TimeUnit::from_name(unit).is_none()) => {
+                self.call(name, arguments)
+            }
+            ("TIME_WINDOW", Some(unit)) if arguments.len() == 4 => {
+                let ast::Expr::Identifier(edge) = arguments[3] else {
+                    return Err(UserError::syntax(format!("TIME_WINDOW takes START or END, not {}", arguments[3])));
+                };
+                let bound = self.expressions(&arguments[1..3])?;
+                let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
+                let mut resolved = Function::resolve_with_unit(name, &unit, &types)?;
+                resolved.function = resolved.function.with_window_edge(&edge.value.to_uppercase())?;
+                self.resolved_call(resolved, bound)
+            }
+            (_, Some(unit)) => self.call_with_unit(name, &unit, &arguments[1..]),
+            (_, None) => Err(UserError::compile("42601", format!("{name} needs a unit of time, not {}", arguments[0]))),
+        }
     }
 
     fn call_with_unit(&mut self, name: &str, unit: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
@@ -69,7 +92,11 @@ impl Binder<'_> {
         let mut arguments = Vec::with_capacity(bound.len());
         for (mut typed, to) in bound.into_iter().zip(&resolved.argument_types) {
             self.settle(&mut typed, widest(*to));
-            arguments.push(to_kind(typed, *to)?);
+            arguments.push(match typed.sql_type {
+                // A hexadecimal literal is a number where one is needed.
+                Some(SqlType::Varbinary) if to.is_integer() => constant_as(typed, *to)?,
+                _ => to_kind(typed, *to)?,
+            });
         }
         let expr = fold(Expr::Call { function: resolved.function, arguments: arguments.into() })?;
         Ok(Typed::new(expr, resolved.result_type))
@@ -174,15 +201,26 @@ impl Binder<'_> {
         }
         let argument_type = match &argument {
             None => SqlType::Bigint,
-            Some(typed) => typed.sql_type.unwrap_or(SqlType::Bigint),
+            Some(typed) => typed.sql_type.unwrap_or(match kind {
+                AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,
+                _ => SqlType::Bigint,
+            }),
         };
         let argument = argument.map(|mut typed| {
             self.settle(&mut typed, ColumnType::unbounded(argument_type));
             typed.expr
         });
         let result_type = Aggregate::result_type_for(kind, argument_type)?;
-        // MIN and MAX of distinct values are those of all.
-        let distinct = distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
+        // These are the same for distinct values as for all.
+        let distinct = distinct
+            && !matches!(
+                kind,
+                AggregateKind::Min
+                    | AggregateKind::Max
+                    | AggregateKind::ApproximateCountDistinct
+                    | AggregateKind::BoolAnd
+                    | AggregateKind::BoolOr
+            );
         let aggregate = Aggregate { kind, distinct, argument, argument_type, result_type };
         self.add_aggregate(aggregate)
     }
@@ -221,6 +259,12 @@ fn aggregate_named(name: &str) -> Option<AggregateKind> {
         "MIN" => AggregateKind::Min,
         "MAX" => AggregateKind::Max,
         "APPROX_COUNT_DISTINCT" => AggregateKind::ApproximateCountDistinct,
+        "BOOL_AND" | "EVERY" => AggregateKind::BoolAnd,
+        "BOOL_OR" => AggregateKind::BoolOr,
+        "VAR_POP" => AggregateKind::VariancePopulation,
+        "VAR_SAMP" | "VARIANCE" => AggregateKind::VarianceSample,
+        "STDDEV_POP" => AggregateKind::DeviationPopulation,
+        "STDDEV_SAMP" | "STDDEV" => AggregateKind::DeviationSample,
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! Procedures: names of parameters and variables, blocks, loops, and what a procedure answers.
 
-use super::types::{Typed, can_store, fold, same_kind};
+use super::types::{Typed, can_store, fold, same_kind, to_stored_kind};
 use super::{Binder, Reach};
 use crate::errors;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
@@ -286,7 +286,8 @@ impl Compiler<'_> {
             })?;
             return Ok(Expr::Constant(stored));
         }
-        fold(Expr::Cast { operand: Box::new(typed.expr), to: integer_or_unbounded(to) })
+        let exact = to_stored_kind(typed.expr, from, to.sql_type)?;
+        fold(Expr::Cast { operand: Box::new(exact), to: integer_or_unbounded(to) })
     }
 
     fn labelled(

@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::scope::{Scope, fold_name, object_name};
-use super::types::{Typed, common_type, fold, same_kind};
+use super::types::{Typed, common_type, same_kind};
 use crate::plan::{
     Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, SortKey, Source, Subquery,
     SubqueryKind,
@@ -590,7 +590,7 @@ fn output_is_null(query: &Query, position: usize) -> bool {
     }
 }
 
-/// Converts an output column to `to`, where its values are of another kind.
+/// Converts an output column to `to`, where its values are of another kind; as storing does, not as CAST.
 pub(crate) fn cast_output(query: &mut Query, position: usize, to: SqlType) -> UserResult<()> {
     let from = query.columns[position].sql_type;
     query.columns[position].sql_type = to;
@@ -599,7 +599,7 @@ pub(crate) fn cast_output(query: &mut Query, position: usize, to: SqlType) -> Us
     }
     let convert = |expr: &mut Expr| -> UserResult<()> {
         let whole = std::mem::replace(expr, Expr::null());
-        *expr = fold(whole.cast_to(to))?;
+        *expr = super::types::to_stored_kind(whole, from, to)?;
         Ok(())
     };
     match &mut query.body {

@@ -151,6 +151,7 @@ fn column(catalog: &Catalog, definition: &ColumnDefinition, table: &str) -> User
             format!("'{}'", ferrite_value::convert::to_text_string(&value.as_value()))
         }
         Expr::Constant(value) => ferrite_value::convert::to_text_string(&value.as_value()),
+        Expr::Call { function: Function::CurrentDate, .. } => "CURRENT_DATE".to_owned(),
         _ => "CURRENT_TIMESTAMP".to_owned(),
     });
     Ok(Column {
@@ -182,6 +183,7 @@ fn default_value(
             Ok(Some(Expr::Constant(stored)))
         }
         Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(expr)),
+        Expr::Call { function: Function::CurrentDate, .. } if to.sql_type == SqlType::Date => Ok(Some(expr)),
         _ => Err(UserError::ddl(
             "42601",
             format!("the default of column {} is neither a constant nor NOW", definition.name),
@@ -226,9 +228,6 @@ fn index_keys(catalog: &Catalog, table: &str, columns: &[Column], written: &[Wri
     for key in written {
         let typed = row_expression(catalog, table, columns, &key.expr)?;
         match typed.decided_type() {
-            SqlType::Geography | SqlType::Point => {
-                return Err(UserError::not_supported(format!("an index on {} values", typed.decided_type())));
-            }
             SqlType::Boolean if !matches!(typed.expr, Expr::Column { .. }) => {
                 return Err(UserError::ddl("42804", format!("{} is a condition, and no index key", key.text)));
             }

@@ -3,7 +3,7 @@
 use crate::errors::at_compile_time;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{ArithmeticDomain, Context, Expr};
+use ferrite_expr::{ArithmeticDomain, Context, Expr, Function};
 use ferrite_value::convert::cast;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
 
@@ -106,6 +106,18 @@ pub(crate) fn to_kind(typed: Typed, to: SqlType) -> UserResult<Expr> {
         Some(from) if same_kind(from, to) => Ok(typed.expr),
         Some(_) => fold(typed.expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to })),
     }
+}
+
+/// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with decimals are no integers, where
+/// CAST would cut the decimals off.
+pub(crate) fn to_stored_kind(expr: Expr, from: SqlType, to: SqlType) -> UserResult<Expr> {
+    if same_kind(from, to) {
+        return Ok(expr);
+    }
+    if to.is_integer() && matches!(from, SqlType::Float | SqlType::Decimal | SqlType::Varchar) {
+        return fold(Expr::Call { function: Function::ExactInteger, arguments: Box::new([expr]) });
+    }
+    fold(expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to }))
 }
 
 /// Whether a value of `from` may be given where `to` is stored.

@@ -34,6 +34,11 @@ impl Dialect for FerriteDialect {
     fn is_identifier_part(&self, character: char) -> bool {
         character.is_alphanumeric() || character == '_' || character == '$'
     }
+
+    /// EXTRACT's fields are for the binder to know.
+    fn allow_extract_custom(&self) -> bool {
+        true
+    }
 }
 
 /// A token and the bytes of the text it came from.
