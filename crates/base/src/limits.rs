@@ -36,6 +36,12 @@ pub const JOIN_TABLES_MAX: usize = 64;
 pub const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 1_024;
 /// Bytes that one statement may hold for sorting, grouping and derived tables.
 pub const TEMPORARY_BYTES_MAX: usize = 104_857_600;
+/// Shapes of ad hoc statements whose plans are kept for the next texts of the shape.
+pub const PLAN_CACHE_ENTRIES_MAX: usize = 4_096;
+/// Longest ad hoc text whose plan is kept, in bytes.
+pub const PLAN_CACHE_TEXT_BYTES_MAX: usize = 4_096;
+/// Literals of an ad hoc text whose plan is kept.
+pub const PLAN_CACHE_LITERALS_MAX: usize = 256;
 /// Invocation extensions in one call (wire-protocol 3.3).
 pub const EXTENSIONS_MAX: usize = 30;
 /// How long one call may execute before it is interrupted and rolled back.
@@ -76,3 +82,5 @@ const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);
 const _: () = assert!((LOG_BLOCK_BYTES_MAX as u64) < LOG_SEGMENT_BYTES);
 const _: () = assert!(PAGE_BYTES.is_power_of_two());
+const _: () = assert!(PLAN_CACHE_LITERALS_MAX < PARAMETERS_MAX);
+const _: () = assert!(PLAN_CACHE_TEXT_BYTES_MAX <= STATEMENT_BYTES_MAX);

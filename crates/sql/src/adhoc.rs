@@ -29,9 +29,14 @@ pub fn compile_adhoc(catalog: &Catalog, statements: &[Statement], given_paramete
             "Incorrect number of parameters passed: expected {wanted}, passed {given_parameters}"
         )));
     }
+    compile_counted(catalog, statements, wanted)
+}
+
+/// Compiles statements whose `?` are numbered from 0 to `parameters` through all of them.
+pub(crate) fn compile_counted(catalog: &Catalog, statements: &[Statement], parameters: usize) -> UserResult<Program> {
     // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
-    let program = compile(catalog, statements, wanted, Reach::Local)?;
-    if program.routing == Routing::All { compile(catalog, statements, wanted, Reach::All) } else { Ok(program) }
+    let program = compile(catalog, statements, parameters, Reach::Local)?;
+    if program.routing == Routing::All { compile(catalog, statements, parameters, Reach::All) } else { Ok(program) }
 }
 
 fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach: Reach) -> UserResult<Program> {

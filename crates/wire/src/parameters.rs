@@ -86,6 +86,16 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// The parameters one by one as they came, type codes included.
+    pub fn encoded(&self) -> impl Iterator<Item = Result<&'a [u8], DecodeError>> + use<'a> {
+        let mut reader = Reader::new(self.bytes);
+        (0..self.count).map(move |_| {
+            let before = reader.rest();
+            skip_parameter(&mut reader)?;
+            Ok(&before[..before.len() - reader.len()])
+        })
+    }
+
     /// The set without its first parameter, which directed procedures carry only for routing (wire-protocol 3.4).
     pub fn without_first(&self) -> Result<Parameters<'a>, DecodeError> {
         let count = self.count.checked_sub(1).ok_or(DecodeError::Truncated)?;

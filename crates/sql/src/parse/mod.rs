@@ -10,6 +10,7 @@ pub(crate) mod tokens;
 
 use cursor::{Cursor, lexeme_text};
 use ferrite_base::{UserError, UserResult, limits};
+use sqlparser::tokenizer::Token;
 use statement::{Body, Statement};
 use tokens::Lexeme;
 
@@ -19,7 +20,65 @@ const DDL_WORDS: [&str; 6] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE
 /// Splits `text` at `;` and parses each statement. Empty statements are dropped.
 pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
     let lexemes = tokens::lex(text).map_err(|error| syntax_context(text.trim(), error))?;
-    let ranges = tokens::split(&lexemes);
+    let ranges = split(&lexemes)?;
+    let mut statements = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let part = &lexemes[range];
+        let part_text = lexeme_text(text, part);
+        let body = parse_statement(text, part, &mut 0).map_err(|error| syntax_context(part_text, error))?;
+        statements.push(Statement { text: part_text.to_owned(), body });
+    }
+    Ok(statements)
+}
+
+/// The statements of `text` with `?` in place of the literals at `lifted` (number, span in bytes, whether there is a sign), and for
+/// each `?` which of them it was. The `?` are numbered through all statements. None when a span is not one literal.
+#[allow(clippy::type_complexity)]
+pub(crate) fn parse_lifted(
+    text: &str,
+    lifted: impl Iterator<Item = (usize, (usize, usize), bool)>,
+) -> Option<UserResult<(Vec<Statement>, Vec<Option<usize>>)>> {
+    let mut lexemes = tokens::lex(text).ok()?;
+    let mut sources = Vec::new();
+    let mut kept = Vec::with_capacity(lexemes.len());
+    let mut lifted = lifted.peekable();
+    let mut rest = lexemes.drain(..).peekable();
+    while let Some(mut lexeme) = rest.next() {
+        if let Some((number, (start, end), negative)) = lifted.next_if(|(_, (start, _), _)| *start == lexeme.start) {
+            if negative {
+                let digits = rest.next_if(|_| lexeme.token.token == Token::Minus)?;
+                lexeme = Lexeme { start, ..digits };
+            }
+            if lexeme.end != end || !tokens::is_literal(&lexeme.token.token) {
+                return None;
+            }
+            lexeme.token.token = Token::Placeholder("?".to_owned());
+            sources.push(Some(number));
+        } else if matches!(lexeme.token.token, Token::Placeholder(_)) {
+            sources.push(None);
+        }
+        kept.push(lexeme);
+    }
+    if lifted.next().is_some() {
+        return None;
+    }
+    Some(parse_numbered(text, &kept).map(|statements| (statements, sources)))
+}
+
+fn parse_numbered(text: &str, lexemes: &[Lexeme]) -> UserResult<Vec<Statement>> {
+    let mut placeholders = 0;
+    split(lexemes)?
+        .into_iter()
+        .map(|range| {
+            let part = &lexemes[range];
+            let body = parse_statement(text, part, &mut placeholders)?;
+            Ok(Statement { text: lexeme_text(text, part).to_owned(), body })
+        })
+        .collect()
+}
+
+fn split(lexemes: &[Lexeme]) -> UserResult<Vec<std::ops::Range<usize>>> {
+    let ranges = tokens::split(lexemes);
     if ranges.len() > limits::STATEMENTS_MAX {
         return Err(UserError::limit(format!(
             "{} statements in one batch are more than {}",
@@ -27,24 +86,17 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
             limits::STATEMENTS_MAX
         )));
     }
-    let mut statements = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        let part = &lexemes[range];
-        let part_text = lexeme_text(text, part);
-        let body = parse_statement(text, part).map_err(|error| syntax_context(part_text, error))?;
-        statements.push(Statement { text: part_text.to_owned(), body });
-    }
-    Ok(statements)
+    Ok(ranges)
 }
 
-fn parse_statement(text: &str, lexemes: &[Lexeme]) -> UserResult<Body> {
+/// `placeholders` counts the `?` met so far.
+fn parse_statement(text: &str, lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<Body> {
     let cursor = Cursor::new(text, lexemes);
     let is_ddl = DDL_WORDS.iter().any(|word| cursor.is_word(word));
     if is_ddl {
         Ok(Body::Ddl(Box::new(ddl::parse(cursor)?)))
     } else {
-        let mut placeholders = 0;
-        Ok(Body::Sql(Box::new(data_change::parse(cursor, &mut placeholders)?)))
+        Ok(Body::Sql(Box::new(data_change::parse(cursor, placeholders)?)))
     }
 }
 

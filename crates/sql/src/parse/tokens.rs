@@ -60,6 +60,11 @@ pub(crate) fn token_is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
+/// Numbers and strings, of the forms that `lift` knows.
+pub(crate) fn is_literal(token: &Token) -> bool {
+    matches!(token, Token::Number(_, false) | Token::SingleQuotedString(_) | Token::HexStringLiteral(_))
+}
+
 /// Splits `text` to lexemes, without blanks and comments.
 pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
     if text.len() > limits::STATEMENT_BYTES_MAX {

@@ -1,0 +1,165 @@
+//! One program for all texts of a shape: literals become parameters, where that changes nothing.
+//!
+//! A `?` is not a literal: its type comes from its context, a constant's comes from itself; constants are folded,
+//! matched with indexes and select lists, refused when they do not fit. So a template is never trusted, it is proven: the text is
+//! compiled as it is written and with parameters, and both programs must be equal once the parameters are replaced by the
+//! constants that the literals mean. Literals for which that fails stay in the text.
+
+use crate::adhoc;
+use crate::lift::{self, Literal};
+use crate::parse;
+use crate::plan::{Program, Routing};
+use bumpalo::Bump;
+use ferrite_base::UserResult;
+use ferrite_catalog::Catalog;
+use ferrite_expr::Expr;
+use ferrite_value::SqlType;
+use std::fmt::Write;
+
+/// Literals are tried one by one up to here; a text with more of them is lifted as a whole or not at all.
+const TRIED_SINGLY_MAX: usize = 24;
+
+#[derive(Debug)]
+pub struct Template {
+    pub program: Program,
+    /// Where each parameter of the program comes from.
+    pub arguments: Box<[Argument]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Argument {
+    /// The next one of the caller's parameters.
+    Given,
+    /// A literal of the text, as a value of this type.
+    Literal { number: u16, sql_type: SqlType },
+}
+
+/// A template for `text` with as many of its `literals` lifted as can be, and which these are. `exact` is the text's program,
+/// compiled as it is written.
+pub fn find_template(
+    catalog: &Catalog,
+    text: &str,
+    literals: &[Literal],
+    exact: &Program,
+) -> Option<(Template, Vec<bool>)> {
+    let all = vec![true; literals.len()];
+    if let Some(template) = template(catalog, text, literals, &all, exact) {
+        return Some((template, all));
+    }
+    if literals.len() > TRIED_SINGLY_MAX {
+        return None;
+    }
+    let mut fit = vec![false; literals.len()];
+    let mut alone = fit.clone();
+    for number in 0..literals.len() {
+        alone[number] = true;
+        fit[number] = template(catalog, text, literals, &alone, exact).is_some();
+        alone[number] = false;
+    }
+    template(catalog, text, literals, &fit, exact).map(|template| (template, fit))
+}
+
+/// The template with those literals lifted that `lifted` marks, if it does what `exact` does.
+pub fn template(
+    catalog: &Catalog,
+    text: &str,
+    literals: &[Literal],
+    lifted: &[bool],
+    exact: &Program,
+) -> Option<Template> {
+    let (program, sources) = compile(catalog, text, literals, lifted)?.ok()?;
+    if program.parameters.len() != sources.len() || program.parameters.iter().any(|parameter| parameter.array) {
+        return exact_without_literals(program, &sources, exact);
+    }
+    let arena = Bump::new();
+    let mut arguments = Vec::with_capacity(sources.len());
+    let mut given = 0;
+    // What stands for each parameter when the literals are put back.
+    let mut replacements = Vec::with_capacity(sources.len());
+    for (source, parameter) in sources.iter().zip(&program.parameters) {
+        match source {
+            None => {
+                let wanted = exact.parameters.get(given)?;
+                if wanted.column_type != parameter.column_type || wanted.array != parameter.array {
+                    return None;
+                }
+                replacements.push(format!("{:?}", Expr::Parameter(given as u16)));
+                arguments.push(Argument::Given);
+                given += 1;
+            }
+            Some(number) => {
+                let sql_type = parameter.column_type.sql_type;
+                let value = literals[*number].value(text, &arena)?;
+                let value = lift::as_parameter(value, sql_type, &arena)?;
+                replacements.push(format!("{:?}", Expr::Constant(crate::bind::types::owned(&value))));
+                arguments.push(Argument::Literal { number: *number as u16, sql_type });
+            }
+        }
+    }
+    let equal = given == exact.parameters.len() && put_back(&described(&program), &replacements)? == described(exact);
+    equal.then(|| Template { program, arguments: arguments.into() })
+}
+
+/// A text without lifted literals is its own template, array parameters and all.
+fn exact_without_literals(program: Program, sources: &[Option<usize>], exact: &Program) -> Option<Template> {
+    let equal = sources.iter().all(Option::is_none)
+        && program.parameters.len() == sources.len()
+        && described(&program) == described(exact);
+    equal.then(|| Template { program, arguments: sources.iter().map(|_| Argument::Given).collect() })
+}
+
+/// Compiles `text` with parameters for the lifted literals. Says for each parameter which literal it was; None for one of the
+/// caller's. None as a whole when the tokens are not where the literals are.
+#[allow(clippy::type_complexity)]
+fn compile(
+    catalog: &Catalog,
+    text: &str,
+    literals: &[Literal],
+    lifted: &[bool],
+) -> Option<UserResult<(Program, Vec<Option<usize>>)>> {
+    let spans = literals
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| lifted[*number])
+        .map(|(number, literal)| (number, literal.span(), literal.is_negative()));
+    let (statements, sources) = match parse::parse_lifted(text, spans)? {
+        Ok(parsed) => parsed,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(adhoc::compile_counted(catalog, &statements, sources.len()).map(|program| (program, sources)))
+}
+
+/// All that a program does, in words. What is derived with `Debug` shows every field, so that what plans learn to say later
+/// is compared too.
+fn described(program: &Program) -> String {
+    let Program { name: _, parameters: _, registers, slots, subqueries, body, read_only, routing, statements: _ } =
+        program;
+    let mut out = String::new();
+    let written = match routing {
+        // A key that is a parameter here is a constant there.
+        Routing::Parameter { index, sql_type } => write!(out, "key {:?} {sql_type:?}", Expr::Parameter(*index)),
+        Routing::Constant { value, sql_type } => write!(out, "key {value:?} {sql_type:?}"),
+        other => write!(out, "{other:?}"),
+    };
+    written
+        .and_then(|()| write!(out, "|{registers:?}|{slots}|{subqueries:?}|{read_only}|{body:?}"))
+        .expect("writing to a string does not fail");
+    out
+}
+
+/// The description with every parameter replaced.
+fn put_back(description: &str, replacements: &[String]) -> Option<String> {
+    const PARAMETER: &str = "Parameter(";
+    let mut out = String::with_capacity(description.len());
+    let mut rest = description;
+    while let Some(at) = rest.find(PARAMETER) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + PARAMETER.len()..];
+        let end = rest.find(')')?;
+        let number: usize = rest[..end].parse().ok()?;
+        out.push_str(replacements.get(number)?);
+        rest = &rest[end + 1..];
+    }
+    out.push_str(rest);
+    Some(out)
+}
