@@ -4,16 +4,19 @@ use crate::connection::Connection;
 use crate::route::{self, Route};
 use crate::shared::Shared;
 use crate::system::SystemJob;
+use bumpalo::Bump;
 use ferrite_base::{UserError, limits};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
-    AnswerBatch, CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall, Reply, Spent,
+    AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall,
+    Recompile, Reply, Spent,
 };
+use ferrite_sql::Lifter;
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
 use ferrite_wire::response::{self, ResponseWriter};
-use ferrite_wire::{failure, frame, login::LoginFailure};
+use ferrite_wire::{Extensions, Parameters, failure, frame, login::LoginFailure};
 use std::sync::Arc;
 
 /// Calls on their way to one partition.
@@ -21,6 +24,8 @@ use std::sync::Arc;
 struct Batch {
     calls: Vec<CallHeader>,
     bytes: Vec<u8>,
+    /// Of the ad hoc statements among the calls.
+    cached: Vec<CachedCall>,
 }
 
 /// Buffers kept for reuse, and the largest that is kept.
@@ -37,12 +42,22 @@ pub struct Dispatcher {
     spare_answers: Vec<Vec<u8>>,
     /// Spreads calls that any partition can answer.
     spread: u32,
+    /// For ad hoc texts: what takes them apart, and their parameters.
+    lifter: Lifter,
+    arena: Bump,
+    parameters: Vec<u8>,
+    recompile: Recompile,
 }
 
 impl Dispatcher {
     pub fn new(shared: Arc<Shared>, mailbox: MailboxHandle) -> Dispatcher {
         let compiled = shared.compiled.load_full();
         let batches = (0..shared.partition_count()).map(|_| Batch::default()).collect();
+        let system = shared.system.clone();
+        let recompile: Recompile = Arc::new(move |reply, body| {
+            // The system thread has ended only when the server stops.
+            let _ = system.send(SystemJob::AsWritten { body: body.to_vec(), reply });
+        });
         Dispatcher {
             shared,
             mailbox,
@@ -51,6 +66,10 @@ impl Dispatcher {
             spare_batches: Vec::new(),
             spare_answers: Vec::new(),
             spread: 0,
+            lifter: Lifter::default(),
+            arena: Bump::new(),
+            parameters: Vec::new(),
+            recompile,
         }
     }
 
@@ -130,6 +149,9 @@ impl Dispatcher {
             }
         };
         if invocation.procedure.starts_with('@') {
+            if invocation.procedure == "@AdHoc" && self.ad_hoc(connection, &invocation, body).is_some() {
+                return;
+            }
             return self.system_call(connection, &invocation, body);
         }
         let Some(id) = connection.find_procedure(&self.compiled, invocation.procedure) else {
@@ -168,6 +190,7 @@ impl Dispatcher {
                     parameters: bytes,
                     reply: self.reply(connection, invocation.handle),
                     retry: Some(self.resend(connection, invocation.handle, body)),
+                    recompile: None,
                 };
                 // Calls that came before it go first.
                 self.send_batches();
@@ -175,6 +198,60 @@ impl Dispatcher {
             }
             Err(error) => response::write_error(connection.out(), invocation.handle, &error),
         }
+    }
+
+    /// An ad hoc statement whose plan is at hand goes the way of a procedure call. None: it has to be compiled.
+    fn ad_hoc(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) -> Option<()> {
+        let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return None };
+        let given = invocation.parameters.without_first().ok()?;
+        let plan = self.shared.plan_cache.find(&self.compiled, &mut self.lifter, text, given.count())?;
+        self.arena.reset();
+        self.parameters.clear();
+        plan.write_parameters(&self.lifter, text, &given, &self.arena, &mut self.parameters)?;
+        let parameters = Parameters::parse(&self.parameters).ok()?;
+        self.spread = self.spread.wrapping_add(1);
+        match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.ring, self.spread).ok()? {
+            Route::Partition { partition, .. } => {
+                connection.taken(body.len());
+                let batch = &mut self.batches[partition.index()];
+                let parameters_start = batch.bytes.len() as u32;
+                batch.bytes.extend_from_slice(&self.parameters);
+                let parameters_end = batch.bytes.len() as u32;
+                batch.bytes.extend_from_slice(body);
+                batch.calls.push(CallHeader {
+                    connection: connection.id,
+                    handle: invocation.handle,
+                    procedure: CallHeader::cached_procedure(batch.cached.len()),
+                    parameters_start,
+                    parameters_end,
+                    drop_first_parameter: false,
+                });
+                batch.cached.push(CachedCall {
+                    program: Arc::clone(&plan.program),
+                    body_start: parameters_end,
+                    body_end: batch.bytes.len() as u32,
+                });
+                if batch.bytes.len() > limits::FRAME_BYTES_MAX {
+                    self.send_batches();
+                }
+            }
+            Route::Everywhere => {
+                connection.taken(body.len());
+                let reply = self.reply(connection, invocation.handle);
+                let (again, recompile, body) = (reply.clone(), Arc::clone(&self.recompile), body.to_vec());
+                let call = ProgramCall {
+                    program: Arc::clone(&plan.program),
+                    compiled: Arc::clone(&self.compiled),
+                    parameters: self.parameters.clone(),
+                    retry: Some(self.resend(connection, invocation.handle, &body)),
+                    recompile: Some(Box::new(move || recompile(again, &body))),
+                    reply,
+                };
+                self.send_batches();
+                self.shared.coordinator.send(Job::Call(Box::new(call))).expect("the coordinator outlives the network");
+            }
+        }
+        Some(())
     }
 
     fn reply(&self, connection: &Connection, handle: i64) -> Reply {
@@ -225,7 +302,7 @@ impl Dispatcher {
         if self.spare_batches.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&parameters.capacity()) {
             calls.clear();
             parameters.clear();
-            self.spare_batches.push(Batch { calls, bytes: parameters });
+            self.spare_batches.push(Batch { calls, bytes: parameters, cached: Vec::new() });
         }
     }
 
@@ -242,6 +319,8 @@ impl Dispatcher {
                 calls: full.calls,
                 bytes: full.bytes,
                 answers: self.spare_answers.pop().unwrap_or_default(),
+                cached: (!full.cached.is_empty())
+                    .then(|| Box::new(CachedCalls { calls: full.cached, recompile: Arc::clone(&self.recompile) })),
             });
             self.shared.partitions[partition].send(event).expect("partitions outlive the network");
         }

@@ -8,6 +8,7 @@ mod connection;
 mod dispatch;
 mod mailbox;
 mod network;
+mod plan_cache;
 mod result;
 mod route;
 mod server;
@@ -19,4 +20,5 @@ mod system_information;
 mod topology;
 
 pub use ferrite_log::Durability;
+pub use plan_cache::PlanCacheStatistics;
 pub use server::{Server, ServerError, ServerOptions};

@@ -2,6 +2,7 @@
 
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, NetworkThread};
+use crate::plan_cache::{PlanCache, PlanCacheStatistics};
 use crate::shared::{Identity, Shared};
 use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
@@ -135,6 +136,7 @@ impl Server {
             partitions: inboxes.iter().map(|(sender, _)| sender.clone()).collect(),
             coordinator: coordinator.clone(),
             system,
+            plan_cache: PlanCache::default(),
             network: OnceLock::new(),
             ring,
             identity: identity(listen, &recovered.genesis, &options),
@@ -181,6 +183,11 @@ impl Server {
 
     pub fn partition_count(&self) -> usize {
         self.shared.partition_count()
+    }
+
+    /// How the plans of ad hoc statements are used.
+    pub fn plan_cache(&self) -> PlanCacheStatistics {
+        self.shared.plan_cache.statistics()
     }
 
     pub fn recovery(&self) -> &Summary {

@@ -1,6 +1,7 @@
 //! What all threads of a node can see.
 
 use crate::mailbox::NetworkMailbox;
+use crate::plan_cache::PlanCache;
 use crate::system::SystemJob;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
@@ -20,6 +21,7 @@ pub struct Shared {
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
     pub system: Sender<SystemJob>,
+    pub plan_cache: PlanCache,
     pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,
     pub ring: Arc<Ring>,
     pub identity: Identity,
@@ -50,6 +52,7 @@ impl Shared {
     /// Makes a new catalog version the one that calls are routed with, and tells subscribers.
     pub fn publish(&self, compiled: Arc<Compiled>) {
         self.compiled.store(compiled);
+        self.plan_cache.clear();
         for mailbox in self.network.get().into_iter().flatten() {
             mailbox.send(crate::mailbox::Mail::CatalogChanged);
         }

@@ -9,7 +9,9 @@ use crossbeam_channel::Receiver;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply};
+use ferrite_sql::Lifter;
 use ferrite_value::Value;
+use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::{self, ResponseWriter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,6 +22,11 @@ use crate::route::{self, Route};
 pub enum SystemJob {
     /// A call's whole frame body; it has been parsed before, so it parses.
     Call {
+        body: Vec<u8>,
+        reply: Reply,
+    },
+    /// An ad hoc call that failed with a plan for many texts: its own plan, made from the text as it is written, says why.
+    AsWritten {
         body: Vec<u8>,
         reply: Reply,
     },
@@ -40,9 +47,15 @@ pub struct System {
 
 impl System {
     pub fn run(self) {
-        while let Ok(SystemJob::Call { body, reply }) = self.inbox.recv() {
+        let mut lifter = Lifter::default();
+        loop {
+            let (body, reply, mut lifter) = match self.inbox.recv() {
+                Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut lifter)),
+                Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
+                Ok(SystemJob::Stop) | Err(_) => break,
+            };
             // A fault in the compiler must not take the server down: nothing has been executed yet.
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, lifter.take())));
             let outcome = outcome.unwrap_or_else(|_| {
                 Err(UserError::internal("the statement could not be compiled, by a fault of the server")
                     .with_hint("please report it together with the statement"))
@@ -63,7 +76,8 @@ impl System {
         }
     }
 
-    fn handle(&self, body: &[u8], reply: &Reply) -> UserResult<Handled> {
+    /// With a `lifter`, plans are looked up and kept.
+    fn handle(&self, body: &[u8], reply: &Reply, lifter: Option<&mut Lifter>) -> UserResult<Handled> {
         let arena = Bump::new();
         let malformed =
             |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
@@ -76,7 +90,7 @@ impl System {
         let name = invocation.procedure;
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
-                return self.ad_hoc(&invocation, parameters, &compiled, body, reply);
+                return self.ad_hoc(&invocation, parameters, &compiled, body, reply, lifter);
             }
             "@SystemCatalog" => system_catalog::system_catalog(&compiled, one_text(name, parameters)?),
             "@SystemInformation" => {
@@ -104,24 +118,54 @@ impl System {
         compiled: &Arc<Compiled>,
         body: &[u8],
         reply: &Reply,
+        mut lifter: Option<&mut Lifter>,
     ) -> UserResult<Handled> {
         let Some(Value::Text(text)) = parameters.first() else {
             return Err(UserError::parameters("@AdHoc takes the SQL text as its first parameter"));
         };
+        let rest = invocation.parameters.without_first().map_err(UserError::from)?;
+        if let Some(lifter) = lifter.as_deref_mut()
+            && self.with_cached_plan(lifter, text, &rest, compiled, body, reply).is_some()
+        {
+            return Ok(Handled::PassedOn);
+        }
         match adhoc::compile(compiled, text, parameters.len() - 1)? {
             adhoc::Compilation::Schema => {
                 let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };
                 self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
             }
             adhoc::Compilation::Program(program) => {
-                let rest = invocation.parameters.without_first().map_err(UserError::from)?;
+                if let Some(lifter) = lifter {
+                    self.shared.plan_cache.met(compiled, lifter, text, &program);
+                }
                 let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
-                self.pass_on(program, bytes, compiled, route, body, reply);
+                self.pass_on(program, bytes, compiled, route, body, reply, false);
             }
         }
         Ok(Handled::PassedOn)
+    }
+
+    /// Many texts of one shape may have come here before the first was compiled.
+    fn with_cached_plan(
+        &self,
+        lifter: &mut Lifter,
+        text: &str,
+        given: &Parameters<'_>,
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+    ) -> Option<()> {
+        let plan = self.shared.plan_cache.find(compiled, lifter, text, given.count())?;
+        let arena = Bump::new();
+        let mut bytes = Vec::new();
+        plan.write_parameters(lifter, text, given, &arena, &mut bytes)?;
+        let parameters = Parameters::parse(&bytes).ok()?;
+        let spread = reply.handle as u32;
+        let route = route::route(&plan.program, &Default::default(), &parameters, &self.shared.ring, spread).ok()?;
+        self.pass_on(Arc::clone(&plan.program), bytes, compiled, route, body, reply, true);
+        Some(())
     }
 
     /// A procedure call that met a schema change on its way: looked up and routed again.
@@ -140,10 +184,12 @@ impl System {
         let route = route::route(program, &invocation.extensions, parameters, &self.shared.ring, reply.handle as u32)?;
         let mut bytes = Vec::new();
         parameters.copy_to(&mut bytes);
-        self.pass_on(Arc::clone(program), bytes, compiled, route, body, reply);
+        self.pass_on(Arc::clone(program), bytes, compiled, route, body, reply, false);
         Ok(Handled::PassedOn)
     }
 
+    /// `cached`: the program is one for many texts.
+    #[allow(clippy::too_many_arguments)]
     fn pass_on(
         &self,
         program: Arc<ferrite_sql::plan::Program>,
@@ -152,9 +198,18 @@ impl System {
         route: Route,
         body: &[u8],
         reply: &Reply,
+        cached: bool,
     ) {
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
         let system = self.shared.system.clone();
+        let as_written = cached.then(|| {
+            let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };
+            let system = self.shared.system.clone();
+            let recompile: Box<dyn FnOnce() + Send> = Box::new(move || {
+                let _ = system.send(job);
+            });
+            recompile
+        });
         let call = Box::new(ProgramCall {
             program,
             compiled: Arc::clone(compiled),
@@ -164,6 +219,7 @@ impl System {
                 // The system thread has ended only when the server stops.
                 let _ = system.send(job);
             })),
+            recompile: as_written,
         });
         match route {
             Route::Partition { partition, .. } => {

@@ -108,13 +108,15 @@ impl Coordinator {
             return call.reply.refuse(&failure.unavailable());
         }
         let mut answers = AnswerBatch::default();
-        let Reply { handle, .. } = call.reply;
         let now = self.clock.wall_micros();
         let (mut stores, mut places) = self.borrow_all();
         let out = &mut answers.bytes;
-        let outcome = self.executor.call_once(&mut stores, &call.program, &call.parameters, handle, now, out);
-        self.commit(&mut stores, &mut places, outcome);
+        let outcome = self.executor.call_program(&mut stores, &call, now, out);
+        self.commit(&mut stores, &mut places, outcome.unwrap_or(Outcome::RolledBack));
         self.give_back(stores, places);
+        if let (None, Some(recompile)) = (outcome, call.recompile) {
+            return recompile();
+        }
         answers.finish_answer(call.reply.connection);
         self.gate.hold(call.reply.mailbox, answers);
     }

@@ -32,7 +32,27 @@ pub struct CallBatch {
     pub bytes: Vec<u8>,
     /// An empty buffer for the answers.
     pub answers: Vec<u8>,
+    /// What the calls mean whose procedure is a [`CallHeader::cached`] one.
+    pub cached: Option<Box<CachedCalls>>,
 }
+
+/// Calls of ad hoc statements whose plans were at hand.
+pub struct CachedCalls {
+    pub calls: Vec<CachedCall>,
+    /// Takes a call that has to be compiled as it is written.
+    pub recompile: Recompile,
+}
+
+pub struct CachedCall {
+    pub program: Arc<Program>,
+    /// Where the call's frame body stands in the batch's bytes, for [`CachedCalls::recompile`].
+    pub body_start: u32,
+    pub body_end: u32,
+}
+
+/// Sends an ad hoc call, given its frame body, to where it is compiled as it is written: a plan for many texts may fail in other words
+/// than the text's own.
+pub type Recompile = Arc<dyn Fn(Reply, &[u8]) + Send + Sync>;
 
 impl CallBatch {
     /// The call's parameter set.
@@ -52,6 +72,22 @@ pub struct CallHeader {
     pub parameters_end: u32,
     /// The caller put the partition key in front of the declared parameters (a directed call): drop the first.
     pub drop_first_parameter: bool,
+}
+
+/// Procedure numbers from here on are positions in [`CachedCalls::calls`].
+const CACHED_FROM: u32 = 1 << 31;
+
+impl CallHeader {
+    /// The procedure number for the cached call at `position` of its batch.
+    pub fn cached_procedure(position: usize) -> ferrite_base::ProcedureId {
+        ferrite_base::ProcedureId(CACHED_FROM + position as u32)
+    }
+
+    /// The position among the batch's cached calls, if it is one.
+    #[inline]
+    pub fn cached(&self) -> Option<usize> {
+        self.procedure.0.checked_sub(CACHED_FROM).map(|position| position as usize)
+    }
 }
 
 /// Where a single answer goes.
@@ -82,6 +118,8 @@ pub struct ProgramCall {
     pub reply: Reply,
     /// Compiles and sends the call again when the schema changed in between.
     pub retry: Option<Retry>,
+    /// The program is one for many texts. Where it fails, the text is compiled as it is written and its failure answered.
+    pub recompile: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// Sends a call back to where it was compiled, given the catalog now in force.

@@ -1,13 +1,15 @@
 //! One call: parameters from the wire, the program on the stores, the answer back to the wire.
 
+use crate::event::ProgramCall;
 use bumpalo::Bump;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value, convert};
 use ferrite_wire::{OpenTable, Parameters, ResponseWriter, TableHeader, failure};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,12 +25,20 @@ pub struct Executor {
     arena: Bump,
     scratch: Scratch,
     headers: HeaderCache,
+    /// Of ad hoc programs that are called again and again.
+    cached_headers: HeaderCache,
+    /// The programs that `cached_headers` speaks of, so that their columns stay where they are.
+    cached_programs: Vec<Arc<Program>>,
 }
 
 /// The tables' headers as bytes, by where a program keeps the columns. Valid while those programs live: emptied when
 /// the catalog changes, and not used for ad hoc programs.
 #[derive(Default)]
-struct HeaderCache(Vec<(*const OutputColumn, TableHeader)>);
+struct HeaderCache {
+    entries: Vec<(*const OutputColumn, TableHeader)>,
+    /// How many were ever added.
+    additions: u64,
+}
 
 // SAFETY: the pointers are compared, never followed.
 unsafe impl Send for HeaderCache {}
@@ -41,14 +51,15 @@ impl HeaderCache {
     #[inline]
     fn position(&mut self, columns: &[OutputColumn]) -> usize {
         let key = columns.as_ptr();
-        match self.0.iter().position(|(known, _)| *known == key) {
+        match self.entries.iter().position(|(known, _)| *known == key) {
             Some(position) => position,
             None => {
-                if self.0.len() == CACHED_HEADERS_MAX {
-                    self.0.clear();
+                if self.entries.len() == CACHED_HEADERS_MAX {
+                    self.entries.clear();
                 }
-                self.0.push((key, header_of(columns)));
-                self.0.len() - 1
+                self.entries.push((key, header_of(columns)));
+                self.additions += 1;
+                self.entries.len() - 1
             }
         }
     }
@@ -61,12 +72,25 @@ fn header_of(columns: &[OutputColumn]) -> TableHeader {
 
 impl Executor {
     pub fn new(time_max: Duration) -> Executor {
-        Executor { time_max, arena: Bump::new(), scratch: Scratch::default(), headers: HeaderCache::default() }
+        Executor {
+            time_max,
+            arena: Bump::new(),
+            scratch: Scratch::default(),
+            headers: HeaderCache::default(),
+            cached_headers: HeaderCache::default(),
+            cached_programs: Vec::new(),
+        }
     }
 
     /// Forgets what belongs to the programs of the catalog version before.
     pub fn catalog_changed(&mut self) {
-        self.headers.0.clear();
+        self.headers.entries.clear();
+        self.forget_cached();
+    }
+
+    fn forget_cached(&mut self) {
+        self.cached_headers.entries.clear();
+        self.cached_programs.clear();
     }
 
     /// Runs `program` and appends the answer's frame to `out`. On failure the stores are as before and the answer says why;
@@ -83,8 +107,26 @@ impl Executor {
         transaction_time: i64,
         out: &mut Vec<u8>,
     ) -> Outcome {
+        let (result, writer) =
+            self.execute(stores, program, parameters, drop_first_parameter, handle, transaction_time, out);
+        finish(result, writer)
+    }
+
+    /// Runs `program`; the answer is written but for its end.
+    #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
+    fn execute<'o>(
+        &mut self,
+        stores: &mut [Store],
+        program: &Program,
+        parameters: &[u8],
+        drop_first_parameter: bool,
+        handle: i64,
+        transaction_time: i64,
+        out: &'o mut Vec<u8>,
+    ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
-        let Executor { time_max, arena, scratch, headers } = self;
+        let Executor { time_max, arena, scratch, headers, .. } = self;
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
         let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
             let started = Cell::new(None);
@@ -98,20 +140,60 @@ impl Executor {
             let call = Call { program, parameters, transaction_time, arena, interrupted: Some(&interrupted) };
             ferrite_exec::run_transaction(stores, &call, scratch, &mut sink)
         });
-        match result {
-            Ok(()) => {
-                sink.writer.finish();
-                Outcome::Committed
+        (result, sink.writer)
+    }
+
+    /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must be compiled as it is written, to
+    /// fail in its own words: nothing was changed, and nothing answered.
+    pub fn call_cached(
+        &mut self,
+        stores: &mut [Store],
+        program: &Arc<Program>,
+        parameters: &[u8],
+        handle: i64,
+        transaction_time: i64,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
+        std::mem::swap(&mut self.headers, &mut self.cached_headers);
+        let known = self.headers.additions;
+        let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, out);
+        let outcome = match result {
+            Err(error) if is_about_values(&error) => {
+                // Takes back what it has written.
+                drop(writer);
+                None
             }
-            Err(error) => {
-                sink.writer.fail(&error);
-                Outcome::RolledBack
+            result => Some(finish(result, writer)),
+        };
+        std::mem::swap(&mut self.headers, &mut self.cached_headers);
+        if self.cached_headers.additions != known {
+            if self.cached_programs.len() == CACHED_HEADERS_MAX {
+                self.forget_cached();
+            } else {
+                self.cached_programs.push(Arc::clone(program));
             }
+        }
+        outcome
+    }
+
+    /// A call that brings its program. None, as with [`Executor::call_cached`], only where it says how it is recompiled.
+    pub fn call_program(
+        &mut self,
+        stores: &mut [Store],
+        call: &ProgramCall,
+        transaction_time: i64,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
+        let ProgramCall { program, parameters, reply, recompile, .. } = call;
+        if recompile.is_some() {
+            self.call_cached(stores, program, parameters, reply.handle, transaction_time, out)
+        } else {
+            Some(self.call_once(stores, program, parameters, reply.handle, transaction_time, out))
         }
     }
 
     /// [`Executor::call`] for a program that does not belong to the catalog.
-    pub fn call_once(
+    fn call_once(
         &mut self,
         stores: &mut [Store],
         program: &Program,
@@ -125,6 +207,26 @@ impl Executor {
         self.headers = kept;
         outcome
     }
+}
+
+#[inline(always)]
+fn finish(result: UserResult<()>, writer: ResponseWriter<'_>) -> Outcome {
+    match result {
+        Ok(()) => {
+            writer.finish();
+            Outcome::Committed
+        }
+        Err(error) => {
+            writer.fail(&error);
+            Outcome::RolledBack
+        }
+    }
+}
+
+/// Errors that a text with constants may have when it is compiled: values out of range, conversions that fail, parameters
+/// that are counted otherwise.
+fn is_about_values(error: &UserError) -> bool {
+    error.code().starts_with("22") || error.kind() == ErrorKind::Parameters
 }
 
 /// Decodes and converts the call's parameters to the declared types.
@@ -194,14 +296,14 @@ impl ResultSink for WireSink<'_, '_> {
     #[inline]
     fn begin_table(&mut self, columns: &[OutputColumn]) {
         let position = self.headers.position(columns);
-        let table = self.writer.table(&self.headers.0[position].1).suspend();
+        let table = self.writer.table(&self.headers.entries[position].1).suspend();
         self.open = Some((table, position));
     }
 
     #[inline]
     fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
         let (table, position) = self.open.take().expect("rows come after their table was begun");
-        let mut table = self.writer.resume_table(table, &self.headers.0[position].1);
+        let mut table = self.writer.resume_table(table, &self.headers.entries[position].1);
         table.row(values)?;
         self.open = Some((table.suspend(), position));
         Ok(())
@@ -210,7 +312,7 @@ impl ResultSink for WireSink<'_, '_> {
     #[inline]
     fn end_table(&mut self) {
         let (table, position) = self.open.take().expect("a table is ended once");
-        self.writer.resume_table(table, &self.headers.0[position].1).finish();
+        self.writer.resume_table(table, &self.headers.entries[position].1).finish();
     }
 
     fn modified(&mut self, rows: u64) {

@@ -7,7 +7,7 @@ use crate::answer::{AnswerBatch, Spent};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
-use crate::event::{CallBatch, CallHeader, Event, ProgramCall};
+use crate::event::{CachedCall, CallBatch, CallHeader, Event, ProgramCall, Reply};
 use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::prefetch;
@@ -116,32 +116,15 @@ impl Partition {
                 self.ask_ahead(&batch, number + prefetch::BUCKET_AHEAD, false);
                 self.ask_ahead(&batch, number + prefetch::ROW_AHEAD, true);
             }
-            let parameters = batch.parameters(call);
-            let program = if same_schema {
-                Ok(self.compiled.program(call.procedure))
-            } else {
-                after_schema_change(&self.compiled, &batch.compiled, call)
-            };
-            match program {
-                Ok(program) => {
-                    let store = self.store.as_mut().expect("the store is here while the partition runs");
-                    self.executor.call(
-                        std::slice::from_mut(store),
-                        program,
-                        parameters,
-                        call.drop_first_parameter,
-                        call.handle,
-                        now,
-                        &mut answers.bytes,
-                    );
-                    if !store.redo().is_empty() {
-                        writer.transaction(&mut redo, |out| store.take_redo_into(out));
-                    }
-                    store.commit();
-                }
-                Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
+            match call.cached() {
+                None => self.run_call(&batch, call, same_schema, now, &mut answers),
+                Some(position) => self.run_cached(&batch, call, position, same_schema, now, &mut answers),
             }
-            answers.finish_answer(call.connection);
+            let store = self.store.as_mut().expect("the store is here while the partition runs");
+            if !store.redo().is_empty() {
+                writer.transaction(&mut redo, |out| store.take_redo_into(out));
+            }
+            store.commit();
             if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX {
                 self.append(redo, writer);
                 self.gate.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers));
@@ -154,12 +137,71 @@ impl Partition {
         self.gate.hold(batch.mailbox, answers);
     }
 
+    /// A call of a procedure.
+    #[inline(always)]
+    fn run_call(
+        &mut self,
+        batch: &CallBatch,
+        call: &CallHeader,
+        same_schema: bool,
+        now: i64,
+        answers: &mut AnswerBatch,
+    ) {
+        let program = if same_schema {
+            Ok(self.compiled.program(call.procedure))
+        } else {
+            after_schema_change(&self.compiled, &batch.compiled, call)
+        };
+        match program {
+            Ok(program) => {
+                let store = self.store.as_mut().expect("the store is here while the partition runs");
+                self.executor.call(
+                    std::slice::from_mut(store),
+                    program,
+                    batch.parameters(call),
+                    call.drop_first_parameter,
+                    call.handle,
+                    now,
+                    &mut answers.bytes,
+                );
+            }
+            Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
+        }
+        answers.finish_answer(call.connection);
+    }
+
+    /// A call of an ad hoc statement whose plan was at hand. Its answer comes later if the text must be compiled after all: because
+    /// it fails, or because the plan was made for a schema that is no longer in force.
+    fn run_cached(
+        &mut self,
+        batch: &CallBatch,
+        call: &CallHeader,
+        position: usize,
+        same_schema: bool,
+        now: i64,
+        answers: &mut AnswerBatch,
+    ) {
+        let cached = batch.cached.as_ref().expect("a batch with cached calls says what they mean");
+        let CachedCall { program, body_start, body_end } = &cached.calls[position];
+        let store = self.store.as_mut().expect("the store is here while the partition runs");
+        let (stores, out) = (std::slice::from_mut(store), &mut answers.bytes);
+        let parameters = batch.parameters(call);
+        if same_schema && self.executor.call_cached(stores, program, parameters, call.handle, now, out).is_some() {
+            answers.finish_answer(call.connection);
+            return;
+        }
+        let mailbox = Arc::clone(&batch.mailbox);
+        let reply = Reply { mailbox, connection: call.connection, handle: call.handle };
+        (cached.recompile)(reply, &batch.bytes[*body_start as usize..*body_end as usize]);
+    }
+
     /// Asks for memory that the call at `number` will need.
     #[inline]
     fn ask_ahead(&self, batch: &CallBatch, number: usize, row: bool) {
         if let Some(call) = batch.calls.get(number)
             && let Some(store) = &self.store
             && !call.drop_first_parameter
+            && call.cached().is_none()
         {
             for prefetch in self.compiled.prefetches(call.procedure) {
                 prefetch.ask(store, batch.parameters(call), row);
@@ -184,15 +226,20 @@ impl Partition {
         let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let stores = std::slice::from_mut(store);
-        let (handle, out) = (call.reply.handle, &mut answers.bytes);
-        self.executor.call_once(stores, &call.program, &call.parameters, handle, now, out);
+        let out = &mut answers.bytes;
+        let outcome = self.executor.call_program(stores, &call, now, out);
         if !store.redo().is_empty() {
             writer.transaction(&mut redo, |out| store.take_redo_into(out));
         }
         store.commit();
         self.append(redo, writer);
-        answers.finish_answer(call.reply.connection);
-        self.gate.hold(call.reply.mailbox, answers);
+        match call.recompile.take() {
+            Some(recompile) if outcome.is_none() => recompile(),
+            _ => {
+                answers.finish_answer(call.reply.connection);
+                self.gate.hold(call.reply.mailbox, answers);
+            }
+        }
     }
 
     fn buffer(&self) -> Vec<u8> {

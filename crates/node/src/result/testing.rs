@@ -24,6 +24,7 @@ pub fn shared(partitions: usize) -> Shared {
         partitions: (0..partitions).map(|_| unbounded().0).collect(),
         coordinator: unbounded().0,
         system: unbounded().0,
+        plan_cache: Default::default(),
         network: OnceLock::new(),
         ring: Arc::new(Ring::new_default(partitions as u32)),
         identity: Identity {

@@ -1,0 +1,289 @@
+//! Plans of ad hoc statements, by the shape of their texts: a text that differs from one before in values only needs no compiling.
+//!
+//! Owns the plans and which of them to forget. Network threads look plans up and send the call to its partition like any
+//! procedure's; the system thread, which compiles what is not found, brings them. A shape gets its plan when it is met for the second
+//! time, so that texts that never come again cost nothing but an entry. Everything here is for one version of the catalog.
+
+use bumpalo::Bump;
+use ferrite_base::limits;
+use ferrite_partition::Compiled;
+use ferrite_sql::plan::Program;
+use ferrite_sql::{Argument, Lifter, Template, as_parameter, find_template, template};
+use ferrite_wire::{Parameters, parameters};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// In a key, before and between the literals that stay in the text. No shape has this byte.
+const KEPT: u8 = 7;
+
+/// A program for all texts of a shape.
+pub struct CachedPlan {
+    pub program: Arc<Program>,
+    arguments: Box<[Argument]>,
+    /// How many of the arguments the caller gives.
+    given: usize,
+}
+
+#[derive(Clone)]
+enum Entry {
+    /// Compiled once, as it was written.
+    Met,
+    Plan(Arc<CachedPlan>),
+    /// Some literals make other plans: the plan is found by the shape and these.
+    Keeps(Arc<[bool]>),
+    /// No plan but its own does for a text of this shape.
+    Never,
+}
+
+struct Slot {
+    key: Arc<[u8]>,
+    entry: Entry,
+    /// Since the hand came by.
+    used: AtomicBool,
+}
+
+#[derive(Default)]
+struct Entries {
+    compiled: Option<Arc<Compiled>>,
+    places: HashMap<Arc<[u8]>, usize>,
+    slots: Vec<Slot>,
+    /// The next slot to be considered for eviction: whoever was not used since the last time goes (the clock algorithm).
+    hand: usize,
+}
+
+#[derive(Default)]
+pub struct PlanCache {
+    entries: RwLock<Entries>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
+}
+
+/// Counts since the start, and what is there now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanCacheStatistics {
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+    pub entries: u64,
+}
+
+impl PlanCache {
+    /// The plan for `text`, which is taken apart by `lifter`; None when there is none yet, or when it wants another number of
+    /// parameters than `given`.
+    pub fn find(
+        &self,
+        compiled: &Arc<Compiled>,
+        lifter: &mut Lifter,
+        text: &str,
+        given: usize,
+    ) -> Option<Arc<CachedPlan>> {
+        let plan = lifter.lift(text).and_then(|()| {
+            let entries = self.read();
+            if !entries.compiled.as_ref().is_some_and(|known| Arc::ptr_eq(known, compiled)) {
+                return None;
+            }
+            let entry = match entries.get(lifter.shape())? {
+                Entry::Keeps(lifted) => entries.get(&key_with_kept(lifter, text, lifted))?,
+                entry => entry,
+            };
+            match entry {
+                Entry::Plan(plan) if plan.given == given => Some(Arc::clone(plan)),
+                _ => None,
+            }
+        });
+        let counter = if plan.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        plan
+    }
+
+    /// Takes note of a text that was compiled, as it is written, to `exact`; at the second meeting makes the plan for its shape.
+    pub fn met(&self, compiled: &Arc<Compiled>, lifter: &mut Lifter, text: &str, exact: &Program) {
+        if lifter.lift(text).is_none() {
+            return;
+        }
+        let shape: Arc<[u8]> = lifter.shape().into();
+        let catalog = &compiled.catalog;
+        match self.state(compiled, &shape) {
+            None => self.put(compiled, shape, Entry::Met),
+            Some(Entry::Met) => match find_template(catalog, text, lifter.literals(), exact) {
+                None => self.put(compiled, shape, Entry::Never),
+                Some((template, lifted)) if lifted.iter().all(|lifted| *lifted) => {
+                    self.put(compiled, shape, Entry::Plan(CachedPlan::new(template)));
+                }
+                Some((template, lifted)) => {
+                    let key = key_with_kept(lifter, text, &lifted);
+                    self.put(compiled, shape, Entry::Keeps(lifted.into()));
+                    self.put(compiled, key.into(), Entry::Plan(CachedPlan::new(template)));
+                }
+            },
+            Some(Entry::Keeps(lifted)) => {
+                let key: Arc<[u8]> = key_with_kept(lifter, text, &lifted).into();
+                match self.state(compiled, &key) {
+                    None => self.put(compiled, key, Entry::Met),
+                    Some(Entry::Met) => {
+                        let entry = match template(catalog, text, lifter.literals(), &lifted, exact) {
+                            Some(template) => Entry::Plan(CachedPlan::new(template)),
+                            None => Entry::Never,
+                        };
+                        self.put(compiled, key, entry);
+                    }
+                    Some(_) => {}
+                }
+            }
+            Some(Entry::Plan(_) | Entry::Never) => {}
+        }
+    }
+
+    /// Forgets everything: the catalog has changed.
+    pub fn clear(&self) {
+        *self.write() = Entries::default();
+    }
+
+    pub fn statistics(&self) -> PlanCacheStatistics {
+        PlanCacheStatistics {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            entries: self.read().slots.len() as u64,
+        }
+    }
+
+    fn state(&self, compiled: &Arc<Compiled>, key: &[u8]) -> Option<Entry> {
+        let entries = self.read();
+        let current = entries.compiled.as_ref().is_some_and(|known| Arc::ptr_eq(known, compiled));
+        if current { entries.get(key).cloned() } else { None }
+    }
+
+    fn put(&self, compiled: &Arc<Compiled>, key: Arc<[u8]>, entry: Entry) {
+        let mut entries = self.write();
+        if !entries.compiled.as_ref().is_some_and(|known| Arc::ptr_eq(known, compiled)) {
+            *entries = Entries { compiled: Some(Arc::clone(compiled)), ..Entries::default() };
+        }
+        if entries.put(key, entry) {
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn get(&self, key: &[u8]) -> Option<&Entry> {
+        let slot = &self.slots[*self.places.get(key)?];
+        // Written only when it changes, so that threads share the line.
+        if !slot.used.load(Ordering::Relaxed) {
+            slot.used.store(true, Ordering::Relaxed);
+        }
+        Some(&slot.entry)
+    }
+
+    /// Adds or replaces. Says whether another entry had to go.
+    fn put(&mut self, key: Arc<[u8]>, entry: Entry) -> bool {
+        if let Some(place) = self.places.get(&key) {
+            self.slots[*place].entry = entry;
+            return false;
+        }
+        let slot = Slot { key: Arc::clone(&key), entry, used: AtomicBool::new(false) };
+        if self.slots.len() < limits::PLAN_CACHE_ENTRIES_MAX {
+            self.places.insert(key, self.slots.len());
+            self.slots.push(slot);
+            return false;
+        }
+        while std::mem::take(self.slots[self.hand].used.get_mut()) {
+            self.hand = (self.hand + 1) % self.slots.len();
+        }
+        self.places.remove(&self.slots[self.hand].key);
+        self.places.insert(key, self.hand);
+        self.slots[self.hand] = slot;
+        self.hand = (self.hand + 1) % self.slots.len();
+        true
+    }
+}
+
+/// The shape and the literals that are not lifted.
+fn key_with_kept(lifter: &Lifter, text: &str, lifted: &[bool]) -> Vec<u8> {
+    let mut key = lifter.shape().to_vec();
+    for (literal, lifted) in lifter.literals().iter().zip(lifted) {
+        if !lifted {
+            key.push(KEPT);
+            key.extend_from_slice(literal.written(text).as_bytes());
+        }
+    }
+    key
+}
+
+impl CachedPlan {
+    fn new(template: Template) -> Arc<CachedPlan> {
+        let given = template.arguments.iter().filter(|argument| matches!(argument, Argument::Given)).count();
+        Arc::new(CachedPlan { program: Arc::new(template.program), arguments: template.arguments, given })
+    }
+
+    /// Appends the parameter set for `text`, last taken apart by `lifter`. None, with something appended, when a literal is none that the
+    /// plan was made for.
+    pub fn write_parameters(
+        &self,
+        lifter: &Lifter,
+        text: &str,
+        given: &Parameters<'_>,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        out.extend_from_slice(&(self.arguments.len() as i16).to_be_bytes());
+        let mut rest = given.value_bytes().len();
+        let mut given = given.encoded();
+        for argument in &self.arguments {
+            match argument {
+                Argument::Given => {
+                    let encoded = given.next()?.ok()?;
+                    rest -= encoded.len();
+                    out.extend_from_slice(encoded);
+                }
+                Argument::Literal { number, sql_type } => {
+                    let literal = lifter.literals().get(usize::from(*number))?;
+                    let value = as_parameter(literal.value(text, arena)?, *sql_type, arena)?;
+                    parameters::write_value(out, &value).ok()?;
+                }
+            }
+        }
+        // Bytes left over are malformed, and said to be so where the call is decoded as it came.
+        (rest == 0).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> Arc<[u8]> {
+        number.to_be_bytes().as_slice().into()
+    }
+
+    #[test]
+    fn the_least_used_go_first() {
+        let mut entries = Entries::default();
+        for number in 0..limits::PLAN_CACHE_ENTRIES_MAX {
+            assert!(!entries.put(key(number), Entry::Met), "at the limit nothing goes");
+        }
+        for number in 0..10 {
+            assert!(entries.get(&key(number)).is_some());
+        }
+        assert!(entries.put(key(usize::MAX), Entry::Met), "one past the limit something goes");
+        assert!(entries.put(key(usize::MAX - 1), Entry::Met));
+        assert!(!entries.put(key(usize::MAX), Entry::Never), "replaced in its place");
+        for number in 0..10 {
+            assert!(entries.get(&key(number)).is_some(), "{number} was used");
+        }
+        assert!(entries.get(&key(10)).is_none() && entries.get(&key(11)).is_none());
+        assert!(entries.get(&key(12)).is_some());
+        assert_eq!(entries.slots.len(), limits::PLAN_CACHE_ENTRIES_MAX);
+        assert_eq!(entries.places.len(), limits::PLAN_CACHE_ENTRIES_MAX);
+    }
+}
