@@ -7,6 +7,7 @@
 //! | [`measurement`], [`report`] | seconds, latencies; text and JSON |
 //! | [`voter_load`], [`voter`] | the Voter application: its calls; schema, run, validation |
 //! | [`kv`] | values by key |
+//! | [`adhoc`], [`multi`] | statements as text; transactions over several partitions |
 //! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
 //! | [`against`] | Voter and the yardstick in turn |
 //! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
@@ -14,6 +15,7 @@
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
 
+pub mod adhoc;
 pub mod against;
 pub mod area_codes;
 pub mod demo;
@@ -24,6 +26,7 @@ pub mod limit;
 pub mod limit_server;
 pub mod load;
 pub mod measurement;
+pub mod multi;
 pub mod options;
 pub mod process;
 pub mod random;
@@ -51,6 +54,8 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
         }
         BenchCommand::Voter(options) => voter::run_voter(&environment, options).map(drop),
         BenchCommand::Kv(options) => kv::run_kv(&environment, options).map(drop),
+        BenchCommand::AdHoc(options) => adhoc::run_adhoc(&environment, options).map(drop),
+        BenchCommand::Multi(options) => multi::run_multi(&environment, options).map(drop),
         BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
         BenchCommand::LimitServer(_) => unreachable!("answered above"),
     }

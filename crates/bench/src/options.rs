@@ -13,6 +13,11 @@ pub enum BenchCommand {
     Voter(VoterOptions),
     /// Reads and writes of values by key.
     Kv(KvOptions),
+    /// Statements as text, with other literals each time.
+    #[command(name = "adhoc")]
+    AdHoc(AdHocOptions),
+    /// Transactions over several partitions.
+    Multi(MultiOptions),
     /// The yardstick: the same client against a bare loop with hash tables.
     Limit(LimitOptions),
     /// The server of the yardstick.
@@ -103,6 +108,51 @@ pub struct VoterOptions {
     /// Alternate with the yardstick, half of the duration each, and print the ratio of the medians
     #[arg(long, conflicts_with_all = ["server", "rate"])]
     pub against_limit: bool,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct AdHocOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Rows of the table
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
+    /// Calls in a hundred that update a row; the others select one
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub writes: f64,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum MultiWrite {
+    /// Between two accounts: two rows by their keys.
+    Transfer,
+    /// A row of a replicated table, on every partition.
+    Replicated,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MultiOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Accounts, which every read adds up
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..))]
+    pub accounts: u32,
+    /// Calls in a hundred that read all accounts
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percent)]
+    pub reads: f64,
+    /// What the other calls do
+    #[arg(long, value_enum, default_value_t = MultiWrite::Transfer)]
+    pub write: MultiWrite,
     /// Seed of the random numbers [default: another one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,

@@ -1,0 +1,167 @@
+//! `ferrite bench adhoc`: statements as text with other literals each time, on one row by its key.
+
+use crate::error::{BenchError, BenchResult, Doing};
+use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::options::AdHocOptions;
+use crate::random::FastRandom;
+use crate::report::{Report, grouped};
+use crate::run::{measure, seed_or_random};
+use crate::session::{Environment, Session};
+use ferrite_client::{Connection, Prepared, Response};
+use ferrite_value::Value;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+const DDL: &str = "
+DROP TABLE item IF EXISTS;
+CREATE TABLE item (
+  id BIGINT NOT NULL,
+  name VARCHAR(32) NOT NULL,
+  amount BIGINT NOT NULL,
+  PRIMARY KEY (id)
+);
+PARTITION TABLE item ON COLUMN id;
+";
+
+pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResult<Report> {
+    let session = Session::open(environment, &options.target)?;
+    session.run_statements(DDL)?;
+    fill(&session, options.rows)?;
+    let seed = seed_or_random(options.seed);
+    let writes = (options.writes / 100.0 * 4_294_967_296.0) as u64;
+    let make = |thread: usize| AdHocLoad::new(options.rows, writes, seed.wrapping_add(1 + thread as u64));
+    let (result, mut report) = measure("adhoc", environment, &session, &options.load, make)?;
+    let total = session.query_number("SELECT SUM(amount) FROM item")?;
+    session.close()?;
+
+    let sum = |count: fn(&AdHocLoad) -> u64| result.workloads.iter().map(count).sum::<u64>();
+    let (reads, writes, wrong) = (sum(|load| load.reads), sum(|load| load.writes), sum(|load| load.wrong_answers));
+    report.details = vec![("selects".to_string(), reads), ("updates".to_string(), writes)];
+    let mut findings = Vec::new();
+    if wrong > 0 {
+        findings.push(format!("{wrong} answers were not the row that was asked for"));
+    }
+    // Each row begins with its number as amount, and each update adds one.
+    let expected = u64::from(options.rows) * (u64::from(options.rows) - 1) / 2 + writes;
+    if i64::try_from(expected) != Ok(total) {
+        findings.push(format!("the amounts sum up to {total}, {expected} is what was written"));
+    }
+    if !findings.is_empty() {
+        return Err(BenchError::Wrong(findings));
+    }
+    if report.transactions == 0 {
+        let why = report.first_failure.as_deref().unwrap_or("no call was answered");
+        return Err(BenchError::Load(format!("not one call succeeded in the measured time: {why}")));
+    }
+    report.validated.push(format!(
+        "{} selects found the row they named, {} updates are in the sum",
+        grouped(reads),
+        grouped(writes)
+    ));
+    print!("{}", report.text());
+    if let Some(file) = &options.load.json {
+        report.write_json(file)?;
+    }
+    Ok(report)
+}
+
+/// Writes every row once, pipelined.
+fn fill(session: &Session, rows: u32) -> BenchResult<()> {
+    let procedure = Prepared::new("ITEM.insert").expect("the name of the procedure is short");
+    let failure = Arc::new(Mutex::new(None));
+    for id in 0..i64::from(rows) {
+        let failure = Arc::clone(&failure);
+        let callback = move |result: Result<_, _>| {
+            if let Err(error) = result {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        };
+        let parameters = (id, format!("item {id}"), id);
+        session.client().call_with_callback(&procedure, parameters, callback).doing("writing the rows")?;
+    }
+    session.client().drain();
+    match failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(error) => Err(error).doing("writing the rows"),
+        None => Ok(()),
+    }
+}
+
+struct AdHocLoad {
+    procedure: Prepared,
+    random: FastRandom,
+    rows: u32,
+    /// Updates, of 2^32 calls.
+    write_share: u64,
+    text: String,
+    reads: u64,
+    writes: u64,
+    wrong_answers: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum AdHocNote {
+    Select(u32),
+    Update,
+}
+
+impl AdHocLoad {
+    fn new(rows: u32, write_share: u64, seed: u64) -> AdHocLoad {
+        AdHocLoad {
+            procedure: Prepared::new("@AdHoc").expect("the name of the procedure is short"),
+            random: FastRandom::new(seed),
+            rows,
+            write_share,
+            text: String::new(),
+            reads: 0,
+            writes: 0,
+            wrong_answers: 0,
+        }
+    }
+}
+
+impl Workload for AdHocLoad {
+    type Note = AdHocNote;
+
+    #[inline]
+    fn call(&mut self, connection: &mut Connection<InFlight<AdHocNote>>, call: Intended) {
+        let id = self.random.below(self.rows);
+        self.text.clear();
+        let note = if self.random.next_u64() >> 32 < self.write_share {
+            let _ = write!(self.text, "UPDATE item SET amount = amount + 1 WHERE id = {id}");
+            AdHocNote::Update
+        } else {
+            let _ = write!(self.text, "SELECT id, name, amount FROM item WHERE id = {id}");
+            AdHocNote::Select(id)
+        };
+        let written = connection.call(&self.procedure, &(self.text.as_str(),), call.with(note));
+        debug_assert!(written.is_ok(), "a short text fits into a frame");
+    }
+
+    #[inline]
+    fn completed(&mut self, note: AdHocNote, response: &Response<'_>) -> Outcome {
+        if !response.is_success() {
+            return failure_outcome(response);
+        }
+        match note {
+            AdHocNote::Select(id) => {
+                let found = response.tables().next().and_then(Result::ok).and_then(|table| {
+                    let row = table.rows().next()?.ok()?;
+                    Some((table.row_count(), row.get(0).ok()??))
+                });
+                if matches!(found, Some((1, Value::Integer(key))) if key == i64::from(id)) {
+                    self.reads += 1;
+                    return Outcome::Succeeded { payload_bytes: 0 };
+                }
+            }
+            AdHocNote::Update if response.scalar() == Some(1) => {
+                self.writes += 1;
+                return Outcome::Succeeded { payload_bytes: 0 };
+            }
+            AdHocNote::Update => {}
+        }
+        self.wrong_answers += 1;
+        Outcome::Failed
+    }
+
+    fn lost(&mut self, _note: AdHocNote) {}
+}

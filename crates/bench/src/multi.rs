@@ -1,0 +1,192 @@
+//! `ferrite bench multi`: transactions over several partitions. Accounts are spread over all of them; transfers between two
+//! accounts keep their sum, which every read of all accounts must find.
+
+use crate::error::{BenchError, BenchResult};
+use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::options::{MultiOptions, MultiWrite};
+use crate::random::FastRandom;
+use crate::report::{Report, grouped};
+use crate::run::{measure, seed_or_random};
+use crate::session::{Environment, Session};
+use ferrite_client::{Connection, Prepared, Response};
+use ferrite_value::Value;
+
+const DDL: &str = "
+DROP PROCEDURE Total IF EXISTS;
+DROP PROCEDURE Transfer IF EXISTS;
+DROP PROCEDURE SetRate IF EXISTS;
+DROP TABLE account IF EXISTS;
+DROP TABLE rate IF EXISTS;
+CREATE TABLE account (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));
+PARTITION TABLE account ON COLUMN id;
+CREATE TABLE rate (id BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE PROCEDURE Total AS SELECT COUNT(*), SUM(balance) FROM account;
+CREATE PROCEDURE SetRate AS UPDATE rate SET times = times + 1 WHERE id = ?;
+";
+
+/// Apart from the others: it holds semicolons.
+const TRANSFER: &str = "
+CREATE PROCEDURE Transfer (amount BIGINT, one BIGINT, other BIGINT) AS BEGIN
+  UPDATE account SET balance = balance - amount WHERE id = one;
+  UPDATE account SET balance = balance + amount WHERE id = other;
+END;
+";
+
+/// What each account begins with.
+const BALANCE: i64 = 1_000;
+/// Rows of the replicated table.
+const RATES: u32 = 100;
+
+pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResult<Report> {
+    let session = Session::open(environment, &options.target)?;
+    session.run_statements(DDL)?;
+    session.call("@AdHoc", (TRANSFER,))?;
+    for id in 0..options.accounts {
+        session.call("ACCOUNT.insert", (i64::from(id), BALANCE))?;
+    }
+    for id in 0..RATES {
+        session.call("RATE.insert", (i64::from(id), 0i64))?;
+    }
+    let seed = seed_or_random(options.seed);
+    let make = |thread: usize| MultiLoad::new(options, seed.wrapping_add(1 + thread as u64));
+    let (result, mut report) = measure("multi", environment, &session, &options.load, make)?;
+    let sum = session.query_number("SELECT SUM(balance) FROM account")?;
+    let times = session.query_number("SELECT SUM(times) FROM rate")?;
+    session.close()?;
+
+    let count = |count: fn(&MultiLoad) -> u64| result.workloads.iter().map(count).sum::<u64>();
+    let (reads, transfers, rates) = (count(|load| load.reads), count(|load| load.transfers), count(|load| load.rates));
+    report.details = vec![
+        ("reads of all accounts".to_string(), reads),
+        ("transfers".to_string(), transfers),
+        ("updates of a replicated table".to_string(), rates),
+    ];
+    let expected = i64::from(options.accounts) * BALANCE;
+    let mut findings = Vec::new();
+    let wrong = count(|load| load.wrong_answers);
+    if wrong > 0 {
+        findings.push(format!("{wrong} answers were wrong, a sum of all accounts that is not {expected} among them"));
+    }
+    if sum != expected {
+        findings.push(format!("the accounts hold {sum} afterwards, not {expected}"));
+    }
+    if u64::try_from(times) != Ok(rates) {
+        findings.push(format!("the replicated table counts {times} updates, {rates} were answered"));
+    }
+    if !findings.is_empty() {
+        return Err(BenchError::Wrong(findings));
+    }
+    if report.transactions == 0 {
+        let why = report.first_failure.as_deref().unwrap_or("no call was answered");
+        return Err(BenchError::Load(format!("not one call succeeded in the measured time: {why}")));
+    }
+    report.validated.push(format!(
+        "{} reads found the sum of all accounts at {}, {} transfers kept it, {} updates of a replicated table are counted",
+        grouped(reads),
+        grouped(expected as u64),
+        grouped(transfers),
+        grouped(rates),
+    ));
+    print!("{}", report.text());
+    if let Some(file) = &options.load.json {
+        report.write_json(file)?;
+    }
+    Ok(report)
+}
+
+struct MultiLoad {
+    total: Prepared,
+    transfer: Prepared,
+    set_rate: Prepared,
+    random: FastRandom,
+    accounts: u32,
+    write: MultiWrite,
+    /// Reads, of 2^32 calls.
+    read_share: u64,
+    reads: u64,
+    transfers: u64,
+    rates: u64,
+    wrong_answers: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum MultiNote {
+    Read,
+    Transfer,
+    Rate,
+}
+
+impl MultiLoad {
+    fn new(options: &MultiOptions, seed: u64) -> MultiLoad {
+        let procedure = |name| Prepared::new(name).expect("the name of the procedure is short");
+        MultiLoad {
+            total: procedure("Total"),
+            transfer: procedure("Transfer"),
+            set_rate: procedure("SetRate"),
+            random: FastRandom::new(seed),
+            accounts: options.accounts,
+            write: options.write,
+            read_share: (options.reads / 100.0 * 4_294_967_296.0) as u64,
+            reads: 0,
+            transfers: 0,
+            rates: 0,
+            wrong_answers: 0,
+        }
+    }
+}
+
+impl Workload for MultiLoad {
+    type Note = MultiNote;
+
+    fn call(&mut self, connection: &mut Connection<InFlight<MultiNote>>, call: Intended) {
+        let written = if self.random.next_u64() >> 32 < self.read_share {
+            connection.call(&self.total, &(), call.with(MultiNote::Read))
+        } else {
+            match self.write {
+                MultiWrite::Transfer => {
+                    let amount = i64::from(self.random.below(100));
+                    let one = self.random.below(self.accounts);
+                    let other = (one + 1 + self.random.below(self.accounts - 1)) % self.accounts;
+                    let parameters = (amount, i64::from(one), i64::from(other));
+                    connection.call(&self.transfer, &parameters, call.with(MultiNote::Transfer))
+                }
+                MultiWrite::Replicated => {
+                    let id = i64::from(self.random.below(RATES));
+                    connection.call(&self.set_rate, &(id,), call.with(MultiNote::Rate))
+                }
+            }
+        };
+        debug_assert!(written.is_ok(), "numbers fit into a frame");
+    }
+
+    fn completed(&mut self, note: MultiNote, response: &Response<'_>) -> Outcome {
+        if !response.is_success() {
+            return failure_outcome(response);
+        }
+        let right = match note {
+            MultiNote::Read => {
+                let accounts = i64::from(self.accounts);
+                let found = response.tables().next().and_then(Result::ok).and_then(|table| {
+                    let row = table.rows().next()?.ok()?;
+                    Some((row.get(0).ok()??, row.get(1).ok()??))
+                });
+                matches!(found, Some((Value::Integer(count), Value::Integer(sum)))
+                    if count == accounts && sum == accounts * BALANCE)
+            }
+            MultiNote::Transfer => true,
+            MultiNote::Rate => response.scalar() == Some(1),
+        };
+        if !right {
+            self.wrong_answers += 1;
+            return Outcome::Failed;
+        }
+        match note {
+            MultiNote::Read => self.reads += 1,
+            MultiNote::Transfer => self.transfers += 1,
+            MultiNote::Rate => self.rates += 1,
+        }
+        Outcome::Succeeded { payload_bytes: 0 }
+    }
+
+    fn lost(&mut self, _note: MultiNote) {}
+}
