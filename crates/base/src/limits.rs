@@ -32,6 +32,10 @@ pub const REGULAR_EXPRESSIONS_KEPT: usize = 8;
 pub const POLYGON_EDGE_PAIRS_MAX: u64 = 20_000_000;
 /// Tables joined in one SELECT.
 pub const JOIN_TABLES_MAX: usize = 64;
+/// Tables in one WITH.
+pub const COMMON_TABLES_MAX: usize = 1_000;
+/// Rounds of one WITH RECURSIVE.
+pub const RECURSION_ROUNDS_MAX: usize = 1_000_000;
 /// Bytes of one call's result, all tables together.
 pub const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 1_024;
 /// Bytes that one statement may hold for sorting, grouping and derived tables.

@@ -73,6 +73,8 @@ struct Rare<'s> {
     subqueries: RefCell<Vec<Option<Rc<Cached<'s>>>>>,
     /// Rows of derived tables that do not depend on outer rows, by slot.
     derived: Vec<Cell<Option<Rows<'s>>>>,
+    /// Rows of the tables of WITH, by number.
+    common: Vec<Cell<Option<Rows<'s>>>>,
     /// Memory for what is computed for one row.
     passing: RefCell<Bump>,
 }
@@ -244,12 +246,28 @@ impl<'s> Frame<'s> {
         &self.rare().derived[slot as usize]
     }
 
+    pub(crate) fn common_cache(&self, table: u16) -> &Cell<Option<Rows<'s>>> {
+        &self.rare().common[table as usize]
+    }
+
+    /// The row that the slot is at, fit to be bound again when others have been.
+    pub(crate) fn kept_slot(&self, slot: u16) -> UserResult<RowSlot<'s>> {
+        Ok(match self.slots[slot as usize].get() {
+            RowSlot::Reused(values) => {
+                self.charge(size_of_val(values))?;
+                RowSlot::Computed(self.call.arena.alloc_slice_fill_iter(values.iter().map(Cell::get)))
+            }
+            other => other,
+        })
+    }
+
     #[cold]
     fn rare(&self) -> &Rare<'s> {
         self.rare.get_or_init(|| {
             Box::new(Rare {
                 subqueries: RefCell::new(vec![None; self.program.subqueries.len()]),
                 derived: vec![Cell::new(None); self.program.slots as usize],
+                common: vec![Cell::new(None); self.program.common_tables.len()],
                 passing: RefCell::new(Bump::new()),
             })
         })

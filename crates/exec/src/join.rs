@@ -3,7 +3,7 @@
 use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
 use ferrite_base::UserResult;
-use ferrite_sql::plan::{Access, Input, JoinKind, Select, Source};
+use ferrite_sql::plan::{Access, Input, JoinKind, QueryBody, Select, Source};
 use ferrite_value::Value;
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ impl<'s> Frame<'s> {
             return if self.passes(&select.filter)? { visit() } else { Ok(Flow::More) };
         };
         let mut matched = false;
-        let flow = self.each_source_row(source, |_| {
+        let flow = self.each_source_row(source, depth == 0, |_| {
             if !self.passes(&source.on)? {
                 return Ok(Flow::More);
             }
@@ -54,11 +54,12 @@ impl<'s> Frame<'s> {
         if self.passes(&source.filter)? { self.nested_loop(select, depth + 1, visit) } else { Ok(Flow::More) }
     }
 
-    /// Binds the source's slot to each of its rows in turn.
+    /// Binds the source's slot to each of its rows in turn. The `first` source of a block is read once.
     #[inline]
     fn each_source_row(
         &self,
         source: &'s Source,
+        first: bool,
         mut visit: impl FnMut(Identity) -> UserResult<Flow>,
     ) -> UserResult<Flow> {
         match &source.input {
@@ -68,7 +69,19 @@ impl<'s> Frame<'s> {
                     visit(Identity::from(store) << 32 | Identity::from(id.0))
                 })
             }
-            Input::Derived { .. } => {
+            Input::Derived { query, correlated: false }
+                if first && matches!(query.body, QueryBody::Recursive { .. }) =>
+            {
+                // Row by row, so that a LIMIT outside ends it.
+                let mut position = 0;
+                self.run_query(query, &mut |row| {
+                    self.tick()?;
+                    self.bind_computed(source.slot, row);
+                    position += 1;
+                    visit(position)
+                })
+            }
+            Input::Derived { .. } | Input::Common { .. } | Input::Working { .. } => {
                 for (position, row) in self.derived_rows(source)?.iter().enumerate() {
                     self.tick()?;
                     self.bind(source.slot, RowSlot::Computed(row));
@@ -87,7 +100,12 @@ impl<'s> Frame<'s> {
 
     /// A derived table's rows: computed once per statement, or each time if they depend on the rows bound before.
     fn derived_rows(&self, source: &'s Source) -> UserResult<Rows<'s>> {
-        let Input::Derived { query, correlated } = &source.input else { unreachable!("asked for derived tables only") };
+        let (query, correlated) = match &source.input {
+            Input::Derived { query, correlated } => (query, correlated),
+            Input::Common { table } => return self.common_rows(*table),
+            Input::Working { slot } => return Ok(self.derived_cache(*slot).get().unwrap_or_default()),
+            _ => unreachable!("asked for derived tables only"),
+        };
         if *correlated {
             return self.materialize(query);
         }
@@ -114,9 +132,9 @@ impl<'s> Frame<'s> {
             if passes { visit() } else { Ok(Flow::More) }
         };
         let mut matched_second = HashSet::new();
-        let flow = self.each_source_row(first, |_| {
+        let flow = self.each_source_row(first, true, |_| {
             let mut matched = false;
-            let flow = self.each_source_row(second, |identity| {
+            let flow = self.each_source_row(second, false, |identity| {
                 if !self.passes(&second.on)? {
                     return Ok(Flow::More);
                 }
@@ -145,7 +163,7 @@ impl<'s> Frame<'s> {
                     unmatched(Identity::from(store) << 32 | Identity::from(id.0))
                 })
             }
-            Input::Derived { .. } | Input::One => self.each_source_row(second, unmatched),
+            _ => self.each_source_row(second, false, unmatched),
         }
     }
 }

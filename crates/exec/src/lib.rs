@@ -7,7 +7,7 @@
 //!
 //! The rooms, in the order of the main path: [`call`] what is run and where results go, `procedure` the steps, `query`
 //! ORDER BY, LIMIT and set operations, `select` and `join` the nested loops, `access` how rows are found, `frame` what
-//! expressions see, `subquery`, `grouping`, `sorting`, `row_table`, and `write` the data changes.
+//! expressions see, `subquery`, `grouping`, `window`, `recursion`, `sorting`, `row_table`, and `write` the data changes.
 
 mod access;
 pub mod call;
@@ -16,10 +16,12 @@ mod grouping;
 mod join;
 mod procedure;
 mod query;
+mod recursion;
 mod row_table;
 mod select;
 mod sorting;
 mod subquery;
+mod window;
 mod write;
 
 pub use call::{Call, Marks, ResultSink, Scratch, roll_back, run, run_transaction, set_marks};

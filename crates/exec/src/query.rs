@@ -80,6 +80,7 @@ impl<'s> Frame<'s> {
         match &query.body {
             QueryBody::Select(select) => self.run_select(select, query.columns.len(), emit),
             QueryBody::Values(rows) => self.run_values(rows, emit),
+            QueryBody::Recursive { working, all, first, step } => self.run_recursion(*working, *all, first, step, emit),
             QueryBody::SetOperation { operator, all, left, right } => {
                 self.run_set_operation(*operator, *all, left, right, emit)
             }
@@ -211,10 +212,10 @@ impl<'s> Frame<'s> {
             QueryBody::Select(select) => select.sources.iter().any(|source| match &source.input {
                 Input::Table { table, .. } => self.stores_to_read(*table).len() > 1,
                 Input::Derived { query, .. } => self.reads_several_stores(query),
-                Input::One => false,
+                Input::Common { .. } | Input::Working { .. } | Input::One => false,
             }),
             QueryBody::SetOperation { .. } => true,
-            QueryBody::Values(_) => false,
+            QueryBody::Values(_) | QueryBody::Recursive { .. } => false,
         }
     }
 }

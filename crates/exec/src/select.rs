@@ -32,13 +32,26 @@ impl<'s> Frame<'s> {
             }
             emit(&row)
         };
-        let flow = match &select.aggregation {
-            None => self.joined_rows(select, &mut deliver),
-            Some(aggregation) => self.grouped_rows(select, aggregation, &mut deliver),
+        let flow = match &select.windowing {
+            None => self.block_rows(select, &mut deliver),
+            Some(windowing) => self.windowed_rows(select, windowing, &mut deliver),
         };
         if let Some(seen) = &distinct {
             self.release(seen.len() * seen.row_bytes());
         }
         flow
+    }
+
+    /// The block's rows before window functions: joined, and grouped if asked.
+    #[inline]
+    pub(crate) fn block_rows(
+        &self,
+        select: &'s Select,
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        match &select.aggregation {
+            None => self.joined_rows(select, visit),
+            Some(aggregation) => self.grouped_rows(select, aggregation, visit),
+        }
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
     let [source] = &select.sources[..] else { return None };
     let Input::Table { table, access: Access::Lookup { index, keys } } = &source.input else { return None };
     let plain = select.aggregation.is_none()
+        && select.windowing.is_none()
         && !select.distinct
         && source.join == JoinKind::Inner
         && query.limit.is_none()

@@ -67,6 +67,7 @@ fn program(body: Vec<Step>, slots: u16, subqueries: Vec<Subquery>) -> Program {
         registers: vec![],
         slots,
         subqueries,
+        common_tables: Vec::new(),
         body,
         read_only: false,
         routing: Routing::All,
@@ -105,7 +106,14 @@ fn query(sources: Vec<Source>, filter: Option<Expr>, output: Vec<Expr>) -> Query
         .map(|number| OutputColumn { name: format!("C{number}"), sql_type: SqlType::Bigint })
         .collect();
     Query {
-        body: QueryBody::Select(Box::new(Select { sources, filter, aggregation: None, distinct: false, output })),
+        body: QueryBody::Select(Box::new(Select {
+            sources,
+            filter,
+            aggregation: None,
+            windowing: None,
+            distinct: false,
+            output,
+        })),
         columns,
         order_by: vec![],
         presorted: false,

@@ -81,6 +81,7 @@ fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach
         registers: std::mem::take(&mut binder.registers),
         slots: binder.slots(),
         subqueries: std::mem::take(&mut binder.subqueries),
+        common_tables: std::mem::take(&mut binder.common_tables),
         body,
         read_only,
         routing,

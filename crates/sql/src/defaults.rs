@@ -66,6 +66,7 @@ fn program(
         registers: Vec::new(),
         slots: 1,
         subqueries: Vec::new(),
+        common_tables: Vec::new(),
         body,
         read_only: verb == "select",
         routing,
@@ -175,7 +176,8 @@ fn select(table: &Table, key: &Index, columns: &[u16]) -> Program {
         filter: None,
     };
     let output = all_columns(table).map(|column| Expr::column(0, column)).collect();
-    let select = Select { sources: vec![source], filter: None, aggregation: None, distinct: false, output };
+    let select =
+        Select { sources: vec![source], filter: None, aggregation: None, windowing: None, distinct: false, output };
     let query = Query {
         body: QueryBody::Select(Box::new(select)),
         columns: table

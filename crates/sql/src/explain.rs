@@ -15,7 +15,8 @@ use std::fmt::Write;
 pub fn explain(program: &Program, catalog: &Catalog) -> Vec<(String, String)> {
     let mut explained: Vec<(String, String)> =
         program.statements.iter().map(|statement| (statement.text.clone(), String::new())).collect();
-    let mut writer = Writer { program, catalog, names: Names::of(program, catalog), out: String::new() };
+    let mut writer =
+        Writer { program, catalog, names: Names::of(program, catalog), out: String::new(), common_tables: Vec::new() };
     let mut loose = String::new();
     writer.steps(&program.body, &mut explained, &mut loose);
     // Queries in conditions and assignments belong to no statement of their own.
@@ -31,6 +32,8 @@ struct Writer<'p> {
     catalog: &'p Catalog,
     names: Names<'p>,
     out: String,
+    /// Tables of WITH that the statement being written reads.
+    common_tables: Vec<u16>,
 }
 
 impl<'p> Writer<'p> {
@@ -76,8 +79,18 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// What has been written is the plan of this statement.
+    /// What has been written is the plan of this statement; the tables of WITH that it reads come after it.
     fn store(&mut self, statement: u16, explained: &mut [(String, String)]) {
+        let mut next = 0;
+        while let Some(table) = self.common_tables.get(next).copied() {
+            next += 1;
+            self.line(0, &format!("common table {table}, computed once"));
+            let program: &'p Program = self.program;
+            if let Some(query) = program.common_tables.get(usize::from(table)) {
+                self.query(query, 1);
+            }
+        }
+        self.common_tables.clear();
         let plan = std::mem::take(&mut self.out);
         let routing = self.routing(Some(statement));
         if let Some((_, text)) = explained.get_mut(usize::from(statement)) {
@@ -215,6 +228,12 @@ impl<'p> Writer<'p> {
                 self.query(right, depth + 1);
             }
             QueryBody::Values(rows) => self.line(depth, &format!("values, {} rows", rows.len())),
+            QueryBody::Recursive { all, first, step, .. } => {
+                self.line(depth, if *all { "recursive union all" } else { "recursive union" });
+                self.query(first, depth + 1);
+                self.line(depth, "then for the rows of each round");
+                self.query(step, depth + 1);
+            }
         }
     }
 
@@ -224,6 +243,11 @@ impl<'p> Writer<'p> {
             self.line(depth, "distinct");
             depth += 1;
         }
+        for window in select.windowing.iter().flat_map(|windowing| &windowing.windows) {
+            let text = self.names.window(window);
+            self.line(depth, &text);
+        }
+        depth += usize::from(select.windowing.is_some());
         if let Some(aggregation) = &select.aggregation {
             let keys: Vec<String> = aggregation.group_by.iter().map(|expr| self.names.expr(expr)).collect();
             let aggregates: Vec<String> =
@@ -282,6 +306,17 @@ impl<'p> Writer<'p> {
                 let filter = self.filter_text(source.filter.as_ref());
                 self.line(depth, &format!("{join}derived table {name}{again}{on}{filter}"));
                 self.query(query, depth + 1);
+            }
+            Input::Common { table } => {
+                let filter = self.filter_text(source.filter.as_ref());
+                self.line(depth, &format!("{join}common table {table}{on}{filter}"));
+                if !self.common_tables.contains(table) {
+                    self.common_tables.push(*table);
+                }
+            }
+            Input::Working { .. } => {
+                let filter = self.filter_text(source.filter.as_ref());
+                self.line(depth, &format!("{join}rows of the last round{on}{filter}"));
             }
             Input::One => {
                 let filter = self.filter_text(source.filter.as_ref());

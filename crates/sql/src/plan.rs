@@ -18,6 +18,8 @@ pub struct Program {
     /// How many slots the program's sources use.
     pub slots: u16,
     pub subqueries: Vec<Subquery>,
+    /// Tables of WITH that are used more than once: each is computed once per execution of its statement.
+    pub common_tables: Vec<Query>,
     pub body: Vec<Step>,
     pub read_only: bool,
     pub routing: Routing,
@@ -150,6 +152,13 @@ pub struct Query {
     pub offset: Option<Expr>,
 }
 
+impl Query {
+    /// The body alone, without order or limit.
+    pub fn of(body: QueryBody, columns: Vec<OutputColumn>) -> Query {
+        Query { body, columns, order_by: Vec::new(), presorted: false, limit: None, offset: None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputColumn {
     pub name: String,
@@ -167,8 +176,22 @@ pub struct SortKey {
 #[derive(Clone, Debug)]
 pub enum QueryBody {
     Select(Box<Select>),
-    SetOperation { operator: SetOperator, all: bool, left: Box<Query>, right: Box<Query> },
+    SetOperation {
+        operator: SetOperator,
+        all: bool,
+        left: Box<Query>,
+        right: Box<Query>,
+    },
     Values(Vec<Vec<Expr>>),
+    /// WITH RECURSIVE: the rows of `first`, then those that `step` makes of the rows of the round before, until a round
+    /// brings none. Without `all` only rows that no round brought before.
+    Recursive {
+        /// The slot at which [`Input::Working`] finds the rows of the round before.
+        working: u16,
+        all: bool,
+        first: Box<Query>,
+        step: Box<Query>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,6 +209,7 @@ pub struct Select {
     /// What is left of WHERE when every source has its row (most conjuncts stand at the earliest source they can).
     pub filter: Option<Expr>,
     pub aggregation: Option<Aggregation>,
+    pub windowing: Option<Box<Windowing>>,
     pub distinct: bool,
     /// Output row: the visible columns, then hidden ones. After an aggregation they refer to its slot.
     pub output: Vec<Expr>,
@@ -222,6 +246,14 @@ pub enum Input {
     Derived {
         query: Box<Query>,
         correlated: bool,
+    },
+    /// A table of WITH that is used several times: a number of [`Program::common_tables`].
+    Common {
+        table: u16,
+    },
+    /// In the step of a recursion: the rows of the round before.
+    Working {
+        slot: u16,
     },
     /// SELECT without FROM: one row without columns.
     One,
@@ -260,6 +292,78 @@ pub struct Aggregation {
     pub group_by: Vec<Expr>,
     pub aggregates: Vec<Aggregate>,
     pub having: Option<Expr>,
+}
+
+/// Window functions: all rows are collected, then each function is computed over its windows. The results, in the order of
+/// [`WindowFunction::output`], are bound to `slot`; the rows stay bound to the slots they came in.
+#[derive(Clone, Debug)]
+pub struct Windowing {
+    pub slot: u16,
+    /// The slots of the rows: the sources', or that of the aggregation.
+    pub kept: Vec<u16>,
+    pub windows: Vec<Window>,
+}
+
+/// One OVER (PARTITION BY ... ORDER BY ...), with the functions over it.
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub partition_by: Vec<Expr>,
+    /// Expressions, and whether descending.
+    pub order_by: Vec<(Expr, bool)>,
+    pub functions: Vec<WindowFunction>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowFunction {
+    pub kind: WindowKind,
+    /// Of an aggregate none or one; of the others as in SQL.
+    pub arguments: Vec<Expr>,
+    pub frame: WindowFrame,
+    /// Place among the results.
+    pub output: u16,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum WindowKind {
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+    Ntile,
+    Lag,
+    Lead,
+    FirstValue,
+    LastValue,
+    NthValue,
+    /// Its own argument is empty: the value comes from `arguments`.
+    Aggregate(Aggregate),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowFrame {
+    pub unit: FrameUnit,
+    pub start: FrameBound,
+    pub end: FrameBound,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameUnit {
+    Rows,
+    /// Bounds are at rows whose ORDER BY values are equal; no offsets.
+    Range,
+    /// Offsets count groups of rows whose ORDER BY values are equal.
+    Groups,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum FrameBound {
+    UnboundedPreceding,
+    /// An expression without columns.
+    Preceding(Expr),
+    CurrentRow,
+    Following(Expr),
+    UnboundedFollowing,
 }
 
 #[derive(Clone, Debug)]

@@ -78,6 +78,10 @@ pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
             for_each_expr(right, visit);
         }
         QueryBody::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+        QueryBody::Recursive { first, step, .. } => {
+            for_each_expr(first, visit);
+            for_each_expr(step, visit);
+        }
     }
     query.limit.iter().chain(&query.offset).for_each(visit);
 }
@@ -87,7 +91,7 @@ fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
         match &source.input {
             Input::Table { access, .. } => for_each_access_expr(access, visit),
             Input::Derived { query, .. } => for_each_expr(query, visit),
-            Input::One => {}
+            Input::One | Input::Common { .. } | Input::Working { .. } => {}
         }
         source.on.iter().chain(&source.filter).for_each(&mut *visit);
     }
@@ -96,6 +100,11 @@ fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
         aggregation.group_by.iter().for_each(&mut *visit);
         aggregation.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()).for_each(&mut *visit);
         aggregation.having.iter().for_each(&mut *visit);
+    }
+    for window in select.windowing.iter().flat_map(|windowing| &windowing.windows) {
+        window.partition_by.iter().for_each(&mut *visit);
+        window.order_by.iter().for_each(|(expr, _)| visit(expr));
+        window.functions.iter().flat_map(|function| &function.arguments).for_each(&mut *visit);
     }
     select.output.iter().for_each(visit);
 }
@@ -120,6 +129,10 @@ pub(crate) fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Ex
             for_each_expr_mut(right, visit);
         }
         QueryBody::Values(rows) => rows.iter_mut().flatten().for_each(&mut *visit),
+        QueryBody::Recursive { first, step, .. } => {
+            for_each_expr_mut(first, visit);
+            for_each_expr_mut(step, visit);
+        }
     }
     query.limit.iter_mut().chain(&mut query.offset).for_each(visit);
 }
@@ -127,7 +140,7 @@ pub(crate) fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Ex
 fn for_each_select_expr_mut(select: &mut Select, visit: &mut dyn FnMut(&mut Expr)) {
     for source in &mut select.sources {
         match &mut source.input {
-            Input::Table { access: Access::Scan, .. } | Input::One => {}
+            Input::Table { access: Access::Scan, .. } | Input::One | Input::Common { .. } | Input::Working { .. } => {}
             Input::Table { access: Access::Lookup { keys, .. }, .. } => keys.iter_mut().for_each(&mut *visit),
             Input::Table { access: Access::Range { equal, lower, upper, .. }, .. } => {
                 equal.iter_mut().for_each(&mut *visit);
@@ -142,6 +155,11 @@ fn for_each_select_expr_mut(select: &mut Select, visit: &mut dyn FnMut(&mut Expr
         aggregation.group_by.iter_mut().for_each(&mut *visit);
         aggregation.aggregates.iter_mut().filter_map(|aggregate| aggregate.argument.as_mut()).for_each(&mut *visit);
         aggregation.having.iter_mut().for_each(&mut *visit);
+    }
+    for window in select.windowing.iter_mut().flat_map(|windowing| &mut windowing.windows) {
+        window.partition_by.iter_mut().for_each(&mut *visit);
+        window.order_by.iter_mut().for_each(|(expr, _)| visit(expr));
+        window.functions.iter_mut().flat_map(|function| &mut function.arguments).for_each(&mut *visit);
     }
     select.output.iter_mut().for_each(visit);
 }

@@ -134,6 +134,7 @@ fn program(name: &str, types: &[SqlType], key: Option<u16>, read_only: bool) -> 
         registers: Vec::new(),
         slots: 0,
         subqueries: Vec::new(),
+        common_tables: Vec::new(),
         body: Vec::new(),
         read_only,
         routing: key.map_or(Routing::All, |index| Routing::Parameter { index, sql_type: SqlType::Bigint }),

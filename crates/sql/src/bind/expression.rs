@@ -1,11 +1,11 @@
 //! Expressions: names resolved, types settled, implicit conversions inserted, constants folded.
 
-use super::Binder;
 use super::literal::{cast_type, constant_as, constant_type, data_type, hex_bytes, number};
 use super::scope::fold_name;
 use super::types::{
     Typed, arithmetic_domain, cast_constant, common_type, domain_type, fold, incompatible, same_kind, to_kind, widest,
 };
+use super::{Binder, suggest};
 use crate::plan::SubqueryKind;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{ArithmeticOperator, CompareOperator, Expr};
@@ -22,7 +22,9 @@ impl Binder<'_> {
         match expr {
             A::Identifier(ident) => self.identifier(ident),
             A::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] => self.resolve(Some(&fold_name(qualifier)), &fold_name(name)),
+                [qualifier, name] => self
+                    .resolve(Some(&fold_name(qualifier)), &fold_name(name))
+                    .map_err(|error| suggest::at(error, qualifier.span)),
                 _ => Err(UserError::not_found(expr)),
             },
             A::Nested(inner) => self.expression(inner),
@@ -108,7 +110,7 @@ impl Binder<'_> {
             {
                 self.call(&name, &[])
             }
-            result => result,
+            result => result.map_err(|error| suggest::at(error, ident.span)),
         }
     }
 

@@ -1,15 +1,21 @@
 //! FROM: tables, views, derived tables and joins become sources for the planner.
+//!
+//! The planner takes a flat list of sources: inner and left outer joins in any number, or two sources with a full join.
+//! What does not fit (a full join with more around it, an outer join with a join on its right side) is bound as a derived
+//! table of its own; the names in reach then lead to its columns.
 
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
-use super::types::Typed;
+use super::types::{Typed, common_type};
 use super::{Binder, Reach};
-use crate::plan::{JoinKind, Query};
-use crate::walk::split_conjunction;
+use crate::plan::{JoinKind, OutputColumn, Query, QueryBody, Select};
+use crate::planner::{self, Arranged};
+use crate::walk::{for_each_expr, for_each_slot, rewrite, split_conjunction};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_value::SqlType;
 use sqlparser::ast;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A source that has no access path and no place in the join order yet.
@@ -35,6 +41,38 @@ pub(crate) enum PendingInput {
         query: Box<Query>,
         correlated: bool,
     },
+    /// A table of WITH that is computed once.
+    Common {
+        table: u16,
+    },
+    /// The rows of a recursion's last round.
+    Working {
+        slot: u16,
+    },
+}
+
+/// Joined sources, on their way to be joined with more.
+struct Chain {
+    sources: Vec<PendingSource>,
+    /// Conditions of its inner joins.
+    conjuncts: Vec<Expr>,
+    /// What `*` shows, in order: source and column in the scope.
+    star: Vec<(usize, usize)>,
+    /// Its sources in the scope.
+    scope: Range<usize>,
+    /// Slots from here on are its own.
+    first_slot: u16,
+}
+
+impl Chain {
+    /// One source without a condition of its own.
+    fn is_single(&self) -> bool {
+        self.sources.len() == 1 && self.conjuncts.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.sources.iter().any(|source| source.join == JoinKind::Full)
+    }
 }
 
 impl Binder<'_> {
@@ -45,133 +83,189 @@ impl Binder<'_> {
         conjuncts: &mut Vec<Expr>,
     ) -> UserResult<Vec<PendingSource>> {
         let mut pending = Vec::new();
+        let mut star = Vec::new();
         for item in from {
-            self.table_with_joins(item, &mut pending, conjuncts)?;
+            let mut chain = self.chain(item)?;
+            if chain.is_full() && from.len() > 1 {
+                chain = self.wrapped(chain)?;
+            }
+            pending.append(&mut chain.sources);
+            conjuncts.append(&mut chain.conjuncts);
+            star.append(&mut chain.star);
         }
         if pending.len() > limits::JOIN_TABLES_MAX {
             return Err(UserError::limit(format!("more than {} tables are joined", limits::JOIN_TABLES_MAX)));
         }
-        if pending.len() > 2 && pending.iter().any(|source| source.join == JoinKind::Full) {
-            return Err(UserError::not_supported("FULL JOIN of more than two tables"));
+        if let Some(scope) = self.scope() {
+            scope.star = star;
         }
         Ok(pending)
     }
 
-    fn table_with_joins(
-        &mut self,
-        item: &ast::TableWithJoins,
-        pending: &mut Vec<PendingSource>,
-        conjuncts: &mut Vec<Expr>,
-    ) -> UserResult<()> {
-        let first = pending.len();
-        self.factor(&item.relation, pending, conjuncts)?;
-        for join in &item.joins {
-            use ast::JoinOperator as J;
-            let (kind, constraint) = match &join.join_operator {
-                J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => (Joined::Inner, constraint),
-                J::Left(constraint) | J::LeftOuter(constraint) => (Joined::Left, constraint),
-                J::Right(constraint) | J::RightOuter(constraint) => (Joined::Right, constraint),
-                J::FullOuter(constraint) => (Joined::Full, constraint),
-                _ => return Err(UserError::not_supported("this kind of join")),
-            };
-            let left_sources = self.scope().map_or(0, |scope| scope.sources.len());
-            let joined = pending.len();
-            self.factor(&join.relation, pending, conjuncts)?;
-            let mut on = Vec::new();
-            self.constraint(constraint, left_sources, kind, &mut on)?;
-            if matches!(kind, Joined::Inner) {
-                conjuncts.append(&mut on);
-                continue;
+    fn chain(&mut self, item: &ast::TableWithJoins) -> UserResult<Chain> {
+        self.deeper(|binder| {
+            let mut chain = binder.factor(&item.relation)?;
+            for join in &item.joins {
+                chain = binder.join(chain, join)?;
             }
-            if pending.len() != joined + 1 {
-                return Err(UserError::not_supported("an outer join with a join in parentheses"));
-            }
-            match kind {
-                Joined::Right => {
-                    if joined != first + 1 || pending[first].join != JoinKind::Inner {
-                        return Err(UserError::not_supported("RIGHT JOIN after another join")
-                            .with_hint("write it as LEFT JOIN, with the tables in the other order"));
-                    }
-                    // A RIGHT JOIN B is B LEFT JOIN A; SELECT * goes by the scope, which keeps the written order.
-                    pending.swap(first, joined);
-                    pending[joined].join = JoinKind::Left;
-                    pending[joined].on = on;
-                }
-                Joined::Full => {
-                    pending[joined].join = JoinKind::Full;
-                    pending[joined].on = on;
-                }
-                _ => {
-                    pending[joined].join = JoinKind::Left;
-                    pending[joined].on = on;
-                }
-            }
-        }
-        Ok(())
+            Ok(chain)
+        })
     }
 
+    fn join(&mut self, mut left: Chain, join: &ast::Join) -> UserResult<Chain> {
+        use ast::JoinOperator as J;
+        let (kind, constraint) = match &join.join_operator {
+            J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => (Joined::Inner, constraint),
+            J::Left(constraint) | J::LeftOuter(constraint) => (Joined::Left, constraint),
+            J::Right(constraint) | J::RightOuter(constraint) => (Joined::Right, constraint),
+            J::FullOuter(constraint) => (Joined::Full, constraint),
+            J::CrossApply | J::OuterApply => return Err(lateral()),
+            _ => return Err(UserError::not_supported("this kind of join")),
+        };
+        if left.sources.len() > limits::JOIN_TABLES_MAX {
+            return Err(UserError::limit(format!("more than {} tables are joined", limits::JOIN_TABLES_MAX)));
+        }
+        let mut right = self.factor(&join.relation)?;
+        let one_left = matches!(kind, Joined::Right | Joined::Full);
+        let one_right = matches!(kind, Joined::Left | Joined::Full);
+        if left.is_full() || (one_left && !left.is_single()) {
+            left = self.wrapped(left)?;
+        }
+        if right.is_full() || (one_right && !right.is_single()) {
+            right = self.wrapped(right)?;
+        }
+        let mut on = Vec::new();
+        let star = self.constraint(constraint, &left, &right, kind, &mut on)?;
+        let mut conjuncts = left.conjuncts;
+        conjuncts.append(&mut right.conjuncts);
+        let mut sources = left.sources;
+        match kind {
+            Joined::Inner => {
+                conjuncts.append(&mut on);
+                sources.append(&mut right.sources);
+            }
+            Joined::Left | Joined::Full => {
+                for mut source in right.sources {
+                    source.join = if kind == Joined::Left { JoinKind::Left } else { JoinKind::Full };
+                    source.on = std::mem::take(&mut on);
+                    sources.push(source);
+                }
+            }
+            Joined::Right => {
+                // A RIGHT JOIN B is B LEFT JOIN A; SELECT * goes by the scope, which keeps the written order.
+                for source in &mut sources {
+                    source.join = JoinKind::Left;
+                    source.on = std::mem::take(&mut on);
+                }
+                right.sources.append(&mut sources);
+                sources = right.sources;
+            }
+        }
+        Ok(Chain { sources, conjuncts, star, scope: left.scope.start..right.scope.end, first_slot: left.first_slot })
+    }
+
+    /// Binds ON, USING or NATURAL; answers what `*` shows of both sides.
     fn constraint(
         &mut self,
         constraint: &ast::JoinConstraint,
-        left_sources: usize,
+        left: &Chain,
+        right: &Chain,
         kind: Joined,
         on: &mut Vec<Expr>,
-    ) -> UserResult<()> {
-        match constraint {
+    ) -> UserResult<Vec<(usize, usize)>> {
+        let names = match constraint {
             ast::JoinConstraint::None => {
-                if !matches!(kind, Joined::Inner) {
+                if kind != Joined::Inner {
                     return Err(UserError::syntax("an outer join needs ON or USING"));
                 }
+                Vec::new()
             }
-            ast::JoinConstraint::On(condition) => split_conjunction(self.condition(condition)?, on),
-            ast::JoinConstraint::Natural => return Err(UserError::not_supported("NATURAL JOIN")),
-            ast::JoinConstraint::Using(_) if matches!(kind, Joined::Full) => {
-                return Err(UserError::not_supported("FULL JOIN ... USING").with_hint("write ON"));
+            ast::JoinConstraint::On(condition) => {
+                split_conjunction(self.condition(condition)?, on);
+                Vec::new()
             }
-            ast::JoinConstraint::Using(columns) => {
-                for column in columns {
-                    let name = object_name(column)?;
-                    on.push(self.using_column(&name, left_sources, kind)?);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Equality of the column on both sides; the side that may be NULL is no longer reached without a qualifier.
-    fn using_column(&mut self, name: &str, left_sources: usize, kind: Joined) -> UserResult<Expr> {
-        let scope = self.scope().ok_or_else(|| UserError::internal("a join outside FROM"))?;
-        let mut found: [Option<(usize, usize)>; 2] = [None, None];
-        for (position, source) in scope.sources.iter().enumerate() {
-            let side = usize::from(position >= left_sources);
-            for (column, definition) in source.columns.iter().enumerate() {
-                if definition.name == name && !definition.merged && found[side].replace((position, column)).is_some() {
-                    return Err(UserError::compile("42702", format!("column reference {name} is ambiguous")));
-                }
-            }
-        }
-        let [Some(left), Some(right)] = found else { return Err(UserError::not_found(name)) };
-        let hidden = if matches!(kind, Joined::Right) { left } else { right };
-        let typed = |source: &ScopeSource, column: usize| {
-            Typed::new(Expr::column(source.slot, column as u16), source.columns[column].sql_type)
+            ast::JoinConstraint::Natural => self.names_on_both(left, right),
+            ast::JoinConstraint::Using(columns) => columns.iter().map(object_name).collect::<UserResult<_>>()?,
         };
-        let left = typed(&scope.sources[left.0], left.1);
-        let right = typed(&scope.sources[right.0], right.1);
-        scope.sources[hidden.0].columns[hidden.1].merged = true;
-        Ok(self.compare(left, CompareOperator::Equal, right)?.expr)
+        let mut star = Vec::with_capacity(left.star.len() + right.star.len());
+        let mut merged = Vec::with_capacity(2 * names.len());
+        for name in names {
+            let (shown, hidden) = self.using_column(&name, left, right, kind, on)?;
+            star.push(shown);
+            merged.extend([shown, hidden]);
+        }
+        star.extend(left.star.iter().chain(&right.star).filter(|place| !merged.contains(place)));
+        Ok(star)
     }
 
-    fn factor(
+    /// Names of columns that both sides show, in the left side's order.
+    fn names_on_both(&mut self, left: &Chain, right: &Chain) -> Vec<String> {
+        let Some(scope) = self.scope() else { return Vec::new() };
+        let name = |place: &(usize, usize)| scope.sources[place.0].columns[place.1].name.clone();
+        let on_right: Vec<String> = right.star.iter().map(name).collect();
+        left.star.iter().map(name).filter(|name| on_right.contains(name)).collect()
+    }
+
+    /// Equality of the column on both sides, which become one: the side that may be NULL is no longer reached without a
+    /// qualifier, and where both may be, the name means the first that is not. Answers the places shown and hidden.
+    fn using_column(
         &mut self,
-        factor: &ast::TableFactor,
-        pending: &mut Vec<PendingSource>,
-        conjuncts: &mut Vec<Expr>,
-    ) -> UserResult<()> {
+        name: &str,
+        left: &Chain,
+        right: &Chain,
+        kind: Joined,
+        on: &mut Vec<Expr>,
+    ) -> UserResult<((usize, usize), (usize, usize))> {
+        let scope = self.scope().ok_or_else(|| UserError::internal("a join outside FROM"))?;
+        let mut places = Vec::with_capacity(2);
+        let mut sides = Vec::with_capacity(2);
+        for chain in [left, right] {
+            let mut found =
+                chain.star.iter().copied().filter(|place| scope.sources[place.0].columns[place.1].name == name);
+            let Some(place) = found.next() else {
+                return Err(
+                    UserError::not_found(name).with_hint("USING takes columns that both sides of the join have")
+                );
+            };
+            if found.next().is_some() {
+                return Err(UserError::compile("42702", format!("column reference {name} is ambiguous")));
+            }
+            places.push(place);
+            let source = &scope.sources[place.0];
+            sides.push(Typed::new(source.unqualified(place.1), source.columns[place.1].sql_type));
+        }
+        let (left_side, right_side) = (sides[0].clone(), sides[1].clone());
+        let (shown, hidden) = if kind == Joined::Right { (places[1], places[0]) } else { (places[0], places[1]) };
+        if kind == Joined::Full {
+            let sql_type = common_type(left_side.sql_type, right_side.sql_type)?;
+            let present = Expr::IsNull { operand: Box::new(left_side.expr.clone()), negated: true };
+            let either = self.searched_case(vec![(present, left_side.clone())], right_side.clone())?;
+            if let Some(scope) = self.scope() {
+                let column = &mut scope.sources[shown.0].columns[shown.1];
+                column.merged_with = Some(either.expr);
+                column.sql_type = sql_type.unwrap_or(column.sql_type);
+            }
+        }
+        if let Some(scope) = self.scope() {
+            scope.sources[hidden.0].columns[hidden.1].hidden = true;
+        }
+        on.push(self.compare(left_side, CompareOperator::Equal, right_side)?.expr);
+        Ok((shown, hidden))
+    }
+
+    fn factor(&mut self, factor: &ast::TableFactor) -> UserResult<Chain> {
+        let first_slot = self.slots();
         match factor {
             ast::TableFactor::Table { name, alias, args: None, .. } => {
-                let table = self.table_named(&object_name(name)?)?;
-                pending.push(self.table_source(table, alias.as_ref())?);
-                Ok(())
+                let folded = object_name(name)?;
+                let source = match self.common_table_named(&folded) {
+                    Some(position) => self.common_source(position, &folded, alias.as_ref())?,
+                    None => {
+                        let table = self.table_at(&folded, super::suggest::place(name))?;
+                        self.table_source(table, alias.as_ref())?
+                    }
+                };
+                Ok(self.chain_of(source, first_slot))
             }
             ast::TableFactor::Derived { lateral: false, subquery, alias, .. } => {
                 // What stands beside it in FROM is not in its reach.
@@ -179,27 +273,103 @@ impl Binder<'_> {
                 let bound = self.subquery_body(subquery);
                 self.push_scope(scope);
                 let (query, correlated) = bound?;
-                let slot = self.new_slot()?;
-                let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
-                self.enter_source(String::new(), slot, columns, alias.as_ref())?;
-                self.facts.derived_columns(slot, &query);
-                pending.push(PendingSource {
-                    slot,
-                    input: PendingInput::Derived { query: Box::new(query), correlated },
-                    join: JoinKind::Inner,
-                    on: Vec::new(),
-                });
-                Ok(())
+                let source = self.derived_source(query, correlated, String::new(), alias.as_ref())?;
+                Ok(self.chain_of(source, first_slot))
             }
             ast::TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                self.table_with_joins(table_with_joins, pending, conjuncts)
+                let mut chain = self.chain(table_with_joins)?;
+                chain.first_slot = first_slot;
+                Ok(chain)
+            }
+            ast::TableFactor::NestedJoin { alias: Some(_), .. } => {
+                Err(UserError::not_supported("an alias of a join in parentheses")
+                    .with_hint("write it as a derived table: (SELECT ... FROM ... JOIN ...) AS alias"))
+            }
+            ast::TableFactor::Derived { lateral: true, .. } => Err(lateral()),
+            ast::TableFactor::Table { name, .. } => {
+                Err(UserError::not_supported(format!("{name}(...) in FROM: a function that makes a table")))
             }
             _ => Err(UserError::not_supported("this kind of table in FROM")),
         }
     }
 
+    /// A chain of the one source that has just come into the scope.
+    fn chain_of(&mut self, source: PendingSource, first_slot: u16) -> Chain {
+        let place = self.scope().map_or(0, |scope| scope.sources.len() - 1);
+        let columns = self.scope().map_or(0, |scope| scope.sources[place].columns.len());
+        Chain {
+            sources: vec![source],
+            conjuncts: Vec::new(),
+            star: (0..columns).map(|column| (place, column)).collect(),
+            scope: place..place + 1,
+            first_slot,
+        }
+    }
+
+    /// A query as a source, its columns in reach.
+    pub fn derived_source(
+        &mut self,
+        query: Query,
+        correlated: bool,
+        name: String,
+        alias: Option<&ast::TableAlias>,
+    ) -> UserResult<PendingSource> {
+        let slot = self.new_slot()?;
+        let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
+        self.enter_source(name, slot, columns, alias)?;
+        self.facts.derived_columns(slot, &query);
+        let input = PendingInput::Derived { query: Box::new(query), correlated };
+        Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
+    }
+
+    /// The joined sources as one derived table. The names keep their places in the scope and lead to its columns.
+    fn wrapped(&mut self, chain: Chain) -> UserResult<Chain> {
+        let Chain { sources, conjuncts, star, scope: range, first_slot } = chain;
+        self.facts.open_block();
+        let arranged = planner::arrange(self, sources, conjuncts, &[]);
+        self.facts.close_block();
+        let Arranged { sources, filter, .. } = arranged?;
+        let scope = self.scope().ok_or_else(|| UserError::internal("a join outside FROM"))?;
+        let (mut output, mut columns) = (Vec::new(), Vec::new());
+        for source in &scope.sources[range.clone()] {
+            for (position, column) in source.columns.iter().enumerate() {
+                output.push(source.column(position));
+                columns.push(OutputColumn { name: column.name.clone(), sql_type: column.sql_type });
+            }
+        }
+        let select = Select { sources, filter, aggregation: None, windowing: None, distinct: false, output };
+        let query = Query::of(QueryBody::Select(Box::new(select)), columns);
+        let mut correlated = false;
+        for_each_expr(&query, &mut |expr| {
+            for_each_slot(expr, &self.subqueries, &mut |slot| correlated |= slot < first_slot);
+        });
+        let slot = self.new_slot()?;
+        self.facts.derived_columns(slot, &query);
+        let QueryBody::Select(select) = &query.body else { return Err(UserError::internal("a join is a SELECT")) };
+        let moved = |expr: &Expr| {
+            let position = select.output.iter().position(|output| output == expr)?;
+            Some(Expr::column(slot, position as u16))
+        };
+        if let Some(scope) = self.scope() {
+            let mut next = 0;
+            for source in &mut scope.sources[range.clone()] {
+                source.slot = slot;
+                source.first_column = next;
+                next += source.columns.len() as u16;
+                for column in &mut source.columns {
+                    if let Some(expr) = &mut column.merged_with {
+                        rewrite(expr, &mut |inner| moved(inner));
+                    }
+                }
+            }
+        }
+        let input = PendingInput::Derived { query: Box::new(query), correlated };
+        let source = PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() };
+        Ok(Chain { sources: vec![source], conjuncts: Vec::new(), star, scope: range, first_slot })
+    }
+
     pub fn table_named(&self, name: &str) -> UserResult<Arc<Table>> {
-        self.catalog.table_named(name).cloned().ok_or_else(|| UserError::not_found(name))
+        self.table_at(name, None)
     }
 
     fn table_source(&mut self, table: Arc<Table>, alias: Option<&ast::TableAlias>) -> UserResult<PendingSource> {
@@ -229,20 +399,19 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
     ) -> UserResult<()> {
         let mut columns: Vec<ScopeColumn> =
-            columns.into_iter().map(|(name, sql_type)| ScopeColumn { name, sql_type, merged: false }).collect();
+            columns.into_iter().map(|(name, sql_type)| ScopeColumn::new(name, sql_type)).collect();
         let mut name = name;
         if let Some(alias) = alias {
             name = fold_name(&alias.name);
-            if !alias.columns.is_empty() {
-                if alias.columns.len() != columns.len() {
-                    return Err(UserError::compile(
-                        "42601",
-                        format!("{name} has {} columns, not {}", columns.len(), alias.columns.len()),
-                    ));
-                }
-                for (column, alias) in columns.iter_mut().zip(&alias.columns) {
-                    column.name = fold_name(&alias.name);
-                }
+            // As in PostgreSQL, fewer names than columns leave the last ones as they are.
+            if alias.columns.len() > columns.len() {
+                return Err(UserError::compile(
+                    "42601",
+                    format!("{name} has {} columns, not {}", columns.len(), alias.columns.len()),
+                ));
+            }
+            for (column, alias) in columns.iter_mut().zip(&alias.columns) {
+                column.name = fold_name(&alias.name);
             }
         }
         let scope = self.scope().ok_or_else(|| UserError::internal("a table outside FROM"))?;
@@ -250,12 +419,17 @@ impl Binder<'_> {
             return Err(UserError::compile("42712", format!("table name {name} stands twice in FROM"))
                 .with_hint("give one of them an alias"));
         }
-        scope.sources.push(ScopeSource { name, slot, columns });
+        scope.sources.push(ScopeSource { name, slot, first_column: 0, columns });
         Ok(())
     }
 }
 
-#[derive(Clone, Copy)]
+fn lateral() -> UserError {
+    UserError::not_supported("LATERAL")
+        .with_hint("use a correlated subquery in the SELECT list, or a join with a window function")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
     Inner,
     Left,

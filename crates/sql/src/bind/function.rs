@@ -14,15 +14,24 @@ use sqlparser::ast;
 impl Binder<'_> {
     pub fn function(&mut self, function: &ast::Function) -> UserResult<Typed> {
         let name = object_name(&function.name)?;
-        if function.over.is_some() {
-            return Err(UserError::not_supported("OVER (window functions)"));
-        }
-        if function.filter.is_some() || function.null_treatment.is_some() || !function.within_group.is_empty() {
-            return Err(UserError::not_supported(format!("FILTER, NULLS and WITHIN GROUP of {name}")));
+        if function.null_treatment.is_some() || !function.within_group.is_empty() {
+            return Err(UserError::not_supported(format!("NULLS and WITHIN GROUP of {name}")));
         }
         let (arguments, distinct) = arguments_of(&name, &function.args)?;
+        if let Some(over) = &function.over {
+            if distinct {
+                return Err(UserError::not_supported(format!("DISTINCT in the window function {name}")));
+            }
+            return self.window_function(&name, &arguments, function.filter.as_deref(), over);
+        }
         if let Some(kind) = aggregate_named(&name) {
-            return self.aggregate(&name, kind, &arguments, distinct);
+            return self.aggregate(&name, kind, &arguments, distinct, function.filter.as_deref());
+        }
+        if function.filter.is_some() {
+            return Err(UserError::compile("42601", format!("FILTER is not allowed in {name}, which is no aggregate")));
+        }
+        if is_only_window(&name) {
+            return Err(UserError::compile("42P20", format!("the window function {name} needs OVER")));
         }
         if distinct {
             return Err(UserError::compile("42601", format!("DISTINCT is not allowed in {name}")));
@@ -133,9 +142,21 @@ impl Binder<'_> {
     /// The first argument that is not NULL.
     fn coalesce(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let mut bound = self.expressions(arguments)?;
-        let Some(last) = bound.pop() else {
+        let Some(mut last) = bound.pop() else {
             return Err(UserError::compile("42883", "COALESCE takes one argument or more"));
         };
+        // After a constant that is not NULL none is asked for; they only have a say in the type.
+        if let Some(decided) = bound.iter().position(|typed| typed.constant().is_some() && !typed.is_null()) {
+            let mut sql_type = last.sql_type;
+            for typed in &bound {
+                sql_type = super::types::common_type(sql_type, typed.sql_type)?;
+            }
+            last = bound.swap_remove(decided);
+            bound.truncate(decided);
+            if let Some(sql_type) = sql_type {
+                last = Typed::new(to_kind(last, sql_type)?, sql_type);
+            }
+        }
         let branches = bound
             .into_iter()
             .map(|typed| (Expr::IsNull { operand: Box::new(typed.expr.clone()), negated: true }, typed))
@@ -182,34 +203,22 @@ impl Binder<'_> {
         kind: AggregateKind,
         arguments: &[Option<&ast::Expr>],
         distinct: bool,
+        filter: Option<&ast::Expr>,
     ) -> UserResult<Typed> {
-        let [argument] = arguments else {
-            return Err(UserError::compile("42883", format!("{name} takes one argument")));
-        };
         let allowed = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.aggregates.allowed, false));
         if !allowed {
             return Err(UserError::compile("42803", format!("the aggregate {name} is not allowed here"))
                 .with_hint("aggregates may stand in the SELECT list, HAVING and ORDER BY, and not inside each other"));
         }
-        let (kind, argument) = match argument {
-            None if kind == AggregateKind::Count && !distinct => (AggregateKind::CountRows, None),
-            None => return Err(UserError::compile("42601", format!("{name}(*) is not a function"))),
-            Some(argument) => (kind, Some(self.expression(argument)?)),
-        };
+        if distinct && arguments == [None] {
+            return Err(UserError::compile("42601", format!("{name}(*) is not a function")));
+        }
+        let windows = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
+        let (kind, argument, argument_type) = self.aggregate_argument(name, kind, arguments, filter)?;
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
+            scope.windows.allowed = windows;
         }
-        let argument_type = match &argument {
-            None => SqlType::Bigint,
-            Some(typed) => typed.sql_type.unwrap_or(match kind {
-                AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,
-                _ => SqlType::Bigint,
-            }),
-        };
-        let argument = argument.map(|mut typed| {
-            self.settle(&mut typed, ColumnType::unbounded(argument_type));
-            typed.expr
-        });
         let result_type = Aggregate::result_type_for(kind, argument_type)?;
         // These are the same for distinct values as for all.
         let distinct = distinct
@@ -223,6 +232,40 @@ impl Binder<'_> {
             );
         let aggregate = Aggregate { kind, distinct, argument, argument_type, result_type };
         self.add_aggregate(aggregate)
+    }
+
+    /// The value that an aggregate takes from each row, and its type. FILTER makes it NULL for the rows that do not count.
+    pub fn aggregate_argument(
+        &mut self,
+        name: &str,
+        kind: AggregateKind,
+        arguments: &[Option<&ast::Expr>],
+        filter: Option<&ast::Expr>,
+    ) -> UserResult<(AggregateKind, Option<Expr>, SqlType)> {
+        let [argument] = arguments else {
+            return Err(UserError::compile("42883", format!("{name} takes one argument")));
+        };
+        let filter = filter.map(|filter| self.condition(filter)).transpose()?;
+        let filtered = |expr: Expr| match &filter {
+            None => expr,
+            Some(filter) => {
+                Expr::Case { branches: vec![(filter.clone(), expr)].into(), otherwise: Box::new(Expr::null()) }
+            }
+        };
+        let Some(argument) = argument else {
+            return match (kind, &filter) {
+                (AggregateKind::Count, None) => Ok((AggregateKind::CountRows, None, SqlType::Bigint)),
+                (AggregateKind::Count, Some(_)) => Ok((kind, Some(filtered(Expr::integer(1))), SqlType::Bigint)),
+                _ => Err(UserError::compile("42601", format!("{name}(*) is not a function"))),
+            };
+        };
+        let mut typed = self.expression(argument)?;
+        let argument_type = typed.sql_type.unwrap_or(match kind {
+            AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,
+            _ => SqlType::Bigint,
+        });
+        self.settle(&mut typed, ColumnType::unbounded(argument_type));
+        Ok((kind, Some(filtered(typed.expr)), argument_type))
     }
 
     fn add_aggregate(&mut self, aggregate: Aggregate) -> UserResult<Typed> {
@@ -251,7 +294,25 @@ impl Binder<'_> {
     }
 }
 
-fn aggregate_named(name: &str) -> Option<AggregateKind> {
+/// Window functions that are nothing else.
+fn is_only_window(name: &str) -> bool {
+    matches!(
+        name,
+        "ROW_NUMBER"
+            | "RANK"
+            | "DENSE_RANK"
+            | "PERCENT_RANK"
+            | "CUME_DIST"
+            | "NTILE"
+            | "LAG"
+            | "LEAD"
+            | "FIRST_VALUE"
+            | "LAST_VALUE"
+            | "NTH_VALUE"
+    )
+}
+
+pub(crate) fn aggregate_named(name: &str) -> Option<AggregateKind> {
     Some(match name {
         "COUNT" => AggregateKind::Count,
         "SUM" => AggregateKind::Sum,

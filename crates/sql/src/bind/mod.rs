@@ -4,6 +4,7 @@
 //! whole program.
 
 pub(crate) mod change;
+pub(crate) mod common;
 pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod function;
@@ -12,10 +13,12 @@ pub(crate) mod procedure;
 pub(crate) mod query;
 pub(crate) mod schema;
 pub(crate) mod scope;
+pub(crate) mod suggest;
 pub(crate) mod types;
 pub(crate) mod view;
+pub(crate) mod window;
 
-use crate::plan::{Parameter, Register, Subquery};
+use crate::plan::{Parameter, Query, Register, Subquery};
 use crate::planner::routing::Facts;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
@@ -36,6 +39,10 @@ pub(crate) struct Binder<'c> {
     pub reach: Reach,
     slots: u16,
     pub subqueries: Vec<Subquery>,
+    /// Tables of WITH that are computed once.
+    pub common_tables: Vec<Query>,
+    /// Names of WITH in reach, innermost last.
+    common_names: Vec<common::CommonName>,
     parameters: Vec<BoundParameter>,
     /// Parameters were declared with names; `?` is then an error.
     pub declared_parameters: bool,
@@ -74,6 +81,8 @@ impl<'c> Binder<'c> {
             reach,
             slots: 0,
             subqueries: Vec::new(),
+            common_tables: Vec::new(),
+            common_names: Vec::new(),
             parameters: Vec::new(),
             declared_parameters: false,
             registers: Vec::new(),

@@ -145,6 +145,7 @@ impl Compiler<'_> {
             registers: std::mem::take(&mut self.binder.registers),
             slots: self.binder.slots(),
             subqueries: std::mem::take(&mut self.binder.subqueries),
+            common_tables: std::mem::take(&mut self.binder.common_tables),
             body,
             read_only: !self.writes,
             routing,

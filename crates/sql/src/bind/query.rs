@@ -1,11 +1,12 @@
 //! Queries: SELECT blocks, set operations, VALUES, with ORDER BY and LIMIT.
 
 use super::Binder;
+use super::from::PendingInput;
 use super::scope::{Scope, fold_name, object_name};
 use super::types::{Typed, common_type, same_kind};
 use crate::plan::{
     Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, SortKey, Source, Subquery,
-    SubqueryKind,
+    SubqueryKind, Windowing,
 };
 use crate::planner::{self, Arranged};
 use crate::walk::{conjunction, for_each_expr_mut, rewrite, split_conjunction};
@@ -16,10 +17,16 @@ use sqlparser::ast;
 
 /// What stands around a query's body.
 #[derive(Default)]
-struct Tail<'a> {
+pub(crate) struct Tail<'a> {
     order_by: Vec<(&'a ast::Expr, bool)>,
     limit: Option<Expr>,
     offset: Option<Expr>,
+}
+
+impl Tail<'_> {
+    fn is_empty(&self) -> bool {
+        self.order_by.is_empty() && self.limit.is_none() && self.offset.is_none()
+    }
 }
 
 /// Output columns of a SELECT while it is bound.
@@ -45,20 +52,27 @@ impl Binder<'_> {
     }
 
     fn query_inner(&mut self, query: &ast::Query) -> UserResult<Query> {
-        if query.with.is_some() {
-            return Err(UserError::not_supported("WITH"));
-        }
         if !query.locks.is_empty() || query.for_clause.is_some() {
             return Err(UserError::not_supported("FOR UPDATE").with_hint("every transaction runs alone; leave it out"));
         }
         if query.settings.is_some() || query.format_clause.is_some() || !query.pipe_operators.is_empty() {
             return Err(UserError::not_supported("a clause after the query"));
         }
+        let names = self.common_names.len();
+        let result = self.query_with(query);
+        self.common_names.truncate(names);
+        result
+    }
+
+    fn query_with(&mut self, query: &ast::Query) -> UserResult<Query> {
+        if let Some(with) = &query.with {
+            self.with_clause(with, query)?;
+        }
         let tail = self.tail(query)?;
         self.set_expr(&query.body, tail)
     }
 
-    fn tail<'a>(&mut self, query: &'a ast::Query) -> UserResult<Tail<'a>> {
+    pub fn tail<'a>(&mut self, query: &'a ast::Query) -> UserResult<Tail<'a>> {
         let mut tail = Tail::default();
         if let Some(order_by) = &query.order_by {
             tail.order_by = order_items(order_by)?;
@@ -69,7 +83,11 @@ impl Binder<'_> {
                 tail.limit = limit.as_ref().map(|limit| self.row_count("LIMIT", limit)).transpose()?;
                 tail.offset = offset.as_ref().map(|offset| self.row_count("OFFSET", &offset.value)).transpose()?;
             }
-            Some(_) => return Err(UserError::not_supported("this form of LIMIT")),
+            Some(ast::LimitClause::OffsetCommaLimit { offset, limit }) => {
+                tail.limit = Some(self.row_count("LIMIT", limit)?);
+                tail.offset = Some(self.row_count("OFFSET", offset)?);
+            }
+            Some(_) => return Err(UserError::not_supported("LIMIT BY")),
         }
         if let Some(fetch) = &query.fetch {
             if fetch.with_ties || fetch.percent || tail.limit.is_some() {
@@ -95,21 +113,18 @@ impl Binder<'_> {
         Ok(typed.expr)
     }
 
-    fn set_expr(&mut self, body: &ast::SetExpr, tail: Tail<'_>) -> UserResult<Query> {
+    pub fn set_expr(&mut self, body: &ast::SetExpr, tail: Tail<'_>) -> UserResult<Query> {
         match body {
             ast::SetExpr::Select(select) => self.select(select, tail),
             ast::SetExpr::Values(values) => self.values(values, tail),
             ast::SetExpr::Query(inner) => {
-                let mut query = self.query(inner)?;
+                let query = self.query(inner)?;
                 let bare = query.order_by.is_empty() && query.limit.is_none() && query.offset.is_none();
-                let no_tail = tail.order_by.is_empty() && tail.limit.is_none() && tail.offset.is_none();
-                if !bare && !no_tail {
-                    return Err(UserError::not_supported("ORDER BY or LIMIT both inside and after parentheses"));
+                if tail.is_empty() {
+                    return Ok(query);
                 }
-                if bare {
-                    self.finish_by_columns(&mut query, tail)?;
-                }
-                Ok(query)
+                let query = if bare { query } else { self.as_derived(query)? };
+                self.finish_by_columns(query, tail)
             }
             ast::SetExpr::SetOperation { .. } => self.set_operation(body, tail),
             _ => Err(UserError::not_supported("this kind of query")),
@@ -139,61 +154,122 @@ impl Binder<'_> {
         }
         let mut query = self.set_expr(current, Tail::default())?;
         for (operator, all, right) in operations.into_iter().rev() {
-            let mut right = self.deeper(|binder| binder.set_expr(right, Tail::default()))?;
-            if query.columns.len() != right.columns.len() {
-                return Err(UserError::compile(
-                    "42601",
-                    "both sides of a set operation must have the same number of columns",
-                ));
-            }
-            let mut columns = query.columns.clone();
-            for (position, column) in columns.iter_mut().enumerate() {
-                let (from_left, from_right) = (column.sql_type, right.columns[position].sql_type);
-                let left_null = output_is_null(&query, position);
-                let right_null = output_is_null(&right, position);
-                let common = common_type((!left_null).then_some(from_left), (!right_null).then_some(from_right))?;
-                column.sql_type = common.unwrap_or(from_left);
-                cast_output(&mut query, position, column.sql_type)?;
-                cast_output(&mut right, position, column.sql_type)?;
-            }
-            query = Query {
-                body: QueryBody::SetOperation { operator, all, left: Box::new(query), right: Box::new(right) },
-                columns,
-                order_by: Vec::new(),
-                presorted: false,
-                limit: None,
-                offset: None,
-            };
+            let right = self.deeper(|binder| binder.set_expr(right, Tail::default()))?;
+            query = self.combined(operator, all, query, right)?;
         }
-        self.finish_by_columns(&mut query, tail)?;
+        self.finish_by_columns(query, tail)
+    }
+
+    /// Both queries as one, their columns brought to common types.
+    pub fn combined(
+        &mut self,
+        operator: SetOperator,
+        all: bool,
+        mut left: Query,
+        mut right: Query,
+    ) -> UserResult<Query> {
+        if left.columns.len() != right.columns.len() {
+            return Err(UserError::compile(
+                "42601",
+                "both sides of a set operation must have the same number of columns",
+            ));
+        }
+        let mut columns = left.columns.clone();
+        for (position, column) in columns.iter_mut().enumerate() {
+            let (from_left, from_right) = (column.sql_type, right.columns[position].sql_type);
+            let left_null = output_is_null(&left, position);
+            let right_null = output_is_null(&right, position);
+            let common = common_type((!left_null).then_some(from_left), (!right_null).then_some(from_right))?;
+            column.sql_type = common.unwrap_or(from_left);
+            cast_output(&mut left, position, column.sql_type)?;
+            cast_output(&mut right, position, column.sql_type)?;
+        }
+        let (left, right) = (Box::new(left), Box::new(right));
+        Ok(Query::of(QueryBody::SetOperation { operator, all, left, right }, columns))
+    }
+
+    /// ORDER BY and LIMIT over a body whose only names are its output columns.
+    pub fn finish_by_columns(&mut self, mut query: Query, tail: Tail<'_>) -> UserResult<Query> {
+        let by_column = |expr: &ast::Expr, query: &Query| match expr {
+            ast::Expr::Identifier(ident) => {
+                let name = fold_name(ident);
+                Ok(query.columns.iter().position(|column| column.name == name))
+            }
+            other => ordinal(other, query.columns.len()),
+        };
+        let mut order_by = Vec::with_capacity(tail.order_by.len());
+        for (expr, descending) in &tail.order_by {
+            match by_column(expr, &query)? {
+                Some(column) => order_by.push(SortKey { column: column as u16, descending: *descending }),
+                None => return self.ordered_by_expressions(query, tail),
+            }
+        }
+        query.order_by.append(&mut order_by);
+        query.limit = tail.limit.or(query.limit.take());
+        query.offset = tail.offset.or(query.offset.take());
         Ok(query)
     }
 
-    /// ORDER BY over a body whose only names are its output columns.
-    fn finish_by_columns(&mut self, query: &mut Query, tail: Tail<'_>) -> UserResult<()> {
-        for (expr, descending) in tail.order_by {
-            let column = match expr {
-                ast::Expr::Identifier(ident) => {
-                    let name = fold_name(ident);
-                    query
-                        .columns
-                        .iter()
-                        .position(|column| column.name == name)
-                        .ok_or_else(|| UserError::not_found(name))?
-                }
-                other => match ordinal(other, query.columns.len())? {
-                    Some(position) => position,
-                    None => {
-                        return Err(UserError::not_supported("ORDER BY an expression after a set operation")
-                            .with_hint("order by a column's name or number"));
-                    }
-                },
-            };
-            query.order_by.push(SortKey { column: column as u16, descending });
+    /// The query as a derived table, so that what comes after it works on its columns.
+    fn as_derived(&mut self, query: Query) -> UserResult<Query> {
+        Ok(self.around(query, Vec::new())?.0)
+    }
+
+    /// A SELECT of all columns of `query`, then of the `items`, which may refer to these columns; and the types of all.
+    fn around(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Query, Vec<Expr>)> {
+        let columns = query.columns.clone();
+        self.facts.open_block();
+        self.push_scope(Scope::default());
+        let bound = self.around_in_scope(query, items);
+        self.pop_scope();
+        self.facts.close_block();
+        let (source, output) = bound?;
+        let select = Select {
+            sources: vec![source],
+            filter: None,
+            aggregation: None,
+            windowing: None,
+            distinct: false,
+            output: output.clone(),
+        };
+        Ok((Query::of(QueryBody::Select(Box::new(select)), columns), output))
+    }
+
+    fn around_in_scope(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Source, Vec<Expr>)> {
+        let visible = query.columns.len();
+        // Whether it refers to rows outside is known to its frame only: it is computed where it stands, once.
+        let pending = self.derived_source(query, false, String::new(), None)?;
+        let mut output: Vec<Expr> = (0..visible).map(|column| Expr::column(pending.slot, column as u16)).collect();
+        for item in items {
+            output.push(self.output_expression(item)?.expr);
         }
-        query.limit = tail.limit.or(query.limit.take());
-        query.offset = tail.offset.or(query.offset.take());
-        Ok(())
+        let PendingInput::Derived { query, .. } = pending.input else {
+            return Err(UserError::internal("a derived table is one"));
+        };
+        let input = Input::Derived { query, correlated: true };
+        let source = Source { slot: pending.slot, input, join: JoinKind::Inner, on: None, filter: None };
+        Ok((source, output))
+    }
+
+    fn ordered_by_expressions(&mut self, query: Query, tail: Tail<'_>) -> UserResult<Query> {
+        let width = query.columns.len();
+        let mut items = Vec::new();
+        let mut order_by = Vec::with_capacity(tail.order_by.len());
+        for (expr, descending) in &tail.order_by {
+            let column = match ordinal(expr, width)? {
+                Some(column) => column,
+                None => {
+                    items.push(*expr);
+                    width + items.len() - 1
+                }
+            };
+            order_by.push(SortKey { column: column as u16, descending: *descending });
+        }
+        let (mut ordered, _) = self.around(query, items)?;
+        ordered.order_by = order_by;
+        ordered.limit = tail.limit;
+        ordered.offset = tail.offset;
+        Ok(ordered)
     }
 
     fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> UserResult<Query> {
@@ -230,16 +306,7 @@ impl Binder<'_> {
                 sql_type: sql_type.unwrap_or(SqlType::Varchar),
             })
             .collect();
-        let mut query = Query {
-            body: QueryBody::Values(bound_rows),
-            columns,
-            order_by: Vec::new(),
-            presorted: false,
-            limit: None,
-            offset: None,
-        };
-        self.finish_by_columns(&mut query, tail)?;
-        Ok(query)
+        self.finish_by_columns(Query::of(QueryBody::Values(bound_rows), columns), tail)
     }
 
     fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> UserResult<Query> {
@@ -267,6 +334,7 @@ impl Binder<'_> {
         let mut conjuncts = Vec::new();
         let pending = self.bind_from(&select.from, &mut conjuncts)?;
         let local_slots: Vec<u16> = pending.iter().map(|source| source.slot).collect();
+        self.name_windows(&select.named_window)?;
         if let Some(selection) = &select.selection {
             split_conjunction(self.condition(selection)?, &mut conjuncts);
         }
@@ -277,6 +345,7 @@ impl Binder<'_> {
             scope.aggregates.allowed = true;
             scope.aggregates.slot = group_slot;
             scope.aggregates.group_count = groups.len() as u16;
+            scope.windows.allowed = true;
         }
         let outputs = self.projection(&select.projection)?;
         if let Some(scope) = self.scope() {
@@ -284,13 +353,12 @@ impl Binder<'_> {
         }
         let mut having = Vec::new();
         if let Some(condition) = &select.having {
-            split_conjunction(self.condition(condition)?, &mut having);
+            split_conjunction(self.having(condition, &groups)?, &mut having);
         }
         let mut exprs: Vec<Expr> = outputs.iter().map(|output| output.typed.expr.clone()).collect();
         let order_by = self.order_by(&tail.order_by, &outputs, &mut exprs)?;
-        if distinct && exprs.len() > outputs.len() {
-            return Err(UserError::compile("42803", "with DISTINCT, ORDER BY takes only columns of the SELECT list"));
-        }
+        let mut windows = self.scope().map(|scope| std::mem::take(&mut scope.windows.windows)).unwrap_or_default();
+        let window_slot = self.scope().and_then(|scope| scope.windows.slot);
         let aggregates = self.scope().map(|scope| std::mem::take(&mut scope.aggregates)).unwrap_or_default();
         let aggregated = aggregates.slot.is_some() || select.having.is_some();
         let aggregation = if aggregated {
@@ -301,6 +369,16 @@ impl Binder<'_> {
             let group_by: Vec<Expr> = groups;
             let grouping = Grouping { group_by: &group_by, slot, local_slots: &local_slots };
             exprs.iter_mut().chain(&mut having).try_for_each(|expr| grouping.apply(expr))?;
+            for window in &mut windows {
+                let order_by = window.order_by.iter_mut().map(|(expr, _)| expr);
+                let arguments = window.functions.iter_mut().flat_map(|function| &mut function.arguments);
+                window
+                    .partition_by
+                    .iter_mut()
+                    .chain(order_by)
+                    .chain(arguments)
+                    .try_for_each(|expr| grouping.apply(expr))?;
+            }
             for subquery in &mut self.subqueries[first_subquery..] {
                 let mut result = Ok(());
                 for_each_expr_mut(&mut subquery.query, &mut |expr| {
@@ -327,18 +405,74 @@ impl Binder<'_> {
         if let Some(aggregation) = &aggregation {
             self.facts.grouped(aggregation);
         }
-        let columns = outputs
+        let windowing = window_slot.map(|slot| {
+            let kept = match &aggregation {
+                Some(aggregation) => vec![aggregation.slot],
+                None => local_slots,
+            };
+            Box::new(Windowing { slot, kept, windows })
+        });
+        let columns: Vec<OutputColumn> = outputs
             .into_iter()
             .map(|output| OutputColumn { name: output.name, sql_type: output.typed.decided_type() })
             .collect();
-        Ok(Query {
-            body: QueryBody::Select(Box::new(Select { sources, filter, aggregation, distinct, output: exprs })),
-            columns,
-            presorted: presorted && !order_by.is_empty(),
-            order_by,
-            limit: tail.limit,
-            offset: tail.offset,
-        })
+        let hidden = if distinct { exprs.split_off(columns.len()) } else { Vec::new() };
+        let select = Select { sources, filter, aggregation, windowing, distinct, output: exprs };
+        let mut query = Query::of(QueryBody::Select(Box::new(select)), columns);
+        if hidden.is_empty() {
+            query.presorted = presorted && !order_by.is_empty();
+        } else {
+            query = self.ordered_after_distinct(query, hidden)?;
+        }
+        query.order_by = order_by;
+        query.limit = tail.limit;
+        query.offset = tail.offset;
+        Ok(query)
+    }
+
+    fn having(&mut self, condition: &ast::Expr, groups: &[Expr]) -> UserResult<Expr> {
+        if let Some(scope) = self.scope() {
+            scope.having_groups = Some(groups.to_vec());
+            scope.windows.allowed = false;
+        }
+        let condition = self.condition(condition)?;
+        if let Some(scope) = self.scope() {
+            scope.having_groups = None;
+            scope.windows.allowed = true;
+            let windows = scope.windows.slot;
+            if windows.is_some()
+                && condition.any(&mut |inner| matches!(inner, Expr::Column { slot, .. } if Some(*slot) == windows))
+            {
+                return Err(UserError::compile("42P20", "window functions are not allowed in HAVING")
+                    .with_hint("select from a derived table, with the condition in WHERE"));
+            }
+        }
+        Ok(condition)
+    }
+
+    /// ORDER BY expressions over the columns that DISTINCT leaves.
+    fn ordered_after_distinct(&mut self, query: Query, mut hidden: Vec<Expr>) -> UserResult<Query> {
+        let QueryBody::Select(select) = &query.body else { return Err(UserError::internal("DISTINCT is of a SELECT")) };
+        let shown = select.output.clone();
+        let (mut ordered, columns) = self.around(query, Vec::new())?;
+        let own = columns.first().map(column_slot);
+        for expr in &mut hidden {
+            rewrite(expr, &mut |inner| {
+                shown.iter().position(|other| other == inner).map(|place| columns[place].clone())
+            });
+            let other = expr.any(&mut |inner| matches!(inner, Expr::Column { .. }) && Some(column_slot(inner)) != own);
+            if other {
+                return Err(UserError::compile(
+                    "42803",
+                    "with DISTINCT, ORDER BY takes only columns of the SELECT list",
+                )
+                .with_hint("add the expression to the SELECT list, or use GROUP BY"));
+            }
+        }
+        if let QueryBody::Select(select) = &mut ordered.body {
+            select.output.append(&mut hidden);
+        }
+        Ok(ordered)
     }
 
     fn top(&mut self, top: &ast::Top) -> UserResult<Expr> {
@@ -415,7 +549,7 @@ impl Binder<'_> {
         Ok(outputs)
     }
 
-    fn output_expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
+    pub fn output_expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
         let mut typed = self.expression(expr)?;
         self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
         Ok(typed)
@@ -423,25 +557,27 @@ impl Binder<'_> {
 
     fn expand(&mut self, qualifier: Option<&str>, outputs: &mut Vec<Output>) -> UserResult<()> {
         let Some(scope) = self.scope() else { return Err(UserError::internal("* outside a query")) };
-        let mut known = false;
-        for source in &scope.sources {
-            if qualifier.is_some_and(|qualifier| qualifier != source.name) {
-                continue;
+        let Some(qualifier) = qualifier else {
+            if scope.sources.is_empty() {
+                return Err(UserError::syntax("SELECT * needs FROM"));
             }
+            for (source, position) in &scope.star {
+                let source = &scope.sources[*source];
+                let column = &source.columns[*position];
+                let typed = Typed::new(source.unqualified(*position), column.sql_type);
+                outputs.push(Output { name: column.name.clone(), typed });
+            }
+            return Ok(());
+        };
+        let mut known = false;
+        for source in scope.sources.iter().filter(|source| source.name == qualifier) {
             known = true;
             for (position, column) in source.columns.iter().enumerate() {
-                if column.merged && qualifier.is_none() {
-                    continue;
-                }
-                let typed = Typed::new(Expr::column(source.slot, position as u16), column.sql_type);
+                let typed = Typed::new(source.column(position), column.sql_type);
                 outputs.push(Output { name: column.name.clone(), typed });
             }
         }
-        match (known, qualifier) {
-            (true, _) => Ok(()),
-            (false, Some(qualifier)) => Err(UserError::not_found(qualifier)),
-            (false, None) => Err(UserError::syntax("SELECT * needs FROM")),
-        }
+        if known { Ok(()) } else { Err(UserError::not_found(qualifier)) }
     }
 
     /// The sort keys; what they need beyond the SELECT list is added to `exprs` as hidden columns.
@@ -478,6 +614,13 @@ impl Binder<'_> {
             }
         }
         Ok(keys)
+    }
+}
+
+fn column_slot(expr: &Expr) -> Option<u16> {
+    match expr {
+        Expr::Column { slot, .. } => Some(*slot),
+        _ => None,
     }
 }
 
@@ -569,7 +712,6 @@ fn refuse_clauses(select: &ast::Select) -> UserResult<()> {
             !select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty(),
             "CLUSTER BY, DISTRIBUTE BY and SORT BY",
         ),
-        (!select.named_window.is_empty(), "WINDOW"),
         (select.qualify.is_some(), "QUALIFY"),
         (select.value_table_mode.is_some(), "SELECT AS"),
         (select.exclude.is_some(), "EXCLUDE"),
@@ -583,7 +725,7 @@ fn refuse_clauses(select: &ast::Select) -> UserResult<()> {
 }
 
 /// Whether an output column is the constant NULL, which takes any type.
-fn output_is_null(query: &Query, position: usize) -> bool {
+pub(crate) fn output_is_null(query: &Query, position: usize) -> bool {
     match &query.body {
         QueryBody::Select(select) => matches!(select.output.get(position), Some(Expr::Constant(OwnedValue::Null))),
         _ => false,
@@ -609,5 +751,6 @@ pub(crate) fn cast_output(query: &mut Query, position: usize, to: SqlType) -> Us
             cast_output(left, position, to)?;
             cast_output(right, position, to)
         }
+        QueryBody::Recursive { .. } => Err(UserError::internal("a recursion is always read by another query")),
     }
 }

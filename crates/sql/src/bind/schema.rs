@@ -193,11 +193,12 @@ fn default_value(
 
 /// A scope with one row of a table at slot 0.
 fn row_scope(name: &str, columns: &[Column]) -> Scope {
-    let columns = columns
-        .iter()
-        .map(|column| ScopeColumn { name: column.name.clone(), sql_type: column.column_type.sql_type, merged: false })
-        .collect();
-    Scope { sources: vec![ScopeSource { name: name.to_owned(), slot: 0, columns }], ..Scope::default() }
+    let columns =
+        columns.iter().map(|column| ScopeColumn::new(column.name.clone(), column.column_type.sql_type)).collect();
+    Scope {
+        sources: vec![ScopeSource { name: name.to_owned(), slot: 0, first_column: 0, columns }],
+        ..Scope::default()
+    }
 }
 
 fn row_expression(catalog: &Catalog, table: &str, columns: &[Column], expr: &ast::Expr) -> UserResult<Typed> {

@@ -27,6 +27,12 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> UserResult<String> {
 #[derive(Default)]
 pub(crate) struct Scope {
     pub sources: Vec<ScopeSource>,
+    /// What `*` shows, in order: source and column.
+    pub star: Vec<(usize, usize)>,
+    /// Window functions may be called here, and are gathered.
+    pub windows: super::window::WindowScope,
+    /// In HAVING: what the block is grouped by. A column that is not in it yields to an alias of its name.
+    pub having_groups: Option<Vec<Expr>>,
     /// Aggregates may be called here, and are gathered.
     pub aggregates: AggregateScope,
     /// Output names that ORDER BY, GROUP BY and HAVING may use where no column has the name.
@@ -37,15 +43,36 @@ pub(crate) struct Scope {
 pub(crate) struct ScopeSource {
     pub name: String,
     pub slot: u16,
+    /// Where its columns begin in the row of the slot.
+    pub first_column: u16,
     pub columns: Vec<ScopeColumn>,
+}
+
+impl ScopeSource {
+    pub fn column(&self, position: usize) -> Expr {
+        Expr::column(self.slot, self.first_column + position as u16)
+    }
+
+    /// What the column's name means without a qualifier.
+    pub fn unqualified(&self, position: usize) -> Expr {
+        self.columns[position].merged_with.clone().unwrap_or_else(|| self.column(position))
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct ScopeColumn {
     pub name: String,
     pub sql_type: SqlType,
-    /// The right side of JOIN ... USING: reached only by its qualified name.
-    pub merged: bool,
+    /// The side of JOIN ... USING that may be NULL: reached only by its qualified name.
+    pub hidden: bool,
+    /// What the name means without a qualifier after FULL JOIN ... USING: the side that is not NULL.
+    pub merged_with: Option<Expr>,
+}
+
+impl ScopeColumn {
+    pub fn new(name: String, sql_type: SqlType) -> ScopeColumn {
+        ScopeColumn { name, sql_type, hidden: false, merged_with: None }
+    }
 }
 
 #[derive(Default)]
@@ -69,13 +96,27 @@ pub(crate) struct Variable {
 }
 
 enum Found {
-    Column { scope: usize, slot: u16, column: u16, sql_type: SqlType },
+    Column { scope: usize, typed: Typed },
     Nothing,
 }
 
 impl Binder<'_> {
     pub fn push_scope(&mut self, scope: Scope) {
         self.scopes.push(scope);
+    }
+
+    /// How many scopes are in reach.
+    pub fn scope_depth(&self) -> usize {
+        self.scopes.len()
+    }
+
+    /// Takes all scopes but the outer `kept` out of reach, until they are shown again.
+    pub fn hide_scopes(&mut self, kept: usize) -> Vec<Scope> {
+        self.scopes.split_off(kept.min(self.scopes.len()))
+    }
+
+    pub fn show_scopes(&mut self, hidden: Vec<Scope>) {
+        self.scopes.extend(hidden);
     }
 
     pub fn pop_scope(&mut self) -> Scope {
@@ -96,11 +137,14 @@ impl Binder<'_> {
                 format!("ambiguous name {name}: it is a column here and a variable or parameter of the procedure"),
             )
             .with_hint(format!("qualify the column with its table's name, or rename the variable {name}"))),
-            (Found::Column { scope, slot, column, sql_type }, _) => {
+            (Found::Column { scope, typed }, _) => {
+                if let Some(alias) = self.alias_in_having(qualifier, name, scope, &typed.expr) {
+                    return Ok(alias);
+                }
                 for frame in &mut self.frames {
                     frame.correlated |= scope < frame.first_scope;
                 }
-                Ok(Typed::new(Expr::Column { slot, column }, sql_type))
+                Ok(typed)
             }
             (Found::Nothing, Some(variable)) => Ok(variable),
             (Found::Nothing, None) => self.resolve_alias(qualifier, name),
@@ -119,24 +163,36 @@ impl Binder<'_> {
                 let position = source
                     .columns
                     .iter()
-                    .position(|column| column.name == name && (qualifier.is_some() || !column.merged));
+                    .position(|column| column.name == name && (qualifier.is_some() || !column.hidden));
                 let Some(position) = position else { continue };
                 if matches!(found, Found::Column { .. }) {
                     return Err(UserError::compile("42702", format!("column reference {name} is ambiguous"))
                         .with_hint("qualify it with the table's name or alias"));
                 }
-                let sql_type = source.columns[position].sql_type;
-                found = Found::Column { scope: level, slot: source.slot, column: position as u16, sql_type };
+                let expr = if qualifier.is_some() { source.column(position) } else { source.unqualified(position) };
+                let typed = Typed::new(expr, source.columns[position].sql_type);
+                found = Found::Column { scope: level, typed };
             }
             if matches!(found, Found::Column { .. }) {
                 return Ok(found);
             }
             if qualifier_known {
                 // An inner table hides an outer one of the same name.
-                return Err(UserError::not_found(format!("{}.{name}", qualifier.unwrap_or_default())));
+                return Err(self.unknown_column(qualifier, name));
             }
         }
         Ok(Found::Nothing)
+    }
+
+    /// In HAVING a column that the block is not grouped by means nothing; an alias of its name does.
+    fn alias_in_having(&self, qualifier: Option<&str>, name: &str, level: usize, column: &Expr) -> Option<Typed> {
+        let scope = self.scopes.get(level)?;
+        let groups = scope.having_groups.as_ref()?;
+        let free = qualifier.is_none() && level + 1 == self.scopes.len() && scope.aggregates.allowed;
+        if !free || groups.contains(column) {
+            return None;
+        }
+        scope.aliases.iter().find(|(alias, _)| alias == name).map(|(_, typed)| typed.clone())
     }
 
     fn resolve_variable(&self, qualifier: Option<&str>, name: &str) -> UserResult<Option<Typed>> {
@@ -154,8 +210,7 @@ impl Binder<'_> {
         };
         match (alias, qualifier) {
             (Some((_, typed)), _) => Ok(typed.clone()),
-            (None, None) => Err(UserError::not_found(name)),
-            (None, Some(qualifier)) => Err(UserError::not_found(format!("{qualifier}.{name}"))),
+            (None, qualifier) => Err(self.unknown_column(qualifier, name)),
         }
     }
 

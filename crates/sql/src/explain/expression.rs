@@ -1,6 +1,6 @@
 //! Expressions as text, with names in place of numbers.
 
-use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Step};
+use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Step, Window, WindowKind};
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr};
@@ -24,6 +24,9 @@ impl<'p> Names<'p> {
     pub fn of(program: &'p Program, catalog: &'p Catalog) -> Self {
         let mut names = Names { program, catalog, slots: vec![Held::Unknown; usize::from(program.slots)] };
         names.steps(&program.body);
+        for query in &program.common_tables {
+            names.query(query);
+        }
         for subquery in &program.subqueries {
             names.query(&subquery.query);
         }
@@ -77,7 +80,13 @@ impl<'p> Names<'p> {
                             let columns = query.columns.iter().map(|column| column.name.clone()).collect();
                             self.hold(source.slot, Held::Columns(columns));
                         }
-                        Input::One => {}
+                        Input::Common { table } => {
+                            if let Some(query) = self.program.common_tables.get(usize::from(*table)) {
+                                let columns = query.columns.iter().map(|column| column.name.clone()).collect();
+                                self.hold(source.slot, Held::Columns(columns));
+                            }
+                        }
+                        Input::One | Input::Working { .. } => {}
                     }
                 }
                 if let Some(aggregation) = &select.aggregation {
@@ -92,7 +101,53 @@ impl<'p> Names<'p> {
                 self.query(right);
             }
             QueryBody::Values(_) => {}
+            QueryBody::Recursive { first, step, .. } => {
+                self.query(first);
+                self.query(step);
+            }
         }
+    }
+
+    /// A window with its functions.
+    pub fn window(&self, window: &Window) -> String {
+        let list = |exprs: &[Expr]| exprs.iter().map(|expr| self.expr(expr)).collect::<Vec<_>>().join(", ");
+        let functions: Vec<String> = window
+            .functions
+            .iter()
+            .map(|function| {
+                let name = match &function.kind {
+                    WindowKind::RowNumber => "ROW_NUMBER",
+                    WindowKind::Rank => "RANK",
+                    WindowKind::DenseRank => "DENSE_RANK",
+                    WindowKind::PercentRank => "PERCENT_RANK",
+                    WindowKind::CumeDist => "CUME_DIST",
+                    WindowKind::Ntile => "NTILE",
+                    WindowKind::Lag => "LAG",
+                    WindowKind::Lead => "LEAD",
+                    WindowKind::FirstValue => "FIRST_VALUE",
+                    WindowKind::LastValue => "LAST_VALUE",
+                    WindowKind::NthValue => "NTH_VALUE",
+                    WindowKind::Aggregate(aggregate) => aggregate.kind.name(),
+                };
+                let star = matches!(&function.kind, WindowKind::Aggregate(_)) && function.arguments.is_empty();
+                format!("{name}({})", if star { "*".to_owned() } else { list(&function.arguments) })
+            })
+            .collect();
+        let mut text = format!("window {}", functions.join(", "));
+        if !window.partition_by.is_empty() {
+            text.push_str(&format!(" partition by {}", list(&window.partition_by)));
+        }
+        if !window.order_by.is_empty() {
+            let keys: Vec<String> = window
+                .order_by
+                .iter()
+                .map(|(expr, descending)| {
+                    format!("{}{}", self.expr(expr), if *descending { " descending" } else { "" })
+                })
+                .collect();
+            text.push_str(&format!(" order by {}", keys.join(", ")));
+        }
+        text
     }
 
     pub fn table(&self, id: TableId) -> String {

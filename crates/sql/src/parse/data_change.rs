@@ -31,7 +31,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
             _ => return Err(cursor.unexpected("UPDATE")),
         }
     } else if cursor.is_word("WITH") {
-        return Err(UserError::not_supported("WITH"));
+        with(cursor.rest(), placeholders)?
     } else if cursor.is_word("SELECT") || cursor.is_word("VALUES") || cursor.peek() == Some(&Token::LParen) {
         SqlKind::Query(parse_with(cursor.rest(), placeholders, |parser| parser.parse_query())?)
     } else {
@@ -48,6 +48,17 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
         });
     };
     Ok(SqlStatement { kind, placeholders: *placeholders - before })
+}
+
+fn with(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<SqlKind> {
+    let query = parse_with(lexemes, placeholders, |parser| parser.parse_query())?;
+    match query.body.as_ref() {
+        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
+            Err(UserError::not_supported("WITH before a data change")
+                .with_hint("write INSERT INTO t WITH ... SELECT, or put the query into a subquery"))
+        }
+        _ => Ok(SqlKind::Query(query)),
+    }
 }
 
 fn insert(lexemes: &[Lexeme], placeholders: &mut u16, upsert: bool) -> UserResult<SqlKind> {

@@ -27,6 +27,22 @@ impl Dialect for FerriteDialect {
         character == '"'
     }
 
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
+    fn supports_window_clause_named_window_reference(&self) -> bool {
+        true
+    }
+
+    fn supports_group_by_expr(&self) -> bool {
+        true
+    }
+
+    fn supports_limit_comma(&self) -> bool {
+        true
+    }
+
     fn is_identifier_start(&self, character: char) -> bool {
         character.is_alphabetic() || character == '_'
     }

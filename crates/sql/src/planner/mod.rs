@@ -105,6 +105,8 @@ pub(crate) fn arrange(
                 Input::Derived { query: Box::new(query), correlated }
             }
             PendingInput::Derived { query, correlated } => Input::Derived { query, correlated },
+            PendingInput::Common { table } => Input::Common { table },
+            PendingInput::Working { slot } => Input::Working { slot },
         };
         bound.push(slot);
         let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
@@ -163,7 +165,7 @@ fn note_facts(binder: &mut Binder<'_>, pending: &[PendingSource], conjuncts: &[E
     for source in pending {
         let table = match &source.input {
             PendingInput::Table(table) | PendingInput::PartialView { table, .. } => table,
-            PendingInput::Derived { .. } => continue,
+            PendingInput::Derived { .. } | PendingInput::Common { .. } | PendingInput::Working { .. } => continue,
         };
         let on: &[Expr] = if source.join == JoinKind::Left { &source.on } else { &[] };
         binder.facts.add_read(table, source.slot, on);
@@ -188,7 +190,10 @@ fn best_next(
                 choose(table, source.slot, conjuncts, &reached).cost
             }
             // To run it again for each row before it costs more than a scan.
-            PendingInput::PartialView { .. } | PendingInput::Derived { .. } => {
+            PendingInput::PartialView { .. }
+            | PendingInput::Derived { .. }
+            | PendingInput::Common { .. }
+            | PendingInput::Working { .. } => {
                 if bound.is_empty() {
                     access::SCAN_COST
                 } else {
@@ -308,6 +313,7 @@ fn added_up(
         sources: vec![source],
         filter: None,
         aggregation: Some(Aggregation { slot: group_slot, group_by, aggregates, having: None }),
+        windowing: None,
         distinct: false,
         output,
     };

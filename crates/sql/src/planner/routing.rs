@@ -123,6 +123,11 @@ impl Facts {
                 }
                 _ => continue,
             };
+            // A window that other partitions' rows reach is not decided by one partition.
+            let windows = select.windowing.iter().flat_map(|windowing| &windowing.windows);
+            if windows.into_iter().any(|window| !window.partition_by.contains(expr)) {
+                continue;
+            }
             pairs.push((Expr::column(slot, position as u16), inner.clone()));
         }
         // They go to the block around: all inner blocks see them, and they say nothing about other tables' rows.

@@ -1,0 +1,420 @@
+//! Window functions: a block's rows are collected, each window sorts them by its keys, and each function walks the sorted
+//! rows partition by partition. The rows go on in the order in which they came.
+
+use crate::access::Flow;
+use crate::frame::{Frame, RowSlot};
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::aggregate::{AggregateState, Removal};
+use ferrite_expr::{Aggregate, AggregateKind, Context};
+use ferrite_sql::plan::{FrameBound, FrameUnit, Select, Window, WindowFunction, WindowKind, Windowing};
+use ferrite_value::{SqlType, Value, compare};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// The rows of a block, with what its windows need of each.
+struct Collected<'s> {
+    rows: usize,
+    /// The kept slots of each row.
+    slots: Vec<RowSlot<'s>>,
+    /// Per row: each window's partition keys, order keys, and its functions' arguments.
+    inputs: Vec<Value<'s>>,
+    width: usize,
+    results: Vec<Value<'s>>,
+    /// Results per row.
+    functions: usize,
+}
+
+impl<'s> Collected<'s> {
+    fn input(&self, row: u32, place: usize) -> &Value<'s> {
+        &self.inputs[row as usize * self.width + place]
+    }
+
+    fn inputs(&self, row: u32, places: Range<usize>) -> &[Value<'s>] {
+        let start = row as usize * self.width;
+        &self.inputs[start + places.start..start + places.end]
+    }
+}
+
+/// A window's rows in order.
+struct Sorted {
+    order: Vec<u32>,
+    /// For each place in the order, where its peers (rows with equal order keys) begin and end.
+    peers: Vec<Range<usize>>,
+}
+
+/// How far a frame reaches from its row.
+#[derive(Clone, Copy)]
+enum Reach {
+    Unbounded,
+    /// Rows or groups after the current one; negative before it.
+    Offset(i64),
+}
+
+impl<'s> Frame<'s> {
+    /// Calls `visit` for each of the block's rows with the results of the window functions bound.
+    pub(crate) fn windowed_rows(
+        &self,
+        select: &'s Select,
+        windowing: &'s Windowing,
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        let mut collected = self.collect(select, windowing)?;
+        let mut start = 0;
+        for window in &windowing.windows {
+            start = self.run_window(window, start, &mut collected)?;
+        }
+        let kept = windowing.kept.len();
+        for row in 0..collected.rows {
+            self.tick()?;
+            for (slot, kept) in windowing.kept.iter().zip(&collected.slots[row * kept..]) {
+                self.bind(*slot, *kept);
+            }
+            let functions = collected.functions;
+            self.bind_computed(windowing.slot, &collected.results[row * functions..(row + 1) * functions]);
+            if visit()? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        self.release(collected.rows * row_bytes(&collected, kept));
+        Ok(Flow::More)
+    }
+
+    fn collect(&self, select: &'s Select, windowing: &'s Windowing) -> UserResult<Collected<'s>> {
+        let width = windowing.windows.iter().map(width_of).sum();
+        let functions = windowing.windows.iter().map(|window| window.functions.len()).sum();
+        let mut collected =
+            Collected { rows: 0, slots: Vec::new(), inputs: Vec::new(), width, results: Vec::new(), functions };
+        let kept = windowing.kept.len();
+        let bytes = row_bytes(&collected, kept);
+        self.block_rows(select, &mut || {
+            self.charge(bytes)?;
+            for slot in &windowing.kept {
+                collected.slots.push(self.kept_slot(*slot)?);
+            }
+            for window in &windowing.windows {
+                let order_by = window.order_by.iter().map(|(expression, _)| expression);
+                let arguments = window.functions.iter().flat_map(|function| &function.arguments);
+                for expression in window.partition_by.iter().chain(order_by).chain(arguments) {
+                    collected.inputs.push(self.evaluate(expression)?);
+                }
+            }
+            collected.rows += 1;
+            Ok(Flow::More)
+        })?;
+        collected.results = vec![Value::Null; collected.rows * functions];
+        Ok(collected)
+    }
+
+    /// Computes the functions of one window, whose inputs begin at `start`; answers where the next one's begin.
+    fn run_window(&self, window: &'s Window, start: usize, collected: &mut Collected<'s>) -> UserResult<usize> {
+        let keys = window.partition_by.len();
+        let partition = start..start + keys;
+        let ordering = partition.end..partition.end + window.order_by.len();
+        let mut order: Vec<u32> = (0..collected.rows as u32).collect();
+        if !partition.is_empty() || !ordering.is_empty() {
+            order.sort_by(|left, right| {
+                compare_rows(
+                    window,
+                    collected.inputs(*left, partition.start..ordering.end),
+                    collected.inputs(*right, partition.start..ordering.end),
+                )
+            });
+        }
+        let same = |left: u32, right: u32, places: Range<usize>| {
+            let (left, right) = (collected.inputs(left, places.clone()), collected.inputs(right, places));
+            left.iter().zip(right).all(|(left, right)| compare::equal_grouping(left, right))
+        };
+        let mut partitions: Vec<Range<usize>> = Vec::new();
+        let mut peers: Vec<Range<usize>> = Vec::with_capacity(order.len());
+        let (mut partition_start, mut peer_start) = (0, 0);
+        for place in 1..=order.len() {
+            let ends = place == order.len();
+            let new_partition = ends || !same(order[place - 1], order[place], partition.clone());
+            if new_partition || !same(order[place - 1], order[place], ordering.clone()) {
+                peers.extend(std::iter::repeat_n(peer_start..place, place - peer_start));
+                peer_start = place;
+            }
+            if new_partition {
+                partitions.push(partition_start..place);
+                partition_start = place;
+            }
+        }
+        let sorted = Sorted { order, peers };
+        let mut arguments = ordering.end;
+        for function in &window.functions {
+            for partition in &partitions {
+                self.run_function(function, arguments, &sorted, partition.clone(), collected)?;
+            }
+            arguments += function.arguments.len();
+        }
+        Ok(arguments)
+    }
+
+    fn run_function(
+        &self,
+        function: &'s WindowFunction,
+        arguments: usize,
+        sorted: &Sorted,
+        partition: Range<usize>,
+        collected: &mut Collected<'s>,
+    ) -> UserResult<()> {
+        if let WindowKind::Aggregate(aggregate) = &function.kind {
+            return self.run_aggregate(function, aggregate, arguments, sorted, partition, collected);
+        }
+        let frames = Frames::new(self, function, sorted, partition.clone())?;
+        let size = partition.len() as i64;
+        let mut dense = 0;
+        for place in partition.clone() {
+            self.tick()?;
+            let row = sorted.order[place];
+            let peers = &sorted.peers[place];
+            let before = (place - partition.start) as i64;
+            dense += i64::from(peers.start == place);
+            let value = match &function.kind {
+                WindowKind::RowNumber => Value::Integer(before + 1),
+                WindowKind::Rank => Value::Integer((peers.start - partition.start) as i64 + 1),
+                WindowKind::DenseRank => Value::Integer(dense),
+                WindowKind::PercentRank if size == 1 => Value::Float(0.0),
+                WindowKind::PercentRank => Value::Float((peers.start - partition.start) as f64 / (size - 1) as f64),
+                WindowKind::CumeDist => Value::Float((peers.end - partition.start) as f64 / size as f64),
+                WindowKind::Ntile => ntile(collected.input(row, arguments), before, size)?,
+                WindowKind::Lag | WindowKind::Lead => {
+                    let ahead = function.kind == WindowKind::Lead;
+                    neighbour(function, arguments, sorted, &partition, place, ahead, collected)
+                }
+                WindowKind::FirstValue | WindowKind::LastValue | WindowKind::NthValue => {
+                    let frame = frames.of(place);
+                    let found = match &function.kind {
+                        WindowKind::FirstValue => Some(frame.start),
+                        WindowKind::LastValue => frame.end.checked_sub(1),
+                        _ => nth(collected.input(row, arguments + 1), &frame)?,
+                    };
+                    match found.filter(|place| frame.contains(place)) {
+                        Some(place) => *collected.input(sorted.order[place], arguments),
+                        None => Value::Null,
+                    }
+                }
+                WindowKind::Aggregate(_) => unreachable!("aggregates were sorted out above"),
+            };
+            collected.results[row as usize * collected.functions + function.output as usize] = value;
+        }
+        Ok(())
+    }
+
+    /// Frames only move forward, so each row comes in once, and goes out once where the aggregate can take it back.
+    fn run_aggregate(
+        &self,
+        function: &'s WindowFunction,
+        aggregate: &'s Aggregate,
+        argument: usize,
+        sorted: &Sorted,
+        partition: Range<usize>,
+        collected: &mut Collected<'s>,
+    ) -> UserResult<()> {
+        let frames = Frames::new(self, function, sorted, partition.clone())?;
+        let value_at = |collected: &Collected<'s>, place: usize| {
+            if function.arguments.is_empty() { Value::Null } else { *collected.input(sorted.order[place], argument) }
+        };
+        // What is added to and taken from a sum of floats leaves its rounding behind; others cannot be taken back.
+        let exact = match aggregate.kind {
+            AggregateKind::CountRows | AggregateKind::Count => true,
+            AggregateKind::Sum | AggregateKind::Average => aggregate.argument_type != SqlType::Float,
+            _ => false,
+        };
+        let mut state = AggregateState::new(aggregate);
+        let mut covered = partition.start..partition.start;
+        let mut last: Option<(Range<usize>, Value<'s>)> = None;
+        for place in partition {
+            self.tick()?;
+            let frame = frames.of(place);
+            let value = match &last {
+                Some((range, value)) if *range == frame => *value,
+                _ if frame.is_empty() => AggregateState::new(aggregate).finish(self.arena())?,
+                _ => {
+                    let mut rebuild = frame.start >= covered.end || (frame.start > covered.start && !exact);
+                    if !rebuild {
+                        for gone in covered.start..frame.start {
+                            rebuild |= state.remove(value_at(collected, gone))? == Removal::Rebuild;
+                        }
+                    }
+                    if rebuild {
+                        state = AggregateState::new(aggregate);
+                        covered = frame.start..frame.start;
+                    }
+                    for new in covered.end..frame.end {
+                        self.tick()?;
+                        state.add(value_at(collected, new))?;
+                    }
+                    covered = frame.clone();
+                    let value = state.finish(self.arena())?;
+                    last = Some((frame, value));
+                    value
+                }
+            };
+            let row = sorted.order[place] as usize;
+            collected.results[row * collected.functions + function.output as usize] = value;
+        }
+        Ok(())
+    }
+}
+
+/// The frames of one function over one partition.
+struct Frames<'a> {
+    unit: FrameUnit,
+    start: Reach,
+    end: Reach,
+    sorted: &'a Sorted,
+    partition: Range<usize>,
+    /// GROUPS: where each group of peers begins, with the partition's end behind, and the group of each row.
+    groups: Vec<usize>,
+    group_of: Vec<usize>,
+}
+
+impl<'a> Frames<'a> {
+    fn new<'s>(
+        frame: &Frame<'s>,
+        function: &'s WindowFunction,
+        sorted: &'a Sorted,
+        partition: Range<usize>,
+    ) -> UserResult<Frames<'a>> {
+        let unit = function.frame.unit;
+        let (mut groups, mut group_of) = (Vec::new(), Vec::new());
+        if unit == FrameUnit::Groups {
+            for place in partition.clone() {
+                if sorted.peers[place].start == place {
+                    groups.push(place);
+                }
+                group_of.push(groups.len() - 1);
+            }
+            groups.push(partition.end);
+        }
+        let start = reach(frame, &function.frame.start)?;
+        let end = reach(frame, &function.frame.end)?;
+        Ok(Frames { unit, start, end, sorted, partition, groups, group_of })
+    }
+
+    /// The frame of the row at this place; possibly empty.
+    fn of(&self, place: usize) -> Range<usize> {
+        let start = self.bound(place, self.start, true);
+        let end = self.bound(place, self.end, false);
+        start..end.max(start)
+    }
+
+    fn bound(&self, place: usize, reach: Reach, is_start: bool) -> usize {
+        let within = |place: i64| place.clamp(self.partition.start as i64, self.partition.end as i64) as usize;
+        let behind = i64::from(!is_start);
+        match (reach, self.unit) {
+            (Reach::Unbounded, _) => {
+                if is_start {
+                    self.partition.start
+                } else {
+                    self.partition.end
+                }
+            }
+            (Reach::Offset(offset), FrameUnit::Rows) => {
+                within((place as i64).saturating_add(offset).saturating_add(behind))
+            }
+            (Reach::Offset(_), FrameUnit::Range) => {
+                let peers = &self.sorted.peers[place];
+                if is_start { peers.start } else { peers.end }
+            }
+            (Reach::Offset(offset), FrameUnit::Groups) => {
+                let group = self.group_of[place - self.partition.start] as i64;
+                let group = group.saturating_add(offset).saturating_add(behind);
+                self.groups[group.clamp(0, self.groups.len() as i64 - 1) as usize]
+            }
+        }
+    }
+}
+
+fn reach<'s>(frame: &Frame<'s>, bound: &'s FrameBound) -> UserResult<Reach> {
+    let (expression, sign) = match bound {
+        FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing => return Ok(Reach::Unbounded),
+        FrameBound::CurrentRow => return Ok(Reach::Offset(0)),
+        FrameBound::Preceding(offset) => (offset, -1),
+        FrameBound::Following(offset) => (offset, 1),
+    };
+    match frame.evaluate(expression)? {
+        Value::Integer(offset) if offset >= 0 => Ok(Reach::Offset(offset * sign)),
+        _ => Err(UserError::data("22013", "the offset of a window's frame must be a number that is not negative")),
+    }
+}
+
+fn width_of(window: &Window) -> usize {
+    let arguments: usize = window.functions.iter().map(|function| function.arguments.len()).sum();
+    window.partition_by.len() + window.order_by.len() + arguments
+}
+
+/// What one collected row takes, its places in two orders included.
+fn row_bytes(collected: &Collected<'_>, kept: usize) -> usize {
+    (collected.width + collected.functions) * size_of::<Value<'_>>()
+        + kept * size_of::<RowSlot<'_>>()
+        + size_of::<u32>()
+        + size_of::<Range<usize>>()
+}
+
+/// By the partition keys, then by the order keys.
+fn compare_rows(window: &Window, left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
+    let keys = window.partition_by.len();
+    for (place, (left, right)) in left.iter().zip(right).enumerate() {
+        let ordering = compare::order(left, right);
+        if ordering != Ordering::Equal {
+            let descending = place >= keys && window.order_by[place - keys].1;
+            return if descending { ordering.reverse() } else { ordering };
+        }
+    }
+    Ordering::Equal
+}
+
+fn ntile<'s>(tiles: &Value<'s>, before: i64, size: i64) -> UserResult<Value<'s>> {
+    let tiles = match tiles {
+        Value::Null => return Ok(Value::Null),
+        Value::Integer(tiles) if *tiles > 0 => *tiles,
+        _ => return Err(UserError::data("22014", "NTILE takes a number greater than 0")),
+    };
+    // The first `larger` tiles have one row more than the others.
+    let (least, larger) = (size / tiles, size % tiles);
+    let in_larger = larger * (least + 1);
+    Ok(Value::Integer(if before < in_larger {
+        before / (least + 1) + 1
+    } else {
+        larger + (before - in_larger) / least + 1
+    }))
+}
+
+/// LAG and LEAD.
+fn neighbour<'s>(
+    function: &WindowFunction,
+    arguments: usize,
+    sorted: &Sorted,
+    partition: &Range<usize>,
+    place: usize,
+    ahead: bool,
+    collected: &Collected<'s>,
+) -> Value<'s> {
+    let row = sorted.order[place];
+    let offset = match function.arguments.len() {
+        1 => 1,
+        _ => match collected.input(row, arguments + 1) {
+            Value::Integer(offset) => *offset,
+            _ => return Value::Null,
+        },
+    };
+    let offset = if ahead { offset } else { offset.saturating_neg() };
+    let wanted = (place as i64).saturating_add(offset);
+    if wanted >= partition.start as i64 && wanted < partition.end as i64 {
+        return *collected.input(sorted.order[wanted as usize], arguments);
+    }
+    if function.arguments.len() > 2 { *collected.input(row, arguments + 2) } else { Value::Null }
+}
+
+/// The place of NTH_VALUE's row, which may be outside the frame.
+fn nth(number: &Value<'_>, frame: &Range<usize>) -> UserResult<Option<usize>> {
+    match number {
+        Value::Null => Ok(None),
+        Value::Integer(number) if *number > 0 => {
+            Ok(usize::try_from(*number - 1).ok().and_then(|ahead| frame.start.checked_add(ahead)))
+        }
+        _ => Err(UserError::data("22016", "NTH_VALUE takes a number greater than 0")),
+    }
+}

@@ -1,0 +1,137 @@
+//! Names that nothing has: where they stand in the text, and which name was probably meant.
+
+use super::Binder;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::Table;
+use sqlparser::ast;
+use sqlparser::tokenizer::{Location, Span};
+use std::sync::Arc;
+
+/// Longest name for which a likeness is looked for, in characters.
+const NAME_CHARACTERS_MAX: usize = 64;
+
+/// Where an object's name stands.
+pub(crate) fn place(name: &ast::ObjectName) -> Option<Location> {
+    match name.0.first() {
+        Some(ast::ObjectNamePart::Identifier(ident)) => Some(ident.span.start),
+        _ => None,
+    }
+}
+
+/// The error with its place in the text, unless it has a detail already.
+pub(crate) fn at(error: UserError, span: Span) -> UserError {
+    located(error, Some(span.start))
+}
+
+fn located(error: UserError, place: Option<Location>) -> UserError {
+    match place {
+        Some(place) if place.line > 0 && error.detail().is_none() => {
+            error.with_detail(format!("at line {}, column {}", place.line, place.column))
+        }
+        _ => error,
+    }
+}
+
+impl Binder<'_> {
+    /// The table with this name, which stands at `place`.
+    pub fn table_at(&self, name: &str, place: Option<Location>) -> UserResult<Arc<Table>> {
+        if let Some(table) = self.catalog.table_named(name) {
+            return Ok(table.clone());
+        }
+        let error = located(UserError::not_found(name), place);
+        let tables = self.catalog.tables.values().map(|table| table.name.as_str());
+        let common = self.common_names.iter().map(super::common::CommonName::name);
+        Err(meant(error, nearest(name, tables.chain(common))))
+    }
+
+    /// No column, variable or alias has the name.
+    pub fn unknown_column(&self, qualifier: Option<&str>, name: &str) -> UserError {
+        let shown = qualifier.map_or_else(|| name.to_owned(), |qualifier| format!("{qualifier}.{name}"));
+        let error = UserError::not_found(shown);
+        let sources = || self.scopes.iter().rev().flat_map(|scope| &scope.sources);
+        if let Some(qualifier) = qualifier
+            && !sources().any(|source| source.name == qualifier)
+        {
+            let tables = sources().map(|source| source.name.as_str());
+            return match nearest(qualifier, tables) {
+                Some(table) => error.with_hint(format!("did you mean {table}.{name}?")),
+                None => error.with_hint(format!("{qualifier} is not a table or alias of this FROM")),
+            };
+        }
+        let columns = sources()
+            .filter(|source| qualifier.is_none_or(|qualifier| source.name == qualifier))
+            .flat_map(|source| source.columns.iter().map(|column| column.name.as_str()));
+        let aliases = self.scopes.iter().flat_map(|scope| scope.aliases.iter().map(|(name, _)| name.as_str()));
+        let variables = self.variables.iter().map(|variable| variable.name.as_str());
+        let others = aliases.chain(variables).filter(|_| qualifier.is_none());
+        meant(error, nearest(name, columns.chain(others)))
+    }
+}
+
+fn meant(error: UserError, name: Option<&str>) -> UserError {
+    match name {
+        Some(name) => error.with_hint(format!("did you mean {name}?")),
+        None => error,
+    }
+}
+
+/// The candidate that is a slip of the pen away from `name`; the first of several.
+pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let length = name.chars().count();
+    if length > NAME_CHARACTERS_MAX {
+        return None;
+    }
+    // A third of the letters may be wrong, and one of two or three.
+    let tolerance = (length / 3).max(1);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        let distance = distance(name, candidate);
+        let short = length <= 1 && distance > 0;
+        if distance <= tolerance && !short && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// Letters put in, left out, replaced or swapped with their neighbour, whatever their case.
+fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.to_uppercase().chars().collect();
+    let right: Vec<char> = right.to_uppercase().chars().collect();
+    if right.len() > NAME_CHARACTERS_MAX {
+        return usize::MAX;
+    }
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=right.len()).collect();
+    for row in 1..=left.len() {
+        let mut current = vec![row];
+        for column in 1..=right.len() {
+            let replaced = last[column - 1] + usize::from(left[row - 1] != right[column - 1]);
+            let mut least = replaced.min(last[column] + 1).min(current[column - 1] + 1);
+            let swapped =
+                row > 1 && column > 1 && left[row - 1] == right[column - 2] && left[row - 2] == right[column - 1];
+            if swapped {
+                least = least.min(before_last[column - 2] + 1);
+            }
+            current.push(least);
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, nearest};
+
+    #[test]
+    fn slips_of_the_pen_are_near() {
+        assert_eq!(distance("NAME", "NAME"), 0);
+        assert_eq!(distance("NAEM", "NAME"), 1);
+        assert_eq!(distance("CONTESTNT", "CONTESTANT"), 1);
+        assert_eq!(distance("", "ABC"), 3);
+        assert_eq!(nearest("CUSTOMRE", ["ORDERS", "CUSTOMER"].into_iter()), Some("CUSTOMER"));
+        assert_eq!(nearest("PRICE", ["ID", "NAME"].into_iter()), None);
+        assert_eq!(nearest("X", ["Y"].into_iter()), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! Window functions: calls with OVER, the windows they name, their frames.
+
+use super::Binder;
+use super::query::order_item;
+use super::scope::fold_name;
+use super::types::{Typed, common_type, to_kind, widest};
+use crate::plan::{FrameBound, FrameUnit, Window, WindowFrame, WindowFunction, WindowKind};
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_expr::{Aggregate, AggregateKind, Expr};
+use ferrite_value::{ColumnType, SqlType};
+use sqlparser::ast;
+
+/// The window functions of a block while it is bound.
+#[derive(Default)]
+pub(crate) struct WindowScope {
+    pub allowed: bool,
+    /// The slot of the results, once there is one.
+    pub slot: Option<u16>,
+    pub windows: Vec<Window>,
+    /// WINDOW name AS (...), in the order of the text.
+    named: Vec<(String, ast::WindowSpec)>,
+    results: u16,
+}
+
+/// Longest chain of windows that are made from each other.
+const WINDOW_CHAIN_MAX: usize = 16;
+
+impl Binder<'_> {
+    /// Takes in the WINDOW clause; its windows are bound where they are used.
+    pub fn name_windows(&mut self, definitions: &[ast::NamedWindowDefinition]) -> UserResult<()> {
+        for ast::NamedWindowDefinition(name, definition) in definitions {
+            let spec = match definition {
+                ast::NamedWindowExpr::WindowSpec(spec) => spec.clone(),
+                ast::NamedWindowExpr::NamedWindow(other) => ast::WindowSpec {
+                    window_name: Some(other.clone()),
+                    partition_by: Vec::new(),
+                    order_by: Vec::new(),
+                    window_frame: None,
+                },
+            };
+            let name = fold_name(name);
+            let Some(scope) = self.scope() else { return Err(UserError::internal("WINDOW outside a query")) };
+            if scope.windows.named.iter().any(|(other, _)| *other == name) {
+                return Err(UserError::compile("42712", format!("WINDOW names {name} twice")));
+            }
+            scope.windows.named.push((name, spec));
+        }
+        Ok(())
+    }
+
+    /// `name(arguments) OVER window`
+    pub fn window_function(
+        &mut self,
+        name: &str,
+        arguments: &[Option<&ast::Expr>],
+        filter: Option<&ast::Expr>,
+        over: &ast::WindowType,
+    ) -> UserResult<Typed> {
+        let allowed = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
+        if !allowed {
+            return Err(UserError::compile("42P20", format!("the window function {name} is not allowed here")).with_hint(
+                "window functions may stand in the SELECT list and ORDER BY, and not inside each other; use a derived table",
+            ));
+        }
+        let result = self.window_function_inside(name, arguments, filter, over);
+        if let Some(scope) = self.scope() {
+            scope.windows.allowed = true;
+        }
+        result
+    }
+
+    fn window_function_inside(
+        &mut self,
+        name: &str,
+        arguments: &[Option<&ast::Expr>],
+        filter: Option<&ast::Expr>,
+        over: &ast::WindowType,
+    ) -> UserResult<Typed> {
+        let spec = match over {
+            ast::WindowType::WindowSpec(spec) => spec.clone(),
+            ast::WindowType::NamedWindow(name) => ast::WindowSpec {
+                window_name: Some(name.clone()),
+                partition_by: Vec::new(),
+                order_by: Vec::new(),
+                window_frame: None,
+            },
+        };
+        let spec = self.whole_spec(spec)?;
+        let mut partition_by = Vec::with_capacity(spec.partition_by.len());
+        for expr in &spec.partition_by {
+            partition_by.push(self.output_expression(expr)?.expr);
+        }
+        let mut order_by = Vec::with_capacity(spec.order_by.len());
+        for item in &spec.order_by {
+            let (expr, descending) = order_item(item)?;
+            order_by.push((self.output_expression(expr)?.expr, descending));
+        }
+        let frame = self.window_frame(spec.window_frame.as_ref(), !order_by.is_empty())?;
+        let (kind, arguments, result_type) = self.window_kind(name, arguments, filter)?;
+        let ordered_kind = matches!(kind, WindowKind::Rank | WindowKind::DenseRank);
+        if ordered_kind && order_by.is_empty() {
+            return Err(UserError::compile("42P20", format!("{name} needs ORDER BY in its window")));
+        }
+        let slot = match self.scope().and_then(|scope| scope.windows.slot) {
+            Some(slot) => slot,
+            None => self.new_slot()?,
+        };
+        let Some(scope) = self.scope() else { return Err(UserError::internal("a window function outside a query")) };
+        let windows = &mut scope.windows;
+        windows.slot = Some(slot);
+        let same = |window: &Window| window.partition_by == partition_by && window.order_by == order_by;
+        let window = match windows.windows.iter().position(same) {
+            Some(position) => &mut windows.windows[position],
+            None => {
+                windows.windows.push(Window { partition_by, order_by, functions: Vec::new() });
+                windows.windows.last_mut().ok_or_else(|| UserError::internal("the window pushed above"))?
+            }
+        };
+        let known = window
+            .functions
+            .iter()
+            .find(|other| other.kind == kind && other.arguments == arguments && other.frame == frame)
+            .map(|other| other.output);
+        let output = match known {
+            Some(output) => output,
+            None => {
+                let output = windows.results;
+                if usize::from(output) >= limits::TABLE_COLUMNS_MAX {
+                    return Err(UserError::limit(format!(
+                        "SELECT has more than {} window functions",
+                        limits::TABLE_COLUMNS_MAX
+                    )));
+                }
+                windows.results += 1;
+                window.functions.push(WindowFunction { kind, arguments, frame, output });
+                output
+            }
+        };
+        Ok(Typed::new(Expr::column(slot, output), result_type))
+    }
+
+    /// The window with what it takes from the named window that it begins with.
+    fn whole_spec(&mut self, mut spec: ast::WindowSpec) -> UserResult<ast::WindowSpec> {
+        for _ in 0..WINDOW_CHAIN_MAX {
+            let Some(base) = spec.window_name.take() else { return Ok(spec) };
+            let name = fold_name(&base);
+            let named = self.scope().and_then(|scope| {
+                scope.windows.named.iter().find(|(other, _)| *other == name).map(|(_, found)| found.clone())
+            });
+            let Some(base) = named else {
+                return Err(UserError::not_found(format!("window {name}"))
+                    .with_hint("WINDOW name AS (...) stands after HAVING"));
+            };
+            let twice = (!spec.partition_by.is_empty() && !base.partition_by.is_empty())
+                || (!spec.order_by.is_empty() && !base.order_by.is_empty());
+            if twice {
+                return Err(UserError::compile("42P20", format!("window {name} has such a clause already")));
+            }
+            spec = ast::WindowSpec {
+                window_name: base.window_name,
+                partition_by: if spec.partition_by.is_empty() { base.partition_by } else { spec.partition_by },
+                order_by: if spec.order_by.is_empty() { base.order_by } else { spec.order_by },
+                window_frame: spec.window_frame.or(base.window_frame),
+            };
+        }
+        Err(UserError::compile("42P20", "windows are made from each other in a circle"))
+    }
+
+    fn window_frame(&mut self, frame: Option<&ast::WindowFrame>, ordered: bool) -> UserResult<WindowFrame> {
+        let Some(frame) = frame else {
+            return Ok(WindowFrame {
+                unit: FrameUnit::Range,
+                start: FrameBound::UnboundedPreceding,
+                end: FrameBound::CurrentRow,
+            });
+        };
+        let unit = match frame.units {
+            ast::WindowFrameUnits::Rows => FrameUnit::Rows,
+            ast::WindowFrameUnits::Range => FrameUnit::Range,
+            ast::WindowFrameUnits::Groups => FrameUnit::Groups,
+        };
+        if unit == FrameUnit::Groups && !ordered {
+            return Err(UserError::compile("42P20", "GROUPS needs ORDER BY in its window"));
+        }
+        let start = self.frame_bound(&frame.start_bound, unit)?;
+        let end = match &frame.end_bound {
+            Some(bound) => self.frame_bound(bound, unit)?,
+            None => FrameBound::CurrentRow,
+        };
+        // What the start may be counts up: preceding, current, following.
+        let rank = |bound: &FrameBound| match bound {
+            FrameBound::UnboundedPreceding => 0,
+            FrameBound::Preceding(_) => 1,
+            FrameBound::CurrentRow => 2,
+            FrameBound::Following(_) => 3,
+            FrameBound::UnboundedFollowing => 4,
+        };
+        let starts_nowhere = start == FrameBound::UnboundedFollowing || end == FrameBound::UnboundedPreceding;
+        if starts_nowhere || rank(&start) > rank(&end) {
+            return Err(UserError::compile("42P20", "the frame of a window ends before it starts"));
+        }
+        Ok(WindowFrame { unit, start, end })
+    }
+
+    fn frame_bound(&mut self, bound: &ast::WindowFrameBound, unit: FrameUnit) -> UserResult<FrameBound> {
+        let (offset, preceding) = match bound {
+            ast::WindowFrameBound::CurrentRow => return Ok(FrameBound::CurrentRow),
+            ast::WindowFrameBound::Preceding(None) => return Ok(FrameBound::UnboundedPreceding),
+            ast::WindowFrameBound::Following(None) => return Ok(FrameBound::UnboundedFollowing),
+            ast::WindowFrameBound::Preceding(Some(offset)) => (offset, true),
+            ast::WindowFrameBound::Following(Some(offset)) => (offset, false),
+        };
+        if unit == FrameUnit::Range {
+            return Err(UserError::not_supported("RANGE with an offset")
+                .with_hint("use ROWS to count rows, or GROUPS to count different values"));
+        }
+        let count = self.row_count(if preceding { "PRECEDING" } else { "FOLLOWING" }, offset)?;
+        Ok(if preceding { FrameBound::Preceding(count) } else { FrameBound::Following(count) })
+    }
+
+    fn window_kind(
+        &mut self,
+        name: &str,
+        arguments: &[Option<&ast::Expr>],
+        filter: Option<&ast::Expr>,
+    ) -> UserResult<(WindowKind, Vec<Expr>, SqlType)> {
+        if let Some(kind) = super::function::aggregate_named(name) {
+            return self.window_aggregate(name, kind, arguments, filter);
+        }
+        let (kind, least, most) = match name {
+            "ROW_NUMBER" => (WindowKind::RowNumber, 0, 0),
+            "RANK" => (WindowKind::Rank, 0, 0),
+            "DENSE_RANK" => (WindowKind::DenseRank, 0, 0),
+            "PERCENT_RANK" => (WindowKind::PercentRank, 0, 0),
+            "CUME_DIST" => (WindowKind::CumeDist, 0, 0),
+            "NTILE" => (WindowKind::Ntile, 1, 1),
+            "LAG" => (WindowKind::Lag, 1, 3),
+            "LEAD" => (WindowKind::Lead, 1, 3),
+            "FIRST_VALUE" => (WindowKind::FirstValue, 1, 1),
+            "LAST_VALUE" => (WindowKind::LastValue, 1, 1),
+            "NTH_VALUE" => (WindowKind::NthValue, 2, 2),
+            _ => {
+                return Err(UserError::compile("42883", format!("{name} is not a window function")).with_hint(
+                    "they are ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, \
+                     LAST_VALUE, NTH_VALUE, COUNT, SUM, AVG, MIN and MAX",
+                ));
+            }
+        };
+        if filter.is_some() {
+            return Err(UserError::compile("42601", format!("FILTER is not allowed in {name}")));
+        }
+        if !(least..=most).contains(&arguments.len()) || arguments.contains(&None) {
+            let wanted = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            return Err(UserError::compile("42883", format!("{name} takes {wanted} arguments")));
+        }
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments.iter().flatten() {
+            bound.push(self.expression(argument)?);
+        }
+        let rows = ColumnType::fixed(SqlType::Bigint);
+        let count_at = match kind {
+            WindowKind::Ntile => Some(0),
+            WindowKind::Lag | WindowKind::Lead | WindowKind::NthValue => Some(1),
+            _ => None,
+        };
+        if let Some(count) = count_at.and_then(|place| bound.get_mut(place)) {
+            self.settle(count, rows);
+            if count.sql_type.is_some_and(|sql_type| !sql_type.is_integer()) {
+                return Err(UserError::compile("42804", format!("{name} takes a whole number of rows")));
+            }
+        }
+        let result_type = match kind {
+            WindowKind::PercentRank | WindowKind::CumeDist => SqlType::Float,
+            WindowKind::RowNumber | WindowKind::Rank | WindowKind::DenseRank | WindowKind::Ntile => SqlType::Bigint,
+            _ => {
+                let default = bound.get(2).and_then(|typed| typed.sql_type);
+                common_type(bound[0].sql_type, default)?.unwrap_or(SqlType::Varchar)
+            }
+        };
+        let mut exprs = Vec::with_capacity(bound.len());
+        for (place, mut typed) in bound.into_iter().enumerate() {
+            if Some(place) == count_at {
+                exprs.push(typed.expr);
+                continue;
+            }
+            self.settle(&mut typed, widest(result_type));
+            exprs.push(to_kind(typed, result_type)?);
+        }
+        Ok((kind, exprs, result_type))
+    }
+
+    fn window_aggregate(
+        &mut self,
+        name: &str,
+        kind: AggregateKind,
+        arguments: &[Option<&ast::Expr>],
+        filter: Option<&ast::Expr>,
+    ) -> UserResult<(WindowKind, Vec<Expr>, SqlType)> {
+        if kind == AggregateKind::ApproximateCountDistinct {
+            return Err(UserError::not_supported(format!("{name} as a window function")));
+        }
+        let (kind, argument, argument_type) = self.aggregate_argument(name, kind, arguments, filter)?;
+        let result_type = Aggregate::result_type_for(kind, argument_type)?;
+        let aggregate = Aggregate { kind, distinct: false, argument: None, argument_type, result_type };
+        Ok((WindowKind::Aggregate(aggregate), argument.into_iter().collect(), result_type))
+    }
+}
