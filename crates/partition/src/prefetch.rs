@@ -81,7 +81,7 @@ impl Finder<'_> {
                     match &source.input {
                         Input::Table { table, access } => self.access(*table, access),
                         Input::Derived { query, .. } => self.query(query),
-                        Input::One => {}
+                        Input::Common { .. } | Input::Working { .. } | Input::One => {}
                     }
                 }
             }
@@ -89,6 +89,7 @@ impl Finder<'_> {
                 self.query(left);
                 self.query(right);
             }
+            QueryBody::Recursive { first, .. } => self.query(first),
             QueryBody::Values(_) => {}
         }
     }

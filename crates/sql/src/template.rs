@@ -132,8 +132,18 @@ fn compile(
 /// All that a program does, in words. What is derived with `Debug` shows every field, so that what plans learn to say later
 /// is compared too.
 fn described(program: &Program) -> String {
-    let Program { name: _, parameters: _, registers, slots, subqueries, body, read_only, routing, statements: _ } =
-        program;
+    let Program {
+        name: _,
+        parameters: _,
+        registers,
+        slots,
+        subqueries,
+        common_tables,
+        body,
+        read_only,
+        routing,
+        statements: _,
+    } = program;
     let mut out = String::new();
     let written = match routing {
         // A key that is a parameter here is a constant there.
@@ -142,7 +152,7 @@ fn described(program: &Program) -> String {
         other => write!(out, "{other:?}"),
     };
     written
-        .and_then(|()| write!(out, "|{registers:?}|{slots}|{subqueries:?}|{read_only}|{body:?}"))
+        .and_then(|()| write!(out, "|{registers:?}|{slots}|{subqueries:?}|{common_tables:?}|{read_only}|{body:?}"))
         .expect("writing to a string does not fail");
     out
 }
