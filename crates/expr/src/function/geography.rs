@@ -9,7 +9,7 @@ use crate::arithmetic;
 use crate::evaluate::{check_length, mismatch};
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::geography::{self, Polygon, PolygonView, RingView, point_from_vertex, vertex_from_point};
+use ferrite_value::geography::{self, Polygon, PolygonView, RingView, point_from_vertex, point_is_valid, vertex_from_point};
 use ferrite_value::sphere::{self, EARTH_RADIUS_METERS, Ring, Vector};
 use ferrite_value::{Point, Value, text};
 
@@ -55,7 +55,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Contains, [Value::Geography(polygon), Value::Point(point)]) => {
             Ok(Value::Boolean(contains(PolygonView::new(polygon)?, vertex_from_point(*point))))
         }
-        (Distance, [left, right]) => distance(left, right).map(Value::Float),
+        (Distance, [left, right]) => finite("DISTANCE", distance(left, right)?),
         (DistanceWithin, [left, right, Value::Float(most)]) => {
             if *most < 0.0 {
                 return Err(UserError::out_of_range("DWITHIN takes no negative distance"));
@@ -65,14 +65,15 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Area, [Value::Geography(polygon)]) => {
             let (outer, holes) = rings(PolygonView::new(polygon)?);
             let area = sphere::ring_area(outer) - holes.map(sphere::ring_area).sum::<f64>();
-            Ok(Value::Float(area * EARTH_RADIUS_METERS * EARTH_RADIUS_METERS))
+            finite("AREA", area * EARTH_RADIUS_METERS * EARTH_RADIUS_METERS)
         }
         (Centroid, [Value::Geography(polygon)]) => {
             let (outer, holes) = rings(PolygonView::new(polygon)?);
             let moment = holes
                 .fold(sphere::ring_moment(outer), |moment, hole| sphere::subtract(moment, sphere::ring_moment(hole)));
             // A polygon without an area has no center.
-            Ok(sphere::normalized(moment).map_or(Value::Null, |center| Value::Point(point_from_vertex(center))))
+            let center = sphere::normalized(moment).map(point_from_vertex).filter(|center| point_is_valid(*center));
+            Ok(center.map_or(Value::Null, Value::Point))
         }
         (function, arguments) => Err(mismatch(&format!("{function:?}"), arguments)),
     }
@@ -97,11 +98,15 @@ fn distance(left: &Value<'_>, right: &Value<'_>) -> UserResult<f64> {
         }
         (left, right) => return Err(mismatch("DISTANCE", &[*left, *right])),
     };
-    let meters = radians * EARTH_RADIUS_METERS;
-    if arithmetic::is_float_value(meters) {
-        return Ok(meters);
+    Ok(radians * EARTH_RADIUS_METERS)
+}
+
+/// Polygons that came as bytes may have vertices far from the sphere.
+fn finite(name: &str, result: f64) -> UserResult<Value<'static>> {
+    if arithmetic::is_float_value(result) {
+        return Ok(Value::Float(result));
     }
-    Err(UserError::out_of_range("DISTANCE has no finite result for these arguments"))
+    Err(UserError::out_of_range(format!("{name} has no finite result: the polygon is not on the unit sphere")))
 }
 
 fn between_points(left: Point, right: Point) -> f64 {
