@@ -10,7 +10,7 @@ use ferrite_exec::{Call, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Program, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
-use ferrite_value::{OwnedValue, Value, convert, hash};
+use ferrite_value::{Decimal, OwnedValue, Value, convert, hash};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -97,8 +97,13 @@ impl Database {
     fn call_text(&mut self, text: &str) -> UserResult<Collected> {
         let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
         let program = self.programs.get(&name.to_uppercase()).expect("a procedure by that name").clone();
-        let arguments: Vec<OwnedValue> =
-            arguments.split(',').map(str::trim).filter(|word| !word.is_empty()).map(literal).collect();
+        // A comma inside quotes parts no arguments.
+        let mut quoted = false;
+        let words = arguments.split(|character| {
+            quoted ^= character == '\'';
+            character == ',' && !quoted
+        });
+        let arguments: Vec<OwnedValue> = words.map(str::trim).filter(|word| !word.is_empty()).map(literal).collect();
         let arguments: Vec<Value<'_>> = arguments.iter().map(OwnedValue::as_value).collect();
         self.call(&program, &arguments)
     }
@@ -195,8 +200,10 @@ fn literal(word: &str) -> OwnedValue {
         OwnedValue::Null
     } else if let Some(text) = word.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
         OwnedValue::Text(text.into())
+    } else if let Ok(number) = word.parse() {
+        OwnedValue::Integer(number)
     } else {
-        OwnedValue::Integer(word.parse().expect("a whole number, quoted text or NULL"))
+        OwnedValue::Decimal(Decimal::parse(word).expect("a number, quoted text or NULL"))
     }
 }
 

@@ -9,7 +9,9 @@ use crate::arithmetic;
 use crate::evaluate::{check_length, mismatch};
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::geography::{self, Polygon, PolygonView, RingView, point_from_vertex, point_is_valid, vertex_from_point};
+use ferrite_value::geography::{
+    self, Polygon, PolygonView, RingView, point_from_vertex, point_is_valid, vertex_from_point,
+};
 use ferrite_value::sphere::{self, EARTH_RADIUS_METERS, Ring, Vector};
 use ferrite_value::{Point, Value, text};
 
