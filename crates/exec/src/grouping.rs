@@ -41,6 +41,7 @@ impl<'s> Frame<'s> {
         visit: &mut dyn FnMut() -> UserResult<Flow>,
     ) -> UserResult<Flow> {
         let state_count = aggregation.aggregates.len();
+        let heap_bytes: usize = aggregation.aggregates.iter().map(Aggregate::heap_bytes).sum();
         let mut groups = RowTable::new(aggregation.group_by.len());
         let mut states: Vec<AggregateState> = Vec::new();
         let mut key = OutputRow::new();
@@ -51,7 +52,7 @@ impl<'s> Frame<'s> {
             }
             let (group, new) = groups.insert(&key);
             if new {
-                self.charge(groups.row_bytes() + state_count * size_of::<AggregateState>())?;
+                self.charge(groups.row_bytes() + state_count * size_of::<AggregateState>() + heap_bytes)?;
                 states.extend(aggregation.aggregates.iter().map(AggregateState::new));
             }
             self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count])

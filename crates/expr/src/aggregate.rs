@@ -86,6 +86,11 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
+    /// Bytes that a group's state takes beside itself from the start on.
+    pub fn heap_bytes(&self) -> usize {
+        if self.kind == AggregateKind::ApproximateCountDistinct { sketch::REGISTERS } else { 0 }
+    }
+
     /// The type of `kind` over an argument of this type. Error where the aggregate does not take it.
     pub fn result_type_for(kind: AggregateKind, argument_type: SqlType) -> UserResult<SqlType> {
         let integer = argument_type.is_integer();

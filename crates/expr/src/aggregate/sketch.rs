@@ -7,7 +7,8 @@ use ferrite_value::{Value, compare};
 use std::hash::Hasher;
 
 const INDEX_BITS: u32 = 12;
-const REGISTERS: usize = 1 << INDEX_BITS;
+/// One byte each.
+pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
 
 #[derive(Clone, Debug)]
 pub struct Sketch {
