@@ -50,6 +50,10 @@ pub const PLAN_CACHE_LITERALS_MAX: usize = 256;
 pub const EXTENSIONS_MAX: usize = 30;
 /// How long one call may execute before it is interrupted and rolled back.
 pub const QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+/// Transactions over several partitions that one lending of the partitions' stores serves.
+pub const MULTI_GROUP_CALLS_MAX: usize = 512;
+/// How long partitions stand still for transactions that could as well have the next lending.
+pub const MULTI_GROUP_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 /// Partitions of one node.
 pub const PARTITIONS_MAX: usize = 1_024;
 /// Identifier length in bytes.

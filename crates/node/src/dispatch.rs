@@ -37,6 +37,8 @@ pub struct Dispatcher {
     mailbox: MailboxHandle,
     compiled: Arc<Compiled>,
     batches: Vec<Batch>,
+    /// Calls on their way to the coordinator.
+    multi: Vec<ProgramCall>,
     /// Buffers that have come back with answers.
     spare_batches: Vec<Batch>,
     spare_answers: Vec<Vec<u8>>,
@@ -63,6 +65,7 @@ impl Dispatcher {
             mailbox,
             compiled,
             batches,
+            multi: Vec::new(),
             spare_batches: Vec::new(),
             spare_answers: Vec::new(),
             spread: 0,
@@ -180,7 +183,7 @@ impl Dispatcher {
                     self.send_batches();
                 }
             }
-            Ok(Route::Everywhere) => {
+            Ok(Route::Multi(hold)) => {
                 let mut bytes = Vec::new();
                 parameters.copy_to(&mut bytes);
                 connection.taken(body.len());
@@ -189,12 +192,11 @@ impl Dispatcher {
                     compiled: Arc::clone(&self.compiled),
                     parameters: bytes,
                     reply: self.reply(connection, invocation.handle),
+                    hold,
                     retry: Some(self.resend(connection, invocation.handle, body)),
                     recompile: None,
                 };
-                // Calls that came before it go first.
-                self.send_batches();
-                self.shared.coordinator.send(Job::Call(Box::new(call))).expect("the coordinator outlives the network");
+                self.multi.push(call);
             }
             Err(error) => response::write_error(connection.out(), invocation.handle, &error),
         }
@@ -235,7 +237,7 @@ impl Dispatcher {
                     self.send_batches();
                 }
             }
-            Route::Everywhere => {
+            Route::Multi(hold) => {
                 connection.taken(body.len());
                 let reply = self.reply(connection, invocation.handle);
                 let (again, recompile, body) = (reply.clone(), Arc::clone(&self.recompile), body.to_vec());
@@ -243,12 +245,12 @@ impl Dispatcher {
                     program: Arc::clone(&plan.program),
                     compiled: Arc::clone(&self.compiled),
                     parameters: self.parameters.clone(),
+                    hold,
                     retry: Some(self.resend(connection, invocation.handle, &body)),
                     recompile: Some(Box::new(move || recompile(again, &body))),
                     reply,
                 };
-                self.send_batches();
-                self.shared.coordinator.send(Job::Call(Box::new(call))).expect("the coordinator outlives the network");
+                self.multi.push(call);
             }
         }
         Some(())
@@ -306,8 +308,16 @@ impl Dispatcher {
         }
     }
 
-    /// Hands every partition its calls.
+    /// Hands every partition its calls, and then the coordinator those of several partitions.
     pub fn send_batches(&mut self) {
+        self.send_single();
+        if !self.multi.is_empty() {
+            let calls = std::mem::take(&mut self.multi);
+            self.shared.coordinator.send(Job::Calls(calls)).expect("the coordinator outlives the network");
+        }
+    }
+
+    fn send_single(&mut self) {
         for (partition, batch) in self.batches.iter_mut().enumerate() {
             if batch.calls.is_empty() {
                 continue;

@@ -2,19 +2,20 @@
 
 use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_expr::Expr;
+use ferrite_partition::Hold;
 use ferrite_sql::plan::{Program, Routing};
 use ferrite_value::ring::Ring;
 use ferrite_value::{SqlType, Value, hash};
 use ferrite_wire::{Extensions, Parameters};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
     Partition {
         partition: PartitionId,
         drop_first_parameter: bool,
     },
-    /// All partitions, through the coordinator.
-    Everywhere,
+    /// These or all partitions, through the coordinator.
+    Multi(Hold),
 }
 
 impl Route {
@@ -52,12 +53,48 @@ pub fn route(
             owner(&value.as_value(), *sql_type, ring).map(Route::to)
         }
         Routing::Any => Ok(Route::to(PartitionId(spread % ring.partition_count()))),
-        Routing::All => Ok(Route::Everywhere),
+        // All data is on the one partition.
+        Routing::All if ring.partition_count() == 1 => Ok(Route::to(PartitionId(0))),
+        Routing::All => Ok(Route::Multi(Hold::All)),
+        Routing::Several { keys } => Ok(several(keys, parameters, ring)),
         Routing::Directed => Err(UserError::parameters(format!(
             "procedure {} is directed: it must be called with a partition destination",
             program.name
         ))
         .with_hint("use the client's call for all partitions")),
+    }
+}
+
+/// The partitions that own the keys. Where that cannot be told, all of them: what is wrong is then said by the execution.
+fn several(keys: &[(Expr, SqlType)], parameters: &Parameters<'_>, ring: &Ring) -> Route {
+    let mut owners: Vec<PartitionId> = Vec::with_capacity(keys.len());
+    for (key, sql_type) in keys {
+        let value = match key {
+            Expr::Constant(value) => Some(value.as_value()),
+            Expr::Parameter(index) => parameters.nth(usize::from(*index)).ok().flatten(),
+            _ => None,
+        };
+        // Others are converted before they are compared, and hashed as what they become.
+        let as_stored = value.filter(|value| match value {
+            Value::Integer(_) => sql_type.is_integer(),
+            Value::Text(_) => *sql_type == SqlType::Varchar,
+            Value::Bytes(_) => *sql_type == SqlType::Varbinary,
+            _ => false,
+        });
+        let Some(Ok(partition)) = as_stored.map(|value| owner(&value, *sql_type, ring)) else {
+            return Route::Multi(Hold::All);
+        };
+        if !owners.contains(&partition) {
+            owners.push(partition);
+        }
+    }
+    match owners[..] {
+        [partition] => Route::to(partition),
+        _ if owners.len() == ring.partition_count() as usize => Route::Multi(Hold::All),
+        _ => {
+            owners.sort_unstable();
+            Route::Multi(Hold::Only(owners.into()))
+        }
     }
 }
 

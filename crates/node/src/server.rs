@@ -151,7 +151,7 @@ impl Server {
         let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();
         for (id, ((store, sequence), (sender, inbox))) in starts {
             let gate = Gate::new(sequence, Arc::clone(&failure));
-            borrowers.push(Borrower { inbox: sender, gate: Arc::clone(&gate) });
+            borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
             let id = ferrite_base::PartitionId(id as u32);
             let compiled = Arc::clone(&recovered.compiled);
             let start = Start { id, store, compiled, sequence, query_time_max: options.query_time_max };

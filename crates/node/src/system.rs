@@ -8,7 +8,7 @@ use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply};
+use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
 use ferrite_sql::Lifter;
 use ferrite_value::Value;
 use ferrite_wire::Parameters;
@@ -210,11 +210,12 @@ impl System {
             });
             recompile
         });
-        let call = Box::new(ProgramCall {
+        let mut call = Box::new(ProgramCall {
             program,
             compiled: Arc::clone(compiled),
             parameters,
             reply: reply.clone(),
+            hold: Hold::All,
             retry: Some(Box::new(move |_| {
                 // The system thread has ended only when the server stops.
                 let _ = system.send(job);
@@ -226,8 +227,12 @@ impl System {
                 let inbox = &self.shared.partitions[partition.index()];
                 inbox.send(Event::Program(call)).expect("partitions outlive the system thread");
             }
-            Route::Everywhere => {
-                self.shared.coordinator.send(Job::Call(call)).expect("the coordinator outlives the system thread");
+            Route::Multi(hold) => {
+                call.hold = hold;
+                self.shared
+                    .coordinator
+                    .send(Job::Calls(vec![*call]))
+                    .expect("the coordinator outlives the system thread");
             }
         }
     }

@@ -362,7 +362,7 @@ fn procedure_remarks(program: &Program) -> String {
         Routing::Parameter { index, sql_type } => Some((i32::from(*index), sql_type.code())),
         Routing::Directed => Some((-1, -1)),
         // The server finds these calls' partitions itself, so clients need not send them anywhere in particular.
-        Routing::Constant { .. } | Routing::Any | Routing::All => None,
+        Routing::Constant { .. } | Routing::Several { .. } | Routing::Any | Routing::All => None,
     };
     let read_only = program.read_only;
     match partitioning {

@@ -5,6 +5,10 @@ use ferrite_base::UserError;
 use ferrite_wire::response;
 use std::sync::Arc;
 
+/// Answers beyond this leave before the rest of their batch is run: large results do not wait for each other, and where they end
+/// fits 32 bits.
+pub(crate) const ANSWER_BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Consecutive answers of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {

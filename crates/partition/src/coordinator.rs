@@ -5,23 +5,24 @@
 //! record in the log, all partitions' parts in it, so that a crash keeps all of it or none. The record is handed to the log
 //! before the stores go back, hence before any record of a transaction that saw its changes.
 
-use crate::answer::AnswerBatch;
+use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
-use crate::event::{Event, ProgramCall, Reply};
+use crate::event::{Event, Hold, ProgramCall, Reply};
 use crate::execute::{Executor, Outcome};
 use crate::gate::Gate;
 use crate::record::{self, Part};
 use crate::schema;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use ferrite_base::{PartitionId, Sequence, UserResult};
+use ferrite_base::{PartitionId, Sequence, UserResult, limits};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
 use ferrite_table::Store;
 use ferrite_wire::response;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A store on its way between its partition and the coordinator.
 pub struct Loan {
@@ -33,7 +34,7 @@ pub struct Loan {
 }
 
 pub enum Job {
-    Call(Box<ProgramCall>),
+    Calls(Vec<ProgramCall>),
     /// DDL statements of one transaction.
     Schema {
         text: String,
@@ -46,7 +47,18 @@ pub enum Job {
 pub struct Borrower {
     pub inbox: Sender<Event>,
     pub gate: Arc<Gate>,
+    /// The way back for its store.
+    back: (Sender<Loan>, Receiver<Loan>),
 }
+
+impl Borrower {
+    pub fn new(inbox: Sender<Event>, gate: Arc<Gate>) -> Borrower {
+        Borrower { inbox, gate, back: unbounded() }
+    }
+}
+
+/// Records of a group beyond this go to the log before more is run.
+const PAYLOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub struct Coordinator {
     inbox: Receiver<Job>,
@@ -60,6 +72,15 @@ pub struct Coordinator {
     log: Appender<Completion>,
     clock: Arc<dyn Clock>,
     executor: Executor,
+    /// Calls whose turn has not come.
+    waiting: VecDeque<ProgramCall>,
+    /// What came after them.
+    next_job: Option<Job>,
+    /// Where stores arrive.
+    loans: (Sender<Loan>, Receiver<Loan>),
+    /// What a running transaction has; empty between transactions.
+    stores: Vec<Store>,
+    places: Vec<Place>,
 }
 
 impl Coordinator {
@@ -84,69 +105,146 @@ impl Coordinator {
             log,
             clock,
             executor: Executor::new(query_time_max),
+            waiting: VecDeque::new(),
+            next_job: None,
+            loans: unbounded(),
+            stores: Vec::new(),
+            places: Vec::new(),
         }
     }
 
     pub fn run(mut self) {
-        while let Ok(job) = self.inbox.recv() {
+        while let Some(job) = self.next_job.take().or_else(|| self.inbox.recv().ok()) {
             match job {
-                Job::Call(call) => self.run_call(*call),
+                Job::Calls(calls) => {
+                    self.waiting.extend(calls);
+                    while !self.waiting.is_empty() {
+                        self.run_group();
+                    }
+                }
                 Job::Schema { text, reply } => self.run_schema(&text, &reply),
                 Job::Stop => break,
             }
         }
     }
 
-    fn run_call(&mut self, mut call: ProgramCall) {
+    /// Takes calls that have come meanwhile, up to the first job of another kind.
+    fn gather(&mut self) {
+        while self.next_job.is_none() && self.waiting.len() < limits::MULTI_GROUP_CALLS_MAX {
+            match self.inbox.try_recv() {
+                Ok(Job::Calls(calls)) => self.waiting.extend(calls),
+                Ok(job) => self.next_job = Some(job),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Whether the call may run; else it is answered or sent away.
+    fn admit(&self, call: &mut ProgramCall) -> bool {
         if !Arc::ptr_eq(&call.compiled, &self.compiled)
             && let Some(retry) = call.retry.take()
         {
             retry(Arc::clone(&self.compiled));
-            return;
+            return false;
         }
         if let Some(failure) = self.gate.failure() {
-            return call.reply.refuse(&failure.unavailable());
+            call.reply.refuse(&failure.unavailable());
+            return false;
         }
-        let mut answers = AnswerBatch::default();
-        let now = self.clock.wall_micros();
-        let (mut stores, mut places) = self.borrow_all();
-        let out = &mut answers.bytes;
-        let outcome = self.executor.call_program(&mut stores, &call, now, out);
-        self.commit(&mut stores, &mut places, outcome.unwrap_or(Outcome::RolledBack));
-        self.give_back(stores, places);
-        if let (None, Some(recompile)) = (outcome, call.recompile) {
-            return recompile();
-        }
-        answers.finish_answer(call.reply.connection);
-        self.gate.hold(call.reply.mailbox, answers);
+        true
     }
 
-    /// Writes the transaction's record, or a barrier where nothing was changed: its answer may tell of others' changes.
-    fn commit(&mut self, stores: &mut [Store], places: &mut [Place], outcome: Outcome) {
-        self.ticket = Sequence(self.ticket.0 + 1);
-        self.gate.appended(self.ticket);
-        let mut waiting = vec![(Arc::clone(&self.gate), self.ticket)];
-        let mut parts = Vec::new();
-        let epoch = FIRST_EPOCH;
-        for (store, (partition, sequence, _)) in stores.iter().zip(places.iter_mut()) {
-            if !store.redo().is_empty() {
-                assert!(outcome == Outcome::Committed, "a transaction that was rolled back leaves no redo");
-                *sequence = Sequence(sequence.0 + 1);
-                let gate = &self.partitions[partition.index()].gate;
-                gate.appended(*sequence);
-                waiting.push((Arc::clone(gate), *sequence));
-                parts.push(Part { partition: *partition, epoch, sequence: *sequence, changes: store.redo() });
+    /// Runs what waits, or as much of it as one lending serves: the stores of all partitions that these calls need are borrowed
+    /// once, the calls run one after the other, each a transaction of its own, and their records go to the log together.
+    fn run_group(&mut self) {
+        self.gather();
+        let mut calls = Vec::with_capacity(self.waiting.len().min(limits::MULTI_GROUP_CALLS_MAX));
+        let mut wanted = vec![false; self.partitions.len()];
+        while calls.len() < limits::MULTI_GROUP_CALLS_MAX
+            && let Some(mut call) = self.waiting.pop_front()
+        {
+            if self.admit(&mut call) {
+                match &call.hold {
+                    Hold::All => wanted.fill(true),
+                    Hold::Only(list) => list.iter().for_each(|partition| wanted[partition.index()] = true),
+                }
+                calls.push(call);
             }
         }
-        let mut payload = Vec::new();
-        if !parts.is_empty() {
-            record::write_multi(&mut payload, self.ticket.0, &parts);
+        if calls.is_empty() {
+            return;
         }
-        self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
+        let mut group = Group { borrowed: self.borrow(&wanted), payload: Vec::new(), answers: Vec::new() };
+        let began = Instant::now();
+        let mut calls = calls.into_iter();
+        while let Some(call) = calls.next() {
+            self.run_call(call, &mut group);
+            if group.is_large() || began.elapsed() > limits::MULTI_GROUP_TIME_MAX {
+                break;
+            }
+        }
+        self.append(&mut group);
+        self.give_back(group.borrowed);
+        for (mailbox, answers) in group.answers {
+            self.gate.hold(mailbox, answers);
+        }
+        // The rest goes first next time, in its order.
+        calls.rev().for_each(|call| self.waiting.push_front(call));
+    }
+
+    fn run_call(&mut self, call: ProgramCall, group: &mut Group) {
+        let now = self.clock.wall_micros();
+        let mut stores = std::mem::take(&mut self.stores);
+        let mut places = std::mem::take(&mut self.places);
+        group.take(&call.hold, &mut stores, &mut places);
+        let answers = group.answers_to(&call.reply.mailbox);
+        let outcome = self.executor.call_program(&mut stores, &call, now, &mut answers.bytes);
+        if outcome.is_some() {
+            answers.finish_answer(call.reply.connection);
+        }
+        self.record(&mut stores, &mut places, outcome, &mut group.payload);
+        group.put_back(&mut stores, &mut places);
+        (self.stores, self.places) = (stores, places);
+        if let (None, Some(recompile)) = (outcome, call.recompile) {
+            recompile();
+        }
+    }
+
+    /// Writes the transaction's record, all partitions' parts in it, and makes its changes final.
+    fn record(&mut self, stores: &mut [Store], places: &mut [Place], outcome: Option<Outcome>, payload: &mut Vec<u8>) {
+        self.ticket = Sequence(self.ticket.0 + 1);
+        let mut parts = Vec::new();
+        for (store, place) in stores.iter().zip(places.iter_mut()) {
+            if !store.redo().is_empty() {
+                assert!(outcome == Some(Outcome::Committed), "a transaction that was rolled back leaves no redo");
+                place.sequence = Sequence(place.sequence.0 + 1);
+                place.changed = true;
+                let (partition, sequence) = (place.partition, place.sequence);
+                parts.push(Part { partition, epoch: FIRST_EPOCH, sequence, changes: store.redo() });
+            }
+        }
+        if !parts.is_empty() {
+            record::write_multi(payload, self.ticket.0, &parts);
+        }
         for store in stores {
             store.discard_redo();
             store.commit();
         }
+    }
+
+    /// Hands the group's records to the log; a barrier where nothing was changed, as its answers may tell of others' changes.
+    fn append(&mut self, group: &mut Group) {
+        self.gate.appended(self.ticket);
+        let mut waiting = vec![(Arc::clone(&self.gate), self.ticket)];
+        for (_, place) in group.borrowed.iter_mut().flatten() {
+            if std::mem::take(&mut place.changed) {
+                let gate = &self.partitions[place.partition.index()].gate;
+                gate.appended(place.sequence);
+                waiting.push((Arc::clone(gate), place.sequence));
+            }
+        }
+        let payload = std::mem::take(&mut group.payload);
+        self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
     }
 
     fn run_schema(&mut self, text: &str, reply: &Reply) {
@@ -175,7 +273,10 @@ impl Coordinator {
     fn change_schema(&mut self, text: &str) -> UserResult<Vec<String>> {
         let planned = schema::plan(&self.compiled.catalog, text)?;
         let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
-        let (mut stores, places) = self.borrow_all();
+        let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
+        let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
+        let mut places: Vec<Place> = Vec::with_capacity(borrowed.len());
+        take(&mut borrowed, &Hold::All, &mut stores, &mut places);
         let applied = schema::apply(&mut stores, &planned);
         if applied.is_ok() {
             self.ticket = Sequence(self.ticket.0 + 1);
@@ -192,35 +293,97 @@ impl Coordinator {
                 (self.publish)(compiled);
             }
         }
-        self.give_back(stores, places);
+        put_back(&mut borrowed, &mut stores, &mut places);
+        self.give_back(borrowed);
         applied.map(|()| planned.warnings)
     }
 
-    /// Waits until every partition has lent its store; in the order of the partitions.
-    fn borrow_all(&self) -> (Vec<Store>, Vec<Place>) {
-        let (to, loans) = unbounded();
-        let mut backs = Vec::with_capacity(self.partitions.len());
-        for partition in &self.partitions {
-            let (back, returned) = unbounded();
-            backs.push(back);
-            partition
-                .inbox
-                .send(Event::Lend { to: to.clone(), back: returned })
-                .expect("partitions outlive the coordinator");
+    /// Waits until the partitions that are wanted have lent their stores.
+    fn borrow(&self, wanted: &[bool]) -> Borrowed {
+        let mut borrowed: Borrowed = wanted.iter().map(|_| None).collect();
+        let mut asked = 0;
+        for (partition, _) in self.partitions.iter().zip(wanted).filter(|(_, wanted)| **wanted) {
+            let event = Event::Lend { to: self.loans.0.clone(), back: partition.back.1.clone() };
+            partition.inbox.send(event).expect("partitions outlive the coordinator");
+            asked += 1;
         }
-        let mut borrowed: Vec<Loan> =
-            (0..self.partitions.len()).map(|_| loans.recv().expect("a partition lends its store when asked")).collect();
-        borrowed.sort_by_key(|loan| loan.partition);
-        borrowed.into_iter().zip(backs).map(|(loan, back)| (loan.store, (loan.partition, loan.sequence, back))).unzip()
+        for _ in 0..asked {
+            let Loan { partition, store, sequence, .. } =
+                self.loans.1.recv().expect("a partition lends its store when asked");
+            borrowed[partition.index()] = Some((store, Place { partition, sequence, changed: false }));
+        }
+        borrowed
     }
 
-    fn give_back(&self, stores: Vec<Store>, places: Vec<Place>) {
-        for (store, (partition, sequence, back)) in stores.into_iter().zip(places) {
+    fn give_back(&self, borrowed: Borrowed) {
+        for (store, Place { partition, sequence, .. }) in borrowed.into_iter().flatten() {
             let loan = Loan { partition, store, sequence, compiled: Arc::clone(&self.compiled) };
+            let back = &self.partitions[partition.index()].back.0;
             back.send(loan).unwrap_or_else(|_| panic!("partition {partition} waits for its store"));
         }
     }
 }
 
-/// Whose store it is, its last sequence number, and the way back.
-type Place = (PartitionId, Sequence, Sender<Loan>);
+/// Whose store it is, and where its history stands.
+struct Place {
+    partition: PartitionId,
+    sequence: Sequence,
+    /// Since the log was told.
+    changed: bool,
+}
+
+/// By partition; None for a store that is not here, or that the running transaction has.
+type Borrowed = Vec<Option<(Store, Place)>>;
+
+/// What one lending of stores serves.
+struct Group {
+    borrowed: Borrowed,
+    /// The transactions' records.
+    payload: Vec<u8>,
+    answers: Vec<(MailboxHandle, AnswerBatch)>,
+}
+
+impl Group {
+    fn take(&mut self, hold: &Hold, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
+        take(&mut self.borrowed, hold, stores, places);
+    }
+
+    fn put_back(&mut self, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
+        put_back(&mut self.borrowed, stores, places);
+    }
+
+    fn answers_to(&mut self, mailbox: &MailboxHandle) -> &mut AnswerBatch {
+        let known = self.answers.iter().position(|(known, _)| Arc::ptr_eq(known, mailbox));
+        let position = known.unwrap_or_else(|| {
+            self.answers.push((Arc::clone(mailbox), AnswerBatch::default()));
+            self.answers.len() - 1
+        });
+        &mut self.answers[position].1
+    }
+
+    /// Large results and large changes do not wait for each other.
+    fn is_large(&self) -> bool {
+        let answers: usize = self.answers.iter().map(|(_, answers)| answers.bytes.len()).sum();
+        answers > ANSWER_BATCH_BYTES_MAX || self.payload.len() > PAYLOAD_BYTES_MAX
+    }
+}
+
+/// Moves the stores that a transaction needs to where it can have them in a row.
+fn take(borrowed: &mut Borrowed, hold: &Hold, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
+    let mut one = |lent: &mut Option<(Store, Place)>| {
+        let (store, place) = lent.take().expect("what a call needs was borrowed");
+        stores.push(store);
+        places.push(place);
+    };
+    match hold {
+        Hold::All => borrowed.iter_mut().for_each(one),
+        Hold::Only(list) => list.iter().for_each(|partition| one(&mut borrowed[partition.index()])),
+    }
+}
+
+fn put_back(borrowed: &mut Borrowed, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
+    for (store, place) in stores.drain(..).zip(places.drain(..)) {
+        let partition = place.partition;
+        borrowed[partition.index()] = Some((store, place));
+    }
+}

@@ -4,7 +4,7 @@ use crate::answer::{AnswerBatch, MailboxHandle};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::UserError;
+use ferrite_base::{PartitionId, UserError};
 use ferrite_sql::plan::Program;
 use ferrite_wire::response;
 use std::sync::Arc;
@@ -108,6 +108,14 @@ impl Reply {
     }
 }
 
+/// Whose stores a transaction of the coordinator needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Hold {
+    All,
+    /// In ascending order.
+    Only(Box<[PartitionId]>),
+}
+
 /// A call that brings its own program, or that runs on all partitions.
 pub struct ProgramCall {
     pub program: Arc<Program>,
@@ -116,6 +124,8 @@ pub struct ProgramCall {
     /// Parameter set as it came; for ad hoc statements without the statement text.
     pub parameters: Vec<u8>,
     pub reply: Reply,
+    /// For the coordinator.
+    pub hold: Hold,
     /// Compiles and sends the call again when the schema changed in between.
     pub retry: Option<Retry>,
     /// The program is one for many texts. Where it fails, the text is compiled as it is written and its failure answered.

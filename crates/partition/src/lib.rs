@@ -19,4 +19,4 @@ pub mod thread;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use compiled::Compiled;
-pub use event::{CachedCall, CachedCalls, CallBatch, CallHeader, Event, ProgramCall, Recompile, Reply, Retry};
+pub use event::{CachedCall, CachedCalls, CallBatch, CallHeader, Event, Hold, ProgramCall, Recompile, Reply, Retry};

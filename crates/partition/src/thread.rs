@@ -3,7 +3,7 @@
 //! Invariant: an answer is held at the partition's last sequence number at the time it was made, and leaves only when the
 //! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
 
-use crate::answer::{AnswerBatch, Spent};
+use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
-use ferrite_sql::plan::{Program, Routing};
+use ferrite_sql::plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::Arc;
@@ -28,9 +28,6 @@ pub const FIRST_EPOCH: Epoch = Epoch(1);
 const BUFFERS_KEPT: usize = 16;
 /// A buffer that one large transaction has blown up is not kept.
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
-/// Answers beyond this leave before the rest of their batch is run: large results do not wait for each other, and where they end
-/// fits 32 bits.
-const ANSWER_BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -293,7 +290,8 @@ fn after_schema_change<'c>(
 ) -> Result<&'c Arc<Program>, UserError> {
     let old: &Program = routed_with.program(call.procedure);
     let program = compiled.program(compiled.require(&old.name)?);
-    if program.routing == old.routing && !matches!(program.routing, Routing::All) {
+    // A program for all partitions is here because there is only one.
+    if program.routing == old.routing {
         return Ok(program);
     }
     Err(UserError::new(

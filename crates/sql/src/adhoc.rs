@@ -4,7 +4,7 @@ use crate::bind::{Binder, Reach};
 use crate::errors::compile_error;
 use crate::parse::statement::{Body, Statement};
 use crate::plan::{Program, Routing, StatementText, Step};
-use crate::planner::routing::Reaches;
+use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
@@ -36,7 +36,8 @@ pub fn compile_adhoc(catalog: &Catalog, statements: &[Statement], given_paramete
 pub(crate) fn compile_counted(catalog: &Catalog, statements: &[Statement], parameters: usize) -> UserResult<Program> {
     // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
     let program = compile(catalog, statements, parameters, Reach::Local)?;
-    if program.routing == Routing::All { compile(catalog, statements, parameters, Reach::All) } else { Ok(program) }
+    let one = !matches!(program.routing, Routing::All | Routing::Several { .. });
+    if !one { compile(catalog, statements, parameters, Reach::All) } else { Ok(program) }
 }
 
 fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach: Reach) -> UserResult<Program> {
@@ -54,7 +55,7 @@ fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach
         read_only &= !binder.facts.writes;
         let reached = binder.facts.finish();
         let multi_partition_reason = match &reached {
-            Reaches::All(reason) => Some(reason.clone()),
+            Reaches::All(reason) | Reaches::Several { reason, .. } => Some(reason.clone()),
             _ => None,
         };
         reaches = Some(match reaches {
@@ -68,6 +69,7 @@ fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach
     let routing = match reaches {
         None | Some(Reaches::Any) => Routing::Any,
         Some(Reaches::All(_)) => Routing::All,
+        Some(Reaches::Several { keys, .. }) => Routing::Several { keys },
         Some(Reaches::Key { keys, sql_type }) => route(&keys, sql_type),
     };
     if let Some(reason) = blame(&routing, &texts) {
@@ -91,7 +93,7 @@ fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach
 
 /// Why statements that could run on one partition run on all: the batch is one transaction.
 fn blame(routing: &Routing, texts: &[StatementText]) -> Option<String> {
-    (*routing == Routing::All && texts.len() > 1)
+    (matches!(routing, Routing::All | Routing::Several { .. }) && texts.len() > 1)
         .then(|| "another statement of the batch needs other partitions".to_owned())
 }
 
@@ -99,16 +101,30 @@ fn together(left: Reaches, right: Reaches) -> Reaches {
     match (left, right) {
         (Reaches::Any, other) | (other, Reaches::Any) => other,
         (Reaches::All(reason), _) | (_, Reaches::All(reason)) => Reaches::All(reason),
-        (Reaches::Key { keys, sql_type }, Reaches::Key { keys: others, .. }) => {
-            let shared: Vec<Expr> = keys.into_iter().filter(|key| others.contains(key)).collect();
+        (Reaches::Key { keys, sql_type }, Reaches::Key { keys: others, sql_type: other_type }) => {
+            let shared: Vec<Expr> = keys.iter().filter(|key| others.contains(key)).cloned().collect();
             if shared.is_empty() {
-                Reaches::All("the statements of the batch fix the partitioning column to several values".to_owned())
+                let keys = keys.into_iter().take(1).map(|key| (key, sql_type));
+                let others = others.into_iter().take(1).map(|key| (key, other_type));
+                several_keys(keys.chain(others).collect(), SEVERAL.to_owned())
             } else {
                 Reaches::Key { keys: shared, sql_type }
             }
         }
+        (Reaches::Several { mut keys, reason }, other) | (other, Reaches::Several { mut keys, reason }) => {
+            match other {
+                Reaches::Several { keys: others, .. } => keys.extend(others),
+                Reaches::Key { keys: others, sql_type } => {
+                    keys.extend(others.into_iter().take(1).map(|key| (key, sql_type)));
+                }
+                Reaches::Any | Reaches::All(_) => {}
+            }
+            several_keys(keys, reason)
+        }
     }
 }
+
+const SEVERAL: &str = "the statements of the batch fix the partitioning column to several values";
 
 /// A constant is known now, so it goes before a parameter.
 fn route(keys: &[Expr], sql_type: SqlType) -> Routing {

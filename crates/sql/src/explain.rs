@@ -114,6 +114,11 @@ impl<'p> Writer<'p> {
             Routing::Constant { value, .. } => format!("single-partition, by {}\n", self.names.expr(value)),
             Routing::Any => "single-partition, on any: only replicated tables are read\n".to_owned(),
             Routing::Directed => "single-partition, on the one that the caller names\n".to_owned(),
+            Routing::Several { keys } => {
+                let keys: Vec<String> = keys.iter().map(|(key, _)| self.names.expr(key)).collect();
+                let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                format!("multi-partition, only those that own {}{reason}\n", keys.join(", "))
+            }
             Routing::All => match reason {
                 Some(reason) => format!("multi-partition: {reason}\n"),
                 None => "multi-partition\n".to_owned(),

@@ -56,6 +56,9 @@ pub enum Routing {
     Parameter { index: u16, sql_type: SqlType },
     /// On the partition that owns this constant (an ad hoc statement with a literal key).
     Constant { value: Expr, sql_type: SqlType },
+    /// On the partitions that own these values (constants and parameters), as one transaction: each use of a partitioned table
+    /// is fixed to one of them.
+    Several { keys: Vec<(Expr, SqlType)> },
     /// On any one partition: reads only replicated tables, or no table at all.
     Any,
     /// A directed procedure: on the partition the caller names.

@@ -156,6 +156,10 @@ fn signature(program: &Program) -> String {
     let routing = match &program.routing {
         Routing::Parameter { index, sql_type } => format!("parameter {index} {sql_type}"),
         Routing::Constant { value, sql_type } => format!("{value:?} {sql_type}"),
+        Routing::Several { keys } => {
+            let keys: Vec<String> = keys.iter().map(|(key, sql_type)| format!("{key:?} {sql_type}")).collect();
+            format!("several: {}", keys.join(", "))
+        }
         other => format!("{other:?}").to_lowercase(),
     };
     let read = if program.read_only { " read only" } else { "" };

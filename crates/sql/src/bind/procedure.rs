@@ -6,7 +6,7 @@ use crate::errors;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
 use crate::plan::{Plan, Program, Query, Register, ReturnValue, Routing, StatementText, Step};
-use crate::planner::routing::Reaches;
+use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Procedure};
 use ferrite_expr::Expr;
@@ -45,7 +45,7 @@ pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult
         returns_value: returns_value(&body),
         writes: false,
         everywhere: false,
-        local_reads: false,
+        keys: Vec::new(),
     };
     let steps = compiler.nodes(&body.steps)?;
     compiler.finish(procedure, steps)
@@ -64,8 +64,8 @@ struct Compiler<'c> {
     writes: bool,
     /// Some statement needs all partitions.
     everywhere: bool,
-    /// Some statement uses a partitioned table.
-    local_reads: bool,
+    /// What fixes the partitioned tables that the statements use.
+    keys: Vec<(Expr, SqlType)>,
 }
 
 fn is_procedural(node: &Node) -> bool {
@@ -126,12 +126,17 @@ impl Compiler<'_> {
             Routing::Parameter { index: partitioning.parameter, sql_type: column_type }
         } else if procedure.directed {
             Routing::Directed
-        } else if self.everywhere || self.local_reads {
+        } else if self.everywhere {
             Routing::All
-        } else {
+        } else if self.keys.is_empty() {
             Routing::Any
+        } else {
+            match several_keys(std::mem::take(&mut self.keys), String::new()) {
+                Reaches::Several { keys, .. } => Routing::Several { keys },
+                _ => Routing::All,
+            }
         };
-        if routing == Routing::All {
+        if matches!(routing, Routing::All | Routing::Several { .. }) {
             for statement in &mut self.statements {
                 statement.multi_partition_reason.get_or_insert_with(|| {
                     "the procedure is not partitioned; CREATE PROCEDURE ... PARTITION ON would bind it to one"
@@ -376,7 +381,15 @@ impl Compiler<'_> {
         }
         match self.binder.facts.finish() {
             Reaches::Any => {}
-            Reaches::Key { .. } => self.local_reads = true,
+            Reaches::Key { keys, sql_type } => self.keys.extend(keys.into_iter().take(1).map(|key| (key, sql_type))),
+            Reaches::Several { keys, reason } => {
+                self.keys.extend(keys);
+                if let Some(statement) = statement
+                    && !self.local
+                {
+                    self.statements[usize::from(statement)].multi_partition_reason = Some(reason);
+                }
+            }
             Reaches::All(reason) => {
                 self.everywhere = true;
                 if let Some(statement) = statement

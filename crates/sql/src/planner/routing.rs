@@ -23,6 +23,8 @@ pub(crate) struct Facts {
 struct Block {
     parent: Option<usize>,
     equalities: Vec<(Expr, Expr)>,
+    /// `column IN (...)` with nothing but constants and parameters in the list.
+    lists: Vec<(Expr, Vec<Expr>)>,
 }
 
 /// A partitioned table in the statement.
@@ -37,6 +39,9 @@ struct Use {
     own: Vec<(Expr, Expr)>,
 }
 
+/// More values than this are not told apart: their partitions are soon all of them.
+const KEYS_MAX: usize = 64;
+
 /// Where one statement can run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Reaches {
@@ -46,13 +51,18 @@ pub(crate) enum Reaches {
         keys: Vec<Expr>,
         sql_type: SqlType,
     },
+    /// On the partitions of these values, and why not on one.
+    Several {
+        keys: Vec<(Expr, SqlType)>,
+        reason: String,
+    },
     /// Everywhere, and why.
     All(String),
 }
 
 impl Facts {
     pub fn open_block(&mut self) {
-        self.blocks.push(Block { parent: self.open.last().copied(), equalities: Vec::new() });
+        self.blocks.push(Block { parent: self.open.last().copied(), ..Block::default() });
         self.open.push(self.blocks.len() - 1);
     }
 
@@ -68,6 +78,7 @@ impl Facts {
     pub fn add_equalities(&mut self, conjuncts: &[Expr]) {
         let Some(block) = self.open.last().copied() else { return };
         self.blocks[block].equalities.extend(conjuncts.iter().filter_map(equality));
+        self.blocks[block].lists.extend(conjuncts.iter().filter_map(list_of_keys));
     }
 
     pub fn add_read(&mut self, table: &Table, slot: u16, on: &[Expr]) {
@@ -152,30 +163,47 @@ impl Facts {
             return Reaches::All(format!("table {table} is replicated, and is changed on every partition"));
         }
         let mut common: Option<(Vec<Expr>, SqlType)> = None;
+        let mut several: Vec<(Expr, SqlType)> = Vec::new();
+        let mut why_several: Option<String> = None;
         for used in &facts.uses {
             let Some((column, sql_type)) = &used.column else {
                 return Reaches::All(format!("{} has rows on every partition", used.table));
             };
             let keys = facts.fixed_values(used);
+            if keys.is_empty()
+                && let Some(list) = facts.listed_values(used)
+            {
+                why_several.get_or_insert_with(|| {
+                    format!("{}: its partitioning column {column} is fixed to several values", used.table)
+                });
+                several.extend(list.iter().map(|key| (key.clone(), *sql_type)));
+                continue;
+            }
             if keys.is_empty() {
                 return Reaches::All(format!(
                     "{}: its partitioning column {column} is not fixed by an equality with a constant or parameter",
                     used.table
                 ));
             }
+            several.push((keys[0].clone(), *sql_type));
             common = match common {
                 None => Some((keys, *sql_type)),
                 Some((known, sql_type)) => {
                     let shared: Vec<Expr> = known.into_iter().filter(|key| keys.contains(key)).collect();
                     if shared.is_empty() {
-                        return Reaches::All(format!(
-                            "{}: its partitioning column {column} is fixed to another value than elsewhere in the statement",
-                            used.table
-                        ));
+                        why_several.get_or_insert_with(|| {
+                            format!(
+                                "{}: its partitioning column {column} is fixed to another value than elsewhere in the statement",
+                                used.table
+                            )
+                        });
                     }
                     Some((shared, sql_type))
                 }
             };
+        }
+        if let Some(reason) = why_several {
+            return several_keys(several, reason);
         }
         match common {
             None => Reaches::Any,
@@ -183,8 +211,26 @@ impl Facts {
         }
     }
 
+    /// The constants and parameters of a list that the use's partitioning value is in.
+    fn listed_values(&self, used: &Use) -> Option<&[Expr]> {
+        let equal = self.equal_values(used);
+        let mut block = used.block;
+        while let Some(facts) = block.and_then(|index| self.blocks.get(index)) {
+            if let Some((_, list)) = facts.lists.iter().find(|(column, _)| equal.contains(&column)) {
+                return Some(list);
+            }
+            block = facts.parent;
+        }
+        None
+    }
+
     /// Constants and parameters that the use's partitioning value equals.
     fn fixed_values(&self, used: &Use) -> Vec<Expr> {
+        self.equal_values(used).into_iter().filter(|expr| is_key(expr)).cloned().collect()
+    }
+
+    /// All that the use's partitioning value equals.
+    fn equal_values<'f>(&'f self, used: &'f Use) -> Vec<&'f Expr> {
         let mut equal = vec![&used.start];
         let mut position = 0;
         while position < equal.len() {
@@ -204,7 +250,31 @@ impl Facts {
             }
             position += 1;
         }
-        equal.into_iter().filter(|expr| matches!(expr, Expr::Constant(_) | Expr::Parameter(_))).cloned().collect()
+        equal
+    }
+}
+
+fn is_key(expr: &Expr) -> bool {
+    matches!(expr, Expr::Constant(_) | Expr::Parameter(_))
+}
+
+/// The partitions of all these values, each named once.
+pub(crate) fn several_keys(keys: Vec<(Expr, SqlType)>, reason: String) -> Reaches {
+    let mut distinct: Vec<(Expr, SqlType)> = Vec::new();
+    for key in keys {
+        if !distinct.contains(&key) {
+            distinct.push(key);
+        }
+    }
+    if distinct.len() > KEYS_MAX { Reaches::All(reason) } else { Reaches::Several { keys: distinct, reason } }
+}
+
+fn list_of_keys(conjunct: &Expr) -> Option<(Expr, Vec<Expr>)> {
+    match conjunct {
+        Expr::InList { operand, list, negated: false } if list.iter().all(is_key) => {
+            Some((operand.as_ref().clone(), list.to_vec()))
+        }
+        _ => None,
     }
 }
 
