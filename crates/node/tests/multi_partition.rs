@@ -43,6 +43,12 @@ impl Mix {
 
 /// Two rows of different partitions.
 fn two_of_different_partitions(db: &Db) -> (i64, i64) {
+    let keys = a_key_of_each_partition(db);
+    (keys[1], keys[3])
+}
+
+/// A key for each partition.
+fn a_key_of_each_partition(db: &Db) -> Vec<i64> {
     let response = db.call("@GetPartitionKeys", ("INTEGER",));
     let keys: Vec<i64> = response.tables[0]
         .rows
@@ -53,7 +59,7 @@ fn two_of_different_partitions(db: &Db) -> (i64, i64) {
         })
         .collect();
     assert_eq!(keys.len(), PARTITIONS as usize);
-    (keys[1], keys[3])
+    keys
 }
 
 /// Writers add to two counters and a replicated one in one transaction. A reader must see what was answered before it called
@@ -215,4 +221,91 @@ fn transactions_in_opposite_directions_do_not_block_each_other() {
         call.wait().expect("every call is answered with success");
     }
     assert_eq!(integers(&db.sql("SELECT balance FROM account ORDER BY id")), [BALANCE; 8]);
+}
+
+/// A transfer between two partitions goes on while a third one is busy; what needs all partitions waits.
+#[test]
+fn partitions_that_own_no_key_are_not_held() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let patience = std::time::Duration::from_secs(2);
+    let server = start(ServerOptions { query_time_max: patience, ..options(dir.path(), PARTITIONS) });
+    let db = connect(&server);
+    db.sql(VOTER);
+    db.sql(
+        "CREATE PROCEDURE Spin (id BIGINT) PARTITION ON TABLE account COLUMN id AS BEGIN
+            DECLARE turns BIGINT DEFAULT 0;
+            WHILE turns >= 0 DO SET turns = 1; END WHILE;
+        END",
+    );
+    let keys = a_key_of_each_partition(&db);
+    for key in &keys {
+        db.call("ACCOUNT.insert", (*key, BALANCE));
+    }
+    let busy = AtomicBool::new(true);
+    let spinning = db.0.call("Spin", (keys[0],));
+    thread::scope(|scope| {
+        let busy = &busy;
+        scope.spawn(move || {
+            assert!(spinning.wait().is_err(), "it is interrupted");
+            busy.store(false, Ordering::SeqCst);
+        });
+        // Sent by the same connection, so the busy partition has its work first.
+        for _ in 0..20 {
+            db.call("Transfer", (keys[1], keys[3], 1i64));
+            let text = format!("SELECT SUM(balance) FROM account WHERE id IN ({}, {})", keys[1], keys[3]);
+            assert_eq!(db.scalar(&text), 2 * BALANCE);
+        }
+        assert!(busy.load(Ordering::SeqCst), "the transfers did not wait for the busy partition");
+        assert_eq!(db.scalar("SELECT SUM(balance) FROM account"), i64::from(PARTITIONS) * BALANCE);
+    });
+}
+
+/// Statements whose keys are several answer what they answer on one partition.
+#[test]
+fn statements_on_several_keys_find_and_change_them_all() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
+    let servers = [(1, &dirs[0]), (7, &dirs[1])].map(|(partitions, dir)| start(options(dir.path(), partitions)));
+    let nodes = [connect(&servers[0]), connect(&servers[1])];
+    for db in &nodes {
+        db.sql(VOTER);
+        db.sql("CREATE TABLE owner (id BIGINT NOT NULL, name VARCHAR(9)); PARTITION TABLE owner ON COLUMN id");
+        db.sql(
+            "CREATE PROCEDURE Two (one BIGINT, two BIGINT) AS BEGIN
+                INSERT INTO owner VALUES (one, 'new'); INSERT INTO owner VALUES (two, 'new');
+                RETURN TABLE (SELECT name, COUNT(*) FROM owner WHERE id IN (one, two) GROUP BY name ORDER BY name);
+            END",
+        );
+        for id in 0..ACCOUNTS {
+            db.call("ACCOUNT.insert", (id, id * id));
+            db.call("OWNER.insert", (id, format!("o{}", id % 5)));
+        }
+    }
+    let mut mix = Mix(2024);
+    for _ in 0..60 {
+        let [a, b, c] = [(); 3].map(|()| mix.below(ACCOUNTS + 3));
+        for text in [
+            format!("SELECT * FROM account WHERE id IN ({a}, {b}, {c}) ORDER BY balance DESC, id"),
+            format!(
+                "SELECT COUNT(*), SUM(balance), MIN(balance) FROM account WHERE id IN ({a}, {b}) AND balance > {c}"
+            ),
+            format!(
+                "SELECT a.id, o.name FROM account a JOIN owner o ON a.id = o.id WHERE o.id IN ({a}, {c}) ORDER BY 1, 2"
+            ),
+            format!("SELECT a.balance, o.name FROM account a, owner o WHERE a.id = {a} AND o.id = {b} ORDER BY 1, 2"),
+            format!("SELECT a.id, o.name FROM account a LEFT JOIN owner o ON o.id = {b} WHERE a.id = {a} ORDER BY 2"),
+            format!("SELECT id FROM account WHERE id = {a} UNION SELECT id FROM owner WHERE id = {b} ORDER BY 1"),
+            format!("SELECT name FROM owner WHERE id = {a} AND id IN (SELECT id FROM account WHERE id = {b})"),
+            format!("UPDATE account SET balance = balance + 1 WHERE id IN ({a}, {b})"),
+            format!("UPDATE account SET balance = 7 WHERE id = {a}; UPDATE owner SET name = 'x' WHERE id = {b}"),
+            format!("INSERT INTO owner VALUES ({a}, 'a'), ({b}, 'b'), ({c}, 'c')"),
+            format!("DELETE FROM owner WHERE id IN ({a}, {c}) AND name = 'a'"),
+        ] {
+            let [one, seven] = [&nodes[0], &nodes[1]].map(|db| db.sql(&text).tables);
+            assert_eq!(format!("{one:?}"), format!("{seven:?}"), "{text}");
+        }
+        let [one, seven] = [&nodes[0], &nodes[1]].map(|db| db.call("Two", (a, b)).tables);
+        assert_eq!(format!("{one:?}"), format!("{seven:?}"), "Two({a}, {b})");
+    }
+    let [one, seven] = [&nodes[0], &nodes[1]].map(|db| db.sql("SELECT * FROM owner ORDER BY id, name").tables);
+    assert_eq!(format!("{one:?}"), format!("{seven:?}"));
 }
