@@ -1,10 +1,10 @@
 //! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 
-use super::Binder;
 use super::literal::constant_as;
 use super::query::order_item;
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind, to_stored_kind};
+use super::{Binder, suggest};
 use crate::parse::statement::SqlKind;
 use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
 use crate::planner;
@@ -15,6 +15,8 @@ use ferrite_expr::Expr;
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
+
+const RETURNING_HINT: &str = "a SELECT beside the change in one procedure answers the rows in the same transaction";
 
 impl Binder<'_> {
     /// Binds a statement that is not a schema change.
@@ -58,7 +60,14 @@ impl Binder<'_> {
             (!insert.multi_table_into_clauses.is_empty(), "several tables"),
         ];
         if let Some((_, clause)) = refused.into_iter().find(|(present, _)| *present) {
-            return Err(UserError::not_supported(format!("{clause} in {verb}")));
+            let error = UserError::not_supported(format!("{clause} in {verb}"));
+            return Err(match clause {
+                "ON CONFLICT" | "a conflict clause" => {
+                    error.with_hint("UPSERT INTO inserts the row, or updates the one with its primary key")
+                }
+                "RETURNING" => error.with_hint(RETURNING_HINT),
+                _ => error,
+            });
         }
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(UserError::not_supported(format!("{verb} into anything but a table")));
@@ -187,7 +196,14 @@ impl Binder<'_> {
             (update.or.is_some(), "a conflict clause in UPDATE"),
         ];
         if let Some((_, clause)) = refused.into_iter().find(|(present, _)| *present) {
-            return Err(UserError::not_supported(clause));
+            let error = UserError::not_supported(clause);
+            return Err(match clause {
+                "a join in UPDATE" => {
+                    error.with_hint("take the values from subqueries: SET c = (SELECT ...) WHERE key IN (SELECT ...)")
+                }
+                "RETURNING in UPDATE" => error.with_hint(RETURNING_HINT),
+                _ => error,
+            });
         }
         let (table, slot) = self.enter_target(&update.table.relation, "updated")?;
         let result = self.update_in_scope(update, &table, slot);
@@ -205,7 +221,7 @@ impl Binder<'_> {
                 [_, ast::ObjectNamePart::Identifier(column)] => super::scope::fold_name(column),
                 _ => object_name(name)?,
             };
-            let position = table.column_named(&name).ok_or_else(|| UserError::not_found(&name))?;
+            let position = table.column_named(&name).ok_or_else(|| suggest::unknown_column_of(table, &name))?;
             if assignments.iter().any(|(other, _)| *other == position) {
                 return Err(UserError::compile("42701", format!("column {name} is assigned twice")));
             }
@@ -233,12 +249,15 @@ impl Binder<'_> {
     fn delete(&mut self, delete: &ast::Delete, offset: Option<&ast::Expr>) -> UserResult<Plan> {
         if delete.using.is_some() || delete.returning.is_some() || delete.output.is_some() || !delete.tables.is_empty()
         {
-            return Err(UserError::not_supported("USING and RETURNING in DELETE"));
+            return Err(UserError::not_supported("USING and RETURNING in DELETE").with_hint(
+                "DELETE FROM t WHERE key IN (SELECT ...); a SELECT before it in one procedure answers the rows",
+            ));
         }
         let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
         let [from] = from.as_slice() else { return Err(UserError::not_supported("DELETE from several tables")) };
         if !from.joins.is_empty() {
-            return Err(UserError::not_supported("a join in DELETE"));
+            return Err(UserError::not_supported("a join in DELETE")
+                .with_hint("use a subquery: DELETE FROM t WHERE key IN (SELECT ...)"));
         }
         let (table, slot) = self.enter_target(&from.relation, "deleted from")?;
         let result = self.delete_in_scope(delete, offset, &table, slot);
@@ -383,7 +402,7 @@ fn target_columns(table: &Table, names: &[ast::ObjectName]) -> UserResult<Vec<u1
     let mut positions = Vec::with_capacity(names.len());
     for name in names {
         let name = object_name(name)?;
-        let position = table.column_named(&name).ok_or_else(|| UserError::not_found(&name))?;
+        let position = table.column_named(&name).ok_or_else(|| suggest::unknown_column_of(table, &name))?;
         if positions.contains(&position) {
             return Err(UserError::compile("42701", format!("column {name} is named twice")));
         }

@@ -135,6 +135,14 @@ impl Binder<'_> {
     /// The query of one table of WITH, its columns renamed, and whether it refers to rows outside.
     fn common_body(&mut self, table: &ast::Cte, recursive: bool) -> UserResult<(Query, bool)> {
         let name = fold_name(&table.alias.name);
+        // Those that refer to rows outside are bound for each use, and their uses multiply.
+        self.common_bound += 1;
+        if self.common_bound > limits::COMMON_TABLES_MAX {
+            return Err(UserError::limit(format!(
+                "tables of WITH are used in more than {} places",
+                limits::COMMON_TABLES_MAX
+            )));
+        }
         let (mut query, correlated) = match table.query.body.as_ref() {
             ast::SetExpr::SetOperation { op: ast::SetOperator::Union, set_quantifier, left, right } if recursive => {
                 let all = *set_quantifier == ast::SetQuantifier::All;

@@ -68,7 +68,8 @@ impl Binder<'_> {
             }
             A::Exists { subquery, negated } => self.exists(subquery, *negated),
             A::Subquery(query) => self.scalar_subquery(query),
-            A::Tuple(_) => Err(UserError::not_supported("a row value here")),
+            A::Tuple(_) => Err(UserError::not_supported("a row value here")
+                .with_hint("row values may be compared with each other and with queries, and stand before IN")),
             A::Function(function) => self.function(function),
             A::Extract { field, expr, .. } => self.extract(field, expr),
             A::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
@@ -317,8 +318,19 @@ impl Binder<'_> {
     }
 
     fn comparison(&mut self, left: &ast::Expr, operator: CompareOperator, right: &ast::Expr) -> UserResult<Typed> {
-        if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
-            return self.row_comparison(left, operator, right);
+        match (row_of(left), row_of(right)) {
+            (Some(left), Some(right)) => return self.row_comparison(left, operator, right),
+            (Some(row), None) => {
+                if let Some(query) = query_of(right) {
+                    return self.row_compared_with_query(row, operator, query);
+                }
+            }
+            (None, Some(row)) => {
+                if let Some(query) = query_of(left) {
+                    return self.row_compared_with_query(row, turned(operator), query);
+                }
+            }
+            (None, None) => {}
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         self.compare(left, operator, right)
@@ -343,6 +355,10 @@ impl Binder<'_> {
         for (left, right) in left.iter().zip(right) {
             pairs.push((self.expression(left)?, self.expression(right)?));
         }
+        self.compare_pairs(pairs, operator)
+    }
+
+    pub fn compare_pairs(&mut self, pairs: Vec<(Typed, Typed)>, operator: CompareOperator) -> UserResult<Typed> {
         let strict = match operator {
             CompareOperator::Equal | CompareOperator::NotEqual => {
                 let mut equal = Vec::with_capacity(pairs.len());
@@ -420,10 +436,10 @@ impl Binder<'_> {
     }
 
     fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> UserResult<Typed> {
-        if let ast::Expr::Tuple(row) = operand {
+        if let Some(row) = row_of(operand) {
             let mut alternatives = Vec::with_capacity(list.len());
             for item in list {
-                let ast::Expr::Tuple(item) = item else {
+                let Some(item) = row_of(item) else {
                     return Err(UserError::compile("42601", "rows of different width are compared"));
                 };
                 alternatives.push(self.row_comparison(row, CompareOperator::Equal, item)?.expr);
@@ -540,6 +556,15 @@ impl Binder<'_> {
                 ast::Expr::Subquery(query) => query,
                 _ => return Err(UserError::not_supported("ANY or ALL over anything but a query")),
             },
+            // The array parameter of PostgreSQL's habit.
+            ast::Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => {
+                return match (operator, all) {
+                    (CompareOperator::Equal, false) => self.in_array(left, right, false),
+                    (CompareOperator::NotEqual, true) => self.in_array(left, right, true),
+                    _ => Err(UserError::not_supported("an array with such an operator")
+                        .with_hint("arrays go with = ANY (?), <> ALL (?), IN ? and NOT IN ?")),
+                };
+            }
             _ => return Err(UserError::not_supported("ANY or ALL over anything but a query")),
         };
         self.quantified(left, operator, query, all)
@@ -553,8 +578,8 @@ impl Binder<'_> {
         query: &ast::Query,
         all: bool,
     ) -> UserResult<Typed> {
-        if matches!(left, ast::Expr::Tuple(_)) {
-            return Err(UserError::not_supported("a row value compared with a query").with_hint("use EXISTS"));
+        if let Some(row) = row_of(left) {
+            return self.row_quantified(row, operator, query, all);
         }
         let operand = self.expression(left)?;
         let kind = if all { SubqueryKind::All(operator) } else { SubqueryKind::Any(operator) };
@@ -661,6 +686,34 @@ fn compare_operator(op: &ast::BinaryOperator) -> Option<CompareOperator> {
         ast::BinaryOperator::GtEq => CompareOperator::GreaterOrEqual,
         _ => return None,
     })
+}
+
+/// `(a, b, ...)`, whether or not in parentheses of its own.
+fn row_of(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Tuple(row) => Some(row),
+        ast::Expr::Nested(inner) => row_of(inner),
+        _ => None,
+    }
+}
+
+fn query_of(expr: &ast::Expr) -> Option<&ast::Query> {
+    match expr {
+        ast::Expr::Subquery(query) => Some(query),
+        ast::Expr::Nested(inner) => query_of(inner),
+        _ => None,
+    }
+}
+
+/// The operator for the sides the other way round.
+fn turned(operator: CompareOperator) -> CompareOperator {
+    match operator {
+        CompareOperator::Less => CompareOperator::Greater,
+        CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
+        CompareOperator::Greater => CompareOperator::Less,
+        CompareOperator::GreaterOrEqual => CompareOperator::LessOrEqual,
+        other => other,
+    }
 }
 
 /// A number as a value of `to`'s kind, if it is exactly one: then an index on the other side of a comparison stays usable.

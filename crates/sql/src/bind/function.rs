@@ -214,9 +214,14 @@ impl Binder<'_> {
             return Err(UserError::compile("42601", format!("{name}(*) is not a function")));
         }
         let windows = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
+        let first_subquery = self.subqueries.len();
         let (kind, argument, argument_type) = self.aggregate_argument(name, kind, arguments, filter)?;
+        let inside = first_subquery..self.subqueries.len();
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
+            if !inside.is_empty() {
+                scope.aggregates.inside.push(inside);
+            }
             scope.windows.allowed = windows;
         }
         let result_type = Aggregate::result_type_for(kind, argument_type)?;

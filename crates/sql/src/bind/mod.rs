@@ -11,6 +11,7 @@ pub(crate) mod function;
 pub(crate) mod literal;
 pub(crate) mod procedure;
 pub(crate) mod query;
+pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod scope;
 pub(crate) mod suggest;
@@ -43,6 +44,8 @@ pub(crate) struct Binder<'c> {
     pub common_tables: Vec<Query>,
     /// Names of WITH in reach, innermost last.
     common_names: Vec<common::CommonName>,
+    /// How often a table of WITH has been bound.
+    common_bound: usize,
     parameters: Vec<BoundParameter>,
     /// Parameters were declared with names; `?` is then an error.
     pub declared_parameters: bool,
@@ -83,6 +86,7 @@ impl<'c> Binder<'c> {
             subqueries: Vec::new(),
             common_tables: Vec::new(),
             common_names: Vec::new(),
+            common_bound: 0,
             parameters: Vec::new(),
             declared_parameters: false,
             registers: Vec::new(),

@@ -338,8 +338,8 @@ impl Binder<'_> {
         if let Some(selection) = &select.selection {
             split_conjunction(self.condition(selection)?, &mut conjuncts);
         }
-        let first_subquery = self.subqueries.len();
         let groups = self.group_by(select)?;
+        let first_subquery = self.subqueries.len();
         let group_slot = if groups.is_empty() { None } else { Some(self.new_slot()?) };
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
@@ -379,7 +379,11 @@ impl Binder<'_> {
                     .chain(arguments)
                     .try_for_each(|expr| grouping.apply(expr))?;
             }
-            for subquery in &mut self.subqueries[first_subquery..] {
+            for (place, subquery) in self.subqueries.iter_mut().enumerate().skip(first_subquery) {
+                // Those inside an aggregate's argument see the rows before they are grouped.
+                if aggregates.inside.iter().any(|range| range.contains(&place)) {
+                    continue;
+                }
                 let mut result = Ok(());
                 for_each_expr_mut(&mut subquery.query, &mut |expr| {
                     if result.is_ok() {

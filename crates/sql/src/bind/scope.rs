@@ -83,6 +83,8 @@ pub(crate) struct AggregateScope {
     /// Columns of the group's row before the aggregates.
     pub group_count: u16,
     pub found: Vec<Aggregate>,
+    /// Subqueries, by their numbers, inside arguments.
+    pub inside: Vec<std::ops::Range<usize>>,
 }
 
 /// A parameter or variable of a procedure.

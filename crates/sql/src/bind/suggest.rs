@@ -68,6 +68,12 @@ impl Binder<'_> {
     }
 }
 
+/// A statement that changes the table names a column that it does not have.
+pub(crate) fn unknown_column_of(table: &Table, name: &str) -> UserError {
+    let error = UserError::not_found(name);
+    meant(error, nearest(name, table.columns.iter().map(|column| column.name.as_str())))
+}
+
 fn meant(error: UserError, name: Option<&str>) -> UserError {
     match name {
         Some(name) => error.with_hint(format!("did you mean {name}?")),
