@@ -32,8 +32,8 @@ pub const REGULAR_EXPRESSIONS_KEPT: usize = 8;
 pub const POLYGON_EDGE_PAIRS_MAX: u64 = 20_000_000;
 /// Tables joined in one SELECT.
 pub const JOIN_TABLES_MAX: usize = 64;
-/// Tables of WITH in one program; those that refer to rows outside count once for each place where they are used.
-pub const COMMON_TABLES_MAX: usize = 1_000;
+/// Tables of WITH in one query; those that refer to rows outside count once for each place where they are used.
+pub const COMMON_TABLES_MAX: usize = 100;
 /// Rounds of one WITH RECURSIVE.
 pub const RECURSION_ROUNDS_MAX: usize = 1_000_000;
 /// Bytes of one call's result, all tables together.

@@ -297,3 +297,58 @@ fn random_texts_do_no_harm() {
         let _ = run(&catalog, &String::from_utf8_lossy(bytes));
     });
 }
+
+#[test]
+fn tables_of_with_windows_and_joins_do_not_multiply() {
+    let chain = |count: usize, body: &dyn Fn(usize) -> String| {
+        let tables: Vec<String> = (1..count).map(|number| format!("c{number} AS ({})", body(number - 1))).collect();
+        tables.join(", ")
+    };
+    let once = |count| {
+        let tables = chain(count, &|before| format!("SELECT * FROM c{before}"));
+        format!("WITH c0 AS (SELECT 1 AS x), {tables} SELECT * FROM c{}", count - 1)
+    };
+    let twice = |count, outer: &str| {
+        let tables = chain(count, &|before| format!("SELECT a.x FROM c{before} a, c{before} b"));
+        format!("SELECT (WITH c0 AS (SELECT {outer} AS x), {tables} SELECT MAX(x) FROM c{}) FROM r", count - 1)
+    };
+    let nested = |depth: usize| {
+        let open: String =
+            (0..depth).map(|level| format!("(WITH c{level} AS (SELECT r.k AS x) SELECT MAX(x) + ")).collect();
+        let close: String = (0..depth).rev().map(|level| format!(" FROM c{level})")).collect();
+        format!("SELECT {open}1{close} FROM r")
+    };
+    let windows: Vec<String> = (1..1_000).map(|number| format!("w{number} AS (w{})", number - 1)).collect();
+    let calls: Vec<String> = (0..900).map(|number| format!("RANK() OVER (ORDER BY k + {number})")).collect();
+    let join = |count: usize, kind: &str, constraint: &str| {
+        let joins: String = (1..count).map(|number| format!(" {kind} JOIN r r{number} {constraint}")).collect();
+        format!("SELECT * FROM r{joins}")
+    };
+    let works = vec![
+        once(16),
+        once(90),
+        twice(40, "1"),
+        nested(30),
+        join(60, "FULL", "USING (k)"),
+        join(60, "FULL", "ON TRUE"),
+        join(60, "NATURAL RIGHT", ""),
+        format!("SELECT {} FROM r", calls.join(", ")),
+        format!("SELECT * FROM {}r{}", "(".repeat(30), " JOIN r r1 USING (k))".repeat(1) + &")".repeat(29)),
+    ];
+    within_small_stack(works, Some(true));
+    let fails = vec![
+        once(300),
+        once(5_000),
+        twice(40, "r.k"),
+        nested(5_000),
+        join(100, "FULL", "USING (k)"),
+        join(20_000, "NATURAL FULL", ""),
+        join(20_000, "RIGHT", "ON TRUE"),
+        format!("SELECT RANK() OVER w999 FROM r WINDOW w0 AS (ORDER BY k), {}", windows.join(", ")),
+        "SELECT RANK() OVER a FROM r WINDOW a AS (b), b AS (a)".to_owned(),
+        format!("SELECT {} FROM r", "SUM(k) OVER (ORDER BY ".repeat(150) + "k" + &")".repeat(150)),
+        format!("SELECT * FROM r WHERE {} IN (SELECT k FROM r)", "(".repeat(10_000) + "k, k" + &")".repeat(10_000)),
+        format!("WITH RECURSIVE c AS (SELECT 1 AS x {}) SELECT * FROM c", "UNION SELECT x FROM c ".repeat(100)),
+    ];
+    within_small_stack(fails, Some(false));
+}

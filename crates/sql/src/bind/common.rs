@@ -14,6 +14,9 @@ use ferrite_value::SqlType;
 use sqlparser::ast;
 use std::rc::Rc;
 
+/// A WITH of more tables than this computes each of them once.
+const MERGED_TABLES_MAX: usize = 16;
+
 /// A name that WITH has brought into reach.
 #[derive(Clone)]
 pub(crate) struct CommonName {
@@ -55,6 +58,11 @@ impl Binder<'_> {
         if with.cte_tables.len() > limits::COMMON_TABLES_MAX {
             return Err(UserError::limit(format!("WITH has more than {} tables", limits::COMMON_TABLES_MAX)));
         }
+        if self.common_names.is_empty() {
+            self.common_bound = 0;
+        }
+        // Long chains would nest deeply if each were merged into the next.
+        let merging = with.cte_tables.len() <= MERGED_TABLES_MAX;
         let text = query.to_string().to_uppercase();
         let first = self.common_names.len();
         for table in &with.cte_tables {
@@ -70,7 +78,7 @@ impl Binder<'_> {
             // Its definition is one of the places where the name stands.
             let used = uses(&name, &text).saturating_sub(own + 1);
             let inline = Definition::Inline { table: Rc::new(table.clone()), recursive };
-            let definition = if used == 1 {
+            let definition = if used == 1 && merging {
                 inline
             } else {
                 let (query, correlated) = self.common_body(table, recursive)?;

@@ -9,7 +9,7 @@ use super::types::{Typed, common_type};
 use super::{Binder, Reach};
 use crate::plan::{JoinKind, OutputColumn, Query, QueryBody, Select};
 use crate::planner::{self, Arranged};
-use crate::walk::{for_each_expr, for_each_slot, rewrite, split_conjunction};
+use crate::walk::{for_each_expr, for_each_slot, split_conjunction};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
@@ -122,7 +122,7 @@ impl Binder<'_> {
             J::CrossApply | J::OuterApply => return Err(lateral()),
             _ => return Err(UserError::not_supported("this kind of join")),
         };
-        if left.sources.len() > limits::JOIN_TABLES_MAX {
+        if left.scope.len() >= limits::JOIN_TABLES_MAX {
             return Err(UserError::limit(format!("more than {} tables are joined", limits::JOIN_TABLES_MAX)));
         }
         let mut right = self.factor(&join.relation)?;
@@ -337,6 +337,17 @@ impl Binder<'_> {
                 columns.push(OutputColumn { name: column.name.clone(), sql_type: column.sql_type });
             }
         }
+        // What a name means after USING is computed here, so that it does not grow with each join.
+        let mut merged = Vec::new();
+        for source in &scope.sources[range.clone()] {
+            for column in &source.columns {
+                if let Some(expr) = &column.merged_with {
+                    merged.push(output.len() as u16);
+                    output.push(expr.clone());
+                    columns.push(OutputColumn { name: column.name.clone(), sql_type: column.sql_type });
+                }
+            }
+        }
         let select = Select { sources, filter, aggregation: None, windowing: None, distinct: false, output };
         let query = Query::of(QueryBody::Select(Box::new(select)), columns);
         let mut correlated = false;
@@ -345,21 +356,15 @@ impl Binder<'_> {
         });
         let slot = self.new_slot()?;
         self.facts.derived_columns(slot, &query);
-        let QueryBody::Select(select) = &query.body else { return Err(UserError::internal("a join is a SELECT")) };
-        let moved = |expr: &Expr| {
-            let position = select.output.iter().position(|output| output == expr)?;
-            Some(Expr::column(slot, position as u16))
-        };
         if let Some(scope) = self.scope() {
             let mut next = 0;
+            let mut merged = merged.into_iter();
             for source in &mut scope.sources[range.clone()] {
                 source.slot = slot;
                 source.first_column = next;
                 next += source.columns.len() as u16;
-                for column in &mut source.columns {
-                    if let Some(expr) = &mut column.merged_with {
-                        rewrite(expr, &mut |inner| moved(inner));
-                    }
+                for column in source.columns.iter_mut().filter(|column| column.merged_with.is_some()) {
+                    column.merged_with = merged.next().map(|place| Expr::column(slot, place));
                 }
             }
         }

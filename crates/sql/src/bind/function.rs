@@ -53,7 +53,7 @@ impl Binder<'_> {
     pub fn call(&mut self, name: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let bound = self.expressions(arguments)?;
         let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
-        let resolved = Function::resolve(name, &types)?;
+        let resolved = Function::resolve(name, &types).map_err(|error| super::suggest::function(error, name))?;
         self.resolved_call(resolved, bound)
     }
 

@@ -10,6 +10,26 @@ use std::sync::Arc;
 /// Longest name for which a likeness is looked for, in characters.
 const NAME_CHARACTERS_MAX: usize = 64;
 
+/// What is suggested for an unknown function: the functions that the binder and the expressions know.
+#[rustfmt::skip]
+const FUNCTIONS: &[&str] = &[
+    "ABS", "ACOS", "APPROX_COUNT_DISTINCT", "AREA", "ARRAY_ELEMENT", "ARRAY_LENGTH", "ASCII", "ASIN", "ASTEXT",
+    "ATAN", "ATAN2", "AVG", "BIN", "BITAND", "BITNOT", "BITOR", "BITXOR", "BIT_SHIFT_LEFT", "BIT_SHIFT_RIGHT",
+    "BTRIM", "CBRT", "CEIL", "CEILING", "CENTROID", "CHAR", "CHARACTER_LENGTH", "CHAR_LENGTH", "CHR", "COALESCE",
+    "CONCAT", "CONTAINS", "COS", "COT", "COUNT", "CSC", "CURRENT_DATE", "CURRENT_TIMESTAMP", "DATEADD", "DATEDIFF",
+    "DATE_TRUNC", "DAY", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "DECODE", "DEGREES", "DISTANCE", "DWITHIN", "EXP",
+    "EXTRACT", "FIELD", "FLOOR", "FORMAT_CURRENCY", "FORMAT_TIMESTAMP", "FROM_UNIXTIME", "GREATEST", "HEX", "HOUR",
+    "IFNULL", "INET6_ATON", "INET6_NTOA", "INET_ATON", "INET_NTOA", "INITCAP", "ISINVALIDREASON", "ISVALID",
+    "IS_VALID_TIMESTAMP", "LATITUDE", "LEAST", "LEFT", "LENGTH", "LN", "LOG", "LOG10", "LONGITUDE", "LOWER",
+    "LPAD", "LTRIM", "MAKEVALIDPOLYGON", "MAX", "MAX_VALID_TIMESTAMP", "MIN", "MINUTE", "MIN_VALID_TIMESTAMP",
+    "MOD", "MONTH", "NOW", "NULLIF", "NUMINTERIORRING", "NUMINTERIORRINGS", "NUMPOINTS", "NVL", "OCTET_LENGTH",
+    "OVERLAY", "PI", "POINTFROMTEXT", "POLYGONFROMTEXT", "POSITION", "POW", "POWER", "QUARTER", "RADIANS",
+    "REGEXP_LIKE", "REGEXP_POSITION", "REPEAT", "REPLACE", "REVERSE", "RIGHT", "ROUND", "RPAD", "RTRIM", "SEC",
+    "SECOND", "SET_FIELD", "SIGN", "SIN", "SINCE_EPOCH", "SPACE", "SPLIT_PART", "SQL_ERROR", "SQRT", "STARTS_WITH",
+    "STR", "SUBSTR", "SUBSTRING", "SUM", "TAN", "TIME_WINDOW", "TO_TIMESTAMP", "TRIM", "TRUNC", "TRUNCATE",
+    "UPPER", "VALIDPOLYGONFROMTEXT", "WEEK", "WEEKDAY", "WEEKOFYEAR", "YEAR",
+];
+
 /// Where an object's name stands.
 pub(crate) fn place(name: &ast::ObjectName) -> Option<Location> {
     match name.0.first() {
@@ -74,6 +94,13 @@ pub(crate) fn unknown_column_of(table: &Table, name: &str) -> UserError {
     meant(error, nearest(name, table.columns.iter().map(|column| column.name.as_str())))
 }
 
+/// The error about a function, with the name that was probably meant when there is none like it.
+pub(crate) fn function(error: UserError, name: &str) -> UserError {
+    let unknown =
+        error.hint().is_none() && error.message() == UserError::not_supported(format!("the function {name}")).message();
+    if unknown { meant(error, nearest(name, FUNCTIONS.iter().copied())) } else { error }
+}
+
 fn meant(error: UserError, name: Option<&str>) -> UserError {
     match name {
         Some(name) => error.with_hint(format!("did you mean {name}?")),
@@ -128,7 +155,34 @@ fn distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{distance, nearest};
+    use super::{FUNCTIONS, distance, nearest};
+    use ferrite_expr::Function;
+
+    #[test]
+    fn suggested_functions_exist() {
+        // These are the binder's own.
+        let own = [
+            "APPROX_COUNT_DISTINCT",
+            "AVG",
+            "COALESCE",
+            "COUNT",
+            "DECODE",
+            "IFNULL",
+            "MAX",
+            "MIN",
+            "NULLIF",
+            "NVL",
+            "SUM",
+        ];
+        for name in FUNCTIONS.iter().filter(|name| !own.contains(name) && !Function::takes_unit(name)) {
+            let error = Function::resolve(name, &[]).err();
+            assert!(
+                error.is_none_or(|error| error.message() != format!("the function {name} is not supported")),
+                "{name}"
+            );
+        }
+        assert_eq!(nearest("SUBSTRNG", FUNCTIONS.iter().copied()), Some("SUBSTRING"));
+    }
 
     #[test]
     fn slips_of_the_pen_are_near() {
