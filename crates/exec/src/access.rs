@@ -1,12 +1,13 @@
 //! How a source's rows are found: which stores hold them, and the scan, lookup or range over each.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, RowSlot};
 use ferrite_base::{IndexId, RowId, TableId, UserResult};
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{Access, Bound};
+use ferrite_sql::plan::{Access, Bound, KeyList};
 use ferrite_table::RowRef;
-use ferrite_value::Value;
+use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Whether whoever takes the rows wants more of them.
@@ -17,6 +18,13 @@ pub(crate) enum Flow {
 }
 
 type Keys<'s> = SmallVec<[Value<'s>; 4]>;
+
+/// A stretch of an ordered index: first keys, and the bounds of the next with whether they are inclusive.
+struct Stretch<'s> {
+    equal: Keys<'s>,
+    lower: Option<(Value<'s>, bool)>,
+    upper: Option<(Value<'s>, bool)>,
+}
 
 impl<'s> Frame<'s> {
     /// Positions of the stores that together hold each row of the table once: all for a partitioned table, one for a
@@ -50,17 +58,10 @@ impl<'s> Frame<'s> {
                 }
             }
             Access::Range { index, equal, lower, upper, descending } => {
-                let Some(equal) = self.keys(equal)? else { return Ok(Flow::More) };
-                let (Some(mut lower), Some(upper)) = (self.bound_value(lower)?, self.bound_value(upper)?) else {
-                    return Ok(Flow::More);
-                };
-                if upper.is_some() && lower.is_none() {
-                    // NULL sorts lowest but is not less than anything.
-                    lower = Some((Value::Null, false));
-                }
+                let Some(stretch) = self.stretch(equal, lower, upper)? else { return Ok(Flow::More) };
                 for position in stores {
                     let rows = self.stores[position].table(table);
-                    for id in rows.range(*index, &equal, lower, upper, *descending) {
+                    for id in rows.range(*index, &stretch.equal, stretch.lower, stretch.upper, *descending) {
                         self.tick()?;
                         if visit(position as u32, id, rows.row(id))? == Flow::Enough {
                             return Ok(Flow::Enough);
@@ -68,8 +69,144 @@ impl<'s> Frame<'s> {
                     }
                 }
             }
+            Access::Lookups { .. } | Access::Extreme { .. } => {
+                return self.each_rarer_row(table, access, stores, &mut visit);
+            }
         }
         Ok(Flow::More)
+    }
+
+    #[inline(never)]
+    fn each_rarer_row(
+        &self,
+        table: TableId,
+        access: &'s Access,
+        stores: Range<usize>,
+        visit: &mut dyn FnMut(u32, RowId, RowRef<'s>) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        match access {
+            Access::Lookups { index, before, list, after } => {
+                let (Some(before), Some(after)) = (self.keys(before)?, self.keys(after)?) else {
+                    return Ok(Flow::More);
+                };
+                for value in self.listed(list)? {
+                    let keys: Keys<'s> = before.iter().copied().chain([value]).chain(after.iter().copied()).collect();
+                    if self.each_found(table, *index, &keys, stores.clone(), &mut *visit)? == Flow::Enough {
+                        return Ok(Flow::Enough);
+                    }
+                }
+            }
+            Access::Extreme { index, equal, lower, upper, greatest } => {
+                let Some(mut stretch) = self.stretch(equal, lower, upper)? else { return Ok(Flow::More) };
+                // NULL is the least key, but nobody's minimum or maximum.
+                stretch.lower.get_or_insert((Value::Null, false));
+                for position in stores {
+                    let rows = self.stores[position].table(table);
+                    if let Some(id) = rows.range(*index, &stretch.equal, stretch.lower, stretch.upper, *greatest).next()
+                    {
+                        self.tick()?;
+                        if visit(position as u32, id, rows.row(id))? == Flow::Enough {
+                            return Ok(Flow::Enough);
+                        }
+                    }
+                }
+            }
+            Access::Scan | Access::Lookup { .. } | Access::Range { .. } => unreachable!("they are not rare"),
+        }
+        Ok(Flow::More)
+    }
+
+    /// The rows of a stretch of an index in several stores, each in order, as one run in the order of `keys`; the row that is
+    /// visited is bound to `slot`.
+    pub(crate) fn each_merged_row(
+        &self,
+        slot: u16,
+        table: TableId,
+        access: &'s Access,
+        keys: &[(&'s Expr, bool)],
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        let Access::Range { index, equal, lower, upper, descending } = access else {
+            unreachable!("only a range has an order");
+        };
+        let Some(stretch) = self.stretch(equal, lower, upper)? else { return Ok(Flow::More) };
+        let mut runs: Vec<_> = (self.stores.iter())
+            .map(|store| {
+                let rows = store.table(table);
+                (rows, rows.range(*index, &stretch.equal, stretch.lower, stretch.upper, *descending))
+            })
+            .collect();
+        // Of each run the next row with its keys.
+        let mut heads: Vec<Option<(RowRef<'s>, Keys<'s>)>> = Vec::with_capacity(runs.len());
+        let head = |row: RowRef<'s>| -> UserResult<(RowRef<'s>, Keys<'s>)> {
+            self.tick()?;
+            self.bind(slot, RowSlot::Stored(row));
+            let values = keys.iter().map(|(key, _)| self.evaluate(key)).collect::<UserResult<Keys<'s>>>()?;
+            Ok((row, values))
+        };
+        for (rows, run) in &mut runs {
+            heads.push(run.next().map(|id| head(rows.row(id))).transpose()?);
+        }
+        let order = |left: &Keys<'s>, right: &Keys<'s>| {
+            let pairs = left.iter().zip(right).zip(keys);
+            let mut decided = pairs.map(|((left, right), (_, descending))| {
+                let ordering = compare::order(left, right);
+                if *descending { ordering.reverse() } else { ordering }
+            });
+            decided.find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
+        };
+        loop {
+            let mut next: Option<(usize, &(RowRef<'s>, Keys<'s>))> = None;
+            for (run, head) in heads.iter().enumerate() {
+                if let Some(head) = head
+                    && next.is_none_or(|(_, best)| order(&head.1, &best.1) == Ordering::Less)
+                {
+                    next = Some((run, head));
+                }
+            }
+            let Some((run, (row, _))) = next else { return Ok(Flow::More) };
+            self.bind(slot, RowSlot::Stored(*row));
+            if visit()? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+            let (rows, ids) = &mut runs[run];
+            heads[run] = ids.next().map(|id| head(rows.row(id))).transpose()?;
+        }
+    }
+
+    /// The values of a list, each once, without NULL.
+    fn listed(&self, list: &'s KeyList) -> UserResult<Vec<Value<'s>>> {
+        let mut values = match list {
+            KeyList::Values(expressions) => {
+                expressions.iter().map(|expression| self.evaluate(expression)).collect::<UserResult<Vec<_>>>()?
+            }
+            KeyList::Array(array) => match self.evaluate(array)? {
+                Value::Array(values) => values.to_vec(),
+                _ => Vec::new(),
+            },
+        };
+        values.retain(|value| !value.is_null());
+        values.sort_by(compare::order);
+        values.dedup_by(|left, right| compare::equal_grouping(left, right));
+        Ok(values)
+    }
+
+    /// None when one of the values is NULL: nothing equals it or compares with it.
+    fn stretch(
+        &self,
+        equal: &'s [Expr],
+        lower: &'s Option<Bound>,
+        upper: &'s Option<Bound>,
+    ) -> UserResult<Option<Stretch<'s>>> {
+        let Some(equal) = self.keys(equal)? else { return Ok(None) };
+        let (Some(mut lower), Some(upper)) = (self.bound_value(lower)?, self.bound_value(upper)?) else {
+            return Ok(None);
+        };
+        if upper.is_some() && lower.is_none() {
+            // NULL sorts lowest but is not less than anything.
+            lower = Some((Value::Null, false));
+        }
+        Ok(Some(Stretch { equal, lower, upper }))
     }
 
     /// [`Frame::each_row`] for a lookup.

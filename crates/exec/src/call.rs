@@ -20,6 +20,8 @@ pub struct Call<'x> {
     pub arena: &'x Bump,
     /// Asked about every thousand rows and loop rounds; true ends the program with an error. None: never interrupted.
     pub interrupted: Option<&'x dyn Fn() -> bool>,
+    /// Nanoseconds since some moment, for EXPLAIN ANALYZE; asked by no other statement.
+    pub clock: Option<&'x dyn Fn() -> u64>,
 }
 
 /// Takes the results of a program, in order. An error from [`ResultSink::row`] (result too large) ends the program.

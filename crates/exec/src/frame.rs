@@ -4,7 +4,9 @@
 //! pages without a copy. It also counts: rows against the interruption hook, bytes against the temporary memory limit.
 
 use crate::call::Call;
+use crate::hash_join::{JoinTable, Kept};
 use crate::join::Rows;
+use crate::measure::Measures;
 use crate::subquery::Cached;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, limits};
@@ -66,6 +68,7 @@ pub(crate) struct Frame<'s> {
     arena_bytes_before: usize,
     /// Set when the statement computes much: what is computed for one row only then goes to `Rare::passing`.
     thrifty: Cell<bool>,
+    pub(crate) measures: &'s Measures,
 }
 
 struct Rare<'s> {
@@ -75,6 +78,8 @@ struct Rare<'s> {
     derived: Vec<Cell<Option<Rows<'s>>>>,
     /// Rows of the tables of WITH, by number.
     common: Vec<Cell<Option<Rows<'s>>>>,
+    /// Hash tables of joins, by slot.
+    joins: RefCell<Vec<(u16, Kept<'s>)>>,
     /// Memory for what is computed for one row.
     passing: RefCell<Bump>,
 }
@@ -87,6 +92,7 @@ impl<'s> Frame<'s> {
         registers: &'s [Value<'s>],
         slots: &'s Slots<'s>,
         arena_bytes_before: usize,
+        measures: &'s Measures,
     ) -> Frame<'s> {
         Frame {
             stores,
@@ -100,6 +106,7 @@ impl<'s> Frame<'s> {
             temporary_bytes: Cell::new(0),
             arena_bytes_before,
             thrifty: Cell::new(false),
+            measures,
         }
     }
 
@@ -173,6 +180,31 @@ impl<'s> Frame<'s> {
     #[inline]
     pub(crate) fn bind(&self, slot: u16, row: RowSlot<'s>) {
         self.slots[slot as usize].set(row);
+    }
+
+    #[inline]
+    pub(crate) fn bound(&self, slot: u16) -> RowSlot<'s> {
+        self.slots[slot as usize].get()
+    }
+
+    /// None: its hash table was never asked. Some(None): once, and it was not built for that.
+    pub(crate) fn kept_join(&self, slot: u16) -> Option<Option<Rc<JoinTable<'s>>>> {
+        let joins = self.rare().joins.borrow();
+        joins.iter().find(|(other, _)| *other == slot).map(|(_, kept)| match kept {
+            Kept::Asked => None,
+            Kept::Built(table) => Some(Rc::clone(table)),
+        })
+    }
+
+    pub(crate) fn keep_join(&self, slot: u16, kept: Kept<'s>) {
+        let mut joins = self.rare().joins.borrow_mut();
+        joins.retain(|(other, _)| *other != slot);
+        joins.push((slot, kept));
+    }
+
+    /// Time that EXPLAIN ANALYZE counts with; it stands still where the caller gave no clock.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        self.call.clock.map_or(0, |clock| clock())
     }
 
     /// Binds a computed row that is wanted only until the next one comes.
@@ -268,6 +300,7 @@ impl<'s> Frame<'s> {
                 subqueries: RefCell::new(vec![None; self.program.subqueries.len()]),
                 derived: vec![Cell::new(None); self.program.slots as usize],
                 common: vec![Cell::new(None); self.program.common_tables.len()],
+                joins: RefCell::default(),
                 passing: RefCell::new(Bump::new()),
             })
         })
@@ -362,7 +395,7 @@ pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()
 fn too_much_memory() -> UserError {
     UserError::limit("the statement needs more temporary memory than it may use")
         .with_detail(format!(
-            "the limit is {} bytes for sorting, grouping and derived tables",
+            "the limit is {} bytes for sorting, grouping, joins and derived tables",
             limits::TEMPORARY_BYTES_MAX
         ))
         .with_hint("narrow the query with WHERE or LIMIT, or split it into several statements")

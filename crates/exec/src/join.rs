@@ -3,7 +3,8 @@
 use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
 use ferrite_base::UserResult;
-use ferrite_sql::plan::{Access, Input, JoinKind, QueryBody, Select, Source};
+use ferrite_expr::Expr;
+use ferrite_sql::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source};
 use ferrite_value::Value;
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use std::collections::HashSet;
 pub(crate) type Rows<'s> = &'s [&'s [Value<'s>]];
 
 /// A source row's identity within its source.
-type Identity = u64;
+pub(crate) type Identity = u64;
 
 impl<'s> Frame<'s> {
     /// Calls `visit` with the slots bound, once for each joined row that passes the block's conditions.
@@ -28,6 +29,26 @@ impl<'s> Frame<'s> {
             return self.full_join(select, first, second, visit);
         }
         self.nested_loop(select, 0, visit)
+    }
+
+    /// [`Frame::joined_rows`] in the order of `keys`, where each store delivers the first source's rows in that order.
+    pub(crate) fn joined_rows_in_order(
+        &self,
+        select: &'s Select,
+        keys: &[(&'s Expr, bool)],
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        let Some(source) = select.sources.first() else { return self.joined_rows(select, visit) };
+        let Input::Table { table, access: access @ Access::Range { .. } } = unmeasured(&source.input) else {
+            // At most one row, or none of a table.
+            return self.joined_rows(select, visit);
+        };
+        if self.stores_to_read(*table).len() == 1 {
+            return self.joined_rows(select, visit);
+        }
+        self.each_merged_row(source.slot, *table, access, keys, &mut || {
+            if self.passes(&source.filter)? { self.nested_loop(select, 1, visit) } else { Ok(Flow::More) }
+        })
     }
 
     fn nested_loop(
@@ -81,35 +102,62 @@ impl<'s> Frame<'s> {
                     visit(position)
                 })
             }
-            Input::Derived { .. } | Input::Common { .. } | Input::Working { .. } => {
-                for (position, row) in self.derived_rows(source)?.iter().enumerate() {
-                    self.tick()?;
-                    self.bind(source.slot, RowSlot::Computed(row));
-                    if visit(position as Identity)? == Flow::Enough {
-                        return Ok(Flow::Enough);
-                    }
-                }
-                Ok(Flow::More)
-            }
-            Input::One => {
-                self.bind(source.slot, RowSlot::Computed(&[]));
-                visit(0)
-            }
+            input => self.each_input_row(source.slot, input, &mut visit),
         }
     }
 
+    /// [`Frame::each_source_row`] for any input.
+    pub(crate) fn each_input_row(
+        &self,
+        slot: u16,
+        input: &'s Input,
+        visit: &mut dyn FnMut(Identity) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        match input {
+            Input::Table { table, access } => {
+                self.each_row(*table, access, self.stores_to_read(*table), |store, id, row| {
+                    self.bind(slot, RowSlot::Stored(row));
+                    visit(Identity::from(store) << 32 | Identity::from(id.0))
+                })
+            }
+            Input::Derived { query, correlated } => {
+                self.each_computed_row(slot, self.derived_rows(slot, query, *correlated)?, visit)
+            }
+            Input::Common { table } => self.each_computed_row(slot, self.common_rows(*table)?, visit),
+            Input::Working { slot: working } => {
+                self.each_computed_row(slot, self.derived_cache(*working).get().unwrap_or_default(), visit)
+            }
+            Input::One => {
+                self.bind(slot, RowSlot::Computed(&[]));
+                visit(0)
+            }
+            Input::Hashed(hashed) => self.each_hashed_row(slot, hashed, visit),
+            Input::Measured(input) => self.each_measured_row(slot, input, visit),
+        }
+    }
+
+    fn each_computed_row(
+        &self,
+        slot: u16,
+        rows: Rows<'s>,
+        visit: &mut dyn FnMut(Identity) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        for (position, row) in rows.iter().enumerate() {
+            self.tick()?;
+            self.bind(slot, RowSlot::Computed(row));
+            if visit(position as Identity)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::More)
+    }
+
     /// A derived table's rows: computed once per statement, or each time if they depend on the rows bound before.
-    fn derived_rows(&self, source: &'s Source) -> UserResult<Rows<'s>> {
-        let (query, correlated) = match &source.input {
-            Input::Derived { query, correlated } => (query, correlated),
-            Input::Common { table } => return self.common_rows(*table),
-            Input::Working { slot } => return Ok(self.derived_cache(*slot).get().unwrap_or_default()),
-            _ => unreachable!("asked for derived tables only"),
-        };
-        if *correlated {
+    fn derived_rows(&self, slot: u16, query: &'s Query, correlated: bool) -> UserResult<Rows<'s>> {
+        if correlated {
             return self.materialize(query);
         }
-        let cache = self.derived_cache(source.slot);
+        let cache = self.derived_cache(slot);
         if let Some(rows) = cache.get() {
             return Ok(rows);
         }
@@ -154,16 +202,28 @@ impl<'s> Frame<'s> {
             return Ok(flow);
         }
         self.bind(first.slot, RowSlot::Null);
+        // The access path and the hash table found partners; here every row counts.
         let mut unmatched = |identity| if matched_second.contains(&identity) { Ok(Flow::More) } else { deliver() };
-        match &second.input {
-            // The access path found partners; here every row counts.
+        let input = match unmeasured(&second.input) {
+            Input::Hashed(hashed) => &hashed.input,
+            input => input,
+        };
+        match unmeasured(input) {
             Input::Table { table, .. } => {
                 self.each_row(*table, &Access::Scan, self.stores_to_read(*table), |store, id, row| {
                     self.bind(second.slot, RowSlot::Stored(row));
                     unmatched(Identity::from(store) << 32 | Identity::from(id.0))
                 })
             }
-            _ => self.each_source_row(second, false, unmatched),
+            input => self.each_input_row(second.slot, input, &mut unmatched),
         }
+    }
+}
+
+/// The input itself, where it is counted and timed.
+pub(crate) fn unmeasured(input: &Input) -> &Input {
+    match input {
+        Input::Measured(input) => unmeasured(input),
+        input => input,
     }
 }

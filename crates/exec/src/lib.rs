@@ -6,14 +6,17 @@
 //! (but for the order of rows that ORDER BY leaves open). Knows no SQL text, threads, log or clients.
 //!
 //! The rooms, in the order of the main path: [`call`] what is run and where results go, `procedure` the steps, `query`
-//! ORDER BY, LIMIT and set operations, `select` and `join` the nested loops, `access` how rows are found, `frame` what
-//! expressions see, `subquery`, `grouping`, `window`, `recursion`, `sorting`, `row_table`, and `write` the data changes.
+//! ORDER BY, LIMIT and set operations, `select`, `join` and `hash_join` the nested loops, `access` how rows are found,
+//! `frame` what expressions see, `subquery`, `grouping`, `window`, `recursion`, `sorting`, `row_table`, `write` the data changes,
+//! and `measure` what EXPLAIN ANALYZE counts.
 
 mod access;
 pub mod call;
 mod frame;
 mod grouping;
+mod hash_join;
 mod join;
+mod measure;
 mod procedure;
 mod query;
 mod recursion;

@@ -3,6 +3,7 @@
 use crate::access::Flow;
 use crate::call::{Call, ResultSink, Scratch};
 use crate::frame::{self, Frame, Slots};
+use crate::measure::Measures;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{Plan, Query, ReturnValue, Step};
@@ -30,6 +31,7 @@ pub(crate) struct Run<'r, 'x> {
     pub(crate) scratch: &'r mut Scratch,
     ticks: u32,
     arena_bytes_before: usize,
+    pub(crate) measures: Measures,
 }
 
 impl<'r, 'x> Run<'r, 'x> {
@@ -40,7 +42,7 @@ impl<'r, 'x> Run<'r, 'x> {
         scratch: &'r mut Scratch,
     ) -> Run<'r, 'x> {
         let arena_bytes_before = call.arena.allocated_bytes();
-        Run { stores, call, registers, scratch, ticks: 0, arena_bytes_before }
+        Run { stores, call, registers, scratch, ticks: 0, arena_bytes_before, measures: Measures::default() }
     }
 
     pub(crate) fn program(&mut self, sink: &mut impl ResultSink) -> UserResult<()> {
@@ -50,7 +52,7 @@ impl<'r, 'x> Run<'r, 'x> {
 
     #[inline]
     pub(crate) fn frame<'s>(&'s self, slots: &'s Slots<'s>) -> Frame<'s> {
-        Frame::new(self.stores, self.call, self.registers, slots, self.arena_bytes_before)
+        Frame::new(self.stores, self.call, self.registers, slots, self.arena_bytes_before, &self.measures)
     }
 
     /// Called per loop round and row changed.

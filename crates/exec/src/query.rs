@@ -9,8 +9,9 @@ use crate::sorting::Sorter;
 use crate::subquery::plain_lookup;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Context, Expr};
-use ferrite_sql::plan::{Input, Query, QueryBody, SetOperator};
+use ferrite_sql::plan::{Query, QueryBody, SetOperator, SortKey};
 use ferrite_value::Value;
+use smallvec::SmallVec;
 
 impl<'s> Frame<'s> {
     /// Calls `emit` with the visible columns of each result row. Enough when `emit` said so; having reached the query's own
@@ -28,7 +29,7 @@ impl<'s> Frame<'s> {
             return Ok(Flow::More);
         }
         let visible = query.columns.len();
-        if query.order_by.is_empty() || (query.presorted && !self.reads_several_stores(query)) {
+        if query.order_by.is_empty() || query.presorted {
             return self.run_unsorted(query, offset, limit, visible, emit);
         }
         let wanted = limit.map(|limit| limit.saturating_add(offset));
@@ -78,7 +79,12 @@ impl<'s> Frame<'s> {
     #[inline]
     fn run_body(&self, query: &'s Query, emit: Emit<'_, 's>) -> UserResult<Flow> {
         match &query.body {
-            QueryBody::Select(select) => self.run_select(select, query.columns.len(), emit),
+            QueryBody::Select(select) if query.presorted && self.stores.len() > 1 => {
+                let key = |key: &SortKey| (&select.output[key.column as usize], key.descending);
+                let keys: SmallVec<[_; 4]> = query.order_by.iter().map(key).collect();
+                self.run_select(select, query.columns.len(), &keys, emit)
+            }
+            QueryBody::Select(select) => self.run_select(select, query.columns.len(), &[], emit),
             QueryBody::Values(rows) => self.run_values(rows, emit),
             QueryBody::Recursive { working, all, first, step } => self.run_recursion(*working, *all, first, step, emit),
             QueryBody::SetOperation { operator, all, left, right } => {
@@ -203,19 +209,6 @@ impl<'s> Frame<'s> {
             other => {
                 Err(UserError::data("2201W", format!("{clause} must be a whole number, not {}", other.kind_name())))
             }
-        }
-    }
-
-    /// Each store delivers in order, but not their concatenation.
-    fn reads_several_stores(&self, query: &Query) -> bool {
-        match &query.body {
-            QueryBody::Select(select) => select.sources.iter().any(|source| match &source.input {
-                Input::Table { table, .. } => self.stores_to_read(*table).len() > 1,
-                Input::Derived { query, .. } => self.reads_several_stores(query),
-                Input::Common { .. } | Input::Working { .. } | Input::One => false,
-            }),
-            QueryBody::SetOperation { .. } => true,
-            QueryBody::Values(_) | QueryBody::Recursive { .. } => false,
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::access::Flow;
 use crate::frame::Frame;
 use crate::row_table::RowTable;
 use ferrite_base::UserResult;
+use ferrite_expr::Expr;
 use ferrite_sql::plan::Select;
 use ferrite_value::Value;
 use smallvec::SmallVec;
@@ -16,7 +17,14 @@ pub(crate) type Emit<'e, 's> = &'e mut dyn FnMut(&[Value<'s>]) -> UserResult<Flo
 
 impl<'s> Frame<'s> {
     /// `visible`: how many of the output columns count for DISTINCT (the hidden ones behind them only serve ORDER BY).
-    pub(crate) fn run_select(&self, select: &'s Select, visible: usize, emit: Emit<'_, 's>) -> UserResult<Flow> {
+    /// `order`: the rows are wanted in this order, in which each store has them by itself.
+    pub(crate) fn run_select(
+        &self,
+        select: &'s Select,
+        visible: usize,
+        order: &[(&'s Expr, bool)],
+        emit: Emit<'_, 's>,
+    ) -> UserResult<Flow> {
         let mut distinct = select.distinct.then(|| RowTable::new(visible));
         let mut row = OutputRow::new();
         let mut deliver = || {
@@ -33,6 +41,7 @@ impl<'s> Frame<'s> {
             emit(&row)
         };
         let flow = match &select.windowing {
+            None if !order.is_empty() => self.joined_rows_in_order(select, order, &mut deliver),
             None => self.block_rows(select, &mut deliver),
             Some(windowing) => self.windowed_rows(select, windowing, &mut deliver),
         };

@@ -16,15 +16,20 @@ pub(crate) struct Sorter<'k, 's> {
     wanted: Option<usize>,
     values: Vec<Value<'s>>,
     rows: usize,
+    /// The last wanted row of those seen so far: what does not come before it is not wanted.
+    last_wanted: Vec<Value<'s>>,
 }
 
 impl<'k, 's> Sorter<'k, 's> {
     pub(crate) fn new(keys: &'k [SortKey], wanted: Option<usize>) -> Sorter<'k, 's> {
-        Sorter { keys, width: 0, wanted, values: Vec::new(), rows: 0 }
+        Sorter { keys, width: 0, wanted, values: Vec::new(), rows: 0, last_wanted: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, frame: &Frame<'s>, row: &[Value<'s>]) -> UserResult<()> {
         self.width = row.len();
+        if !self.last_wanted.is_empty() && self.order(row, &self.last_wanted) != Ordering::Less {
+            return Ok(());
+        }
         frame.charge(size_of_val(row))?;
         self.values.extend_from_slice(row);
         self.rows += 1;
@@ -72,5 +77,7 @@ impl<'k, 's> Sorter<'k, 's> {
         frame.release((self.rows - positions.len()) * self.width * size_of::<Value<'_>>());
         self.rows = positions.len();
         self.values = kept;
+        self.last_wanted.clear();
+        self.last_wanted.extend_from_slice(&self.values[self.values.len() - self.width.min(self.values.len())..]);
     }
 }

@@ -27,6 +27,17 @@ pub trait Context<'a> {
 }
 
 impl CompareOperator {
+    /// The operator that holds with its sides changed.
+    pub fn turned(self) -> CompareOperator {
+        match self {
+            CompareOperator::Less => CompareOperator::Greater,
+            CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
+            CompareOperator::Greater => CompareOperator::Less,
+            CompareOperator::GreaterOrEqual => CompareOperator::LessOrEqual,
+            other => other,
+        }
+    }
+
     /// The operator on two values of one ordered type.
     #[inline(always)]
     fn holds<T: Ord>(self, left: T, right: T) -> bool {

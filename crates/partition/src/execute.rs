@@ -137,7 +137,20 @@ impl Executor {
                 started.set(Some(begin));
                 now.duration_since(begin) > *time_max
             };
-            let call = Call { program, parameters, transaction_time, arena, interrupted: Some(&interrupted) };
+            let clock = || {
+                let now = Instant::now();
+                let begin = started.get().unwrap_or(now);
+                started.set(Some(begin));
+                now.duration_since(begin).as_nanos() as u64
+            };
+            let call = Call {
+                program,
+                parameters,
+                transaction_time,
+                arena,
+                interrupted: Some(&interrupted),
+                clock: Some(&clock),
+            };
             ferrite_exec::run_transaction(stores, &call, scratch, &mut sink)
         });
         (result, sink.writer)

@@ -77,13 +77,7 @@ impl Finder<'_> {
     fn query(&mut self, query: &Query) {
         match &query.body {
             QueryBody::Select(select) => {
-                for source in &select.sources {
-                    match &source.input {
-                        Input::Table { table, access } => self.access(*table, access),
-                        Input::Derived { query, .. } => self.query(query),
-                        Input::Common { .. } | Input::Working { .. } | Input::One => {}
-                    }
-                }
+                select.sources.iter().for_each(|source| self.input(&source.input));
             }
             QueryBody::SetOperation { left, right, .. } => {
                 self.query(left);
@@ -91,6 +85,16 @@ impl Finder<'_> {
             }
             QueryBody::Recursive { first, .. } => self.query(first),
             QueryBody::Values(_) => {}
+        }
+    }
+
+    fn input(&mut self, input: &Input) {
+        match input {
+            Input::Table { table, access } => self.access(*table, access),
+            Input::Derived { query, .. } => self.query(query),
+            Input::Hashed(hashed) => self.input(&hashed.input),
+            Input::Measured(input) => self.input(input),
+            _ => {}
         }
     }
 

@@ -3,8 +3,8 @@
 mod expression;
 
 use crate::plan::{
-    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, Plan, Program, Query, QueryBody, ReturnValue,
-    Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
+    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, KeyList, Plan, Program, Query, QueryBody,
+    ReturnValue, Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
 };
 use expression::Names;
 use ferrite_catalog::{Catalog, IndexKind, Table};
@@ -278,9 +278,7 @@ impl<'p> Writer<'p> {
             self.line(depth, &format!("where {filter}"));
         }
         for source in &select.sources {
-            if let Input::Table { access, .. } = &source.input {
-                self.subqueries_of_access(access, depth);
-            }
+            self.subqueries_of_input(&source.input, depth);
             source.on.iter().chain(&source.filter).for_each(|expr| self.subqueries_of(expr, depth));
         }
         select.filter.iter().chain(&select.output).for_each(|expr| self.subqueries_of(expr, depth));
@@ -298,35 +296,42 @@ impl<'p> Writer<'p> {
             }
         };
         let on = source.on.as_ref().map(|on| format!(" on {}", self.names.expr(on))).unwrap_or_default();
-        match &source.input {
+        let filter = self.filter_text(source.filter.as_ref());
+        self.input(source.slot, &source.input, &join, &format!("{on}{filter}"), depth);
+    }
+
+    /// `conditions`: what is tested on the rows that the input delivers.
+    fn input(&mut self, slot: u16, input: &'p Input, join: &str, conditions: &str, depth: usize) {
+        match input {
             Input::Table { table, access } => {
-                let name = self.names.slot(source.slot);
-                let line = self.access_text(*table, access, &name);
-                let filter = self.filter_text(source.filter.as_ref());
-                self.line(depth, &format!("{join}{line}{on}{filter}"));
+                let line = self.access_text(*table, access, &self.names.slot(slot));
+                self.line(depth, &format!("{join}{line}{conditions}"));
             }
             Input::Derived { query, correlated } => {
                 let again = if *correlated { " for each row" } else { "" };
-                let name = self.names.slot(source.slot);
-                let filter = self.filter_text(source.filter.as_ref());
-                self.line(depth, &format!("{join}derived table {name}{again}{on}{filter}"));
+                let name = self.names.slot(slot);
+                self.line(depth, &format!("{join}derived table {name}{again}{conditions}"));
                 self.query(query, depth + 1);
             }
             Input::Common { table } => {
-                let filter = self.filter_text(source.filter.as_ref());
-                self.line(depth, &format!("{join}common table {table}{on}{filter}"));
+                self.line(depth, &format!("{join}common table {table}{conditions}"));
                 if !self.common_tables.contains(table) {
                     self.common_tables.push(*table);
                 }
             }
-            Input::Working { .. } => {
-                let filter = self.filter_text(source.filter.as_ref());
-                self.line(depth, &format!("{join}rows of the last round{on}{filter}"));
+            Input::Working { .. } => self.line(depth, &format!("{join}rows of the last round{conditions}")),
+            Input::One => self.line(depth, &format!("one row{conditions}")),
+            Input::Hashed(hashed) => {
+                let pairs = hashed.built.iter().zip(&hashed.probed);
+                let keys: Vec<String> = pairs
+                    .map(|(built, probed)| format!("{} = {}", self.names.expr(built), self.names.expr(probed)))
+                    .collect();
+                let join = if join.is_empty() { "join " } else { join };
+                self.line(depth, &format!("hash {join}on {}{conditions}", keys.join(", ")));
+                let filter = self.filter_text(hashed.filter.as_ref());
+                self.input(slot, &hashed.input, "", &filter, depth + 1);
             }
-            Input::One => {
-                let filter = self.filter_text(source.filter.as_ref());
-                self.line(depth, &format!("one row{filter}"));
-            }
+            Input::Measured(input) => self.input(slot, input, join, conditions, depth),
         }
     }
 
@@ -350,6 +355,15 @@ impl<'p> Writer<'p> {
         filter.iter().for_each(|expr| self.subqueries_of(expr, depth));
     }
 
+    fn subqueries_of_input(&mut self, input: &Input, depth: usize) {
+        match input {
+            Input::Table { access, .. } => self.subqueries_of_access(access, depth),
+            Input::Hashed(hashed) => self.subqueries_of_input(&hashed.input, depth),
+            Input::Measured(input) => self.subqueries_of_input(input, depth),
+            _ => {}
+        }
+    }
+
     fn subqueries_of_access(&mut self, access: &Access, depth: usize) {
         let mut exprs = Vec::new();
         crate::walk::for_each_access_expr(access, &mut |expr| exprs.push(expr.clone()));
@@ -362,36 +376,67 @@ impl<'p> Writer<'p> {
             Access::Scan => format!("scan {name}"),
             Access::Lookup { index, keys } => {
                 let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
-                let keys: Vec<String> = keys
-                    .iter()
-                    .enumerate()
-                    .map(|(position, key)| {
-                        format!("{} = {}", self.key(definition, *index, position), self.names.expr(key))
-                    })
-                    .collect();
+                let keys = self.equalities(definition, *index, keys, 0);
                 format!("lookup {name} by {described} ({})", keys.join(", "))
+            }
+            Access::Lookups { index, before, list, after } => {
+                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
+                let mut keys = self.equalities(definition, *index, before, 0);
+                let key = self.key(definition, *index, before.len());
+                keys.push(match list {
+                    KeyList::Values(values) => {
+                        let values: Vec<String> = values.iter().map(|value| self.names.expr(value)).collect();
+                        format!("{key} IN ({})", values.join(", "))
+                    }
+                    KeyList::Array(array) => format!("{key} IN {}", self.names.expr(array)),
+                });
+                keys.extend(self.equalities(definition, *index, after, before.len() + 1));
+                format!("lookups {name} by {described} ({})", keys.join(", "))
             }
             Access::Range { index, equal, lower, upper, descending } => {
                 let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
-                let mut conditions: Vec<String> = equal
-                    .iter()
-                    .enumerate()
-                    .map(|(position, key)| {
-                        format!("{} = {}", self.key(definition, *index, position), self.names.expr(key))
-                    })
-                    .collect();
-                let next = self.key(definition, *index, equal.len());
-                for (bound, sign) in [(lower, ">"), (upper, "<")] {
-                    if let Some(Bound { value, inclusive }) = bound {
-                        let equals = if *inclusive { "=" } else { "" };
-                        conditions.push(format!("{next} {sign}{equals} {}", self.names.expr(value)));
-                    }
-                }
-                let conditions =
-                    if conditions.is_empty() { String::new() } else { format!(" ({})", conditions.join(", ")) };
+                let conditions = self.stretch(definition, *index, equal, lower, upper);
                 format!("range {name} by {described}{conditions}{}", if *descending { " descending" } else { "" })
             }
+            Access::Extreme { index, equal, lower, upper, greatest } => {
+                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
+                let conditions = self.stretch(definition, *index, equal, lower, upper);
+                let key = self.key(definition, *index, equal.len());
+                let end = if *greatest { "greatest" } else { "least" };
+                format!("{end} {key} of {name} by {described}{conditions}")
+            }
         }
+    }
+
+    fn equalities(
+        &self,
+        table: Option<&std::sync::Arc<Table>>,
+        index: ferrite_base::IndexId,
+        keys: &[Expr],
+        first: usize,
+    ) -> Vec<String> {
+        let keys = keys.iter().enumerate();
+        keys.map(|(place, key)| format!("{} = {}", self.key(table, index, first + place), self.names.expr(key)))
+            .collect()
+    }
+
+    fn stretch(
+        &self,
+        table: Option<&std::sync::Arc<Table>>,
+        index: ferrite_base::IndexId,
+        equal: &[Expr],
+        lower: &Option<Bound>,
+        upper: &Option<Bound>,
+    ) -> String {
+        let mut conditions = self.equalities(table, index, equal, 0);
+        let next = self.key(table, index, equal.len());
+        for (bound, sign) in [(lower, ">"), (upper, "<")] {
+            if let Some(Bound { value, inclusive }) = bound {
+                let equals = if *inclusive { "=" } else { "" };
+                conditions.push(format!("{next} {sign}{equals} {}", self.names.expr(value)));
+            }
+        }
+        if conditions.is_empty() { String::new() } else { format!(" ({})", conditions.join(", ")) }
     }
 
     fn key(&self, table: Option<&std::sync::Arc<Table>>, index: ferrite_base::IndexId, position: usize) -> String {

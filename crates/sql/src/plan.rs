@@ -260,6 +260,23 @@ pub enum Input {
     },
     /// SELECT without FROM: one row without columns.
     One,
+    /// Rows found through a hash table over the input, for equalities that no index serves.
+    Hashed(Box<Hashed>),
+    /// The input, with what it delivers counted and timed (EXPLAIN ANALYZE).
+    Measured(Box<Input>),
+}
+
+/// A hash join: the input's rows that pass `filter`, found by their keys. Neither input, filter nor built keys refer to other
+/// slots, so the table is built once per execution of the statement; and only when it is asked a second time, for one question
+/// is answered as fast by reading the input.
+#[derive(Clone, Debug)]
+pub struct Hashed {
+    pub input: Input,
+    pub filter: Option<Expr>,
+    /// Over the input's slot.
+    pub built: Vec<Expr>,
+    /// Over earlier slots, one for each of `built`. A NULL finds nothing.
+    pub probed: Vec<Expr>,
 }
 
 /// How rows of a table are found. Key expressions refer to earlier slots, parameters, registers, constants.
@@ -279,6 +296,31 @@ pub enum Access {
         upper: Option<Bound>,
         descending: bool,
     },
+    /// Several lookups, one for each value of a list: of whole keys, or in an ordered index of the first ones. Listed values that
+    /// are equal count once, NULL finds nothing.
+    Lookups {
+        index: IndexId,
+        before: Vec<Expr>,
+        list: KeyList,
+        after: Vec<Expr>,
+    },
+    /// Of a stretch of an ordered index, in each store, only the first row (`greatest`: the last) whose key after `equal` is not
+    /// NULL: what MIN and MAX need.
+    Extreme {
+        index: IndexId,
+        equal: Vec<Expr>,
+        lower: Option<Bound>,
+        upper: Option<Bound>,
+        greatest: bool,
+    },
+}
+
+/// The values of an IN that an index looks up.
+#[derive(Clone, Debug)]
+pub enum KeyList {
+    Values(Vec<Expr>),
+    /// An array parameter.
+    Array(Expr),
 }
 
 #[derive(Clone, Debug)]

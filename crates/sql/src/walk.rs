@@ -1,6 +1,6 @@
 //! Walking expressions and plans.
 
-use crate::plan::{Access, Input, Query, QueryBody, Select, Subquery};
+use crate::plan::{Access, Input, KeyList, Query, QueryBody, Select, Subquery};
 use ferrite_expr::Expr;
 
 /// Calls `visit` for each direct operand, to change it.
@@ -88,11 +88,7 @@ pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
 
 fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
     for source in &select.sources {
-        match &source.input {
-            Input::Table { access, .. } => for_each_access_expr(access, visit),
-            Input::Derived { query, .. } => for_each_expr(query, visit),
-            Input::One | Input::Common { .. } | Input::Working { .. } => {}
-        }
+        for_each_input_expr(&source.input, visit);
         source.on.iter().chain(&source.filter).for_each(&mut *visit);
     }
     select.filter.iter().for_each(&mut *visit);
@@ -109,13 +105,66 @@ fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
     select.output.iter().for_each(visit);
 }
 
+pub(crate) fn for_each_input_expr(input: &Input, visit: &mut dyn FnMut(&Expr)) {
+    match input {
+        Input::Table { access, .. } => for_each_access_expr(access, visit),
+        Input::Derived { query, .. } => for_each_expr(query, visit),
+        Input::One | Input::Common { .. } | Input::Working { .. } => {}
+        Input::Hashed(hashed) => {
+            for_each_input_expr(&hashed.input, visit);
+            hashed.filter.iter().chain(&hashed.built).chain(&hashed.probed).for_each(visit);
+        }
+        Input::Measured(input) => for_each_input_expr(input, visit),
+    }
+}
+
 pub(crate) fn for_each_access_expr(access: &Access, visit: &mut dyn FnMut(&Expr)) {
     match access {
         Access::Scan => {}
         Access::Lookup { keys, .. } => keys.iter().for_each(visit),
-        Access::Range { equal, lower, upper, .. } => {
+        Access::Range { equal, lower, upper, .. } | Access::Extreme { equal, lower, upper, .. } => {
             equal.iter().for_each(&mut *visit);
             lower.iter().chain(upper).for_each(|bound| visit(&bound.value));
+        }
+        Access::Lookups { before, list, after, .. } => {
+            before.iter().for_each(&mut *visit);
+            match list {
+                KeyList::Values(values) => values.iter().for_each(&mut *visit),
+                KeyList::Array(array) => visit(array),
+            }
+            after.iter().for_each(visit);
+        }
+    }
+}
+
+fn for_each_input_expr_mut(input: &mut Input, visit: &mut dyn FnMut(&mut Expr)) {
+    match input {
+        Input::Table { access, .. } => for_each_access_expr_mut(access, visit),
+        Input::Derived { query, .. } => for_each_expr_mut(query, visit),
+        Input::One | Input::Common { .. } | Input::Working { .. } => {}
+        Input::Hashed(hashed) => {
+            for_each_input_expr_mut(&mut hashed.input, visit);
+            hashed.filter.iter_mut().chain(&mut hashed.built).chain(&mut hashed.probed).for_each(visit);
+        }
+        Input::Measured(input) => for_each_input_expr_mut(input, visit),
+    }
+}
+
+fn for_each_access_expr_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Expr)) {
+    match access {
+        Access::Scan => {}
+        Access::Lookup { keys, .. } => keys.iter_mut().for_each(visit),
+        Access::Range { equal, lower, upper, .. } | Access::Extreme { equal, lower, upper, .. } => {
+            equal.iter_mut().for_each(&mut *visit);
+            lower.iter_mut().chain(upper).for_each(|bound| visit(&mut bound.value));
+        }
+        Access::Lookups { before, list, after, .. } => {
+            before.iter_mut().for_each(&mut *visit);
+            match list {
+                KeyList::Values(values) => values.iter_mut().for_each(&mut *visit),
+                KeyList::Array(array) => visit(array),
+            }
+            after.iter_mut().for_each(visit);
         }
     }
 }
@@ -139,15 +188,7 @@ pub(crate) fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Ex
 
 fn for_each_select_expr_mut(select: &mut Select, visit: &mut dyn FnMut(&mut Expr)) {
     for source in &mut select.sources {
-        match &mut source.input {
-            Input::Table { access: Access::Scan, .. } | Input::One | Input::Common { .. } | Input::Working { .. } => {}
-            Input::Table { access: Access::Lookup { keys, .. }, .. } => keys.iter_mut().for_each(&mut *visit),
-            Input::Table { access: Access::Range { equal, lower, upper, .. }, .. } => {
-                equal.iter_mut().for_each(&mut *visit);
-                lower.iter_mut().chain(upper).for_each(|bound| visit(&mut bound.value));
-            }
-            Input::Derived { query, .. } => for_each_expr_mut(query, visit),
-        }
+        for_each_input_expr_mut(&mut source.input, visit);
         source.on.iter_mut().chain(&mut source.filter).for_each(&mut *visit);
     }
     select.filter.iter_mut().for_each(&mut *visit);

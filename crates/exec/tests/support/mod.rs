@@ -133,6 +133,7 @@ impl Database {
             transaction_time: TRANSACTION_TIME,
             arena: &arena,
             interrupted: None,
+            clock: None,
         };
         let stores = &mut self.stores[range];
         ferrite_exec::run_transaction(stores, &call, &mut self.scratch, &mut collected)?;

@@ -20,9 +20,10 @@ pub(crate) mod view;
 pub(crate) mod window;
 
 use crate::plan::{Parameter, Query, Register, Subquery};
+use crate::planner::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
 use crate::planner::routing::Facts;
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::Catalog;
+use ferrite_catalog::{Catalog, Table};
 use ferrite_value::{ColumnType, SqlType};
 use scope::{Scope, Variable};
 
@@ -38,6 +39,7 @@ pub(crate) enum Reach {
 pub(crate) struct Binder<'c> {
     pub catalog: &'c Catalog,
     pub reach: Reach,
+    pub statistics: &'c dyn Statistics,
     slots: u16,
     pub subqueries: Vec<Subquery>,
     /// Tables of WITH that are computed once.
@@ -82,6 +84,7 @@ impl<'c> Binder<'c> {
         Binder {
             catalog,
             reach,
+            statistics: &NoStatistics,
             slots: 0,
             subqueries: Vec::new(),
             common_tables: Vec::new(),
@@ -96,6 +99,15 @@ impl<'c> Binder<'c> {
             facts: Facts::default(),
             streams_allowed: false,
             depth: 0,
+        }
+    }
+
+    /// Rows of the table that the program will see, as far as that is known.
+    pub fn rows(&self, table: &Table) -> f64 {
+        let rows = self.statistics.rows(table.id).map_or(ROWS_UNKNOWN, |rows| rows as f64);
+        match self.reach {
+            Reach::Local if table.is_partitioned() => rows / self.statistics.partitions().max(1) as f64,
+            _ => rows,
         }
     }
 

@@ -396,7 +396,7 @@ impl Binder<'_> {
         } else {
             None
         };
-        let wanted: Vec<(Expr, bool)> = if aggregated || distinct {
+        let wanted: Vec<(Expr, bool)> = if aggregated || distinct || !windows.is_empty() {
             Vec::new()
         } else {
             order_by.iter().map(|key| (exprs[usize::from(key.column)].clone(), key.descending)).collect()
@@ -407,6 +407,7 @@ impl Binder<'_> {
             sources.push(Source { slot, input: Input::One, join: JoinKind::Inner, on: None, filter: None });
         }
         if let Some(aggregation) = &aggregation {
+            planner::shortcut_extremes(self.catalog, &mut sources, &filter, aggregation);
             self.facts.grouped(aggregation);
         }
         let windowing = window_slot.map(|slot| {

@@ -73,21 +73,7 @@ impl<'p> Names<'p> {
         match &query.body {
             QueryBody::Select(select) => {
                 for source in &select.sources {
-                    match &source.input {
-                        Input::Table { table, .. } => self.hold(source.slot, Held::Table(*table)),
-                        Input::Derived { query, .. } => {
-                            self.query(query);
-                            let columns = query.columns.iter().map(|column| column.name.clone()).collect();
-                            self.hold(source.slot, Held::Columns(columns));
-                        }
-                        Input::Common { table } => {
-                            if let Some(query) = self.program.common_tables.get(usize::from(*table)) {
-                                let columns = query.columns.iter().map(|column| column.name.clone()).collect();
-                                self.hold(source.slot, Held::Columns(columns));
-                            }
-                        }
-                        Input::One | Input::Working { .. } => {}
-                    }
+                    self.input(source.slot, &source.input);
                 }
                 if let Some(aggregation) = &select.aggregation {
                     let keys = aggregation.group_by.iter().map(|key| self.expr(key));
@@ -148,6 +134,26 @@ impl<'p> Names<'p> {
             text.push_str(&format!(" order by {}", keys.join(", ")));
         }
         text
+    }
+
+    fn input(&mut self, slot: u16, input: &Input) {
+        match input {
+            Input::Table { table, .. } => self.hold(slot, Held::Table(*table)),
+            Input::Derived { query, .. } => {
+                self.query(query);
+                let columns = query.columns.iter().map(|column| column.name.clone()).collect();
+                self.hold(slot, Held::Columns(columns));
+            }
+            Input::Common { table } => {
+                if let Some(query) = self.program.common_tables.get(usize::from(*table)) {
+                    let columns = query.columns.iter().map(|column| column.name.clone()).collect();
+                    self.hold(slot, Held::Columns(columns));
+                }
+            }
+            Input::Hashed(hashed) => self.input(slot, &hashed.input),
+            Input::Measured(input) => self.input(slot, input),
+            Input::One | Input::Working { .. } => {}
+        }
     }
 
     pub fn table(&self, id: TableId) -> String {

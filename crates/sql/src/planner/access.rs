@@ -1,15 +1,21 @@
 //! Which index, if any, finds a source's rows.
 
 use super::Reached;
-use crate::plan::{Access, Bound};
-use crate::walk::{move_slot, split_conjunction};
+use super::estimate::access_rows;
+use super::implied::predicate_holds;
+use crate::plan::{Access, Bound, KeyList};
+use crate::walk::move_slot;
 use ferrite_catalog::{Index, IndexKind, Table};
+use ferrite_expr::like::literal_prefix;
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_value::OwnedValue;
 
 /// Cost of reading everything. Costs only rank choices; the numbers mean nothing else.
 pub(crate) const SCAN_COST: u32 = 1_000;
 const UNIQUE_LOOKUP_COST: u32 = 1;
 const LOOKUP_COST: u32 = 10;
+/// Several lookups: above any single one, below every range.
+const LOOKUPS_COST: u32 = 20;
 const RANGE_COST: u32 = 200;
 
 pub(crate) struct Choice {
@@ -29,62 +35,92 @@ impl Choice {
 
 /// The cheapest access path for `slot` under `conjuncts`.
 pub(crate) fn choose(table: &Table, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) -> Choice {
-    let mut best = Choice::scan();
-    if conjuncts.is_empty() {
-        return best;
-    }
-    for index in &table.indexes {
-        if !predicate_holds(index, slot, conjuncts) {
-            continue;
-        }
-        if let Some(choice) = with_index(index, slot, conjuncts, reached)
-            && choice.cost < best.cost
-        {
-            best = choice;
-        }
-    }
-    best
+    choices(table, slot, conjuncts, reached)
+        .into_iter()
+        .fold(Choice::scan(), |best, choice| if choice.cost < best.cost { choice } else { best })
 }
 
-/// A partial index has all wanted rows when its predicate is among the conditions.
-fn predicate_holds(index: &Index, slot: u16, conjuncts: &[Expr]) -> bool {
-    let Some(predicate) = &index.predicate else { return true };
-    let mut parts = Vec::new();
-    split_conjunction(move_slot(predicate, 0, slot), &mut parts);
-    parts.iter().all(|part| conjuncts.contains(part))
+/// Every index that the conditions can use.
+fn choices(table: &Table, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) -> Vec<Choice> {
+    if conjuncts.is_empty() {
+        return Vec::new();
+    }
+    let usable = table.indexes.iter().filter(|index| predicate_holds(index, slot, conjuncts));
+    usable.filter_map(|index| with_index(index, slot, conjuncts, reached)).collect()
+}
+
+/// What a condition says about a key.
+enum Said<'e> {
+    Equal(&'e Expr),
+    Listed(KeyList),
 }
 
 fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) -> Option<Choice> {
     let keys: Vec<Expr> = index.keys.iter().map(|key| move_slot(key, 0, slot)).collect();
-    let mut equal: Vec<(usize, &Expr)> = Vec::new();
+    let mut consumed: Vec<usize> = Vec::new();
+    let mut before: Vec<Expr> = Vec::new();
+    let mut list: Option<KeyList> = None;
+    let mut after: Vec<Expr> = Vec::new();
     for key in &keys {
-        let Some(found) = conjuncts.iter().enumerate().find_map(|(position, conjunct)| {
-            compared(conjunct, key, reached)
-                .filter(|(operator, _)| *operator == CompareOperator::Equal)
-                .map(|(_, value)| (position, value))
-        }) else {
-            break;
-        };
-        equal.push(found);
-    }
-    if equal.len() == keys.len() {
-        return Some(Choice {
-            access: Access::Lookup { index: index.id, keys: equal.iter().map(|(_, value)| (*value).clone()).collect() },
-            consumed: equal.iter().map(|(position, _)| *position).collect(),
-            // An ordered index takes a few steps more; more keys find fewer rows.
-            cost: if index.unique { UNIQUE_LOOKUP_COST } else { LOOKUP_COST - keys.len().min(8) as u32 }
-                + u32::from(index.kind == IndexKind::Ordered),
-            unique: index.unique,
+        let said = conjuncts.iter().enumerate();
+        let equal = said.clone().find_map(|(position, conjunct)| match compared(conjunct, key, reached) {
+            Some((CompareOperator::Equal, value)) => Some((position, Said::Equal(value))),
+            _ => None,
         });
+        let found = match (&equal, &list) {
+            (None, None) => {
+                said.filter_map(|(at, conjunct)| Some((at, Said::Listed(listed(conjunct, key, reached)?)))).next()
+            }
+            _ => equal,
+        };
+        let Some((position, said)) = found else { break };
+        consumed.push(position);
+        match said {
+            Said::Equal(value) if list.is_none() => before.push(value.clone()),
+            Said::Equal(value) => after.push(value.clone()),
+            Said::Listed(values) => list = Some(values),
+        }
+    }
+    let count = consumed.len();
+    let whole = count == keys.len();
+    // An ordered index takes a few steps more; more keys find fewer rows.
+    let ordered = u32::from(index.kind == IndexKind::Ordered);
+    if let Some(list) = list {
+        if !whole && index.kind == IndexKind::Hash {
+            return None;
+        }
+        let access = Access::Lookups { index: index.id, before, list, after };
+        let cost = LOOKUPS_COST + ordered + if index.unique && whole { 0 } else { 20 - count.min(8) as u32 };
+        return Some(Choice { access, consumed, cost, unique: false });
+    }
+    if whole {
+        let cost = ordered + if index.unique { UNIQUE_LOOKUP_COST } else { LOOKUP_COST - count.min(8) as u32 };
+        let access = Access::Lookup { index: index.id, keys: before };
+        return Some(Choice { access, consumed, cost, unique: index.unique });
     }
     if index.kind == IndexKind::Hash {
         return None;
     }
-    let next = &keys[equal.len()];
-    let mut consumed: Vec<usize> = equal.iter().map(|(position, _)| *position).collect();
+    let (lower, upper) = bounds(&keys[count], conjuncts, reached, &mut consumed);
+    if before.is_empty() && lower.is_none() && upper.is_none() {
+        return None;
+    }
+    let bounds = u32::from(lower.is_some()) + u32::from(upper.is_some());
+    let cost = RANGE_COST - (count.min(8) as u32) * 20 - bounds * 5;
+    let access = Access::Range { index: index.id, equal: before, lower, upper, descending: false };
+    Some(Choice { access, consumed, cost, unique: false })
+}
+
+/// The bounds that the conditions set for `key`.
+fn bounds(
+    key: &Expr,
+    conjuncts: &[Expr],
+    reached: &Reached<'_>,
+    consumed: &mut Vec<usize>,
+) -> (Option<Bound>, Option<Bound>) {
     let (mut lower, mut upper) = (None, None);
     for (position, conjunct) in conjuncts.iter().enumerate() {
-        let Some((operator, value)) = compared(conjunct, next, reached) else { continue };
+        let Some((operator, value)) = compared(conjunct, key, reached) else { continue };
         let (side, inclusive) = match operator {
             CompareOperator::Greater => (&mut lower, false),
             CompareOperator::GreaterOrEqual => (&mut lower, true),
@@ -98,22 +134,44 @@ fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_
             consumed.push(position);
         }
     }
-    if equal.is_empty() && lower.is_none() && upper.is_none() {
-        return None;
+    if lower.is_none() && upper.is_none() {
+        // The condition itself is still tested: the stretch has all that match, and may have more.
+        if let Some((first, after)) = conjuncts.iter().find_map(|conjunct| prefix_of(conjunct, key)) {
+            lower = Some(Bound { value: text(first), inclusive: true });
+            upper = after.map(|after| Bound { value: text(after), inclusive: false });
+        }
     }
-    let bounds = u32::from(lower.is_some()) + u32::from(upper.is_some());
-    Some(Choice {
-        access: Access::Range {
-            index: index.id,
-            equal: equal.iter().map(|(_, value)| (*value).clone()).collect(),
-            lower,
-            upper,
-            descending: false,
-        },
-        consumed,
-        cost: RANGE_COST - (equal.len().min(8) as u32) * 20 - bounds * 5,
-        unique: false,
-    })
+    (lower, upper)
+}
+
+fn text(text: String) -> Expr {
+    Expr::Constant(OwnedValue::Text(text.into()))
+}
+
+/// For `key LIKE 'abc%'` and `key STARTS WITH 'abc'`: the least text that matches, and the least above all that do.
+fn prefix_of(conjunct: &Expr, key: &Expr) -> Option<(String, Option<String>)> {
+    let Expr::Like { operand, pattern, escape, prefix_only, negated: false } = conjunct else { return None };
+    let (true, Expr::Constant(OwnedValue::Text(pattern))) = (operand.as_ref() == key, pattern.as_ref()) else {
+        return None;
+    };
+    let prefix = if *prefix_only { pattern.as_ref() } else { literal_prefix(pattern, *escape)?.0 };
+    (!prefix.is_empty()).then(|| (prefix.to_owned(), text_after(prefix)))
+}
+
+/// The least text above all that begin with `prefix`; texts are ordered by their bytes, hence by their code points.
+fn text_after(prefix: &str) -> Option<String> {
+    let mut characters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = characters.pop() {
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            last => char::from_u32(last as u32 + 1),
+        };
+        if let Some(next) = next {
+            characters.push(next);
+            return Some(characters.into_iter().collect());
+        }
+    }
+    None
 }
 
 /// `key operator value` or the same turned round, where `value` can be evaluated before the row is there.
@@ -122,53 +180,89 @@ fn compared<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option
     if left.as_ref() == key && reached.reaches(right) {
         Some((*operator, right))
     } else if right.as_ref() == key && reached.reaches(left) {
-        Some((turned(*operator), left))
+        Some((operator.turned(), left))
     } else {
         None
     }
 }
 
-fn turned(operator: CompareOperator) -> CompareOperator {
-    match operator {
-        CompareOperator::Less => CompareOperator::Greater,
-        CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
-        CompareOperator::Greater => CompareOperator::Less,
-        CompareOperator::GreaterOrEqual => CompareOperator::LessOrEqual,
-        other => other,
+/// `key IN (...)`, and what is the same: `key = 1 OR key = 2`.
+fn listed(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<KeyList> {
+    match conjunct {
+        Expr::InList { operand, list, negated: false } if operand.as_ref() == key => {
+            list.iter().all(|value| reached.reaches(value)).then(|| KeyList::Values(list.to_vec()))
+        }
+        Expr::InArray { operand, array, negated: false } if operand.as_ref() == key && reached.reaches(array) => {
+            Some(KeyList::Array(array.as_ref().clone()))
+        }
+        Expr::Or(parts) => {
+            let mut values = Vec::new();
+            for part in parts {
+                match (compared(part, key, reached), part) {
+                    (Some((CompareOperator::Equal, value)), _) => values.push(value.clone()),
+                    (_, Expr::InList { .. }) => match listed(part, key, reached)? {
+                        KeyList::Values(more) => values.extend(more),
+                        KeyList::Array(_) => return None,
+                    },
+                    _ => return None,
+                }
+            }
+            Some(KeyList::Values(values))
+        }
+        _ => None,
     }
 }
 
-/// Makes the choice deliver rows in the wanted order, if an ordered index can; says whether it does.
-pub(crate) fn order_as(table: &Table, slot: u16, wanted: &[(Expr, bool)], choice: &mut Choice) -> bool {
+/// Makes the choice deliver rows in the wanted order, if an ordered index can; says whether it does. Another index is taken for
+/// the order only if it finds no more rows.
+pub(crate) fn order_as(
+    table: &Table,
+    slot: u16,
+    wanted: &[(Expr, bool)],
+    conjuncts: &[Expr],
+    reached: &Reached<'_>,
+    rows: f64,
+    choice: &mut Choice,
+) -> bool {
     let descending_wanted = wanted[0].1;
     if wanted.iter().any(|(_, descending)| *descending != descending_wanted) {
         return false;
     }
-    match &mut choice.access {
-        Access::Lookup { .. } => false,
-        Access::Range { index, equal, descending, .. } => {
-            let Some(definition) = table.index(*index) else { return false };
-            let fits = delivers(definition, slot, wanted, equal.len());
-            if fits {
-                *descending = descending_wanted;
-            }
-            fits
-        }
-        Access::Scan => {
-            let index = table.indexes.iter().find(|index| {
-                index.kind == IndexKind::Ordered && index.predicate.is_none() && delivers(index, slot, wanted, 0)
-            });
-            let Some(index) = index else { return false };
-            choice.access = Access::Range {
-                index: index.id,
-                equal: Vec::new(),
-                lower: None,
-                upper: None,
-                descending: descending_wanted,
-            };
-            true
+    if in_order(table, slot, wanted, choice, descending_wanted) {
+        return true;
+    }
+    if choice.unique {
+        return false;
+    }
+    let found = access_rows(table, &choice.access, rows);
+    for mut other in choices(table, slot, conjuncts, reached) {
+        if access_rows(table, &other.access, rows) <= found
+            && in_order(table, slot, wanted, &mut other, descending_wanted)
+        {
+            *choice = other;
+            return true;
         }
     }
+    if !matches!(choice.access, Access::Scan) {
+        return false;
+    }
+    let index = table.indexes.iter().find(|index| {
+        index.kind == IndexKind::Ordered && predicate_holds(index, slot, conjuncts) && delivers(index, slot, wanted, 0)
+    });
+    let Some(index) = index else { return false };
+    choice.access =
+        Access::Range { index: index.id, equal: Vec::new(), lower: None, upper: None, descending: descending_wanted };
+    true
+}
+
+/// Whether the choice's stretch of an index is in the wanted order, in the wanted direction from now on.
+fn in_order(table: &Table, slot: u16, wanted: &[(Expr, bool)], choice: &mut Choice, descending_wanted: bool) -> bool {
+    let Access::Range { index, equal, descending, .. } = &mut choice.access else { return false };
+    let fits = table.index(*index).is_some_and(|definition| delivers(definition, slot, wanted, equal.len()));
+    if fits {
+        *descending = descending_wanted;
+    }
+    fits
 }
 
 /// Whether the index's order, its first `fixed` keys being one value each, is the wanted one.
@@ -185,4 +279,35 @@ fn delivers(index: &Index, slot: u16, wanted: &[(Expr, bool)], fixed: usize) -> 
         }
     }
     true
+}
+
+/// The way to the least or greatest `value` alone, if `access` can become it.
+pub(crate) fn extreme(table: &Table, slot: u16, access: &Access, value: &Expr, greatest: bool) -> Option<Access> {
+    let fits = |index: &Index, fixed: usize| index.keys.get(fixed).is_some_and(|key| move_slot(key, 0, slot) == *value);
+    match access {
+        Access::Scan => {
+            let mut indexes = table.indexes.iter();
+            let index = indexes
+                .find(|index| index.kind == IndexKind::Ordered && index.predicate.is_none() && fits(index, 0))?;
+            Some(Access::Extreme { index: index.id, equal: Vec::new(), lower: None, upper: None, greatest })
+        }
+        Access::Range { index, equal, lower, upper, .. } if fits(table.index(*index)?, equal.len()) => {
+            let (equal, lower, upper) = (equal.clone(), lower.clone(), upper.clone());
+            Some(Access::Extreme { index: *index, equal, lower, upper, greatest })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_after_a_prefix() {
+        assert_eq!(text_after("abc").as_deref(), Some("abd"));
+        assert_eq!(text_after("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(text_after("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(text_after("\u{10ffff}\u{10ffff}"), None);
+    }
 }

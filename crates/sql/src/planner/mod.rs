@@ -1,6 +1,11 @@
 //! The order of a block's sources, how each finds its rows, and where each condition is tested.
 
 pub(crate) mod access;
+pub(crate) mod estimate;
+mod hash;
+mod implied;
+mod order;
+mod push;
 pub(crate) mod routing;
 
 use crate::bind::from::{PendingInput, PendingSource};
@@ -9,7 +14,7 @@ use crate::plan::{Access, Aggregation, Input, JoinKind, OutputColumn, Query, Que
 use crate::walk::{conjunction, for_each_slot, move_slot};
 use access::{Choice, choose};
 use ferrite_base::UserResult;
-use ferrite_catalog::{Table, ViewOutput};
+use ferrite_catalog::{Catalog, Table, ViewOutput};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use std::sync::Arc;
 
@@ -58,19 +63,23 @@ pub(crate) fn arrange(
     note_facts(binder, &pending, &conjuncts);
     let mut sources: Vec<Source> = Vec::with_capacity(pending.len());
     let mut bound: Vec<u16> = Vec::with_capacity(pending.len());
-    let free_order = pending.iter().all(|source| source.join == JoinKind::Inner);
     let mut presorted = false;
     let only_source = pending.len() == 1;
     let full = pending.iter().any(|source| source.join == JoinKind::Full);
-    while !pending.is_empty() {
-        let position = if free_order { best_next(binder, &pending, &local, &bound, &conjuncts) } else { 0 };
-        let source = pending.remove(position);
+    if !full {
+        push_into_derived_tables(binder, &mut pending, &mut conjuncts);
+    }
+    if pending.len() > 1 && pending.iter().all(|source| source.join == JoinKind::Inner) {
+        pending = order::arranged(binder, pending, &local, &conjuncts);
+    }
+    let mut left = pending.into_iter();
+    while let Some(source) = left.next() {
         let first = sources.is_empty();
         let slot = source.slot;
         let mut on = source.on;
+        let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
         let input = match source.input {
             PendingInput::Table(table) => {
-                let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
                 let mut choice = match source.join {
                     // WHERE is about the rows after a FULL JOIN, which must first see all of both sides.
                     _ if full => Choice::scan(),
@@ -79,14 +88,22 @@ pub(crate) fn arrange(
                     JoinKind::Full => Choice::scan(),
                 };
                 if first && !full && !wanted.is_empty() {
-                    // Each store has an index of its own, so over several stores there is no one order.
+                    let rows = binder.rows(&table);
+                    presorted = access::order_as(&table, slot, wanted, &conjuncts, &reached, rows, &mut choice);
                     let one_store = binder.reach == Reach::Local || !table.is_partitioned();
-                    presorted = one_store && access::order_as(&table, slot, wanted, &mut choice);
-                    presorted |= only_source && choice.unique;
+                    presorted |= only_source && choice.unique && one_store;
                 }
-                let consumed_from = if source.join == JoinKind::Left { &mut on } else { &mut conjuncts };
-                remove_all(consumed_from, &choice.consumed);
-                Input::Table { table: table.id, access: choice.access }
+                let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
+                let hashable = !presorted && !(full && first);
+                if hashable && hash::is_better(slot, &choice, conditions, &reached) {
+                    choice = hash::independent(&table, slot, conditions, &reached, full);
+                    remove_all(conditions, &choice.consumed);
+                    let input = Input::Table { table: table.id, access: choice.access };
+                    hash::hashed(slot, input, conditions, &reached, full)
+                } else {
+                    remove_all(conditions, &choice.consumed);
+                    Input::Table { table: table.id, access: choice.access }
+                }
             }
             PendingInput::PartialView { table, raw_slot, group_slot } => {
                 let pushed = if source.join == JoinKind::Inner {
@@ -102,16 +119,35 @@ pub(crate) fn arrange(
                     outside
                 };
                 let query = added_up(&table, slot, raw_slot, group_slot, pushed, binder);
-                Input::Derived { query: Box::new(query), correlated }
+                let input = Input::Derived { query: Box::new(query), correlated };
+                let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
+                let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
+                if !correlated && !(full && first) && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
+                    hash::hashed(slot, input, conditions, &reached, full)
+                } else {
+                    input
+                }
             }
-            PendingInput::Derived { query, correlated } => Input::Derived { query, correlated },
-            PendingInput::Common { table } => Input::Common { table },
             PendingInput::Working { slot } => Input::Working { slot },
+            input @ (PendingInput::Derived { .. } | PendingInput::Common { .. }) => {
+                let (input, correlated) = match input {
+                    PendingInput::Derived { query, correlated } => (Input::Derived { query, correlated }, correlated),
+                    PendingInput::Common { table } => (Input::Common { table }, false),
+                    _ => unreachable!("the pattern has these two"),
+                };
+                let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
+                let hashable = !correlated && !(full && first);
+                if hashable && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
+                    hash::hashed(slot, input, conditions, &reached, full)
+                } else {
+                    input
+                }
+            }
         };
         bound.push(slot);
         let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
         let mut here = Vec::new();
-        if !full || pending.is_empty() {
+        if !full || left.len() == 0 {
             let (decided, later): (Vec<Expr>, Vec<Expr>) = conjuncts.drain(..).partition(|expr| reached.reaches(expr));
             here = decided;
             conjuncts = later;
@@ -172,55 +208,36 @@ fn note_facts(binder: &mut Binder<'_>, pending: &[PendingSource], conjuncts: &[E
     }
 }
 
-/// The source with the cheapest access now; among equals the one after which the next is cheapest, then the first.
-fn best_next(
-    binder: &Binder<'_>,
-    pending: &[PendingSource],
-    local: &[u16],
-    bound: &[u16],
-    conjuncts: &[Expr],
-) -> usize {
-    if pending.len() == 1 {
-        return 0;
+/// Conditions on one derived table are tested inside it, where an index may serve them and fewer rows are kept.
+fn push_into_derived_tables(binder: &Binder<'_>, pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>) {
+    for source in pending.iter_mut().filter(|source| source.join == JoinKind::Inner) {
+        let PendingInput::Derived { query, .. } = &mut source.input else { continue };
+        conjuncts.retain(|conjunct| !push::push(binder.catalog, &binder.subqueries, query, source.slot, conjunct));
     }
-    let cost_of = |source: &PendingSource, bound: &[u16]| -> u32 {
-        match &source.input {
-            PendingInput::Table(table) => {
-                let reached = Reached { local, bound, subqueries: &binder.subqueries };
-                choose(table, source.slot, conjuncts, &reached).cost
-            }
-            // To run it again for each row before it costs more than a scan.
-            PendingInput::PartialView { .. }
-            | PendingInput::Derived { .. }
-            | PendingInput::Common { .. }
-            | PendingInput::Working { .. } => {
-                if bound.is_empty() {
-                    access::SCAN_COST
-                } else {
-                    access::SCAN_COST + 1
-                }
-            }
-        }
+}
+
+/// MIN or MAX of an index's key needs one row of each store, not all.
+pub(crate) fn shortcut_extremes(
+    catalog: &Catalog,
+    sources: &mut [Source],
+    filter: &Option<Expr>,
+    aggregation: &Aggregation,
+) {
+    let ([source], None, true) = (sources, filter, aggregation.group_by.is_empty()) else { return };
+    let Input::Table { table, access } = &mut source.input else { return };
+    let (Some(table), None, JoinKind::Inner) = (catalog.table(*table), &source.filter, source.join) else { return };
+    let Some(first) = aggregation.aggregates.first() else { return };
+    let same = |other: &Aggregate| other.kind == first.kind && other.argument == first.argument;
+    let greatest = match first.kind {
+        AggregateKind::Min => false,
+        AggregateKind::Max => true,
+        _ => return,
     };
-    let mut best = (u32::MAX, u32::MAX, 0);
-    for (position, source) in pending.iter().enumerate() {
-        let cost = cost_of(source, bound);
-        if cost > best.0 {
-            continue;
-        }
-        let mut after = bound.to_vec();
-        after.push(source.slot);
-        let next: u32 = pending
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != position)
-            .map(|(_, other)| cost_of(other, &after))
-            .sum();
-        if (cost, next) < (best.0, best.1) {
-            best = (cost, next, position);
-        }
+    if let (true, Some(value)) = (aggregation.aggregates.iter().all(same), &first.argument)
+        && let Some(shortcut) = access::extreme(table, source.slot, access, value, greatest)
+    {
+        *access = shortcut;
     }
-    best.2
 }
 
 /// Conditions that concern only group columns of a partial view may be tested on its parts.

@@ -1,0 +1,120 @@
+//! Conditions pushed into derived tables, below their grouping and set operations where that changes nothing.
+
+use super::Reached;
+use super::access::choose;
+use crate::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Subquery};
+use crate::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
+use ferrite_catalog::Catalog;
+use ferrite_expr::Expr;
+
+/// Tests `condition`, which is about rows of `query` bound to `slot`, inside the query. False: it cannot be, and nothing has
+/// changed.
+pub(super) fn push(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16, condition: &Expr) -> bool {
+    let mut only_this = true;
+    let mut columns = Vec::new();
+    let mut read = |expr: &Expr| {
+        match expr {
+            Expr::Column { slot: found, column } if *found == slot => columns.push(*column),
+            Expr::Column { .. } | Expr::Subquery { .. } => only_this = false,
+            _ => {}
+        }
+        false
+    };
+    condition.any(&mut read);
+    if !only_this || columns.is_empty() || !can_take(query, &columns) {
+        return false;
+    }
+    take(catalog, subqueries, query, slot, condition);
+    true
+}
+
+/// Whether a condition on these columns may stand inside the query.
+fn can_take(query: &Query, columns: &[u16]) -> bool {
+    if query.limit.is_some() || query.offset.is_some() {
+        return false;
+    }
+    match &query.body {
+        QueryBody::Select(select) => {
+            let full = select.sources.iter().any(|source| source.join == JoinKind::Full);
+            !full && select.windowing.is_none() && columns.iter().all(|column| inner(select, *column).is_some())
+        }
+        QueryBody::SetOperation { left, right, .. } => can_take(left, columns) && can_take(right, columns),
+        _ => false,
+    }
+}
+
+/// What an output column is in terms of the sources' rows; None where it takes grouping to say.
+fn inner(select: &Select, column: u16) -> Option<&Expr> {
+    let output = select.output.get(usize::from(column))?;
+    let expr = match (&select.aggregation, output) {
+        (None, output) => output,
+        (Some(aggregation), Expr::Column { slot, column }) if *slot == aggregation.slot => {
+            aggregation.group_by.get(usize::from(*column))?
+        }
+        (Some(_), _) => return None,
+    };
+    (!expr.any(&mut |part| matches!(part, Expr::Subquery { .. }))).then_some(expr)
+}
+
+fn take(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16, condition: &Expr) {
+    match &mut query.body {
+        QueryBody::Select(select) => {
+            let mut moved = condition.clone();
+            rewrite(&mut moved, &mut |part| match part {
+                Expr::Column { slot: found, column } if *found == slot => inner(select, *column).cloned(),
+                _ => None,
+            });
+            add(catalog, subqueries, select, moved);
+        }
+        QueryBody::SetOperation { left, right, .. } => {
+            take(catalog, subqueries, left, slot, condition);
+            take(catalog, subqueries, right, slot, condition);
+        }
+        _ => unreachable!("asked before whether it can take a condition"),
+    }
+}
+
+/// Adds a condition to a planned block, at the first source where it can be decided.
+fn add(catalog: &Catalog, subqueries: &[Subquery], select: &mut Select, condition: Expr) {
+    let slots: Vec<u16> = select.sources.iter().map(|source| source.slot).collect();
+    let mut last = None;
+    for_each_slot(&condition, subqueries, &mut |read| {
+        last = last.max(slots.iter().position(|slot| *slot == read));
+    });
+    let Some(position) = last else {
+        select.filter = conjunction(select.filter.take().into_iter().chain([condition]).collect());
+        return;
+    };
+    let source = &mut select.sources[position];
+    let inner = source.join == JoinKind::Inner;
+    match &mut source.input {
+        Input::Derived { query, correlated: false } if inner => {
+            if push(catalog, subqueries, query, source.slot, &condition) {
+                return;
+            }
+        }
+        Input::Hashed(hashed) if inner => {
+            let mut own = true;
+            for_each_slot(&condition, subqueries, &mut |read| own &= read == source.slot);
+            if own {
+                hashed.filter = conjunction(hashed.filter.take().into_iter().chain([condition]).collect());
+                return;
+            }
+        }
+        _ => {}
+    }
+    let mut conditions = Vec::new();
+    if let Some(filter) = source.filter.take() {
+        split_conjunction(filter, &mut conditions);
+    }
+    conditions.push(condition);
+    if let Input::Table { table, access: access @ Access::Scan } = &mut source.input
+        && let (true, Some(table)) = (inner, catalog.table(*table))
+    {
+        let reached = Reached { local: &slots, bound: &slots[..position], subqueries };
+        let choice = choose(table, source.slot, &conditions, &reached);
+        super::remove_all(&mut conditions, &choice.consumed);
+        *access = choice.access;
+    }
+    source.filter = conjunction(conditions);
+}
