@@ -94,7 +94,7 @@ pub(crate) fn arrange(
                     presorted |= only_source && choice.unique && one_store;
                 }
                 let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
-                let hashable = !presorted && !(full && first);
+                let hashable = !(presorted || full && first);
                 if hashable && hash::is_better(slot, &choice, conditions, &reached) {
                     choice = hash::independent(&table, slot, conditions, &reached, full);
                     remove_all(conditions, &choice.consumed);
@@ -122,7 +122,8 @@ pub(crate) fn arrange(
                 let input = Input::Derived { query: Box::new(query), correlated };
                 let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
                 let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
-                if !correlated && !(full && first) && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
+                let hashable = !(correlated || full && first);
+                if hashable && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
                     hash::hashed(slot, input, conditions, &reached, full)
                 } else {
                     input
@@ -136,7 +137,7 @@ pub(crate) fn arrange(
                     _ => unreachable!("the pattern has these two"),
                 };
                 let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
-                let hashable = !correlated && !(full && first);
+                let hashable = !(correlated || full && first);
                 if hashable && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
                     hash::hashed(slot, input, conditions, &reached, full)
                 } else {

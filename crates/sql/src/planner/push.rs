@@ -88,10 +88,10 @@ fn add(catalog: &Catalog, subqueries: &[Subquery], select: &mut Select, conditio
     let source = &mut select.sources[position];
     let inner = source.join == JoinKind::Inner;
     match &mut source.input {
-        Input::Derived { query, correlated: false } if inner => {
-            if push(catalog, subqueries, query, source.slot, &condition) {
-                return;
-            }
+        Input::Derived { query, correlated: false }
+            if inner && push(catalog, subqueries, query, source.slot, &condition) =>
+        {
+            return;
         }
         Input::Hashed(hashed) if inner => {
             let mut own = true;
