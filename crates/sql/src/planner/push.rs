@@ -87,21 +87,18 @@ fn add(catalog: &Catalog, subqueries: &[Subquery], select: &mut Select, conditio
     };
     let source = &mut select.sources[position];
     let inner = source.join == JoinKind::Inner;
-    match &mut source.input {
-        Input::Derived { query, correlated: false }
-            if inner && push(catalog, subqueries, query, source.slot, &condition) =>
-        {
+    if let (true, Input::Derived { query, correlated: false }) = (inner, &mut source.input)
+        && push(catalog, subqueries, query, source.slot, &condition)
+    {
+        return;
+    }
+    if let (true, Input::Hashed(hashed)) = (inner, &mut source.input) {
+        let mut own = true;
+        for_each_slot(&condition, subqueries, &mut |read| own &= read == source.slot);
+        if own {
+            hashed.filter = conjunction(hashed.filter.take().into_iter().chain([condition]).collect());
             return;
         }
-        Input::Hashed(hashed) if inner => {
-            let mut own = true;
-            for_each_slot(&condition, subqueries, &mut |read| own &= read == source.slot);
-            if own {
-                hashed.filter = conjunction(hashed.filter.take().into_iter().chain([condition]).collect());
-                return;
-            }
-        }
-        _ => {}
     }
     let mut conditions = Vec::new();
     if let Some(filter) = source.filter.take() {
