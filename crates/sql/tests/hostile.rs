@@ -333,7 +333,7 @@ fn tables_of_with_windows_and_joins_do_not_multiply() {
         join(60, "FULL", "ON TRUE"),
         join(60, "NATURAL RIGHT", ""),
         format!("SELECT {} FROM r", calls.join(", ")),
-        format!("SELECT * FROM {}r{}", "(".repeat(30), " JOIN r r1 USING (k))".repeat(1) + &")".repeat(29)),
+        format!("SELECT * FROM {}r{}", "(".repeat(30), " JOIN r r1 USING (k))".to_owned() + &")".repeat(29)),
     ];
     within_small_stack(works, Some(true));
     let fails = vec![
