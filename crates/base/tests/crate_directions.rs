@@ -21,28 +21,31 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("partition", &["base", "io", "value", "expr", "wire", "catalog", "sql", "table", "exec", "log", "replica"]),
     ("node", &["base", "io", "value", "expr", "wire", "catalog", "sql", "exec", "partition", "log"]),
     ("bench", &["base", "value", "wire", "client"]),
-    ("ferrite", &["base", "io", "value", "node", "client", "bench"]),
+    ("shell", &["base", "value", "wire", "client"]),
+    ("ferrite", &["base", "io", "value", "node", "client", "bench", "shell"]),
 ];
 
 /// Libraries that belong to certain crates only. The others (hash functions, arenas and the like) may be used anywhere.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("arc-swap", &["node"]),
-    ("clap", &["bench", "ferrite"]),
+    ("clap", &["bench", "shell", "ferrite"]),
     ("crossbeam-channel", &["partition", "node"]),
-    ("flate2", &["node"]),
+    ("flate2", &["node", "shell"]),
     ("hdrhistogram", &["bench", "node"]),
     ("mimalloc", &["ferrite"]),
-    ("mio", &["node", "client", "bench"]),
+    ("mio", &["node", "client", "bench", "shell"]),
     ("ratatui", &["bench", "ferrite"]),
     ("regex", &["expr"]),
-    ("rustix", &["base", "io", "node", "client", "bench", "ferrite"]),
+    ("rustix", &["base", "io", "node", "client", "bench", "shell", "ferrite"]),
+    ("rustyline", &["shell"]),
     ("serde", &["bench"]),
-    ("serde_json", &["bench"]),
+    ("serde_json", &["bench", "shell"]),
     ("sha1", &["node", "client"]),
     ("sha2", &["node", "client"]),
-    ("signal-hook", &["bench", "ferrite"]),
+    ("signal-hook", &["bench", "shell", "ferrite"]),
     ("sqlparser", &["sql"]),
     ("tempfile", &["bench"]),
+    ("unicode-width", &["shell"]),
 ];
 
 /// Libraries for tests and benchmarks: never among a crate's own dependencies.

@@ -1,4 +1,4 @@
-//! The `ferrite` program: server, benchmarks, demonstration.
+//! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
 mod server;
 
@@ -20,6 +20,12 @@ struct Arguments {
 enum Command {
     /// Run a database server.
     Server(server::Options),
+    /// Talk to a server: statements and commands, typed or from files.
+    Sql(ferrite_shell::SqlOptions),
+    /// Load a file into a table.
+    Load(ferrite_shell::LoadOptions),
+    /// Write schema and data as a script.
+    Dump(ferrite_shell::DumpOptions),
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
     Bench(ferrite_bench::BenchCommand),
@@ -30,6 +36,9 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Server(options) => server::run(options),
+        Command::Sql(options) => ferrite_shell::run_sql(&options),
+        Command::Load(options) => ferrite_shell::run_load(&options),
+        Command::Dump(options) => ferrite_shell::run_dump(&options),
         Command::Bench(command) => report(ferrite_bench::run_bench(&command)),
         Command::Demo(options) => report(ferrite_bench::run_demo(&options)),
     }

@@ -1,0 +1,257 @@
+//! What the server's catalog holds, as far as a user asks for it: tables with their columns, indexes, procedures.
+//! Read with `@SystemCatalog`, whole, and again after a schema change.
+
+use crate::session::{Failure, Session, text};
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use ferrite_wire::OwnedTable;
+
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub column_type: ColumnType,
+    pub nullable: bool,
+    /// As the catalog writes it: texts in quotes.
+    pub default: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableKind {
+    Table,
+    View,
+    Stream,
+}
+
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub name: String,
+    pub kind: TableKind,
+    pub columns: Vec<Column>,
+    /// Position of the partitioning column; None for replicated tables and for views that do not have it.
+    pub partition_column: Option<usize>,
+    /// Whether rows live on one partition each.
+    pub partitioned: bool,
+    /// Names, in key order; empty without a primary key.
+    pub primary_key: Vec<String>,
+}
+
+impl Table {
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        let exact = self.columns.iter().position(|column| column.name == name);
+        exact.or_else(|| self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name)))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub name: String,
+    pub table: String,
+    pub columns: Vec<String>,
+    pub unique: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub name: String,
+    pub type_name: String,
+    pub is_partitioning: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    pub name: String,
+    pub parameters: Vec<Parameter>,
+    pub single_partition: bool,
+    pub read_only: bool,
+}
+
+impl Procedure {
+    /// One of those that every table has: `T.insert` and its like.
+    pub fn is_default(&self) -> bool {
+        self.name.contains('.')
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    pub tables: Vec<Table>,
+    pub indexes: Vec<Index>,
+    pub procedures: Vec<Procedure>,
+}
+
+/// Procedures of the server itself, for completion: the catalog does not list them.
+pub const SYSTEM_PROCEDURES: &[&str] = &[
+    "@AdHoc",
+    "@Explain",
+    "@ExplainProc",
+    "@ExplainView",
+    "@GetPartitionKeys",
+    "@Pause",
+    "@Ping",
+    "@Quiesce",
+    "@Resume",
+    "@Statistics",
+    "@SwapTables",
+    "@SystemCatalog",
+    "@SystemInformation",
+    "@UpdateClasses",
+];
+
+impl Names {
+    pub fn read(session: &mut Session) -> Result<Names, Failure> {
+        let mut catalog = |selector: &str| -> Result<Rows, Failure> {
+            let mut response = session.ask("@SystemCatalog", &[text(selector)])?;
+            Ok(Rows(if response.tables.is_empty() { None } else { Some(response.tables.swap_remove(0)) }))
+        };
+        let mut names = Names::default();
+        for row in catalog("TABLES")?.iter() {
+            let kind = match row.text("TABLE_TYPE") {
+                "VIEW" => TableKind::View,
+                "EXPORT" | "STREAM" => TableKind::Stream,
+                _ => TableKind::Table,
+            };
+            names.tables.push(Table {
+                name: row.text("TABLE_NAME").to_owned(),
+                kind,
+                columns: Vec::new(),
+                partition_column: None,
+                partitioned: row.text("REMARKS").contains("\"partitionColumn\""),
+                primary_key: Vec::new(),
+            });
+        }
+        let mut columns: Vec<(i64, String, bool, Column)> = Vec::new();
+        for row in catalog("COLUMNS")?.iter() {
+            let column = Column {
+                name: row.text("COLUMN_NAME").to_owned(),
+                column_type: column_type(row.text("TYPE_NAME"), row.integer("COLUMN_SIZE")),
+                nullable: row.text("IS_NULLABLE") != "NO",
+                default: row.optional_text("COLUMN_DEF").map(str::to_owned),
+            };
+            let is_partitioning = row.text("REMARKS") == "PARTITION_COLUMN";
+            let table = row.text("TABLE_NAME").to_owned();
+            columns.push((row.integer("ORDINAL_POSITION").unwrap_or(0), table, is_partitioning, column));
+        }
+        columns.sort_by_key(|(position, ..)| *position);
+        for (_, table, is_partitioning, column) in columns {
+            if let Some(table) = names.tables.iter_mut().find(|other| other.name == table) {
+                if is_partitioning {
+                    table.partition_column = Some(table.columns.len());
+                }
+                table.columns.push(column);
+            }
+        }
+        let mut keys: Vec<(i64, &str, &str)> = Vec::new();
+        let key_rows = catalog("PRIMARYKEYS")?;
+        keys.extend(
+            key_rows
+                .iter()
+                .map(|row| (row.integer("KEY_SEQ").unwrap_or(0), row.text("TABLE_NAME"), row.text("COLUMN_NAME"))),
+        );
+        keys.sort_by_key(|(position, ..)| *position);
+        for (_, table, column) in keys {
+            if let Some(table) = names.tables.iter_mut().find(|other| other.name == table) {
+                table.primary_key.push(column.to_owned());
+            }
+        }
+        for row in catalog("INDEXINFO")?.iter() {
+            let (table, name) = (row.text("TABLE_NAME"), row.text("INDEX_NAME"));
+            let column = row.text("COLUMN_NAME").to_owned();
+            match names.indexes.iter_mut().find(|index| index.name == name && index.table == table) {
+                Some(index) => index.columns.push(column),
+                None => names.indexes.push(Index {
+                    name: name.to_owned(),
+                    table: table.to_owned(),
+                    columns: vec![column],
+                    unique: row.integer("NON_UNIQUE") == Some(0),
+                }),
+            }
+        }
+        for row in catalog("PROCEDURES")?.iter() {
+            let remarks = row.text("REMARKS");
+            names.procedures.push(Procedure {
+                name: row.text("PROCEDURE_NAME").to_owned(),
+                parameters: Vec::new(),
+                single_partition: remarks.contains("\"singlePartition\":true"),
+                read_only: remarks.contains("\"readOnly\":true"),
+            });
+        }
+        let parameter_rows = catalog("PROCEDURECOLUMNS")?;
+        let mut parameters: Vec<Row<'_>> = parameter_rows.iter().collect();
+        parameters.sort_by_key(|row| row.integer("ORDINAL_POSITION"));
+        for row in parameters {
+            let name = row.text("PROCEDURE_NAME");
+            if let Some(procedure) = names.procedures.iter_mut().find(|other| other.name == name) {
+                procedure.parameters.push(Parameter {
+                    name: row.text("COLUMN_NAME").to_owned(),
+                    type_name: row.text("TYPE_NAME").to_owned(),
+                    is_partitioning: row.text("REMARKS").contains("PARTITION_PARAMETER"),
+                });
+            }
+        }
+        Ok(names)
+    }
+
+    /// By its name as the catalog has it, or else without regard to case.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        let exact = self.tables.iter().find(|table| table.name == name);
+        exact.or_else(|| self.tables.iter().find(|table| table.name.eq_ignore_ascii_case(name)))
+    }
+
+    pub fn procedure(&self, name: &str) -> Option<&Procedure> {
+        let exact = self.procedures.iter().find(|procedure| procedure.name == name);
+        exact.or_else(|| self.procedures.iter().find(|procedure| procedure.name.eq_ignore_ascii_case(name)))
+    }
+
+    /// Every name that a statement could mean.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        let tables = self.tables.iter().map(|table| table.name.as_str());
+        let columns = self.tables.iter().flat_map(|table| table.columns.iter().map(|column| column.name.as_str()));
+        let procedures = self.procedures.iter().map(|procedure| procedure.name.as_str());
+        tables.chain(columns).chain(procedures)
+    }
+}
+
+/// From the words of `@SystemCatalog COLUMNS`, which do not say whether a VARCHAR's size counts bytes: the server checks.
+fn column_type(name: &str, size: Option<i64>) -> ColumnType {
+    let sql_type = SqlType::ALL.into_iter().find(|candidate| candidate.name() == name).unwrap_or(SqlType::Varchar);
+    let length = size.and_then(|size| u32::try_from(size).ok()).filter(|_| sql_type.is_variable_length()).unwrap_or(0);
+    ColumnType { sql_type, length, in_bytes: false }
+}
+
+/// A result table by column names.
+struct Rows(Option<OwnedTable>);
+
+impl Rows {
+    fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        self.0.iter().flat_map(|table| table.rows.iter().map(move |cells| Row { table, cells }))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Row<'t> {
+    table: &'t OwnedTable,
+    cells: &'t [OwnedValue],
+}
+
+impl<'t> Row<'t> {
+    fn value(&self, name: &str) -> Option<&'t OwnedValue> {
+        self.cells.get(self.table.column_index(name)?)
+    }
+
+    fn optional_text(&self, name: &str) -> Option<&'t str> {
+        match self.value(name)? {
+            OwnedValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn text(&self, name: &str) -> &'t str {
+        self.optional_text(name).unwrap_or_default()
+    }
+
+    fn integer(&self, name: &str) -> Option<i64> {
+        match self.value(name)? {
+            OwnedValue::Integer(integer) => Some(*integer),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Errors for people: the message without the statement repeated in it, the line with a caret under the place, the hint.
+//!
+//! The place is the line and column that the message names, or else where the name that it complains about stands.
+
+use crate::complete::KEYWORDS;
+use crate::lexer::{self, Kind};
+use crate::names::Names;
+use crate::style::Style;
+use crate::suggest;
+use unicode_width::UnicodeWidthStr;
+
+/// Bytes of a statement's line that are shown around the place.
+const LINE_COLUMNS_MAX: usize = 160;
+
+/// What was asked, for pointing into it.
+pub struct Asked<'a> {
+    pub statement: &'a str,
+    /// Where it came from, for messages about scripts: `file:line`.
+    pub place: Option<&'a str>,
+}
+
+/// The whole report, with its line ends.
+pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style) -> String {
+    let parts = Parts::of(text, asked.statement);
+    let located = locate(&parts.message, asked.statement);
+    let mut out = String::new();
+    if let Some(place) = asked.place {
+        out.push_str(&style.heading(&format!("{place}: ")));
+    }
+    out.push_str(&format!("{} {}\n", style.error("error:"), parts.message));
+    if let Some(span) = &located {
+        push_caret(&mut out, asked.statement, span, style);
+    }
+    for line in &parts.details {
+        out.push_str(line);
+        out.push('\n');
+    }
+    let guess = || guess(&parts.message, asked.statement, located.as_ref(), names?);
+    if let Some(hint) = parts.hint.clone().or_else(guess) {
+        out.push_str(&format!("{} {hint}\n", style.hint("hint:")));
+    }
+    out
+}
+
+/// A server's text, taken apart.
+struct Parts {
+    message: String,
+    details: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Parts {
+    fn of(text: &str, statement: &str) -> Parts {
+        let mut message = without_statement(text, statement);
+        let mut hint = None;
+        let mut details = Vec::new();
+        if let Some(at) = message.rfind("\nhint: ") {
+            hint = Some(message[at + 7..].trim_end().to_owned());
+            message.truncate(at);
+        }
+        let whole = message.clone();
+        let mut lines = whole.lines();
+        message = lines.next().unwrap_or_default().to_owned();
+        details.extend(lines.map(str::to_owned));
+        for prefix in ["VOLTDB ERROR: SQL ERROR ", "VOLTDB ERROR: CONSTRAINT VIOLATION ", "VOLTDB ERROR: "] {
+            if let Some(rest) = message.strip_prefix(prefix) {
+                let word = if prefix.contains("CONSTRAINT") { "constraint violated: " } else { "" };
+                message = format!("{word}{rest}");
+                break;
+            }
+        }
+        Parts { message, details, hint }
+    }
+}
+
+/// Takes out what repeats the statement: the user sees it already, and a place in it.
+fn without_statement(text: &str, statement: &str) -> String {
+    let text = text.strip_prefix("SQL error while compiling query: ").unwrap_or(text);
+    // Long statements are cut in messages.
+    let cut = |inner: &str| {
+        let whole = statement.trim_end_matches(';').trim();
+        inner == whole || inner.strip_suffix("...").is_some_and(|start| whole.starts_with(start))
+    };
+    for (before, after, words) in [("Error in \"", "\" - ", ""), ("SQL Syntax error in \"", "\" ", "syntax error: ")] {
+        let Some(rest) = text.strip_prefix(before) else { continue };
+        for (at, _) in rest.match_indices(after) {
+            if cut(&rest[..at]) {
+                return format!("{words}{}", &rest[at + after.len()..]);
+            }
+        }
+    }
+    if text.starts_with("[Ad Hoc DDL Input:")
+        && let Some((_, rest)) = text.split_once("DDL Error: \"")
+        && let Some(at) = rest.find(" in statement [")
+    {
+        let tail = rest[at..].rfind("]\"").map_or("", |end| &rest[at + end + 2..]);
+        return format!("{}{tail}", &rest[..at]);
+    }
+    text.to_owned()
+}
+
+/// Bytes of the statement.
+type Span = std::ops::Range<usize>;
+
+fn locate(message: &str, statement: &str) -> Option<Span> {
+    if let Some((line, column)) = named_place(message) {
+        return span_at(statement, line, column);
+    }
+    name_in(message, statement)
+}
+
+/// The last `line N, column M` of the message, in the forms that parsers write it.
+fn named_place(message: &str) -> Option<(usize, usize)> {
+    let lower = message.to_ascii_lowercase();
+    let number_after = |from: usize, word: &str| -> Option<usize> {
+        let at = lower[from..].find(word)? + from + word.len();
+        let digits = lower[at..].trim_start_matches([':', ' ']);
+        let end = digits.find(|other: char| !other.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse().ok()
+    };
+    let from = lower.rfind("line")?;
+    Some((number_after(from, "line")?, number_after(from, "column")?))
+}
+
+/// The token at a line and column, both from 1, in characters.
+fn span_at(statement: &str, line: usize, column: usize) -> Option<Span> {
+    let mut start = 0;
+    for _ in 1..line {
+        start += statement[start..].find('\n')? + 1;
+    }
+    let rest = &statement[start..];
+    let line_end = rest.find('\n').unwrap_or(rest.len());
+    let at = start + rest[..line_end].char_indices().nth(column.checked_sub(1)?).map_or(line_end, |(at, _)| at);
+    let token = lexer::tokens(statement).find(|token| token.end > at && !token.is_filler());
+    match token {
+        Some(token) if token.start <= at => Some(at..token.end),
+        _ => Some(at..at),
+    }
+}
+
+/// Where the thing that the message names stands in the statement.
+fn name_in(message: &str, statement: &str) -> Option<Span> {
+    let mut named: Vec<&str> = Vec::new();
+    for marker in ["not found: ", "token: ", "found: ", "near ", "Procedure "] {
+        if let Some(at) = message.find(marker) {
+            let rest = &message[at + marker.len()..];
+            named.push(rest.split([' ', ',', ';', '\n']).next().unwrap_or_default());
+        }
+    }
+    for quote in ['\'', '"', '`'] {
+        named.extend(message.split(quote).skip(1).step_by(2));
+    }
+    named.iter().find_map(|name| {
+        let name = name.trim_matches(['\'', '"', '`', '.', ':']);
+        // Of a qualified name the last part says most.
+        let part = name.rsplit('.').next().unwrap_or(name);
+        if part.is_empty() {
+            return None;
+        }
+        lexer::tokens(statement)
+            .find(|token| {
+                matches!(token.kind, Kind::Word | Kind::Name)
+                    && lexer::folded(token.text(statement)).eq_ignore_ascii_case(part)
+            })
+            .map(|token| token.start..token.end)
+    })
+}
+
+fn push_caret(out: &mut String, statement: &str, span: &Span, style: Style) {
+    let start = statement[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let end = statement[span.start..].find('\n').map_or(statement.len(), |at| span.start + at);
+    // A long line is cut to what lies around the place.
+    let mut from = start;
+    if span.start - start > LINE_COLUMNS_MAX / 2 {
+        from = floor_boundary(statement, span.start - LINE_COLUMNS_MAX / 2);
+    }
+    let to = floor_boundary(statement, end.min(from + LINE_COLUMNS_MAX));
+    let shown = |text: &str| crate::render::printable(&text.replace('\t', " ")).into_owned();
+    let number = 1 + statement[..start].bytes().filter(|byte| *byte == b'\n').count();
+    let several = statement.contains('\n');
+    let label = if several { format!("line {number}: ") } else { "  ".to_owned() };
+    let (open, close) = (if from > start { "..." } else { "" }, if to < end { "..." } else { "" });
+    out.push_str(&format!("{}{open}{}{close}\n", style.faint(&label), shown(&statement[from..to])));
+    let blanks = label.width() + open.len() + shown(&statement[from..span.start]).width();
+    let marked = shown(&statement[span.start..span.end.min(to).max(span.start)]).width().max(1);
+    out.push_str(&format!("{}{}\n", " ".repeat(blanks), style.error(&"^".repeat(marked))));
+}
+
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// "Did you mean", when the server has no hint of its own.
+fn guess(message: &str, statement: &str, located: Option<&Span>, names: &Names) -> Option<String> {
+    if let Some(rest) = message.strip_prefix("Procedure ")
+        && let Some((name, _)) = rest.split_once(" was not found")
+    {
+        let procedures = names.procedures.iter().map(|procedure| procedure.name.as_str());
+        let known = procedures.chain(crate::names::SYSTEM_PROCEDURES.iter().copied()).filter(|other| *other != name);
+        let near = suggest::nearest(name, known)?;
+        return Some(format!("did you mean {near}?"));
+    }
+    let word = located.map(|span| lexer::folded(&statement[span.clone()])).filter(|word| !word.is_empty())?;
+    let lower = message.to_ascii_lowercase();
+    let is_syntax = lower.contains("expected") || lower.contains("syntax") || lower.contains("token");
+    let near = if is_syntax {
+        suggest::nearest(&word, KEYWORDS.iter().copied().filter(|keyword| *keyword != word))
+    } else if lower.contains("not found") {
+        suggest::nearest(&word, names.all().filter(|name| *name != word))
+    } else {
+        None
+    };
+    near.map(|near| format!("did you mean {near}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{Table, TableKind};
+
+    fn shown(text: &str, statement: &str) -> String {
+        let table = Table {
+            name: "VOTES".into(),
+            kind: TableKind::Table,
+            columns: Vec::new(),
+            partition_column: None,
+            partitioned: false,
+            primary_key: Vec::new(),
+        };
+        let names = Names { tables: vec![table], ..Names::default() };
+        report(text, &Asked { statement, place: None }, Some(&names), Style::PLAIN)
+    }
+
+    #[test]
+    fn the_caret_stands_under_a_named_place() {
+        let text = "SQL error while compiling query: SQL Syntax error in \"select 1\nfrm t\" Expected: end, found: t at Line: 2, Column: 5";
+        assert_eq!(
+            shown(text, "select 1\nfrm t"),
+            "error: syntax error: Expected: end, found: t at Line: 2, Column: 5\nline 2: frm t\n            ^\n"
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_pointed_at() {
+        let text = "SQL error while compiling query: Error in \"select * from votez\" - object not found: VOTEZ";
+        assert_eq!(
+            shown(text, "select * from votez"),
+            "error: object not found: VOTEZ\n  select * from votez\n                ^^^^^\nhint: did you mean VOTES?\n"
+        );
+    }
+
+    #[test]
+    fn the_servers_hint_comes_last() {
+        let text = "VOLTDB ERROR: CONSTRAINT VIOLATION duplicate key\ntable T\nhint: use UPSERT";
+        assert_eq!(
+            shown(text, "insert into t values (1)"),
+            "error: constraint violated: duplicate key\ntable T\nhint: use UPSERT\n"
+        );
+    }
+
+    #[test]
+    fn wide_characters_and_long_lines_keep_the_caret_in_place() {
+        let long = format!("select '{}', votez from t", "日".repeat(200));
+        let text = "object not found: VOTEZ";
+        let report = shown(text, &long);
+        let lines: Vec<&str> = report.lines().collect();
+        let at = lines[1].find("votez").unwrap();
+        assert_eq!(lines[2].width() - 5, lines[1][..at].width());
+    }
+}

@@ -1,0 +1,114 @@
+//! The connection: calls that Ctrl-C can give up, and connecting again after that.
+//!
+//! An interrupted call is abandoned by closing the connection: the protocol has no message that stops a call. What the
+//! server has begun it may finish, or interrupt at its query timeout.
+
+use crate::interrupt::{Interrupts, Wake};
+use crate::options::ConnectionOptions;
+use ferrite_client::{Client, ClientError, ClientOptions, Credentials, OwnedResponse, Prepared};
+use ferrite_value::OwnedValue;
+use std::fmt;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Longer than any query timeout that a server can be set to: the shell waits until the answer comes or Ctrl-C.
+const CALL_TIME_MAX: Duration = Duration::from_secs(2 * 86_400);
+
+/// Why a call has no result.
+#[derive(Debug)]
+pub enum Failure {
+    Interrupted,
+    Call(ClientError),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Interrupted => f.write_str("given up; the server may still carry it out"),
+            Failure::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        Failure::Call(error)
+    }
+}
+
+pub struct Answer {
+    pub response: OwnedResponse,
+    pub elapsed: Duration,
+}
+
+/// One user's connection.
+pub struct Session {
+    client: Client,
+    options: ClientOptions,
+    interrupts: Interrupts,
+}
+
+impl Session {
+    pub fn connect(connection: &ConnectionOptions, interrupts: Interrupts) -> Result<Session, ClientError> {
+        let options = ClientOptions {
+            credentials: Credentials::new(&connection.user, connection.password.as_deref().unwrap_or_default()),
+            call_timeout: CALL_TIME_MAX,
+            ..ClientOptions::new([connection.address()])
+        };
+        let client = Client::connect(options.clone())?;
+        Ok(Session { client, options, interrupts })
+    }
+
+    pub fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    /// Calls a procedure and waits for its answer or for Ctrl-C.
+    pub fn call(&mut self, procedure: &str, parameters: &[OwnedValue]) -> Result<Answer, Failure> {
+        self.interrupts.forget();
+        let (sender, receiver) = mpsc::channel();
+        let listening = self.interrupts.wake(sender.clone());
+        let prepared = Prepared::new(procedure).map_err(ClientError::from)?;
+        let begun = Instant::now();
+        // The receiver is gone when the call was given up.
+        let answer = move |result| drop(sender.send(Wake::Done(result)));
+        self.client.call_with_callback(&prepared, parameters, answer)?;
+        let wake = receiver.recv();
+        let elapsed = begun.elapsed();
+        drop(listening);
+        match wake {
+            Ok(Wake::Done(Ok(response))) => Ok(Answer { response, elapsed }),
+            Ok(Wake::Done(Err(error))) => Err(Failure::Call(error)),
+            Ok(Wake::Interrupted) => {
+                self.reconnect();
+                Err(Failure::Interrupted)
+            }
+            Err(_) => Err(Failure::Call(ClientError::Closed)),
+        }
+    }
+
+    /// The answer without the time that it took.
+    pub fn ask(&mut self, procedure: &str, parameters: &[OwnedValue]) -> Result<OwnedResponse, Failure> {
+        self.call(procedure, parameters).map(|answer| answer.response)
+    }
+
+    fn reconnect(&mut self) {
+        self.client.close();
+        // If this fails the closed client stays, and the next call says what is wrong.
+        if let Ok(client) = Client::connect(self.options.clone()) {
+            self.client = client;
+        }
+    }
+
+    /// Waits so long, or until Ctrl-C; true when that came.
+    pub fn pause(&self, time: Duration) -> bool {
+        let (sender, receiver) = mpsc::channel::<Wake<()>>();
+        let _listening = self.interrupts.wake(sender);
+        // A Ctrl-C between the call before and this wait counts too.
+        self.interrupts.seen() || receiver.recv_timeout(time).is_ok()
+    }
+}
+
+pub fn text(text: &str) -> OwnedValue {
+    OwnedValue::Text(text.into())
+}
