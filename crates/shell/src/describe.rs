@@ -34,7 +34,6 @@ fn placement(table: &Table) -> String {
     match table.partition_column {
         Some(column) => format!("partitioned by {}", table.columns[column].name),
         None if table.partitioned => "partitioned".to_owned(),
-        None if table.kind == TableKind::Stream => "replicated".to_owned(),
         None => "replicated".to_owned(),
     }
 }
@@ -58,11 +57,11 @@ pub fn indexes(names: &Names, of: Option<&str>) -> OwnedTable {
         .iter()
         .filter(|index| of.is_none_or(|table| index.table.eq_ignore_ascii_case(table)))
         .map(|index| {
-            let unique = if index.unique { "unique" } else { "" };
+            let unique = if index.unique { "yes" } else { "no" };
             vec![text(&index.name), text(&index.table), text(index.columns.join(", ")), text(unique)]
         })
         .collect();
-    table_of(&["name", "table", "columns", ""], rows)
+    table_of(&["name", "table", "columns", "unique"], rows)
 }
 
 pub fn procedures(names: &Names, with_defaults: bool) -> OwnedTable {
@@ -109,7 +108,7 @@ pub fn describe(names: &Names, name: &str) -> Result<Sections, Option<String>> {
             })
             .collect();
         let heading = format!("procedure {}: runs on {}, {}", procedure.name, reach(procedure), access(procedure));
-        return Ok(vec![(heading, table_of(&["parameter", "type", ""], rows))]);
+        return Ok(vec![(heading, table_of(&["parameter", "type", "role"], rows))]);
     }
     let known = names.tables.iter().map(|table| table.name.as_str());
     let procedures = names.procedures.iter().map(|procedure| procedure.name.as_str());

@@ -111,7 +111,7 @@ fn aligned(out: &mut dyn Write, table: &OwnedTable, look: &Look) -> io::Result<(
     let cells = Cells::of(table, look);
     let style = look.style;
     let last = cells.names.len().saturating_sub(1);
-    let line = |parts: Vec<String>| format!(" {}\n", parts.join(" | "));
+    let line = |parts: Vec<String>| format!("{}\n", format!(" {}", parts.join(" | ")).trim_end());
     let names = cells.names.iter().zip(&cells.widths).enumerate().map(|(column, (name, width))| {
         let right = is_right_aligned(table.columns[column].1);
         padded(name, *width, right, column == last, |text| style.heading(text))
@@ -138,7 +138,7 @@ fn expanded(out: &mut dyn Write, table: &OwnedTable, look: &Look) -> io::Result<
         for ((name, cell), value) in cells.names.iter().zip(row).zip(values) {
             let name = padded(name, width, false, false, |text| look.style.heading(text));
             let cell = if *value == OwnedValue::Null { look.style.faint(cell) } else { cell.clone() };
-            writeln!(out, "{name} | {cell}")?;
+            writeln!(out, "{}", format!("{name} | {cell}").trim_end())?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What a statement or command does: calls, prints, and decides whether to go on.
 
 use crate::command::{self, BadCommand, Command, Expanded};
-use crate::copy::{CopyCommand, CopySource};
+use crate::copy::{CopyCommand, CopyOptions, CopySource};
 use crate::lexer::{self, Token};
 use crate::names::{Names, TableKind};
 use crate::options::{ConnectionOptions, Format};
@@ -16,7 +16,7 @@ use ferrite_client::OwnedResponse;
 use ferrite_value::{OwnedValue, SqlType, temporal::DisplayTimestamp};
 use ferrite_wire::OwnedTable;
 use ferrite_wire::status::APPLICATION_STATUS_NOT_SET;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -282,7 +282,8 @@ impl Shell {
         let several = response.tables.len() > 1;
         let mut rows = 0;
         for (number, table) in response.tables.iter().enumerate() {
-            if number > 0 {
+            // Counts of changed rows stand below each other.
+            if number > 0 && (self.settings.look.format != Format::Aligned || single_number(table).is_none()) {
                 self.separate()?;
             }
             rows += self.print_answer(table, if several { None } else { timing.as_deref() })?;
@@ -527,19 +528,18 @@ impl Shell {
     fn copy(&mut self, copy: CopyCommand, rest: &mut ScriptReader<impl BufRead>) -> Done {
         match copy {
             CopyCommand::From { table, columns, source, options } => {
-                let mut data = load::data_options(&options).map_err(BadCommand::new)?;
-                data.columns = columns;
-                let interrupts = self.session.interrupts().clone();
-                interrupts.forget();
-                let input = match source {
-                    CopySource::File(path) => {
-                        load::Input::open(Path::new(&path)).map_err(|error| cannot_read(&path, &error))?
-                    }
-                    CopySource::Inline(mark) => load::Input::inline(rest, &mark),
+                let inline_mark = match &source {
+                    CopySource::Inline(mark) => Some(mark.clone()),
+                    CopySource::File(_) => None,
                 };
-                let names = self.fresh_names()?;
-                let ended = load::run(&self.connection, &names.borrow(), &table, input, &data, &interrupts);
-                self.print_load(ended)
+                let ended = Cell::new(false);
+                let done = self.copy_from(&table, columns, source, &options, rest, &ended);
+                // What a failed copy has not read is data still, and no statements.
+                if let Some(mark) = inline_mark.filter(|_| !ended.get()) {
+                    let mut line = Vec::new();
+                    while rest.next_line(&mut line)? && line.trim_ascii() != mark.as_bytes() {}
+                }
+                done
             }
             CopyCommand::To { query, target, options } => {
                 let answer = self.session.call("@AdHoc", &[text(&query)])?;
@@ -559,6 +559,31 @@ impl Shell {
                 Ok(Flow::Go)
             }
         }
+    }
+
+    fn copy_from(
+        &mut self,
+        table: &str,
+        columns: Option<Vec<String>>,
+        source: CopySource,
+        options: &CopyOptions,
+        rest: &mut ScriptReader<impl BufRead>,
+        inline_ended: &Cell<bool>,
+    ) -> Done {
+        let mut data = load::data_options(options).map_err(BadCommand::new)?;
+        data.columns = columns;
+        let interrupts = self.session.interrupts().clone();
+        interrupts.forget();
+        let input = match source {
+            CopySource::File(path) => {
+                load::Input::open(Path::new(&path)).map_err(|error| cannot_read(&path, &error))?
+            }
+            CopySource::Inline(mark) => load::Input::inline(rest, &mark, inline_ended),
+        };
+        let names = self.fresh_names()?;
+        let ended = load::run(&self.connection, &names.borrow(), table, input, &data, &interrupts);
+        interrupts.forget();
+        self.print_load(ended)
     }
 
     fn print_load(&mut self, ended: Result<load::Loaded, load::LoadError>) -> Done {

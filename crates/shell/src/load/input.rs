@@ -4,6 +4,7 @@
 use crate::script::ScriptReader;
 use crate::source;
 use mio::Waker;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -61,15 +62,15 @@ impl<'s> Input<'s> {
     }
 
     /// What follows in a script, up to a line that is `mark`.
-    pub fn inline<R: BufRead>(script: &'s mut ScriptReader<R>, mark: &str) -> Input<'s> {
+    /// `ended` becomes true when all of it has been read.
+    pub fn inline<R: BufRead>(script: &'s mut ScriptReader<R>, mark: &str, ended: &'s Cell<bool>) -> Input<'s> {
         let mark = mark.as_bytes().to_vec();
         let mut line = Vec::new();
-        let mut ended = false;
         Input::Lines(Box::new(move |out| {
             let before = out.len();
-            while !ended && out.len() - before < CHUNK_BYTES {
-                ended = !script.next_line(&mut line)? || line.trim_ascii() == mark;
-                if !ended {
+            while !ended.get() && out.len() - before < CHUNK_BYTES {
+                ended.set(!script.next_line(&mut line)? || line.trim_ascii() == mark);
+                if !ended.get() {
                     out.extend_from_slice(&line);
                 }
             }

@@ -45,7 +45,14 @@ impl fmt::Display for Loaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.elapsed.as_secs_f64();
         let rate = (self.rows as f64 / seconds.max(1e-3)) as u64;
-        write!(f, "{} rows into {} in {seconds:.2} s, {} rows/s", grouped(self.rows), self.table, grouped(rate))?;
+        let plural = if self.rows == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{} row{plural} into {} in {seconds:.2} s, {} rows/s",
+            grouped(self.rows),
+            self.table,
+            grouped(rate)
+        )?;
         if self.rejected > 0 {
             write!(f, "; {} rejected, see {}", grouped(self.rejected), self.rejects.display())?;
         }
