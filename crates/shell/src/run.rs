@@ -138,6 +138,8 @@ fn prompt(mut shell: Shell, address: &str, style: Style) -> ExitCode {
     };
     println!("ferrite {} at {address}, {}. \\? for help.", env!("CARGO_PKG_VERSION"), server_version(&mut shell));
     loop {
+        // What a Ctrl-C was meant for has ended.
+        shell.session().interrupts().forget();
         shell.refresh_names();
         shell.history = editor.history();
         let typed = match shell.recalled.take() {
@@ -150,7 +152,6 @@ fn prompt(mut shell: Shell, address: &str, style: Style) -> ExitCode {
             Ok(Typed::End) => return ExitCode::SUCCESS,
             Err(error) => return cannot(&format!("cannot read from the terminal: {error}")),
         };
-        shell.session().interrupts().forget();
         if shell.run_script(text.as_bytes(), None) == Flow::Quit {
             return ExitCode::SUCCESS;
         }

@@ -24,7 +24,7 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Interrupted => f.write_str("given up; the server may still carry it out"),
+            Failure::Interrupted => f.write_str("cancelled; what the server had begun it may still finish"),
             Failure::Call(error) => error.fmt(f),
         }
     }
@@ -65,7 +65,10 @@ impl Session {
 
     /// Calls a procedure and waits for its answer or for Ctrl-C.
     pub fn call(&mut self, procedure: &str, parameters: &[OwnedValue]) -> Result<Answer, Failure> {
-        self.interrupts.forget();
+        // One that came between two calls is meant for what was going on.
+        if self.interrupts.seen() {
+            return Err(Failure::Interrupted);
+        }
         let (sender, receiver) = mpsc::channel();
         let listening = self.interrupts.wake(sender.clone());
         let prepared = Prepared::new(procedure).map_err(ClientError::from)?;

@@ -573,7 +573,6 @@ impl Shell {
         let mut data = load::data_options(options).map_err(BadCommand::new)?;
         data.columns = columns;
         let interrupts = self.session.interrupts().clone();
-        interrupts.forget();
         let input = match source {
             CopySource::File(path) => {
                 load::Input::open(Path::new(&path)).map_err(|error| cannot_read(&path, &error))?
@@ -582,7 +581,6 @@ impl Shell {
         };
         let names = self.fresh_names()?;
         let ended = load::run(&self.connection, &names.borrow(), table, input, &data, &interrupts);
-        interrupts.forget();
         self.print_load(ended)
     }
 

@@ -18,6 +18,9 @@ const CHUNKS_AHEAD: usize = 16;
 
 type Reader = Box<dyn BufRead + Send>;
 
+/// Appends lines; false at the end.
+type NextLines<'s> = Box<dyn FnMut(&mut Vec<u8>) -> io::Result<bool> + 's>;
+
 /// What can be loaded.
 pub enum Input<'s> {
     Stream {
@@ -26,7 +29,7 @@ pub enum Input<'s> {
         progress: Option<(Arc<AtomicU64>, u64)>,
     },
     /// Lines of a script, one at a time.
-    Lines(Box<dyn FnMut(&mut Vec<u8>) -> io::Result<bool> + 's>),
+    Lines(NextLines<'s>),
 }
 
 /// Counts what goes through it: of a compressed file the compressed bytes, whose number is known.
@@ -136,7 +139,7 @@ pub enum Chunk {
 /// An input that is being read.
 pub enum Feed<'s> {
     Thread { receiver: Receiver<io::Result<Vec<u8>>>, progress: Option<(Arc<AtomicU64>, u64)> },
-    Lines(Box<dyn FnMut(&mut Vec<u8>) -> io::Result<bool> + 's>),
+    Lines(NextLines<'s>),
 }
 
 impl Feed<'_> {
