@@ -22,7 +22,7 @@ pub struct Asked<'a> {
 /// The whole report, with its line ends.
 pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style) -> String {
     let parts = Parts::of(text, asked.statement);
-    let located = locate(&parts.message, asked.statement);
+    let located = locate(&parts, asked.statement);
     let mut out = String::new();
     if let Some(place) = asked.place {
         out.push_str(&style.heading(&format!("{place}: ")));
@@ -46,6 +46,8 @@ pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style
 struct Parts {
     message: String,
     details: Vec<String>,
+    /// Line and column that the server named on a line of their own.
+    place: Option<(usize, usize)>,
     hint: Option<String>,
 }
 
@@ -62,6 +64,12 @@ impl Parts {
         let mut lines = whole.lines();
         message = lines.next().unwrap_or_default().to_owned();
         details.extend(lines.map(str::to_owned));
+        let is_place = |line: &String| line.starts_with("at line ");
+        let place = details.iter().find(|line| is_place(line)).and_then(|line| named_place(line));
+        if place.is_some() {
+            // The caret says it better.
+            details.retain(|line| !is_place(line));
+        }
         for prefix in ["VOLTDB ERROR: SQL ERROR ", "VOLTDB ERROR: CONSTRAINT VIOLATION ", "VOLTDB ERROR: "] {
             if let Some(rest) = message.strip_prefix(prefix) {
                 let word = if prefix.contains("CONSTRAINT") { "constraint violated: " } else { "" };
@@ -69,7 +77,7 @@ impl Parts {
                 break;
             }
         }
-        Parts { message, details, hint }
+        Parts { message, details, place, hint }
     }
 }
 
@@ -102,11 +110,11 @@ fn without_statement(text: &str, statement: &str) -> String {
 /// Bytes of the statement.
 type Span = std::ops::Range<usize>;
 
-fn locate(message: &str, statement: &str) -> Option<Span> {
-    if let Some((line, column)) = named_place(message) {
+fn locate(parts: &Parts, statement: &str) -> Option<Span> {
+    if let Some((line, column)) = parts.place.or_else(|| named_place(&parts.message)) {
         return span_at(statement, line, column);
     }
-    name_in(message, statement)
+    name_in(&parts.message, statement)
 }
 
 /// The last `line N, column M` of the message, in the forms that parsers write it.
@@ -249,6 +257,15 @@ mod tests {
         assert_eq!(
             shown(text, "select * from votez"),
             "error: object not found: VOTEZ\n  select * from votez\n                ^^^^^\nhint: did you mean VOTES?\n"
+        );
+    }
+
+    #[test]
+    fn a_place_on_its_own_line_becomes_the_caret() {
+        let text = "object not found: T\nat line 1, column 8\nhint: did you mean TT?";
+        assert_eq!(
+            shown(text, "select t + t from tt"),
+            "error: object not found: T\n  select t + t from tt\n         ^\nhint: did you mean TT?\n"
         );
     }
 
