@@ -18,6 +18,8 @@ pub const INDEX_KEYS_MAX: usize = 64;
 pub const PARAMETERS_MAX: usize = 1_025;
 /// Bytes of one SQL text, a batch included.
 pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
+/// Bytes of one note for the log of the server.
+pub const NOTE_BYTES_MAX: usize = 4_096;
 /// Statements in one ad hoc batch or procedure.
 pub const STATEMENTS_MAX: usize = 10_000;
 /// Nesting of expressions and of procedure blocks.

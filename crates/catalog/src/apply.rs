@@ -6,6 +6,7 @@
 mod check;
 mod index;
 mod procedure;
+mod swap;
 mod table;
 mod view;
 
@@ -34,6 +35,7 @@ impl Catalog {
             Change::PartitionProcedure { name, partitioning } => draft.partition_procedure(name, partitioning)?,
             Change::DropProcedure { name, if_exists } => draft.drop_procedure(name, *if_exists)?,
             Change::CreateRole { name, permissions } => draft.create_role(name, permissions)?,
+            Change::SwapTables { one, other } => draft.swap_tables(one, other)?,
             Change::DropRole { name, if_exists } => draft.drop_role(name, *if_exists)?,
         }
         Ok(draft.finish())

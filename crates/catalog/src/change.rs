@@ -62,6 +62,11 @@ pub enum Change {
         name: String,
         permissions: Vec<String>,
     },
+    /// The two trade their rows.
+    SwapTables {
+        one: String,
+        other: String,
+    },
     DropRole {
         name: String,
         if_exists: bool,

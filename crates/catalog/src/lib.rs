@@ -9,5 +9,6 @@ pub mod objects;
 
 pub use change::{Change, Effect, NewIndex};
 pub use objects::{
-    Catalog, Column, Index, IndexKind, Procedure, ProcedurePartitioning, Table, TableKind, View, ViewOutput,
+    Catalog, Column, Index, IndexKind, Procedure, ProcedurePartitioning, Table, TableKind, VIEW_KEY_INDEX, View,
+    ViewOutput,
 };

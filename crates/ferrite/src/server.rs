@@ -113,6 +113,10 @@ pub fn run(options: Options) -> ExitCode {
     };
     println!("ferrite ready on {} ({partitions} partition{plural}, durability {mode})", server.address());
     let _ = std::io::stdout().flush();
+    // @Shutdown ends the process the same way.
+    server.on_shutdown(|| {
+        let _ = signal_hook::low_level::raise(SIGTERM);
+    });
     let _ = signals.forever().next();
     match server.stop() {
         Ok(()) => ExitCode::SUCCESS,

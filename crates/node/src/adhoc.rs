@@ -1,6 +1,7 @@
 //! Ad hoc SQL: text to a program, or to the coordinator when it is DDL.
 
 use crate::result::{SystemResult, SystemTable};
+use crate::system_catalog::json_string;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_partition::Compiled;
 use ferrite_sql::plan::Program;
@@ -76,4 +77,41 @@ pub fn explain_procedure(compiled: &Compiled, name: &str) -> SystemResult {
         ]);
     }
     Ok(vec![table])
+}
+
+/// `@ExplainJSON`: a table for each statement, its plan as one JSON text.
+pub fn explain_json(compiled: &Compiled, text: &str) -> SystemResult {
+    let mut tables = Vec::new();
+    for statement in &ferrite_sql::parse_batch(text)? {
+        if statement.is_ddl() {
+            return Err(UserError::syntax("schema changes have no plan to explain"));
+        }
+        let alone = std::slice::from_ref(statement);
+        let program = ferrite_sql::compile_adhoc(&compiled.catalog, alone, statement.parameters())?;
+        let mut table = SystemTable::new(&[("JSON_PLAN", SqlType::Varchar)]);
+        for (_, plan) in ferrite_sql::explain(&program, &compiled.catalog) {
+            let lines: Vec<String> = plan.lines().map(json_string).collect();
+            table.row([format!("{{\"PLAN\":[{}]}}", lines.join(","))]);
+        }
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+/// `@ExplainView`: how a materialized view is kept.
+pub fn explain_view(compiled: &Compiled, name: &str) -> SystemResult {
+    let catalog = &compiled.catalog;
+    let folded = name.to_uppercase();
+    let found = catalog.tables.get(name).or_else(|| catalog.tables.get(&folded));
+    let table = found.ok_or_else(|| UserError::not_found(name))?;
+    let Some(view) = &table.view else {
+        return Err(
+            UserError::parameters(format!("{} is not a view", table.name)).with_hint("@Explain takes a SELECT over it")
+        );
+    };
+    let source = catalog.table(view.source).map_or("its source", |source| source.name.as_str());
+    let mut answer = SystemTable::new(&[("TASK", SqlType::Varchar), ("EXECUTION_PLAN", SqlType::Varchar)]);
+    let plan = format!("kept up with each changed row of {source}; no query is run for it");
+    answer.row(["", plan.as_str()]);
+    Ok(vec![answer])
 }

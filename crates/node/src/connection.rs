@@ -1,7 +1,9 @@
 //! One client connection: its socket, bytes in and out, and what is known of the peer.
 
+use crate::traffic::{ConnectionReport, Traffic};
 use ferrite_base::{ProcedureId, limits};
 use ferrite_partition::Compiled;
+use ferrite_partition::counters::AD_HOC;
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -30,6 +32,13 @@ pub struct Connection {
     /// The procedure that the last call named; most connections call one over and over.
     cached_name: String,
     cached: Option<(Arc<Compiled>, ProcedureId)>,
+    /// Calls of it that `traffic` does not know of yet.
+    cached_calls: u64,
+    /// Ad hoc calls that `traffic` does not know of yet.
+    pub ad_hoc_calls: u64,
+    traffic: Traffic,
+    /// May do what administrators may.
+    pub admin: bool,
 }
 
 impl Connection {
@@ -52,6 +61,10 @@ impl Connection {
             closing: false,
             cached_name: String::new(),
             cached: None,
+            cached_calls: 0,
+            ad_hoc_calls: 0,
+            traffic: Traffic::default(),
+            admin: false,
         }
     }
 
@@ -68,6 +81,7 @@ impl Connection {
     pub fn taken(&mut self, bytes: usize) {
         self.outstanding += 1;
         self.outstanding_bytes += bytes;
+        self.traffic.messages_read += 1;
     }
 
     /// That many calls were answered. Which ones is not known here: they count as calls of average size, so that nothing is left when
@@ -76,6 +90,7 @@ impl Connection {
     pub fn answered(&mut self, calls: usize) {
         self.outstanding_bytes -= self.outstanding_bytes * calls / self.outstanding;
         self.outstanding -= calls;
+        self.traffic.messages_written += calls as u64;
     }
 
     pub fn unwritten(&self) -> usize {
@@ -91,7 +106,10 @@ impl Connection {
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.stream.read(buffer) {
-                Ok(count) => return Ok(Some(count)),
+                Ok(count) => {
+                    self.traffic.bytes_read += count as u64;
+                    return Ok(Some(count));
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.readable = false;
                     return Ok(None);
@@ -145,6 +163,7 @@ impl Connection {
             match self.stream.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
+                    self.traffic.bytes_written += count as u64;
                     self.blocked_since = (count < bytes.len()).then(Instant::now);
                     return Ok(count);
                 }
@@ -165,13 +184,47 @@ impl Connection {
             && Arc::ptr_eq(known, compiled)
             && self.cached_name == name
         {
+            self.cached_calls += 1;
             return Some(*id);
         }
         let id = compiled.find(name)?;
+        self.traffic.called(&self.cached_name, std::mem::take(&mut self.cached_calls));
+        self.cached_calls = 1;
         self.cached_name.clear();
         self.cached_name.push_str(name);
         self.cached = Some((Arc::clone(compiled), id));
         Some(id)
+    }
+
+    /// The answers of so many calls came after this time.
+    #[inline]
+    pub fn waited(&mut self, micros: u64, calls: u64) {
+        self.traffic.waited(micros, calls);
+    }
+
+    /// A call that the network thread answers itself, or passes to the system thread.
+    pub fn system_called(&mut self, procedure: &str) {
+        self.traffic.called(procedure, 1);
+    }
+
+    /// All that was counted.
+    pub fn traffic(&mut self) -> &Traffic {
+        self.traffic.called(&self.cached_name, std::mem::take(&mut self.cached_calls));
+        self.traffic.called(AD_HOC, std::mem::take(&mut self.ad_hoc_calls));
+        &self.traffic
+    }
+
+    pub fn report(&mut self) -> ConnectionReport {
+        let peer = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.ip().to_string());
+        ConnectionReport {
+            connection_id: (self.id >> 32) as i64,
+            peer,
+            admin: self.admin,
+            traffic: self.traffic().clone(),
+            outstanding_calls: self.outstanding,
+            outstanding_bytes: self.outstanding_bytes,
+            unread_answers: usize::from(self.unwritten() > 0),
+        }
     }
 }
 

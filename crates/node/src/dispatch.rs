@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use crate::system::SystemJob;
 use bumpalo::Bump;
 use ferrite_base::{UserError, limits};
+use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
     AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall,
@@ -162,6 +163,9 @@ impl Dispatcher {
             return response::write_error(connection.out(), invocation.handle, &error);
         };
         let program = self.compiled.program(id);
+        if let Err(error) = self.shared.mode.admit(program.read_only) {
+            return response::write_error(connection.out(), invocation.handle, &error);
+        }
         self.spread = self.spread.wrapping_add(1);
         let parameters = &invocation.parameters;
         match route::route(program, &invocation.extensions, parameters, &self.shared.ring, self.spread) {
@@ -194,6 +198,7 @@ impl Dispatcher {
                     reply: self.reply(connection, invocation.handle),
                     hold,
                     retry: Some(self.resend(connection, invocation.handle, body)),
+                    load: false,
                     recompile: None,
                 };
                 self.multi.push(call);
@@ -207,6 +212,8 @@ impl Dispatcher {
         let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return None };
         let given = invocation.parameters.without_first().ok()?;
         let plan = self.shared.plan_cache.find(&self.compiled, &mut self.lifter, text, given.count())?;
+        // One that is refused is told so by the system thread.
+        self.shared.mode.admit(plan.program.read_only).ok()?;
         self.arena.reset();
         self.parameters.clear();
         plan.write_parameters(&self.lifter, text, &given, &self.arena, &mut self.parameters)?;
@@ -215,6 +222,7 @@ impl Dispatcher {
         match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.ring, self.spread).ok()? {
             Route::Partition { partition, .. } => {
                 connection.taken(body.len());
+                connection.ad_hoc_calls += 1;
                 let batch = &mut self.batches[partition.index()];
                 let parameters_start = batch.bytes.len() as u32;
                 batch.bytes.extend_from_slice(&self.parameters);
@@ -239,6 +247,7 @@ impl Dispatcher {
             }
             Route::Multi(hold) => {
                 connection.taken(body.len());
+                connection.ad_hoc_calls += 1;
                 let reply = self.reply(connection, invocation.handle);
                 let (again, recompile, body) = (reply.clone(), Arc::clone(&self.recompile), body.to_vec());
                 let call = ProgramCall {
@@ -247,6 +256,7 @@ impl Dispatcher {
                     parameters: self.parameters.clone(),
                     hold,
                     retry: Some(self.resend(connection, invocation.handle, &body)),
+                    load: false,
                     recompile: Some(Box::new(move || recompile(again, &body))),
                     reply,
                 };
@@ -257,7 +267,8 @@ impl Dispatcher {
     }
 
     fn reply(&self, connection: &Connection, handle: i64) -> Reply {
-        Reply { mailbox: Arc::clone(&self.mailbox), connection: connection.id, handle }
+        let sent_micros = SystemClock.wall_micros();
+        Reply { mailbox: Arc::clone(&self.mailbox), connection: connection.id, handle, sent_micros }
     }
 
     /// What to do with a call that was compiled against a catalog that is no longer in force: look it up again.
@@ -272,6 +283,7 @@ impl Dispatcher {
     /// Pings and subscriptions are answered here and at once; other system procedures have a thread of their own.
     #[cold]
     fn system_call(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
+        connection.system_called(invocation.procedure);
         match invocation.procedure {
             "@Ping" => response::write_pong(connection.out(), invocation.handle),
             "@Subscribe" => match subscription(invocation) {
@@ -318,9 +330,13 @@ impl Dispatcher {
     }
 
     fn send_single(&mut self) {
+        let mut sent_micros = 0;
         for (partition, batch) in self.batches.iter_mut().enumerate() {
             if batch.calls.is_empty() {
                 continue;
+            }
+            if sent_micros == 0 {
+                sent_micros = SystemClock.wall_micros();
             }
             let full = std::mem::replace(batch, self.spare_batches.pop().unwrap_or_default());
             let event = Event::Calls(CallBatch {
@@ -331,6 +347,7 @@ impl Dispatcher {
                 answers: self.spare_answers.pop().unwrap_or_default(),
                 cached: (!full.cached.is_empty())
                     .then(|| Box::new(CachedCalls { calls: full.cached, recompile: Arc::clone(&self.recompile) })),
+                sent_micros,
             });
             self.shared.partitions[partition].send(event).expect("partitions outlive the network");
         }

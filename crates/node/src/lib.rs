@@ -4,8 +4,11 @@
 //! every call that was taken gets exactly one answer while its connection lives. Does not run SQL and does not know rows.
 
 mod adhoc;
+mod administration;
 mod connection;
 mod dispatch;
+mod latency;
+mod load;
 mod mailbox;
 mod network;
 mod plan_cache;
@@ -18,6 +21,7 @@ mod system;
 mod system_catalog;
 mod system_information;
 mod topology;
+mod traffic;
 
 pub use ferrite_log::Durability;
 pub use plan_cache::PlanCacheStatistics;

@@ -1,5 +1,6 @@
 //! A network thread's mailbox: what other threads send to it.
 
+use crate::traffic::NetworkReport;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_partition::{AnswerBatch, Mailbox};
 use mio::Waker;
@@ -14,6 +15,8 @@ pub enum Mail {
     Accepted(TcpStream),
     /// The schema changed: tell the connections that subscribed.
     CatalogChanged,
+    /// Somebody wants to know what was counted here.
+    Report(Sender<NetworkReport>),
     /// Finish: no more reading, write what is there, close.
     Stop,
 }

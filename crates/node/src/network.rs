@@ -5,11 +5,14 @@
 
 use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
+use crate::latency::Latencies;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::shared::Shared;
+use crate::traffic::{NetworkReport, Traffic};
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
 use ferrite_base::limits;
+use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::{AnswerBatch, MailboxHandle};
 use ferrite_wire::handles;
 use ferrite_wire::login::{self, LoginFailure};
@@ -44,6 +47,11 @@ pub struct NetworkThread {
     /// Connections that may have more to read although no event will say so.
     ready: Vec<usize>,
     last_sweep: Instant,
+    latencies: Latencies,
+    /// Bytes and messages of connections that are gone.
+    closed: Traffic,
+    accepted: u64,
+    refused: u64,
     stopping: bool,
 }
 
@@ -74,6 +82,10 @@ impl NetworkThread {
             buffer: vec![0; 2 * READ_BYTES],
             ready: Vec::new(),
             last_sweep: Instant::now(),
+            latencies: Latencies::default(),
+            closed: Traffic::default(),
+            accepted: 0,
+            refused: 0,
             stopping: false,
         })
     }
@@ -141,6 +153,10 @@ impl NetworkThread {
             Mail::Accepted(_) if self.stopping => {}
             Mail::Accepted(stream) => self.open(stream),
             Mail::CatalogChanged => self.tell_subscribers(),
+            Mail::Report(to) => {
+                // Whoever asked may have given up waiting.
+                let _ = to.send(self.report());
+            }
             Mail::Stop => {
                 self.stopping = true;
                 if let Some(mut listener) = self.listener.take() {
@@ -198,7 +214,9 @@ impl NetworkThread {
             self.free.push(index);
             return;
         }
+        self.accepted += 1;
         if self.connections.len() - self.free.len() > limits::CONNECTIONS_MAX {
+            self.refused += 1;
             login::write_failure(connection.out(), LoginFailure::TooManyConnections);
             connection.closing = true;
         }
@@ -208,8 +226,23 @@ impl NetworkThread {
 
     fn close(&mut self, index: usize) {
         if let Some(mut connection) = self.connections[index].take() {
+            let traffic = connection.traffic();
+            self.closed.bytes_read += traffic.bytes_read;
+            self.closed.messages_read += traffic.messages_read;
+            self.closed.bytes_written += traffic.bytes_written;
+            self.closed.messages_written += traffic.messages_written;
             let _ = self.poll.registry().deregister(&mut connection.stream);
             self.free.push(index);
+        }
+    }
+
+    fn report(&mut self) -> NetworkReport {
+        NetworkReport {
+            connections: self.connections.iter_mut().flatten().map(Connection::report).collect(),
+            closed: self.closed.clone(),
+            latencies: self.latencies.clone(),
+            accepted: self.accepted,
+            refused: self.refused,
         }
     }
 
@@ -282,6 +315,10 @@ impl NetworkThread {
     /// Sends answers to their connections. Those of connections that are gone are dropped.
     fn deliver(&mut self, answers: &AnswerBatch) {
         let mut start = 0;
+        let micros = match answers.sent_micros {
+            0 => None,
+            sent => Some((SystemClock.wall_micros() - sent).max(0) as u64),
+        };
         for run in &answers.runs {
             let bytes = &answers.bytes[start..run.end as usize];
             start = run.end as usize;
@@ -291,6 +328,10 @@ impl NetworkThread {
             };
             let was_waiting = !connection.wants_reading();
             connection.answered(run.calls as usize);
+            if let Some(micros) = micros {
+                connection.waited(micros, u64::from(run.calls));
+                self.latencies.record(micros, u64::from(run.calls));
+            }
             let sent = connection.send(bytes);
             if was_waiting && connection.readable && connection.wants_reading() {
                 self.ready.push(index);

@@ -98,6 +98,16 @@ fn several(keys: &[(Expr, SqlType)], parameters: &Parameters<'_>, ring: &Ring) -
     }
 }
 
+/// The partition of a key whose column is not known: by the kind of the value itself.
+pub fn partition_of_value(key: &Value<'_>, ring: &Ring) -> UserResult<PartitionId> {
+    let column = match key {
+        Value::Text(_) => SqlType::Varchar,
+        Value::Bytes(_) => SqlType::Varbinary,
+        _ => SqlType::Bigint,
+    };
+    owner(key, column, ring)
+}
+
 fn owner(key: &Value<'_>, sql_type: SqlType, ring: &Ring) -> UserResult<PartitionId> {
     Ok(ring.partition_of_optional(hash::partition_token(key, sql_type)?))
 }

@@ -143,6 +143,9 @@ impl Server {
             log: Arc::clone(recovered.log.statistics()),
             recovery: recovered.summary.clone(),
             started: Instant::now(),
+            mode: Default::default(),
+            shutdown: OnceLock::new(),
+            baselines: Default::default(),
         });
 
         let failure = SharedFailure::default();
@@ -188,6 +191,11 @@ impl Server {
     /// How the plans of ad hoc statements are used.
     pub fn plan_cache(&self) -> PlanCacheStatistics {
         self.shared.plan_cache.statistics()
+    }
+
+    /// Says what `@Shutdown` does: ask whoever runs this server to stop it. Without, `@Shutdown` is refused.
+    pub fn on_shutdown(&self, stop: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.shutdown.set(Box::new(stop));
     }
 
     pub fn recovery(&self) -> &Summary {

@@ -2,9 +2,11 @@
 
 use crate::mailbox::NetworkMailbox;
 use crate::plan_cache::PlanCache;
+use crate::statistics::Baselines;
 use crate::system::SystemJob;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
+use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_log::LogStatistics;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::Summary;
@@ -12,7 +14,9 @@ use ferrite_partition::{Compiled, Event};
 use ferrite_value::ring::Ring;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 pub struct Shared {
@@ -28,6 +32,58 @@ pub struct Shared {
     pub log: Arc<LogStatistics>,
     pub recovery: Summary,
     pub started: Instant,
+    pub mode: Mode,
+    /// Stops the server; set by whoever runs it.
+    pub shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// What statistics were answered before.
+    pub baselines: Mutex<Baselines>,
+}
+
+/// Which calls are taken. System procedures always are.
+#[derive(Default)]
+pub struct Mode(AtomicU8);
+
+const RUNNING: u8 = 0;
+const PAUSED: u8 = 1;
+const STOPPING: u8 = 2;
+
+impl Mode {
+    pub fn run(&self) {
+        self.0.store(RUNNING, Relaxed);
+    }
+
+    /// Writes are refused from now on. A call that is being routed at this moment may still get through.
+    pub fn pause(&self) {
+        self.0.store(PAUSED, Relaxed);
+    }
+
+    /// All calls are refused from now on.
+    pub fn stop(&self) {
+        self.0.store(STOPPING, Relaxed);
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.0.load(Relaxed) == RUNNING
+    }
+
+    /// Whether a program may run now.
+    #[inline]
+    pub fn admit(&self, read_only: bool) -> UserResult<()> {
+        match self.0.load(Relaxed) {
+            RUNNING => Ok(()),
+            PAUSED if read_only => Ok(()),
+            mode => Err(refused(mode)),
+        }
+    }
+}
+
+#[cold]
+fn refused(mode: u8) -> UserError {
+    let text = match mode {
+        STOPPING => "Server is shutting down.",
+        _ => "Server is paused and is available in read-only mode - please try again later.",
+    };
+    UserError::new(ErrorKind::Unavailable, "57P03", text)
 }
 
 /// What this node says of itself.

@@ -1,16 +1,17 @@
 //! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile SQL text holds up other
 //! system calls here, never a partition or a socket.
 
+use crate::load::{self, Load};
 use crate::result::SystemResult;
 use crate::shared::Shared;
-use crate::{adhoc, statistics, system_catalog, system_information, topology};
+use crate::{adhoc, administration, statistics, system_catalog, system_information, topology};
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
 use ferrite_sql::Lifter;
-use ferrite_value::Value;
+use ferrite_value::{Value, hash};
 use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::{self, ResponseWriter};
@@ -101,12 +102,24 @@ impl System {
                 let (selector, interval) = statistics_parameters(parameters)?;
                 statistics::statistics(&self.shared, selector, interval)
             }
+            "@LoadSinglepartitionTable" => return self.load(load::single(parameters)?, &compiled, body, reply),
+            "@LoadMultipartitionTable" => return self.load(load::multi(parameters)?, &compiled, body, reply),
+            "@AdHocSpForTest" => return self.ad_hoc_on_partition(&invocation, parameters, &compiled, body, reply),
+            "@SwapTables" => return self.swap_tables(parameters, &compiled, reply),
+            "@Quiesce" => return self.quiesce(reply),
+            "@Pause" => {
+                self.shared.mode.pause();
+                return self.quiesce(reply);
+            }
             "@GetPartitionKeys" => topology::partition_keys(&self.shared, one_text(name, parameters)?),
-            "@Explain" => adhoc::explain(&compiled, one_text(name, parameters)?),
+            // Types of parameters come from the statement, so their values say nothing more.
+            "@Explain" => adhoc::explain(&compiled, one_text(name, &parameters[..parameters.len().min(1)])?),
+            "@ExplainView" => adhoc::explain_view(&compiled, one_text(name, parameters)?),
+            "@ExplainJSON" => adhoc::explain_json(&compiled, one_text(name, parameters)?),
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
             // Reached only when it was routed here by a network thread that does not know it: same answer as there.
             "@Ping" => Ok(Vec::new()),
-            _ => Err(ferrite_wire::failure::unknown_procedure(name)),
+            _ => administration::call(&self.shared, name, parameters),
         };
         tables.map(Handled::Tables)
     }
@@ -131,6 +144,7 @@ impl System {
         }
         match adhoc::compile(compiled, text, parameters.len() - 1)? {
             adhoc::Compilation::Schema => {
+                self.shared.mode.admit(false)?;
                 let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };
                 self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
             }
@@ -141,7 +155,92 @@ impl System {
                 let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
+                self.shared.mode.admit(program.read_only)?;
                 self.pass_on(program, bytes, compiled, route, body, reply, false);
+            }
+        }
+        Ok(Handled::PassedOn)
+    }
+
+    /// `@AdHocSpForTest(sql, key, parameters...)`: a statement that sees one partition only, that of the key.
+    fn ad_hoc_on_partition(
+        &self,
+        invocation: &Invocation<'_>,
+        parameters: &[Value<'_>],
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+    ) -> UserResult<Handled> {
+        let [Value::Text(text), key, rest @ ..] = parameters else {
+            return Err(UserError::parameters(
+                "@AdHocSpForTest takes the SQL text, a partitioning key, and parameters",
+            ));
+        };
+        let adhoc::Compilation::Program(program) = adhoc::compile(compiled, text, rest.len())? else {
+            return Err(UserError::syntax("schema changes cannot be made on one partition"));
+        };
+        self.shared.mode.admit(program.read_only)?;
+        let partition = route::partition_of_value(key, &self.shared.ring)?;
+        let given = invocation.parameters.without_first().and_then(|rest| rest.without_first())?;
+        let mut bytes = Vec::new();
+        given.copy_to(&mut bytes);
+        let route = Route::Partition { partition, drop_first_parameter: false };
+        self.pass_on(program, bytes, compiled, route, body, reply, false);
+        Ok(Handled::PassedOn)
+    }
+
+    /// The contents of two tables change places: a schema change, since it is the names that move.
+    fn swap_tables(&self, parameters: &[Value<'_>], compiled: &Compiled, reply: &Reply) -> UserResult<Handled> {
+        let [Value::Text(one), Value::Text(other)] = parameters else {
+            return Err(UserError::parameters("@SwapTables takes the names of two tables"));
+        };
+        self.shared.mode.admit(false)?;
+        let name = |name: &str| {
+            let tables = &compiled.catalog.tables;
+            let found = tables.get(name).or_else(|| tables.get(&name.to_uppercase()));
+            found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::not_found(name))
+        };
+        let text = format!("SWAP TABLE \"{}\" WITH \"{}\"", name(one)?, name(other)?);
+        let job = Job::Schema { text, reply: reply.clone() };
+        self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+        Ok(Handled::PassedOn)
+    }
+
+    /// The answer comes when all that was taken before is executed and durable.
+    fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
+        self.shared.coordinator.send(Job::Quiesce(reply.clone())).expect("the coordinator outlives the system thread");
+        Ok(Handled::PassedOn)
+    }
+
+    /// Rows for one partition, or for a replicated table.
+    fn load(&self, load: Load<'_>, compiled: &Arc<Compiled>, body: &[u8], reply: &Reply) -> UserResult<Handled> {
+        self.shared.mode.admit(false)?;
+        let program = load.program(compiled)?;
+        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let system = self.shared.system.clone();
+        let call = ProgramCall {
+            program,
+            compiled: Arc::clone(compiled),
+            parameters: load.rows.to_vec(),
+            hold: Hold::All,
+            reply: reply.clone(),
+            retry: Some(Box::new(move |_| {
+                let _ = system.send(job);
+            })),
+            load: true,
+            recompile: None,
+        };
+        match load.key {
+            Some(key) => {
+                let partition = self.shared.ring.partition_of(hash::partition_token_bytes(key));
+                let inbox = &self.shared.partitions[partition.index()];
+                inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the system thread");
+            }
+            None => {
+                self.shared
+                    .coordinator
+                    .send(Job::Calls(vec![call]))
+                    .expect("the coordinator outlives the system thread");
             }
         }
         Ok(Handled::PassedOn)
@@ -158,6 +257,8 @@ impl System {
         reply: &Reply,
     ) -> Option<()> {
         let plan = self.shared.plan_cache.find(compiled, lifter, text, given.count())?;
+        // One that is refused is told so when it is compiled.
+        self.shared.mode.admit(plan.program.read_only).ok()?;
         let arena = Bump::new();
         let mut bytes = Vec::new();
         plan.write_parameters(lifter, text, given, &arena, &mut bytes)?;
@@ -180,6 +281,7 @@ impl System {
             .find(invocation.procedure)
             .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
         let program = compiled.program(id);
+        self.shared.mode.admit(program.read_only)?;
         let parameters = &invocation.parameters;
         let route = route::route(program, &invocation.extensions, parameters, &self.shared.ring, reply.handle as u32)?;
         let mut bytes = Vec::new();
@@ -220,6 +322,7 @@ impl System {
                 // The system thread has ended only when the server stops.
                 let _ = system.send(job);
             })),
+            load: false,
             recompile: as_written,
         });
         match route {

@@ -114,7 +114,7 @@ fn table_remarks(catalog: &Catalog, table: &Table) -> Option<String> {
     (!entries.is_empty()).then(|| format!("{{{}}}", entries.join(",")))
 }
 
-fn json_string(text: &str) -> String {
+pub fn json_string(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
     json.push('"');
     for character in text.chars() {

@@ -73,7 +73,7 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("VERSION", identity.version),
         ("CATALOG", ""),
         ("DEPLOYMENT", ""),
-        ("CLUSTERSTATE", "RUNNING"),
+        ("CLUSTERSTATE", if shared.mode.is_running() { "RUNNING" } else { "PAUSED" }),
         ("CLUSTERSAFETY", "FULL"),
         ("INITIALIZED", "true"),
         ("REPLICATIONROLE", "NONE"),

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use std::io::Write;
 
 /// The id under which clients know the coordinator of transactions over several partitions.
-const MULTI_PARTITION: i32 = 16_383;
+pub const MULTI_PARTITION: i32 = 16_383;
 
 /// `@Statistics TOPO`: the partitions' hosts, and the ring, raw or as compressed JSON.
 pub fn topology(shared: &Shared, json: bool) -> SystemResult {

@@ -24,6 +24,8 @@ pub struct Run {
 pub struct AnswerBatch {
     pub bytes: Vec<u8>,
     pub runs: Vec<Run>,
+    /// When the calls were handed to the partition, in microseconds since 1970; 0 where nobody wants to know.
+    pub sent_micros: i64,
     /// The calls that these are the answers of: their buffers go back to be filled again.
     pub spent: Spent,
 }

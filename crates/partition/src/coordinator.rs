@@ -8,6 +8,7 @@
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
+use crate::counters::{Counters, Report};
 use crate::event::{Event, Hold, ProgramCall, Reply};
 use crate::execute::{Executor, Outcome};
 use crate::gate::Gate;
@@ -15,7 +16,7 @@ use crate::record::{self, Part};
 use crate::schema;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use ferrite_base::{PartitionId, Sequence, UserResult, limits};
+use ferrite_base::{PartitionId, Sequence, TableId, UserResult, limits};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
 use ferrite_table::Store;
@@ -40,6 +41,10 @@ pub enum Job {
         text: String,
         reply: Reply,
     },
+    /// Answers when all that came before is executed and durable.
+    Quiesce(Reply),
+    /// Somebody wants to know what was counted here.
+    Report(Sender<Report>),
     Stop,
 }
 
@@ -81,6 +86,7 @@ pub struct Coordinator {
     /// What a running transaction has; empty between transactions.
     stores: Vec<Store>,
     places: Vec<Place>,
+    counters: Counters,
 }
 
 impl Coordinator {
@@ -110,11 +116,13 @@ impl Coordinator {
             loans: unbounded(),
             stores: Vec::new(),
             places: Vec::new(),
+            counters: Counters::default(),
         }
     }
 
     pub fn run(mut self) {
-        while let Some(job) = self.next_job.take().or_else(|| self.inbox.recv().ok()) {
+        while let Some(job) = self.next() {
+            self.counters.queue.polls += 1;
             match job {
                 Job::Calls(calls) => {
                     self.waiting.extend(calls);
@@ -123,9 +131,54 @@ impl Coordinator {
                     }
                 }
                 Job::Schema { text, reply } => self.run_schema(&text, &reply),
+                Job::Quiesce(reply) => self.quiesce(reply),
+                Job::Report(to) => {
+                    // Whoever asked may have given up waiting.
+                    let _ = to.send(self.report());
+                }
                 Job::Stop => break,
             }
         }
+    }
+
+    /// What is next to do; when there is nothing yet, the time until there is counts as idle.
+    fn next(&mut self) -> Option<Job> {
+        if let Some(job) = self.next_job.take().or_else(|| self.inbox.try_recv().ok()) {
+            return Some(job);
+        }
+        let began = Instant::now();
+        let job = self.inbox.recv().ok();
+        self.counters.idle.add(began.elapsed());
+        job
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            partition: None,
+            procedures: self.counters.procedures(&self.compiled),
+            idle: self.counters.idle,
+            queue: self.counters.queue,
+            queue_depth: self.inbox.len(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// A transaction that does nothing, on all partitions: it comes after all that was sent before, and its answer waits for the log.
+    fn quiesce(&mut self, reply: Reply) {
+        if let Some(failure) = self.gate.failure() {
+            return reply.refuse(&failure.unavailable());
+        }
+        let borrowed = self.borrow(&vec![true; self.partitions.len()]);
+        let mut group = Group { borrowed, payload: Vec::new(), answers: Vec::new() };
+        self.ticket = Sequence(self.ticket.0 + 1);
+        self.append(&mut group);
+        self.give_back(group.borrowed);
+        let mut answers = AnswerBatch::default();
+        let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
+        writer.status_table(0);
+        writer.finish();
+        answers.finish_answer(reply.connection);
+        self.gate.hold(reply.mailbox, answers);
     }
 
     /// Takes calls that have come meanwhile, up to the first job of another kind.
@@ -198,7 +251,12 @@ impl Coordinator {
         let mut places = std::mem::take(&mut self.places);
         group.take(&call.hold, &mut stores, &mut places);
         let answers = group.answers_to(&call.reply.mailbox);
+        if answers.sent_micros == 0 {
+            answers.sent_micros = call.reply.sent_micros;
+        }
+        let (counted, start) = (self.counters.begin_program(&call.program, &self.compiled), answers.bytes.len());
         let outcome = self.executor.call_program(&mut stores, &call, now, &mut answers.bytes);
+        self.counters.end(counted, outcome, call.parameters.len(), answers.bytes.len() - start);
         if outcome.is_some() {
             answers.finish_answer(call.reply.connection);
         }
@@ -253,12 +311,15 @@ impl Coordinator {
         }
         let mut answers = AnswerBatch::default();
         match self.change_schema(text) {
-            Ok(warnings) => {
+            Ok((warnings, rows)) => {
                 let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
                 if !warnings.is_empty() {
                     writer.status_text(&warnings.join("\n"));
                 }
-                writer.status_table(0);
+                match rows {
+                    Some(rows) => writer.modified_tuples(rows),
+                    None => writer.status_table(0),
+                }
                 writer.finish();
             }
             Err(error) => response::write_error(&mut answers.bytes, reply.handle, &error),
@@ -270,7 +331,7 @@ impl Coordinator {
     /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log, and then the
     /// world. The stores stay here until the change is durable: answers that a partition gives under the new schema wait for the
     /// partition's own records only, and must not tell of a schema that a crash takes back.
-    fn change_schema(&mut self, text: &str) -> UserResult<Vec<String>> {
+    fn change_schema(&mut self, text: &str) -> UserResult<(Vec<String>, Option<i64>)> {
         let planned = schema::plan(&self.compiled.catalog, text)?;
         let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
@@ -278,6 +339,7 @@ impl Coordinator {
         let mut places: Vec<Place> = Vec::with_capacity(borrowed.len());
         take(&mut borrowed, &Hold::All, &mut stores, &mut places);
         let applied = schema::apply(&mut stores, &planned);
+        let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
         if applied.is_ok() {
             self.ticket = Sequence(self.ticket.0 + 1);
             self.gate.appended(self.ticket);
@@ -288,6 +350,7 @@ impl Coordinator {
             let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
             told.recv().expect("the log completes every append");
+            self.counters.catalog_changes(&self.compiled);
             self.compiled = Arc::clone(&compiled);
             if self.gate.failure().is_none() {
                 (self.publish)(compiled);
@@ -295,7 +358,7 @@ impl Coordinator {
         }
         put_back(&mut borrowed, &mut stores, &mut places);
         self.give_back(borrowed);
-        applied.map(|()| planned.warnings)
+        applied.map(|()| (planned.warnings, rows))
     }
 
     /// Waits until the partitions that are wanted have lent their stores.
@@ -322,6 +385,16 @@ impl Coordinator {
             back.send(loan).unwrap_or_else(|_| panic!("partition {partition} waits for its store"));
         }
     }
+}
+
+/// Rows of the tables; those of a replicated one count once.
+fn rows_of(stores: &[Store], tables: &[TableId]) -> i64 {
+    let rows = |table: &TableId| {
+        let parts = stores.iter().map(|store| store.table(*table));
+        let replicated = parts.clone().next().is_some_and(|part| !part.definition().is_partitioned());
+        parts.take(if replicated { 1 } else { stores.len() }).map(|part| part.row_count()).sum::<u64>()
+    };
+    tables.iter().map(rows).sum::<u64>() as i64
 }
 
 /// Whose store it is, and where its history stands.

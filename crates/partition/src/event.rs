@@ -3,6 +3,7 @@
 use crate::answer::{AnswerBatch, MailboxHandle};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
+use crate::counters::Report;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{PartitionId, UserError};
 use ferrite_sql::plan::Program;
@@ -18,6 +19,8 @@ pub enum Event {
     /// The coordinator wants the store for a transaction over several partitions. The partition sends it to `to` and stands
     /// still until it comes back through `back`.
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
+    /// Somebody wants to know what was counted here.
+    Report(Sender<Report>),
     /// Finish what is held and end.
     Stop,
 }
@@ -34,6 +37,8 @@ pub struct CallBatch {
     pub answers: Vec<u8>,
     /// What the calls mean whose procedure is a [`CallHeader::cached`] one.
     pub cached: Option<Box<CachedCalls>>,
+    /// When the batch was sent, in microseconds since 1970.
+    pub sent_micros: i64,
 }
 
 /// Calls of ad hoc statements whose plans were at hand.
@@ -96,6 +101,8 @@ pub struct Reply {
     pub mailbox: MailboxHandle,
     pub connection: u64,
     pub handle: i64,
+    /// When the call was taken, in microseconds since 1970.
+    pub sent_micros: i64,
 }
 
 impl Reply {
@@ -126,6 +133,8 @@ pub struct ProgramCall {
     pub reply: Reply,
     /// For the coordinator.
     pub hold: Hold,
+    /// The parameters are an encoded table: the program is run for each of its rows.
+    pub load: bool,
     /// Compiles and sends the call again when the schema changed in between.
     pub retry: Option<Retry>,
     /// The program is one for many texts. Where it fails, the text is compiled as it is written and its failure answered.

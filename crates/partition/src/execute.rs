@@ -1,5 +1,7 @@
 //! One call: parameters from the wire, the program on the stores, the answer back to the wire.
 
+mod load;
+
 use crate::event::ProgramCall;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -15,6 +17,9 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Committed,
+    /// By the procedure's own wish.
+    Aborted,
+    /// By any other error.
     RolledBack,
 }
 
@@ -198,6 +203,9 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
         let ProgramCall { program, parameters, reply, recompile, .. } = call;
+        if call.load {
+            return Some(self.load(stores, program, parameters, reply.handle, transaction_time, out));
+        }
         if recompile.is_some() {
             self.call_cached(stores, program, parameters, reply.handle, transaction_time, out)
         } else {
@@ -231,7 +239,7 @@ fn finish(result: UserResult<()>, writer: ResponseWriter<'_>) -> Outcome {
         }
         Err(error) => {
             writer.fail(&error);
-            Outcome::RolledBack
+            if error.kind() == ErrorKind::UserAbort { Outcome::Aborted } else { Outcome::RolledBack }
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod commit;
 pub mod compiled;
 pub mod coordinator;
+pub mod counters;
 pub mod event;
 pub mod execute;
 pub mod gate;

@@ -4,8 +4,8 @@ use crate::commit;
 use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
-use ferrite_base::UserResult;
-use ferrite_catalog::{Catalog, Effect};
+use ferrite_base::{TableId, UserResult};
+use ferrite_catalog::{Catalog, Change, Effect};
 use ferrite_io::Clock;
 use ferrite_table::Store;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub struct Planned {
     pub effects: Vec<Effect>,
     /// What was accepted but does nothing, for the user to know.
     pub warnings: Vec<String>,
+    /// Tables that trade their rows with each other, the one thing for which a count of rows is answered.
+    pub swapped: Vec<TableId>,
 }
 
 /// Binds the DDL statements of `text`, each against the catalog that those before it leave.
@@ -24,9 +26,13 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     let mut next = catalog.clone();
     let mut effects = Vec::new();
     let mut warnings = Vec::new();
+    let mut swapped = Vec::new();
     for (index, statement) in statements.iter().enumerate() {
         let bound = ferrite_sql::bind_ddl(&next, statement).and_then(|(change, more)| {
             warnings.extend(more);
+            if let Change::SwapTables { one, other } = &change {
+                swapped.extend([one, other].iter().filter_map(|name| Some(next.table_named(name)?.id)));
+            }
             next.apply(&change)
         });
         let (changed, more) = bound.map_err(|error| ferrite_sql::ddl_error(index + 1, statement.text(), error))?;
@@ -36,7 +42,7 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     // However many statements it took, it is one version.
     next.version = ferrite_base::CatalogVersion(catalog.version.0 + 1);
     effects.retain(|effect| is_of(effect, &next) || was_in(effect, catalog));
-    Ok(Planned { catalog: Arc::new(next), effects, warnings })
+    Ok(Planned { catalog: Arc::new(next), effects, warnings, swapped })
 }
 
 /// Whether the object that the effect is about is in the catalog.

@@ -7,6 +7,7 @@ use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
+use crate::counters::{Counters, Report};
 use crate::event::{CachedCall, CallBatch, CallHeader, Event, ProgramCall, Reply};
 use crate::execute::Executor;
 use crate::gate::Gate;
@@ -20,7 +21,7 @@ use ferrite_sql::plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The only epoch, until leaders change.
 pub const FIRST_EPOCH: Epoch = Epoch(1);
@@ -45,6 +46,7 @@ pub struct Partition {
     buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     clock: Arc<dyn Clock>,
     executor: Executor,
+    counters: Counters,
 }
 
 /// What a partition starts with, from recovery.
@@ -76,24 +78,54 @@ impl Partition {
             buffers: bounded(BUFFERS_KEPT),
             clock,
             executor: Executor::new(start.query_time_max),
+            counters: Counters::default(),
         }
     }
 
     /// Runs until told to stop or until every sender is gone.
     pub fn run(mut self) {
-        while let Ok(event) = self.inbox.recv() {
+        while let Some(event) = self.next() {
+            self.counters.queue.polls += 1;
             match event {
                 Event::Calls(batch) => self.run_calls(batch),
                 Event::Program(call) => self.run_program(*call),
                 Event::Lend { to, back } => self.lend(&to, &back),
+                Event::Report(to) => {
+                    // Whoever asked may have given up waiting.
+                    let _ = to.send(self.report());
+                }
                 Event::Stop => break,
             }
         }
     }
 
+    /// What is next to do; when there is nothing yet, the time until there is counts as idle.
+    fn next(&mut self) -> Option<Event> {
+        if let Ok(event) = self.inbox.try_recv() {
+            return Some(event);
+        }
+        let began = Instant::now();
+        let event = self.inbox.recv().ok();
+        self.counters.idle.add(began.elapsed());
+        event
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            partition: Some(self.id),
+            procedures: self.counters.procedures(&self.compiled),
+            idle: self.counters.idle,
+            queue: self.counters.queue,
+            queue_depth: self.inbox.len(),
+            tables: self.store.as_ref().map(Store::memory).unwrap_or_default(),
+        }
+    }
+
     /// The main path: every call of the batch in turn, then one hand-over to the log for all of them.
     fn run_calls(&mut self, mut batch: CallBatch) {
-        let mut answers = AnswerBatch { bytes: std::mem::take(&mut batch.answers), ..AnswerBatch::default() };
+        let sent_micros = batch.sent_micros;
+        let mut answers =
+            AnswerBatch { bytes: std::mem::take(&mut batch.answers), sent_micros, ..AnswerBatch::default() };
         if let Some(failure) = self.gate.failure() {
             let error = failure.unavailable();
             for call in &batch.calls {
@@ -105,6 +137,7 @@ impl Partition {
         }
         let same_schema = Arc::ptr_eq(&batch.compiled, &self.compiled);
         let now = self.clock.wall_micros();
+        self.counters.queue.waited(now.saturating_sub(sent_micros).max(0) as u64);
         let mut redo = self.buffer();
         let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
@@ -125,6 +158,7 @@ impl Partition {
             if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX {
                 self.append(redo, writer);
                 self.gate.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers));
+                answers.sent_micros = sent_micros;
                 redo = self.buffer();
                 writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
             }
@@ -152,7 +186,13 @@ impl Partition {
         match program {
             Ok(program) => {
                 let store = self.store.as_mut().expect("the store is here while the partition runs");
-                self.executor.call(
+                let counted = if same_schema {
+                    self.counters.begin(call.procedure)
+                } else {
+                    self.counters.begin_program(program, &self.compiled)
+                };
+                let answer_start = answers.bytes.len();
+                let outcome = self.executor.call(
                     std::slice::from_mut(store),
                     program,
                     batch.parameters(call),
@@ -161,6 +201,8 @@ impl Partition {
                     now,
                     &mut answers.bytes,
                 );
+                let answer_bytes = answers.bytes.len() - answer_start;
+                self.counters.end(counted, Some(outcome), batch.parameters(call).len(), answer_bytes);
             }
             Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
         }
@@ -183,12 +225,18 @@ impl Partition {
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let (stores, out) = (std::slice::from_mut(store), &mut answers.bytes);
         let parameters = batch.parameters(call);
-        if same_schema && self.executor.call_cached(stores, program, parameters, call.handle, now, out).is_some() {
-            answers.finish_answer(call.connection);
-            return;
+        if same_schema {
+            let (counted, start) = (self.counters.begin_ad_hoc(), out.len());
+            let outcome = self.executor.call_cached(stores, program, parameters, call.handle, now, out);
+            self.counters.end(counted, outcome, parameters.len(), out.len() - start);
+            if outcome.is_some() {
+                answers.finish_answer(call.connection);
+                return;
+            }
         }
         let mailbox = Arc::clone(&batch.mailbox);
-        let reply = Reply { mailbox, connection: call.connection, handle: call.handle };
+        let (connection, handle, sent_micros) = (call.connection, call.handle, batch.sent_micros);
+        let reply = Reply { mailbox, connection, handle, sent_micros };
         (cached.recompile)(reply, &batch.bytes[*body_start as usize..*body_end as usize]);
     }
 
@@ -217,14 +265,16 @@ impl Partition {
         if let Some(failure) = self.gate.failure() {
             return call.reply.refuse(&failure.unavailable());
         }
-        let mut answers = AnswerBatch::default();
+        let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
         let now = self.clock.wall_micros();
         let mut redo = self.buffer();
         let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let stores = std::slice::from_mut(store);
         let out = &mut answers.bytes;
+        let counted = self.counters.begin_program(&call.program, &self.compiled);
         let outcome = self.executor.call_program(stores, &call, now, out);
+        self.counters.end(counted, outcome, call.parameters.len(), out.len());
         if !store.redo().is_empty() {
             writer.transaction(&mut redo, |out| store.take_redo_into(out));
         }
@@ -271,6 +321,7 @@ impl Partition {
         };
         self.store = Some(loan.store);
         if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
+            self.counters.catalog_changes(&self.compiled);
             self.compiled = loan.compiled;
             self.executor.catalog_changed();
         }

@@ -41,6 +41,9 @@ pub fn shared(partitions: usize) -> Shared {
         log: Arc::default(),
         recovery: Default::default(),
         started: Instant::now(),
+        mode: Default::default(),
+        shutdown: OnceLock::new(),
+        baselines: Default::default(),
     }
 }
 

@@ -17,6 +17,12 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
     } else if cursor.accept("REPLICATE") {
         cursor.expect("TABLE")?;
         Ddl::ReplicateTable { table: cursor.name("a table name")? }
+    } else if cursor.accept("SWAP") {
+        // What the procedure @SwapTables sends.
+        cursor.expect("TABLE")?;
+        let one = cursor.name("a table name")?;
+        cursor.expect("WITH")?;
+        Ddl::SwapTables { one, other: cursor.name("a table name")? }
     } else if cursor.accept("ALTER") {
         let what = cursor.name("an object").unwrap_or_default();
         return Err(UserError::not_supported(format!("ALTER {what}")));

@@ -15,7 +15,7 @@ use statement::{Body, Statement};
 use tokens::Lexeme;
 
 /// Words that schema changes begin with.
-const DDL_WORDS: [&str; 6] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "DR"];
+const DDL_WORDS: [&str; 7] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "SWAP", "DR"];
 
 /// Splits `text` at `;` and parses each statement. Empty statements are dropped.
 pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {

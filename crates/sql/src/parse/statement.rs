@@ -74,6 +74,7 @@ pub(crate) enum Ddl {
     DropProcedure { name: String, if_exists: bool },
     CreateRole { name: String, permissions: Vec<String> },
     DropRole { name: String, if_exists: bool },
+    SwapTables { one: String, other: String },
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,99 @@
+//! System procedures that run the server: resuming, stopping, notes; and those of the original server that have nothing to do here,
+//! answered truthfully or refused with a hint.
+
+use crate::result::{SystemResult, SystemTable, cells};
+use crate::shared::Shared;
+use crate::statistics;
+use ferrite_base::{ErrorKind, UserError, UserResult, limits};
+use ferrite_io::{Clock, SystemClock};
+use ferrite_value::{SqlType, Value};
+
+pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResult {
+    match name {
+        "@Resume" | "@CancelShutdown" => {
+            none(name, parameters)?;
+            shared.mode.run();
+            status(0)
+        }
+        "@PrepareShutdown" => {
+            none(name, parameters)?;
+            shared.mode.stop();
+            // Clients hand it back to @Shutdown; it stands for nothing.
+            status(SystemClock.wall_micros())
+        }
+        "@Shutdown" => shut_down(shared),
+        "@Note" => note(parameters),
+        "@GC" => {
+            none(name, parameters)?;
+            let mut table = SystemTable::new(&[("SYSTEM_GC_DURATION_NANOS", SqlType::Bigint)]);
+            table.row([0]);
+            Ok(vec![table])
+        }
+        "@SnapshotStatus" => statistics::statistics(shared, "SNAPSHOTSTATUS", false),
+        "@Promote" => Err(UserError::parameters("@Promote: this server is no replica")),
+        "@StopNode" | "@PrepareStopNode" => Err(UserError::parameters(format!("{name}: the only node cannot leave"))
+            .with_hint("@Shutdown stops the server")),
+        _ => match REFUSED.iter().find(|(refused, _)| *refused == name) {
+            Some((_, hint)) => Err(UserError::not_supported(name).with_hint(*hint)),
+            None => Err(ferrite_wire::failure::unknown_procedure(name)),
+        },
+    }
+}
+
+/// Procedures that existing tools know, and what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("@UpdateClasses", "write procedures in SQL: CREATE PROCEDURE ... AS BEGIN ... END"),
+    ("@UpdateApplicationCatalog", "change the schema with DDL statements, settings on the command line"),
+    ("@UpdateLogging", "the server writes to its standard error; whoever starts it decides where that goes"),
+    ("@UpdateLicense", "no license is needed"),
+    ("@QueryStats", "@Statistics gives the same figures, to be filtered by the client"),
+    ("@ValidatePartitioning", "rows are checked against their partition when they are written"),
+    ("@SnapshotSave", "the redo log keeps everything"),
+    ("@SnapshotRestore", "the redo log keeps everything"),
+    ("@SnapshotScan", "the redo log keeps everything"),
+    ("@SnapshotDelete", "the redo log keeps everything"),
+    ("@JStack", "there is no Java in the server; use a debugger"),
+    ("@ProfCtl", "use a profiler of the system"),
+    ("@Trace", "use a profiler of the system"),
+    ("@ExportControl", "there are no export targets"),
+    ("@ElasticRemoveNT", "a node is the whole cluster"),
+    ("@ResetDR", "there is no replication to other clusters"),
+];
+
+/// The answer that says no more than that it is done.
+fn status(value: i64) -> SystemResult {
+    let mut table = SystemTable::new(&[("STATUS", SqlType::Bigint)]);
+    table.row(cells![value]);
+    Ok(vec![table])
+}
+
+fn none(name: &str, parameters: &[Value<'_>]) -> UserResult<()> {
+    if parameters.is_empty() {
+        return Ok(());
+    }
+    Err(ferrite_wire::failure::parameter_count(name, 0, parameters.len()))
+}
+
+/// The answer comes before the end: all that was taken is answered first.
+fn shut_down(shared: &Shared) -> SystemResult {
+    let Some(stop) = shared.shutdown.get() else {
+        return Err(UserError::new(ErrorKind::Permission, "FE020", "this server cannot be stopped by a call")
+            .with_hint("stop its process"));
+    };
+    shared.mode.stop();
+    stop();
+    status(0)
+}
+
+/// A line in the server's own output, for whoever reads it later.
+fn note(parameters: &[Value<'_>]) -> SystemResult {
+    let [Value::Text(text)] = parameters else {
+        return Err(UserError::parameters("@Note takes a string"));
+    };
+    if text.len() > limits::NOTE_BYTES_MAX {
+        return Err(UserError::limit(format!("a note has at most {} bytes", limits::NOTE_BYTES_MAX)));
+    }
+    // Control characters would let a client write lines that look like the server's.
+    eprintln!("ferrite: note: {}", text.escape_debug());
+    status(0)
+}

@@ -1,0 +1,93 @@
+//! Figures about the threads that execute, and about the plan cache.
+
+use super::collect::Collected;
+use super::{BASE, SITE, base, count, empty, one_row, small};
+use crate::result::{Cell, Columns, SystemTable, cells};
+use crate::shared::Shared;
+use ferrite_partition::counters::Report;
+use ferrite_value::OwnedValue;
+use ferrite_value::SqlType::{Bigint, Float, Integer};
+
+type Reports = Collected<Vec<Report>>;
+
+fn site(shared: &Shared, report: &Report) -> i32 {
+    report.partition.map_or(shared.partition_count() as i32, |id| id.0 as i32)
+}
+
+/// The least and the most in nanoseconds, average and deviation in microseconds, as the original server has them.
+pub fn idle(shared: &Shared, collected: &Reports) -> SystemTable {
+    const COLUMNS: &Columns =
+        &[("COUNT", Bigint), ("PERCENT", Float), ("AVG", Bigint), ("MIN", Bigint), ("MAX", Bigint), ("STDDEV", Bigint)];
+    let mut table = empty(&[BASE, SITE, COLUMNS]);
+    for report in &collected.reports {
+        let idle = &report.idle;
+        let times = idle.count.max(1) as f64;
+        let average = idle.spread.total as f64 / times;
+        let deviation = (idle.squares / times - average * average).max(0.0).sqrt();
+        let percent = 100.0 * idle.spread.total as f64 / collected.elapsed.as_nanos().max(1) as f64;
+        let row = [
+            site(shared, report).into(),
+            count(idle.count).into(),
+            Cell::from(OwnedValue::Float(percent.min(100.0))),
+            ((average / 1000.0) as i64).into(),
+            count(idle.spread.min).into(),
+            count(idle.spread.max).into(),
+            ((deviation / 1000.0) as i64).into(),
+        ];
+        table.row(base(shared).into_iter().chain(row));
+    }
+    table
+}
+
+pub fn queue(shared: &Shared, collected: &Reports) -> SystemTable {
+    const COLUMNS: &Columns =
+        &[("CURRENT_DEPTH", Integer), ("POLL_COUNT", Bigint), ("AVG_WAIT", Bigint), ("MAX_WAIT", Bigint)];
+    let mut table = empty(&[BASE, SITE, COLUMNS]);
+    for report in &collected.reports {
+        let queue = &report.queue;
+        let average = queue.wait_total.checked_div(queue.waits).unwrap_or(0);
+        let row = cells![
+            site(shared, report),
+            small(report.queue_depth as u64),
+            count(queue.polls),
+            count(average),
+            count(queue.wait_max)
+        ];
+        table.row(base(shared).into_iter().chain(row));
+    }
+    table
+}
+
+/// One cache for the node. Planning is not timed.
+pub fn planner(shared: &Shared) -> SystemTable {
+    let cache = shared.plan_cache.statistics();
+    one_row(
+        shared,
+        &[
+            ("SITE_ID", Integer),
+            ("PARTITION_ID", Integer),
+            ("CACHE1_LEVEL", Integer),
+            ("CACHE2_LEVEL", Integer),
+            ("CACHE1_HITS", Bigint),
+            ("CACHE2_HITS", Bigint),
+            ("CACHE_MISSES", Bigint),
+            ("PLAN_TIME_MIN", Bigint),
+            ("PLAN_TIME_MAX", Bigint),
+            ("PLAN_TIME_AVG", Bigint),
+            ("FAILURES", Bigint),
+        ],
+        cells![
+            -1,
+            -1,
+            small(cache.entries),
+            0,
+            count(cache.hits),
+            0,
+            count(cache.misses),
+            Cell::NULL,
+            Cell::NULL,
+            Cell::NULL,
+            Cell::NULL
+        ],
+    )
+}

@@ -1,0 +1,232 @@
+//! System procedures on a whole node: what they count, refuse, load and exchange.
+
+mod common;
+
+use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of};
+use ferrite_client::{OwnedTable, Status};
+use ferrite_node::Server;
+use ferrite_value::{OwnedValue, SqlType, Value};
+use ferrite_wire::{TableHeader, TableWriter};
+
+const PARTITIONS: u32 = 3;
+
+fn voter() -> (tempfile::TempDir, Server, Db) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), PARTITIONS));
+    let db = connect(&server);
+    db.sql(VOTER);
+    db.sql(CONTESTANTS);
+    (dir, server, db)
+}
+
+fn statistics(db: &Db, selector: &str, interval: i32) -> OwnedTable {
+    db.call("@Statistics", (selector, interval)).tables.swap_remove(0)
+}
+
+/// The sum of a column over the rows in which another has this text.
+fn sum(table: &OwnedTable, column: &str, filter: (&str, &str)) -> i64 {
+    let at = |name: &str| table.column_index(name).unwrap_or_else(|| panic!("there is no column {name}"));
+    let matching = table.rows.iter().filter(|row| row[at(filter.0)] == OwnedValue::Text(filter.1.into()));
+    matching
+        .map(|row| match row[at(column)] {
+            OwnedValue::Integer(number) => number,
+            ref other => panic!("{column} is not an integer: {other:?}"),
+        })
+        .sum()
+}
+
+#[test]
+fn calls_are_counted_by_procedure_and_the_interval_flag_starts_anew() {
+    let (_dir, server, db) = voter();
+    let vote = ("PROCEDURE", "Vote");
+    for phone in 0..100i64 {
+        db.call("Vote", (5_550_000_000 + phone, 1i32, 2i64));
+    }
+    db.fail("Vote", (1i64,));
+    assert_eq!(sum(&statistics(&db, "PROCEDURE", 1), "INVOCATIONS", vote), 101);
+    for phone in 0..7i64 {
+        db.call("Vote", (5_550_000_000 + phone, 1i32, 2i64));
+    }
+    let table = statistics(&db, "PROCEDURE", 1);
+    assert_eq!(sum(&table, "INVOCATIONS", vote), 7);
+    let table = statistics(&db, "PROCEDURE", 0);
+    assert_eq!((sum(&table, "INVOCATIONS", vote), sum(&table, "FAILURES", vote)), (108, 1));
+    let timed = sum(&table, "TIMED_INVOCATIONS", vote);
+    assert!((1..108).contains(&timed), "{timed} calls were timed");
+    assert!(sum(&table, "AVG_EXECUTION_TIME", vote) > 0);
+    // A schema change gives procedures new numbers, and loses no count.
+    db.sql("CREATE TABLE other (a INTEGER)");
+    db.call("Vote", (5_550_000_000i64, 1i32, 2i64));
+    assert_eq!(sum(&statistics(&db, "PROCEDURE", 0), "INVOCATIONS", vote), 109);
+    assert_eq!(sum(&statistics(&db, "PROCEDUREPROFILE", 0), "INVOCATIONS", vote), 109);
+    assert_eq!(sum(&statistics(&db, "INITIATOR", 0), "INVOCATIONS", ("PROCEDURE_NAME", "Vote")), 109);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn rows_bytes_and_latencies_are_told() {
+    let (_dir, server, db) = voter();
+    for phone in 0..50i64 {
+        db.call("Vote", (5_550_000_000 + phone, 1i32, 2i64));
+    }
+    let tables = statistics(&db, "TABLE", 0);
+    assert_eq!(sum(&tables, "TUPLE_COUNT", ("TABLE_NAME", "VOTES")), 50);
+    assert_eq!(sum(&tables, "TUPLE_COUNT", ("TABLE_NAME", "CONTESTANTS")), 2 * i64::from(PARTITIONS));
+    assert_eq!(
+        sum(&statistics(&db, "INDEX", 0), "ENTRY_COUNT", ("TABLE_NAME", "CONTESTANTS")),
+        2 * i64::from(PARTITIONS)
+    );
+    let bytes = statistics(&db, "IOSTATS", 0);
+    assert!(sum(&bytes, "MESSAGES_READ", ("CONNECTION_HOSTNAME", "GLOBAL")) >= 50);
+    let latency = statistics(&db, "LATENCY", 0);
+    let count = latency.column_index("COUNT").expect("a column");
+    assert!(matches!(latency.rows[0][count], OwnedValue::Integer(50..)), "{:?}", latency.rows);
+    assert_eq!(statistics(&db, "IDLETIME", 0).rows.len(), PARTITIONS as usize + 1);
+    assert_eq!(statistics(&db, "QUEUE", 0).rows.len(), PARTITIONS as usize + 1);
+    assert_eq!(db.call("@Statistics", ("LIVECLIENTS", 0i32)).tables.len(), 2);
+    assert_eq!(db.call("@Statistics", ("MANAGEMENT", 0i32)).tables.len(), 9);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_paused_server_reads_and_a_stopping_one_does_neither() {
+    let (_dir, server, db) = voter();
+    db.call("@Pause", ());
+    let paused = "Server is paused and is available in read-only mode";
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM contestants"), 2);
+    for _ in 0..3 {
+        // By plan, and by cached plan.
+        db.fails("@AdHoc", ("INSERT INTO contestants VALUES (8, 'late')",), Status::ServerUnavailable, paused);
+    }
+    db.fails("Vote", (5_550_000_000i64, 1i32, 2i64), Status::ServerUnavailable, paused);
+    db.fails("CONTESTANTS.insert", (9i32, "late"), Status::ServerUnavailable, paused);
+    db.fails("@AdHoc", ("DROP TABLE votes",), Status::ServerUnavailable, paused);
+    db.fails("@SwapTables", ("votes", "contestants"), Status::ServerUnavailable, paused);
+    db.call("@Resume", ());
+    db.call("CONTESTANTS.insert", (9i32, "in time"));
+    db.call("@PrepareShutdown", ());
+    db.fails("Results", (), Status::ServerUnavailable, "Server is shutting down.");
+    db.call("@Quiesce", ());
+    db.call("@CancelShutdown", ());
+    db.call("Results", ());
+    db.fails("@Shutdown", (), Status::UnexpectedFailure, "cannot be stopped by a call");
+    server.stop().expect("the log is closed");
+}
+
+fn encoded(rows: &[[Value<'_>; 2]]) -> Vec<u8> {
+    let header = TableHeader::new([("ID", SqlType::Bigint), ("NAME", SqlType::Varchar)]);
+    let mut out = Vec::new();
+    let mut table = TableWriter::begin(&mut out, &header);
+    rows.iter().for_each(|row| table.row(row).expect("a small row"));
+    table.finish();
+    out.split_off(4)
+}
+
+#[test]
+fn bulk_loads_are_all_or_nothing() {
+    let (_dir, server, db) = voter();
+    db.sql(
+        "CREATE TABLE here (id BIGINT NOT NULL, name VARCHAR(5), PRIMARY KEY (id)); PARTITION TABLE here ON COLUMN id;
+            CREATE TABLE all_over (id BIGINT NOT NULL, name VARCHAR(5), PRIMARY KEY (id))",
+    );
+    let keys = db.call("@GetPartitionKeys", ("INTEGER",));
+    let keys: Vec<i64> = keys.tables[0]
+        .rows
+        .iter()
+        .map(|row| if let OwnedValue::Integer(key) = row[1] { key } else { panic!() })
+        .collect();
+    let key = keys[0].to_le_bytes();
+    let load = |key: &[u8], upsert: i8, rows: &[u8]| {
+        db.0.call_blocking("@LoadSinglepartitionTable", (Value::Bytes(key), "here", upsert, Value::Table(rows)))
+    };
+    let one = encoded(&[[Value::Integer(keys[0]), Value::Text("one")]]);
+    assert_eq!(load(&key, 0, &one).expect("one row").scalar(), Some(1));
+    // There already; too long; another partition's: nothing of the call stays.
+    for second in [[Value::Integer(keys[0]), Value::Null], [Value::Integer(keys[1]), Value::Null]] {
+        assert!(load(&key, 0, &encoded(&[second])).is_err());
+    }
+    let replaced = encoded(&[[Value::Integer(keys[0]), Value::Text("two")]]);
+    assert_eq!(load(&key, 1, &replaced).expect("an upsert").scalar(), Some(1));
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM here WHERE name = 'two'"), 1);
+    let broken = encoded(&[[Value::Integer(70), Value::Text("fits")], [Value::Integer(71), Value::Text("does not")]]);
+    let everywhere =
+        |rows: &[u8]| db.0.call_blocking("@LoadMultipartitionTable", ("ALL_OVER", 0i8, Value::Table(rows)));
+    assert!(everywhere(&broken).is_err());
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM all_over"), 0);
+    assert_eq!(everywhere(&replaced).expect("one row").scalar(), Some(1));
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM all_over"), 1);
+    assert!(everywhere(&replaced[..replaced.len() - 1]).is_err(), "a table that is cut off");
+    db.fails("@LoadMultipartitionTable", ("here", 0i8, Value::Table(&one)), Status::GracefulFailure, "is partitioned");
+    db.fails("@LoadMultipartitionTable", ("nosuch", 0i8, Value::Table(&one)), Status::GracefulFailure, "NOSUCH");
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn swapped_tables_keep_their_names_and_survive_a_restart() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), PARTITIONS));
+    let db = connect(&server);
+    db.sql("CREATE TABLE a (id BIGINT NOT NULL, v INTEGER, PRIMARY KEY (id)); PARTITION TABLE a ON COLUMN id; CREATE INDEX a_v ON a (v);
+            CREATE TABLE b (id BIGINT NOT NULL, v INTEGER, PRIMARY KEY (id)); PARTITION TABLE b ON COLUMN id; CREATE INDEX b_v ON b (v);
+            CREATE TABLE viewed (id BIGINT NOT NULL, v INTEGER, PRIMARY KEY (id)); PARTITION TABLE viewed ON COLUMN id;
+            CREATE INDEX viewed_v ON viewed (v); CREATE VIEW totals AS SELECT v, COUNT(*) FROM viewed GROUP BY v;
+            CREATE TABLE odd (id BIGINT NOT NULL, w INTEGER);
+            CREATE PROCEDURE of_a PARTITION ON TABLE a COLUMN id AS SELECT v FROM a WHERE id = ?");
+    for id in 0..20i64 {
+        db.call("A.insert", (id, 1i32));
+    }
+    db.call("B.insert", (100i64, 2i32));
+    let answer = db.call("@SwapTables", ("a", "B"));
+    assert_eq!(answer.scalar(), Some(21), "{}", text_of(&answer));
+    let check = |db: &Db| {
+        assert_eq!((db.scalar("SELECT COUNT(*) FROM a"), db.scalar("SELECT COUNT(*) FROM b WHERE v = 1")), (1, 20));
+        assert_eq!(integers(&db.call("of_a", (100i64,))), [2]);
+        assert!(db.call("of_a", (5i64,)).tables[0].rows.is_empty());
+    };
+    check(&db);
+    db.fails("@SwapTables", ("a", "viewed"), Status::GracefulFailure, "VIEWED is referenced in views (TOTALS)");
+    db.fails("@SwapTables", ("a", "odd"), Status::GracefulFailure, "one table is partitioned and the other is not");
+    db.fails("@SwapTables", ("a", "nosuch"), Status::GracefulFailure, "object not found");
+    server.stop().expect("the log is closed");
+    let server = start(options(dir.path(), PARTITIONS));
+    let db = connect(&server);
+    check(&db);
+    db.sql("DROP INDEX a_v");
+    db.call("@SwapTables", ("a", "a"));
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_statement_for_one_partition_sees_that_one_only() {
+    let (_dir, server, db) = voter();
+    for phone in 0..90i64 {
+        db.call("Vote", (5_550_000_000 + phone, 1i32, 2i64));
+    }
+    let here: Vec<i64> = integers(&db.call("@GetPartitionKeys", ("INTEGER",)))
+        .iter()
+        .enumerate()
+        .map(|(index, _)| {
+            let keys = db.call("@GetPartitionKeys", ("INTEGER",));
+            let OwnedValue::Integer(key) = keys.tables[0].rows[index][1] else { panic!("not a key") };
+            let text = "SELECT COUNT(*) FROM votes WHERE phone_number > ?";
+            db.call("@AdHocSpForTest", (text, key, 0i64)).scalar().expect("a count")
+        })
+        .collect();
+    assert!(here.iter().all(|count| (1..90).contains(count)), "{here:?}");
+    assert_eq!(here.iter().sum::<i64>(), 90);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn what_is_not_there_says_so() {
+    let (_dir, server, db) = voter();
+    for procedure in ["@UpdateClasses", "@UpdateApplicationCatalog", "@UpdateLogging", "@SnapshotSave", "@QueryStats"] {
+        db.fails(procedure, (), Status::GracefulFailure, "is not supported");
+    }
+    db.fails("@Nosuch", (), Status::UnexpectedFailure, "Procedure @Nosuch was not found");
+    db.fails("@ExplainView", ("votes",), Status::GracefulFailure, "is not a view");
+    db.call("@ExplainView", ("v_votes_by_phone_number",));
+    db.call("@Note", ("a note\nof two lines",));
+    db.fails("@Note", (), Status::GracefulFailure, "takes a string");
+    server.stop().expect("the log is closed");
+}

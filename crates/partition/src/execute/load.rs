@@ -1,0 +1,92 @@
+//! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
+
+use super::{Executor, Outcome, convert_all, malformed};
+use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_exec::{Call, ResultSink};
+use ferrite_sql::plan::{OutputColumn, Program};
+use ferrite_table::Store;
+use ferrite_value::Value;
+use ferrite_wire::{ResponseWriter, Table, failure};
+use std::time::Instant;
+
+/// How often the clock is looked at.
+const ROWS_PER_CLOCK: usize = 1_024;
+
+impl Executor {
+    /// Runs `program`, an insert or upsert of one row, for each row of the encoded `table`. All or nothing; the answer is the number
+    /// of rows. Columns are taken in order, as the program declares its parameters.
+    pub fn load(
+        &mut self,
+        stores: &mut [Store],
+        program: &Program,
+        table: &[u8],
+        handle: i64,
+        transaction_time: i64,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let marks = ferrite_exec::set_marks(stores);
+        let mut writer = ResponseWriter::begin(out, handle);
+        match self.load_rows(stores, program, table, transaction_time) {
+            Ok(rows) => {
+                writer.scalar_table(rows);
+                writer.finish();
+                Outcome::Committed
+            }
+            Err(error) => {
+                ferrite_exec::roll_back(stores, marks);
+                writer.fail(&error);
+                Outcome::RolledBack
+            }
+        }
+    }
+
+    fn load_rows(
+        &mut self,
+        stores: &mut [Store],
+        program: &Program,
+        table: &[u8],
+        transaction_time: i64,
+    ) -> UserResult<i64> {
+        let table = Table::parse(table).map_err(|error| malformed(program, &error))?;
+        if table.column_count() != program.parameters.len() {
+            return Err(failure::parameter_count(&program.name, program.parameters.len(), table.column_count()));
+        }
+        let began = Instant::now();
+        let mut given: Vec<Value<'_>> = Vec::with_capacity(table.column_count());
+        for (number, row) in table.rows().enumerate() {
+            let row = row.map_err(|error| malformed(program, &error))?;
+            given.clear();
+            for cell in row.cells() {
+                given.push(cell.map_err(|error| malformed(program, &error))?);
+            }
+            self.arena.reset();
+            let arena = &self.arena;
+            let in_row = |error: UserError| error.in_context(format_args!("row {number}"));
+            let parameters = convert_all(program, &given, arena).map_err(in_row)?;
+            let call = Call { program, parameters, transaction_time, arena, interrupted: None };
+            ferrite_exec::run(stores, &call, &mut self.scratch, &mut Discard).map_err(in_row)?;
+            if number % ROWS_PER_CLOCK == 0 && began.elapsed() > self.time_max {
+                return Err(UserError::new(ErrorKind::Limit, "57014", "the load took too long and was rolled back")
+                    .with_hint("send fewer rows in one call"));
+            }
+        }
+        Ok(table.row_count() as i64)
+    }
+}
+
+/// Nobody wants to know what each row's statement answers.
+struct Discard;
+
+impl ResultSink for Discard {
+    fn begin_table(&mut self, _columns: &[OutputColumn]) {}
+
+    fn row(&mut self, _values: &[Value<'_>]) -> UserResult<()> {
+        Ok(())
+    }
+
+    fn end_table(&mut self) {}
+
+    fn modified(&mut self, _rows: u64) {}
+
+    fn status(&mut self, _value: Option<i64>) {}
+}
