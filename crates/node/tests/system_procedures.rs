@@ -105,10 +105,11 @@ fn a_paused_server_reads_and_a_stopping_one_does_neither() {
     db.call("@Resume", ());
     db.call("CONTESTANTS.insert", (9i32, "in time"));
     db.call("@PrepareShutdown", ());
-    db.fails("Results", (), Status::ServerUnavailable, "Server is shutting down.");
+    db.fails("@AdHoc", ("SELECT COUNT(*) FROM votes",), Status::ServerUnavailable, "Server is shutting down.");
+    db.fails("Vote", (5_550_000_000i64, 1i32, 2i64), Status::ServerUnavailable, "Server is shutting down.");
     db.call("@Quiesce", ());
     db.call("@CancelShutdown", ());
-    db.call("Results", ());
+    db.call("Vote", (5_550_000_000i64, 1i32, 2i64));
     db.fails("@Shutdown", (), Status::UnexpectedFailure, "cannot be stopped by a call");
     server.stop().expect("the log is closed");
 }
@@ -157,7 +158,12 @@ fn bulk_loads_are_all_or_nothing() {
     assert_eq!(db.scalar("SELECT COUNT(*) FROM all_over"), 1);
     assert!(everywhere(&replaced[..replaced.len() - 1]).is_err(), "a table that is cut off");
     db.fails("@LoadMultipartitionTable", ("here", 0i8, Value::Table(&one)), Status::GracefulFailure, "is partitioned");
-    db.fails("@LoadMultipartitionTable", ("nosuch", 0i8, Value::Table(&one)), Status::GracefulFailure, "NOSUCH");
+    db.fails(
+        "@LoadMultipartitionTable",
+        ("nosuch", 0i8, Value::Table(&one)),
+        Status::GracefulFailure,
+        "object not found: nosuch",
+    );
     server.stop().expect("the log is closed");
 }
 
