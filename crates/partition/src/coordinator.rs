@@ -230,7 +230,7 @@ impl Coordinator {
         let mut group = Group { borrowed: self.borrow(&wanted), payload: Vec::new(), answers: Vec::new() };
         let began = Instant::now();
         let mut calls = calls.into_iter();
-        while let Some(call) = calls.next() {
+        for call in calls.by_ref() {
             self.run_call(call, &mut group);
             if group.is_large() || began.elapsed() > limits::MULTI_GROUP_TIME_MAX {
                 break;
