@@ -102,8 +102,7 @@ fn is_command(text: &str, first: &Token) -> bool {
                 let rest = text[first.end..].trim_start();
                 rest.get(..second.len()).is_some_and(|start| start.eq_ignore_ascii_case(second))
             };
-            LINE_WORDS.iter().any(|candidate| is(candidate))
-                || (["load", "remove"].iter().any(|candidate| is(candidate)) && two_words("classes"))
+            LINE_WORDS.iter().any(&is) || (["load", "remove"].iter().any(is) && two_words("classes"))
         }
         _ => false,
     }
