@@ -3,17 +3,21 @@
 //! Nothing is changed in place: a refused change leaves no trace, and the old version stays as it was for whoever runs on
 //! it. Messages leave out the statement, which the caller adds.
 
+mod alter;
 mod check;
 mod index;
 mod procedure;
+mod rename;
+mod settle;
 mod swap;
 mod table;
 mod view;
 
+pub use settle::settle;
+
 use crate::change::{Change, Effect};
 use crate::objects::{Catalog, Table};
 use ferrite_base::{CatalogVersion, IndexId, TableId, UserError, UserResult};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Catalog {
@@ -21,24 +25,9 @@ impl Catalog {
     pub fn apply(&self, change: &Change) -> UserResult<(Catalog, Vec<Effect>)> {
         let mut draft = Draft { catalog: self.clone(), effects: Vec::new() };
         draft.catalog.version = CatalogVersion(self.version.0 + 1);
-        match change {
-            Change::CreateTable { .. } => draft.create_table(change)?,
-            Change::DropTable { name, if_exists, cascade, kind } => {
-                draft.drop_table(name, *if_exists, *cascade, *kind)?;
-            }
-            Change::PartitionTable { table, column } => draft.partition_table(table, column)?,
-            Change::ReplicateTable { table } => draft.replicate_table(table)?,
-            Change::CreateIndex { table, index } => draft.create_index(table, index)?,
-            Change::DropIndex { name, if_exists } => draft.drop_index(name, *if_exists)?,
-            Change::CreateView { name, columns, view } => draft.create_view(name, columns, view)?,
-            Change::CreateProcedure { procedure } => draft.create_procedure(procedure)?,
-            Change::PartitionProcedure { name, partitioning } => draft.partition_procedure(name, partitioning)?,
-            Change::DropProcedure { name, if_exists } => draft.drop_procedure(name, *if_exists)?,
-            Change::CreateRole { name, permissions } => draft.create_role(name, permissions)?,
-            Change::SwapTables { one, other } => draft.swap_tables(one, other)?,
-            Change::DropRole { name, if_exists } => draft.drop_role(name, *if_exists)?,
-        }
-        Ok(draft.finish())
+        draft.change(change)?;
+        let effects = settle(draft.effects, self, &draft.catalog);
+        Ok((draft.catalog, effects))
     }
 }
 
@@ -49,15 +38,27 @@ struct Draft {
 }
 
 impl Draft {
-    /// Effects are looked up in the new catalog, so a table that went after it was refreshed is only dropped. One refresh
-    /// of a table is enough.
-    fn finish(mut self) -> (Catalog, Vec<Effect>) {
-        let mut refreshed = BTreeSet::new();
-        self.effects.retain(|effect| match effect {
-            Effect::Refresh(table) => self.catalog.table(*table).is_some() && refreshed.insert(*table),
-            _ => true,
-        });
-        (self.catalog, self.effects)
+    fn change(&mut self, change: &Change) -> UserResult<()> {
+        match change {
+            Change::CreateTable { .. } => self.create_table(change),
+            Change::DropTable { name, if_exists, cascade, kind } => self.drop_table(name, *if_exists, *cascade, *kind),
+            Change::AlterTable { table, action } => self.alter_table(table, action),
+            Change::RenameTable { table, to, kind } => self.rename_table(table, to, *kind),
+            Change::RenameIndex { name, to } => self.rename_index(name, to),
+            Change::RenameProcedure { name, to } => self.rename_procedure(name, to),
+            Change::Several(changes) => changes.iter().try_for_each(|change| self.change(change)),
+            Change::PartitionTable { table, column } => self.partition_table(table, column),
+            Change::ReplicateTable { table } => self.replicate_table(table),
+            Change::CreateIndex { table, index } => self.create_index(table, index),
+            Change::DropIndex { name, if_exists } => self.drop_index(name, *if_exists),
+            Change::CreateView { name, columns, view } => self.create_view(name, columns, view),
+            Change::CreateProcedure { procedure } => self.create_procedure(procedure),
+            Change::PartitionProcedure { name, partitioning } => self.partition_procedure(name, partitioning),
+            Change::DropProcedure { name, if_exists } => self.drop_procedure(name, *if_exists),
+            Change::CreateRole { name, permissions } => self.create_role(name, permissions),
+            Change::SwapTables { one, other } => self.swap_tables(one, other),
+            Change::DropRole { name, if_exists } => self.drop_role(name, *if_exists),
+        }
     }
 
     fn table_named(&self, name: &str) -> UserResult<&Arc<Table>> {

@@ -6,9 +6,12 @@
 pub mod apply;
 pub mod change;
 pub mod objects;
+mod schema_text;
 
-pub use change::{Change, Effect, NewIndex};
+pub use apply::settle;
+pub use change::{Change, ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
 pub use objects::{
-    Catalog, Column, Index, IndexKind, Procedure, ProcedurePartitioning, Table, TableKind, VIEW_KEY_INDEX, View,
-    ViewOutput,
+    Catalog, Check, Column, Export, Index, IndexKind, IndexText, Procedure, ProcedurePartitioning, Table, TableKind,
+    TimeToLive, TimeUnit, VIEW_KEY_INDEX, View, ViewOutput,
 };
+pub use schema_text::schema_text;

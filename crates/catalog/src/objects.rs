@@ -46,8 +46,10 @@ pub struct Table {
     pub indexes: Vec<Index>,
     /// Which of `indexes` is the primary key.
     pub primary_key: Option<IndexId>,
-    /// Row conditions: name and expression over slot 0.
-    pub checks: Vec<(String, Expr)>,
+    pub checks: Vec<Check>,
+    pub time_to_live: Option<TimeToLive>,
+    /// EXPORT TO or MIGRATE TO, kept for tools; nothing is sent.
+    pub export: Option<Export>,
     /// Set when `kind` is View.
     pub view: Option<View>,
     /// Views that must be kept up when this table changes.
@@ -104,6 +106,99 @@ pub struct Index {
     pub predicate: Option<Expr>,
     /// The name of the constraint that made this index (PRIMARY KEY, UNIQUE), if one did.
     pub constraint: Option<String>,
+    pub text: IndexText,
+}
+
+/// How an index was written.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct IndexText {
+    /// A text for each key; empty where all keys are plain columns, whose names say it all.
+    pub keys: Vec<String>,
+    pub predicate: Option<String>,
+}
+
+/// A condition that every row meets, or at least does not fail.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Check {
+    pub name: String,
+    /// Over slot 0.
+    pub condition: Expr,
+    /// As written.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeUnit {
+    Seconds,
+    Minutes,
+    Hours,
+    Days,
+}
+
+impl TimeUnit {
+    pub fn name(self) -> &'static str {
+        match self {
+            TimeUnit::Seconds => "SECONDS",
+            TimeUnit::Minutes => "MINUTES",
+            TimeUnit::Hours => "HOURS",
+            TimeUnit::Days => "DAYS",
+        }
+    }
+
+    pub fn micros(self) -> i64 {
+        1_000_000
+            * match self {
+                TimeUnit::Seconds => 1,
+                TimeUnit::Minutes => 60,
+                TimeUnit::Hours => 3_600,
+                TimeUnit::Days => 86_400,
+            }
+    }
+}
+
+/// USING TTL: rows are deleted some time after the moment that a column of theirs names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeToLive {
+    pub value: u32,
+    pub unit: TimeUnit,
+    /// A TIMESTAMP, or an integer that counts `unit` since 1970.
+    pub column: u16,
+    /// Rows that one transaction deletes at most.
+    pub batch_size: u32,
+    /// Rounds of deletion per second.
+    pub max_frequency: u32,
+}
+
+impl TimeToLive {
+    pub const BATCH_SIZE_DEFAULT: u32 = 1_000;
+    pub const MAX_FREQUENCY_DEFAULT: u32 = 1;
+
+    /// Rows whose column is at most this have expired at `now` (microseconds since 1970).
+    pub fn cutoff(&self, now: i64, column_is_timestamp: bool) -> i64 {
+        let unit = self.unit.micros();
+        if column_is_timestamp {
+            now.saturating_sub(unit.saturating_mul(i64::from(self.value)))
+        } else {
+            (now / unit).saturating_sub(i64::from(self.value))
+        }
+    }
+}
+
+/// Where changes or expired rows were to go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Export {
+    /// MIGRATE, not EXPORT.
+    pub migrate: bool,
+    /// To a topic, not a target.
+    pub topic: bool,
+    /// The target's or topic's name.
+    pub to: String,
+    /// INSERT, DELETE, UPDATE, UPDATE_OLD, UPDATE_NEW.
+    pub triggers: Vec<String>,
+    /// WITH KEY (...) of a topic.
+    pub key: Vec<String>,
+    /// WITH VALUE (...) of a topic.
+    pub value: Vec<String>,
 }
 
 /// Roles that every database has, with their permissions.
@@ -230,6 +325,11 @@ impl Catalog {
 
     pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {
         self.tables.get(name)
+    }
+
+    /// The views over a table, by name.
+    pub fn views_of(&self, table: &Table) -> Vec<&Arc<Table>> {
+        table.dependent_views.iter().filter_map(|id| self.table(*id)).collect()
     }
 
     pub fn procedure_named(&self, name: &str) -> Option<&Arc<Procedure>> {

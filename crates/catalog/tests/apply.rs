@@ -2,7 +2,8 @@
 
 use ferrite_base::{IndexId, TableId};
 use ferrite_catalog::{
-    Catalog, Change, Column, Effect, IndexKind, NewIndex, Procedure, ProcedurePartitioning, TableKind, View, ViewOutput,
+    Catalog, Change, Check, Column, Effect, IndexKind, NewIndex, Procedure, ProcedurePartitioning, TableKind, View,
+    ViewOutput,
 };
 use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
 use ferrite_value::{ColumnType, SqlType};
@@ -39,6 +40,7 @@ fn key(columns: &[u16]) -> NewIndex {
         kind: IndexKind::Ordered,
         predicate: None,
         constraint: None,
+        text: Default::default(),
     }
 }
 
@@ -177,6 +179,8 @@ fn applied(changes: &[Change]) -> (Catalog, Vec<Effect>) {
             let is_there = |table: &TableId| next.table(*table).is_some();
             assert!(match effect {
                 Effect::CreateTable(table) | Effect::Repartition(table) | Effect::Refresh(table) => is_there(table),
+                Effect::Refill(table) | Effect::Validate(table) => is_there(table),
+                Effect::Rebuild(rebuild) => is_there(&rebuild.table),
                 Effect::CreateIndex(table, _) | Effect::DropIndex(table, _) => is_there(table),
                 Effect::DropTable(table) => !is_there(table),
             });
@@ -397,7 +401,7 @@ fn index_keys_and_checks_depend_on_their_row_only() {
         columns: columns(),
         indexes: Vec::new(),
         primary_key: None,
-        checks: vec![("POSITIVE".into(), condition)],
+        checks: vec![Check { name: "POSITIVE".into(), condition, text: "(ID > 0)".into() }],
         stream: false,
         partition_column: None,
     };
@@ -457,7 +461,7 @@ fn a_view_is_partitioned_as_its_groups_allow() {
     assert_eq!(partitioning(&[table("T"), groups(&[2]), partition("T", "ID")]), (None, true));
     assert_eq!(partitioning(&[table("T"), groups(&[2]), partition("T", "ID"), replicate("T")]), (None, false));
     let (_, effects) = applied(&[table("T"), view("V", 0, &[2]), partition("T", "ID")]);
-    assert_eq!(effects, [Effect::Repartition(TableId(0)), Effect::Refresh(TableId(1))]);
+    assert_eq!(effects, [Effect::Repartition(TableId(0)), Effect::Refill(TableId(1)), Effect::Refresh(TableId(1))]);
     assert_eq!(
         refusal(&[table("T"), view("V", 0, &[2]), partition("V", "C0")]),
         "V is a view, which is partitioned as its table is"

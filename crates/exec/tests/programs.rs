@@ -37,6 +37,7 @@ fn stores(partitions: u32, partitioned: bool) -> (Vec<Store>, TableId, IndexId) 
             kind: IndexKind::Ordered,
             predicate: None,
             constraint: Some("PK".into()),
+            text: Default::default(),
         }],
         primary_key: Some(0),
         checks: vec![],

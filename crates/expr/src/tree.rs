@@ -174,6 +174,66 @@ impl Expr {
         }
     }
 
+    /// Calls `visit` for each direct operand, to change it.
+    pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => {}
+            Expr::Negate { operand, .. }
+            | Expr::Not(operand)
+            | Expr::IsNull { operand, .. }
+            | Expr::Cast { operand, .. } => {
+                visit(operand);
+            }
+            Expr::Arithmetic { left, right, .. }
+            | Expr::Concatenate(left, right)
+            | Expr::Compare { left, right, .. }
+            | Expr::IsDistinct { left, right, .. } => {
+                visit(left);
+                visit(right);
+            }
+            Expr::And(operands) | Expr::Or(operands) | Expr::Call { arguments: operands, .. } => {
+                operands.iter_mut().for_each(visit);
+            }
+            Expr::Like { operand, pattern, .. } => {
+                visit(operand);
+                visit(pattern);
+            }
+            Expr::InList { operand, list, .. } => {
+                visit(operand);
+                list.iter_mut().for_each(visit);
+            }
+            Expr::InArray { operand, array, .. } => {
+                visit(operand);
+                visit(array);
+            }
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches.iter_mut() {
+                    visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expr::Subquery { operand, .. } => {
+                if let Some(operand) = operand {
+                    visit(operand);
+                }
+            }
+        }
+    }
+
+    /// Gives every column of `slot` the position that `position` says.
+    pub fn move_columns(&mut self, slot: u16, position: &dyn Fn(u16) -> u16) {
+        match self {
+            Expr::Column { slot: of, column } if *of == slot => *column = position(*column),
+            _ => self.for_each_operand_mut(&mut |operand| operand.move_columns(slot, position)),
+        }
+    }
+
+    /// Whether this column is anywhere in the expression.
+    pub fn uses_column(&self, wanted: u16, position: u16) -> bool {
+        self.any(&mut |inner| matches!(inner, Expr::Column { slot, column } if *slot == wanted && *column == position))
+    }
+
     /// Whether `test` holds for this expression or any inside it (subqueries' own plans excluded).
     pub fn any(&self, test: &mut impl FnMut(&Expr) -> bool) -> bool {
         if test(self) {

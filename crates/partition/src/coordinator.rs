@@ -338,14 +338,15 @@ impl Coordinator {
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut places: Vec<Place> = Vec::with_capacity(borrowed.len());
         take(&mut borrowed, &Hold::All, &mut stores, &mut places);
-        let applied = schema::apply(&mut stores, &planned);
+        let time = self.clock.wall_micros();
+        let applied = schema::apply(&mut stores, &planned, time);
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
         if applied.is_ok() {
             self.ticket = Sequence(self.ticket.0 + 1);
             self.gate.appended(self.ticket);
             let mut payload = Vec::new();
             let version = compiled.catalog.version.0;
-            record::write_schema(&mut payload, version, self.clock.wall_micros(), text);
+            record::write_schema(&mut payload, version, time, text);
             let (tell, told) = bounded(1);
             let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });

@@ -219,13 +219,13 @@ impl Replay {
                 }
                 self.transactions += 1;
             }
-            Record::Schema { version, text, .. } => {
+            Record::Schema { version, time, text } => {
                 let failed = |error| StartError::Schema { version, error };
                 let planned = schema::plan(&state.catalog, text).map_err(failed)?;
                 if planned.catalog.version.0 != version {
                     return Err(StartError::Record(RecordError("a schema change is missing before this one")));
                 }
-                schema::apply(&mut state.stores, &planned).map_err(failed)?;
+                schema::apply(&mut state.stores, &planned, time).map_err(failed)?;
                 state.catalog = (*planned.catalog).clone();
                 self.schema_changes += 1;
             }

@@ -5,7 +5,7 @@ use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
 use ferrite_base::{TableId, UserResult};
-use ferrite_catalog::{Catalog, Change, Effect};
+use ferrite_catalog::{Catalog, Change, Effect, settle};
 use ferrite_io::Clock;
 use ferrite_table::Store;
 use std::sync::Arc;
@@ -39,49 +39,25 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
         next = changed;
         effects.extend(more);
     }
+    let effects = settle(effects, catalog, &next);
     // However many statements it took, it is one version.
     next.version = ferrite_base::CatalogVersion(catalog.version.0 + 1);
-    effects.retain(|effect| is_of(effect, &next) || was_in(effect, catalog));
     Ok(Planned { catalog: Arc::new(next), effects, warnings, swapped })
 }
 
-/// Whether the object that the effect is about is in the catalog.
-fn is_of(effect: &Effect, catalog: &Catalog) -> bool {
-    match *effect {
-        Effect::CreateTable(table) | Effect::DropTable(table) | Effect::Repartition(table) | Effect::Refresh(table) => {
-            catalog.table(table).is_some()
-        }
-        Effect::CreateIndex(table, index) | Effect::DropIndex(table, index) => {
-            catalog.table(table).is_some_and(|table| table.index(index).is_some())
-        }
-    }
-}
-
-/// A drop of something that the old catalog had; anything else that is gone came and went within the batch.
-fn was_in(effect: &Effect, old: &Catalog) -> bool {
-    matches!(effect, Effect::DropTable(_) | Effect::DropIndex(..)) && is_of(effect, old)
-}
-
-/// Carries the change out on all stores: on every one, or on none.
-pub fn apply(stores: &mut [Store], planned: &Planned) -> UserResult<()> {
-    for store in stores.iter() {
-        store.check_effects(&planned.catalog, &planned.effects)?;
-    }
-    for store in stores {
-        store
-            .apply_effects(Arc::clone(&planned.catalog), &planned.effects)
-            .unwrap_or_else(|error| panic!("a schema change that was checked cannot fail: {error}"));
-    }
-    Ok(())
+/// Carries the change out on all stores: on every one, or on none. `time` is the transaction's.
+pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<()> {
+    ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time)
 }
 
 /// Runs the schema file of a new database: one transaction, in the log like any other.
 pub fn at_first_start(recovered: &mut Recovered, text: &str, clock: &dyn Clock) -> UserResult<()> {
     let planned = plan(&recovered.compiled.catalog, text)?;
     let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
-    apply(&mut recovered.stores, &planned)?;
+    let time = clock.wall_micros();
+    apply(&mut recovered.stores, &planned, time)?;
     let mut payload = Vec::new();
-    record::write_schema(&mut payload, compiled.catalog.version.0, clock.wall_micros(), text);
+    record::write_schema(&mut payload, compiled.catalog.version.0, time, text);
     commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
     recovered.compiled = compiled;
     Ok(())

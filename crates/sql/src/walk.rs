@@ -3,60 +3,13 @@
 use crate::plan::{Access, Input, KeyList, Query, QueryBody, Select, Subquery};
 use ferrite_expr::Expr;
 
-/// Calls `visit` for each direct operand, to change it.
-pub(crate) fn for_each_operand_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
-    match expr {
-        Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => {}
-        Expr::Negate { operand, .. }
-        | Expr::Not(operand)
-        | Expr::IsNull { operand, .. }
-        | Expr::Cast { operand, .. } => {
-            visit(operand);
-        }
-        Expr::Arithmetic { left, right, .. }
-        | Expr::Concatenate(left, right)
-        | Expr::Compare { left, right, .. }
-        | Expr::IsDistinct { left, right, .. } => {
-            visit(left);
-            visit(right);
-        }
-        Expr::And(operands) | Expr::Or(operands) | Expr::Call { arguments: operands, .. } => {
-            operands.iter_mut().for_each(visit);
-        }
-        Expr::Like { operand, pattern, .. } => {
-            visit(operand);
-            visit(pattern);
-        }
-        Expr::InList { operand, list, .. } => {
-            visit(operand);
-            list.iter_mut().for_each(visit);
-        }
-        Expr::InArray { operand, array, .. } => {
-            visit(operand);
-            visit(array);
-        }
-        Expr::Case { branches, otherwise } => {
-            for (condition, result) in branches.iter_mut() {
-                visit(condition);
-                visit(result);
-            }
-            visit(otherwise);
-        }
-        Expr::Subquery { operand, .. } => {
-            if let Some(operand) = operand {
-                visit(operand);
-            }
-        }
-    }
-}
-
 /// Replaces what `replace` has an answer for, from the outside in.
 pub(crate) fn rewrite(expr: &mut Expr, replace: &mut dyn FnMut(&Expr) -> Option<Expr>) {
     if let Some(replacement) = replace(expr) {
         *expr = replacement;
         return;
     }
-    for_each_operand_mut(expr, &mut |operand| rewrite(operand, replace));
+    expr.for_each_operand_mut(&mut |operand| rewrite(operand, replace));
 }
 
 /// Moves every column of slot `from` to slot `to`.

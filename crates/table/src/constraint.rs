@@ -11,7 +11,8 @@ const MESSAGE: &str = "Attempted violation of constraint";
 /// Characters of one value that a message shows.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
-fn shown(value: &Value<'_>) -> String {
+/// A value for a message.
+pub(crate) fn shown(value: &Value<'_>) -> String {
     let mut text = text::to_text_string(value);
     if let Some((end, _)) = text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
         text.truncate(end);

@@ -33,6 +33,7 @@ pub use memory::{IndexMemory, TableMemory};
 pub use pages::Scan;
 pub use redo::RedoError;
 pub use row::RowRef;
+pub use schema::change_schema;
 pub use store::Store;
 pub use table::TableData;
 pub use undo::UndoMark;

@@ -1,18 +1,22 @@
-//! Follows changes of the schema: makes and drops tables, views and indexes, filling them from the rows that are there. All or
-//! nothing within this store.
+//! Follows changes of the schema: makes, drops and rebuilds tables, views and indexes, filling them from the rows that are
+//! there. All or nothing, over all stores that are given: when the tables of one refuse, none has changed.
 
+use crate::constraint;
 use crate::index::IndexData;
 use crate::row::SourceRow;
 use crate::store::Store;
-use crate::table::TableData;
+use crate::table::{InsertError, TableData};
 use crate::undo::UndoLog;
 use crate::view_maintenance::{Direction, Surroundings, table};
 use crate::view_plan::ViewPlan;
+use bumpalo::Bump;
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
-use ferrite_catalog::{Catalog, Effect, Table};
+use ferrite_catalog::{Catalog, ColumnSource, Effect, Rebuild, RebuiltColumn, Table, TableKind};
+use ferrite_expr::Expr;
+use ferrite_value::{Value, cast};
 use std::sync::Arc;
 
-/// How to take one effect back.
+/// How to take one effect on one store back.
 enum Inverse {
     RemoveTable(TableId),
     PutTableBack(Box<TableData>, Option<Box<ViewPlan>>),
@@ -20,54 +24,155 @@ enum Inverse {
     PutIndexBack(TableId, usize, Box<IndexData>),
 }
 
-impl Store {
-    /// Carries out a schema change. `catalog` is the schema after it. On an error this store is as it was. Must not be called
-    /// within a transaction.
-    pub fn apply_effects(&mut self, catalog: Arc<Catalog>, effects: &[Effect]) -> UserResult<()> {
-        let mark = self.mark();
-        assert!(mark.undo == 0, "a schema change is a transaction of its own");
-        let mut done = Vec::new();
-        let mut result = effects.iter().try_for_each(|effect| self.carry_out(&catalog, *effect, &mut done));
-        result = result.and_then(|()| self.check_plans());
-        match result {
-            Ok(()) => self.set_catalog(catalog),
-            Err(_) => done.into_iter().rev().for_each(|inverse| self.take_back(inverse)),
-        }
-        self.attach_views();
-        result
+/// Carries out a schema change on all stores of a database. `catalog` is the schema after it, `time` the transaction's, in
+/// microseconds since 1970. On an error all stores are as they were. Must not be called within a transaction.
+pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
+    for store in stores.iter() {
+        assert!(store.mark().undo == 0, "a schema change is a transaction of its own");
     }
+    let mut change = SchemaChange { stores, catalog, time, done: Vec::new() };
+    let mut result = effects.iter().try_for_each(|effect| change.carry_out(effect));
+    if result.is_ok() {
+        result = change.stores.iter().try_for_each(Store::check_plans);
+    }
+    let done = std::mem::take(&mut change.done);
+    match result {
+        Ok(()) => stores.iter_mut().for_each(|store| store.set_catalog(Arc::clone(catalog))),
+        Err(_) => done.into_iter().rev().for_each(|(store, inverse)| stores[store].take_back(inverse)),
+    }
+    stores.iter_mut().for_each(Store::attach_views);
+    result
+}
 
-    /// Would [`Store::apply_effects`] succeed? Does its work on the side, so that several stores can be asked before the first
-    /// is changed.
-    pub fn check_effects(&self, catalog: &Catalog, effects: &[Effect]) -> UserResult<()> {
-        let is_new = |id: TableId| effects.contains(&Effect::CreateTable(id));
-        for effect in effects {
-            match *effect {
-                Effect::CreateTable(id) => {
-                    let definition = definition(catalog, id)?;
-                    match &definition.view {
-                        // What is made by the same change is empty and stands in no view's way.
-                        Some(view) if is_new(view.source) || view.joins.iter().any(|join| is_new(join.0)) => {
-                            ViewPlan::compile(definition, view, catalog)?;
-                        }
-                        _ => drop(self.new_table(definition, catalog)?),
-                    }
-                }
-                Effect::CreateIndex(table, id) if !is_new(table) => {
-                    let index = definition(catalog, table)?.index(id).ok_or_else(|| no_index(id))?;
-                    let data = self.find_table(table).ok_or_else(|| no_table(table))?;
-                    data.build_index(index)?;
-                }
-                Effect::Repartition(id) if !is_new(id) => {
-                    check_empty(self.find_table(id).ok_or_else(|| no_table(id))?)?;
-                }
-                Effect::DropTable(id) | Effect::DropIndex(id, _) | Effect::Refresh(id) if !is_new(id) => {
-                    self.find_table(id).ok_or_else(|| no_table(id))?;
-                }
-                _ => {}
+/// A schema change under way.
+struct SchemaChange<'c> {
+    stores: &'c mut [Store],
+    catalog: &'c Catalog,
+    time: i64,
+    /// Which store, and how it becomes what it was.
+    done: Vec<(usize, Inverse)>,
+}
+
+impl SchemaChange<'_> {
+    fn carry_out(&mut self, effect: &Effect) -> UserResult<()> {
+        match effect {
+            Effect::Rebuild(rebuild) => return self.rebuild(rebuild),
+            Effect::Repartition(id) => {
+                let columns = definition(self.catalog, *id)?.columns.len();
+                return self.rebuild(&Rebuild::same(*id, columns));
+            }
+            _ => {}
+        }
+        for number in 0..self.stores.len() {
+            if let Some(inverse) = self.stores[number].carry_out(self.catalog, effect)? {
+                self.done.push((number, inverse));
             }
         }
         Ok(())
+    }
+
+    /// Rows of the table's next version, put where they belong then. The new tables of all stores are made before the first
+    /// takes the place of an old one, because rows may come from any.
+    fn rebuild(&mut self, rebuild: &Rebuild) -> UserResult<()> {
+        let id = rebuild.table;
+        let definition = definition(self.catalog, id)?;
+        let before = self.stores.first().and_then(|store| store.find_table(id)).ok_or_else(|| no_table(id))?;
+        let was_partitioned = before.definition().is_partitioned();
+        let moves = before.definition().partition_column.map(|column| RebuiltColumn::same(column))
+            != definition.partition_column.map(|column| rebuild.columns[column as usize].clone());
+        if definition.kind == TableKind::Stream && moves {
+            self.check_views_empty(definition)?;
+        }
+        let mut made = Vec::with_capacity(self.stores.len());
+        for (number, store) in self.stores.iter().enumerate() {
+            let mut data = store.empty_table(definition);
+            let sources = if was_partitioned && moves { &self.stores[..] } else { &self.stores[number..=number] };
+            for source in sources {
+                let rows = source.find_table(id).ok_or_else(|| no_table(id))?;
+                self.copy_rows(rebuild, rows, &mut data, moves.then_some(store))?;
+            }
+            made.push(data);
+        }
+        for (number, data) in made.into_iter().enumerate() {
+            let store = &mut self.stores[number];
+            let old = store.tables[id.index()].replace(data).expect("seen above");
+            self.done.push((number, Inverse::PutTableBack(old, None)));
+        }
+        Ok(())
+    }
+
+    /// Puts the rows of `source`, changed, into `data`; where they may move, only those that the store owns.
+    fn copy_rows(
+        &self,
+        rebuild: &Rebuild,
+        source: &TableData,
+        data: &mut TableData,
+        owner: Option<&Store>,
+    ) -> UserResult<()> {
+        let definition = Arc::clone(data.definition());
+        let mut arena = Bump::new();
+        for id in source.scan() {
+            arena.reset();
+            let row = source.row(id);
+            let values = arena.alloc_slice_fill_copy(rebuild.columns.len(), Value::Null);
+            for (position, column) in rebuild.columns.iter().enumerate() {
+                let value = match &column.from {
+                    ColumnSource::Column(from) => row.column(*from),
+                    ColumnSource::Value(Some(Expr::Constant(value))) => value.as_value(),
+                    ColumnSource::Value(Some(_)) => Value::Timestamp(self.time),
+                    ColumnSource::Value(None) => Value::Null,
+                };
+                values[position] = convert(value, column, &definition.columns[position].name, &arena)?;
+            }
+            if let (Some(store), Some(column)) = (owner, definition.partition_column)
+                && !store.owns(&definition, &values[column as usize])?
+            {
+                continue;
+            }
+            data.check_row(values)?;
+            data.check_conditions(SourceRow::Given(values), &arena)?;
+            data.insert_row(values, None, None, &arena, &mut UndoLog::off()).map_err(InsertError::into_user)?;
+        }
+        Ok(())
+    }
+
+    /// What a stream's views have counted cannot be divided otherwise: the rows that they came from are gone.
+    fn check_views_empty(&self, stream: &Table) -> UserResult<()> {
+        for view in &stream.dependent_views {
+            let filled = self.stores.iter().any(|store| {
+                let plan = store.plans.get(view.index()).and_then(Option::as_deref);
+                plan.zip(store.find_table(*view)).is_some_and(|(plan, data)| plan.has_counted(data))
+            });
+            if filled {
+                let name = &definition(self.catalog, *view)?.name;
+                return Err(UserError::ddl(
+                    "55006",
+                    format!("the view {name} has rows of the stream {}, whose partitioning changes", stream.name),
+                )
+                .with_hint("drop the view, and create it again after the change"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value on its way to a column of another type.
+fn convert<'a>(value: Value<'a>, column: &RebuiltColumn, name: &str, arena: &'a Bump) -> UserResult<Value<'a>> {
+    column.through.iter().try_fold(value, |value, to| {
+        cast::cast(value, to, arena).map_err(|error| {
+            let from = constraint::shown(&value);
+            UserError::data(
+                error.code(),
+                format!("the value {from} of column {name} cannot become {to}: {}", error.message()),
+            )
+        })
+    })
+}
+
+impl Store {
+    /// [`change_schema`] of this store alone, at no particular time.
+    pub fn apply_effects(&mut self, catalog: Arc<Catalog>, effects: &[Effect]) -> UserResult<()> {
+        change_schema(std::slice::from_mut(self), &catalog, effects, 0)
     }
 
     /// Takes over a schema version that asks nothing of the stores (procedures, roles).
@@ -80,8 +185,9 @@ impl Store {
         self.catalog = catalog;
     }
 
-    fn carry_out(&mut self, catalog: &Catalog, effect: Effect, done: &mut Vec<Inverse>) -> UserResult<()> {
-        match effect {
+    /// What must be done to take it back; None where nothing was done.
+    fn carry_out(&mut self, catalog: &Catalog, effect: &Effect) -> UserResult<Option<Inverse>> {
+        Ok(match *effect {
             Effect::CreateTable(id) => {
                 let definition = definition(catalog, id)?;
                 if self.find_table(id).is_some() {
@@ -94,40 +200,52 @@ impl Store {
                 let (data, plan) = self.new_table(definition, catalog)?;
                 self.tables[id.index()] = Some(data);
                 self.plans[id.index()] = plan;
-                done.push(Inverse::RemoveTable(id));
+                Some(Inverse::RemoveTable(id))
             }
             Effect::DropTable(id) => {
                 let data = self.tables.get_mut(id.index()).and_then(Option::take).ok_or_else(|| no_table(id))?;
-                done.push(Inverse::PutTableBack(data, self.plans[id.index()].take()));
+                Some(Inverse::PutTableBack(data, self.plans[id.index()].take()))
             }
             Effect::CreateIndex(table, id) => {
                 let definition = definition(catalog, table)?;
                 let index = definition.index(id).ok_or_else(|| no_index(id))?;
                 let data =
                     self.tables.get_mut(table.index()).and_then(Option::as_mut).ok_or_else(|| no_table(table))?;
-                // A table made by the same change has its indexes from the beginning.
-                if data.contents.indexes.iter().all(|present| present.definition.id != id) {
-                    let built = data.build_index(index)?;
-                    data.contents.indexes.push(built);
-                    done.push(Inverse::RemoveIndex(table, id));
+                // A table made or rebuilt by the same change has its indexes already.
+                if data.contents.indexes.iter().any(|present| present.definition.id == id) {
+                    return Ok(None);
                 }
+                let built = data.build_index(index)?;
+                data.contents.indexes.push(built);
+                Some(Inverse::RemoveIndex(table, id))
             }
             Effect::DropIndex(table, id) => {
                 let data =
                     self.tables.get_mut(table.index()).and_then(Option::as_mut).ok_or_else(|| no_table(table))?;
                 let position = data.contents.indexes.iter().position(|index| index.definition.id == id);
-                let position = position.ok_or_else(|| no_index(id))?;
-                let index = Box::new(data.contents.indexes.remove(position));
-                done.push(Inverse::PutIndexBack(table, position, index));
+                // A rebuilt table comes without it.
+                position.map(|position| {
+                    let index = Box::new(data.contents.indexes.remove(position));
+                    Inverse::PutIndexBack(table, position, index)
+                })
             }
-            Effect::Repartition(id) => {
-                check_empty(self.find_table(id).ok_or_else(|| no_table(id))?)?;
+            Effect::Refill(id) => Some(self.refill(id, catalog)?),
+            Effect::Validate(id) => {
+                self.validate(definition(catalog, id)?)?;
+                None
             }
             Effect::Refresh(id) => {
                 self.find_table(id).ok_or_else(|| no_table(id))?;
+                None
             }
-        }
-        Ok(())
+            Effect::Rebuild(_) | Effect::Repartition(_) => unreachable!("these concern all stores together"),
+        })
+    }
+
+    /// A table without rows, with its indexes.
+    fn empty_table(&self, definition: &Arc<Table>) -> Box<TableData> {
+        let columns: Vec<_> = definition.columns.iter().map(|column| (column.column_type, column.nullable)).collect();
+        Box::new(TableData::new(definition.clone(), &columns))
     }
 
     fn new_table(
@@ -135,11 +253,7 @@ impl Store {
         definition: &Arc<Table>,
         catalog: &Catalog,
     ) -> UserResult<(Box<TableData>, Option<Box<ViewPlan>>)> {
-        let Some(view) = &definition.view else {
-            let columns: Vec<_> =
-                definition.columns.iter().map(|column| (column.column_type, column.nullable)).collect();
-            return Ok((Box::new(TableData::new(definition.clone(), &columns)), None));
-        };
+        let Some(view) = &definition.view else { return Ok((self.empty_table(definition), None)) };
         let mut plan = Box::new(ViewPlan::compile(definition, view, catalog)?);
         if let Some(missing) = plan.tables.iter().find(|table| self.find_table(**table).is_none()) {
             return Err(no_table(*missing));
@@ -149,10 +263,45 @@ impl Store {
         Ok((data, Some(plan)))
     }
 
+    /// A view whose tables were rebuilt: filled anew, but where it is of a stream. Then its rows stay, and only where its
+    /// plan finds the stream's columns changes.
+    fn refill(&mut self, id: TableId, catalog: &Catalog) -> UserResult<Inverse> {
+        let definition = definition(catalog, id)?;
+        let view = definition.view.as_ref().ok_or_else(|| no_table(id))?;
+        let (data, plan) = if self::definition(catalog, view.source)?.kind == TableKind::Stream {
+            let plan = Box::new(ViewPlan::compile(definition, view, catalog)?);
+            let before = self.find_table(id).ok_or_else(|| no_table(id))?;
+            let mut data = Box::new(TableData::new(definition.clone(), &plan.columns));
+            let (mut row, mut arena) = (vec![Value::Null; plan.columns.len()], Bump::new());
+            for id in before.scan() {
+                arena.reset();
+                (0..row.len()).for_each(|column| row[column] = before.row(id).column(column as u16));
+                data.insert_row(&row, None, None, &arena, &mut UndoLog::off()).map_err(InsertError::into_user)?;
+            }
+            (data, Some(plan))
+        } else {
+            self.new_table(definition, catalog)?
+        };
+        let old = self.tables[id.index()].replace(data).ok_or_else(|| no_table(id))?;
+        let old_plan = std::mem::replace(&mut self.plans[id.index()], plan);
+        Ok(Inverse::PutTableBack(old, old_plan))
+    }
+
+    /// Every row meets the checks of `definition`.
+    fn validate(&self, definition: &Table) -> UserResult<()> {
+        let data = self.find_table(definition.id).ok_or_else(|| no_table(definition.id))?;
+        let mut arena = Bump::new();
+        for id in data.scan() {
+            arena.reset();
+            data.check_conditions_of(definition, SourceRow::Stored(data.row(id)), &arena)?;
+        }
+        Ok(())
+    }
+
     /// Fills the empty data of a view.
     pub(crate) fn fill_view(&self, plan: &mut ViewPlan, data: &mut TableData) -> UserResult<()> {
         plan.attach(data)?;
-        let mut arena = bumpalo::Bump::new();
+        let mut arena = Bump::new();
         let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None };
         surroundings.add_only_row(data, &mut UndoLog::off())?;
         if plan.tables.len() > 1 {
@@ -222,15 +371,6 @@ impl Store {
 
 fn definition(catalog: &Catalog, id: TableId) -> UserResult<&Arc<Table>> {
     catalog.table(id).ok_or_else(|| no_table(id))
-}
-
-fn check_empty(data: &TableData) -> UserResult<()> {
-    if data.row_count() == 0 {
-        return Ok(());
-    }
-    let name = &data.definition().name;
-    Err(UserError::ddl("55006", format!("table {name} has rows: its partitioning cannot be changed"))
-        .with_hint("partition a table before it is filled, or TRUNCATE it first"))
 }
 
 #[cold]

@@ -182,9 +182,19 @@ impl TableData {
 
     /// The CHECK conditions do not say no.
     pub(crate) fn check_conditions<'a>(&'a self, row: SourceRow<'a>, arena: &'a Bump) -> UserResult<()> {
-        for (name, condition) in &self.definition.checks {
-            if let Value::Boolean(false) = condition.eval(&RowContext { slots: &[row], arena })? {
-                return Err(constraint::check(&self.definition, name));
+        self.check_conditions_of(&self.definition, row, arena)
+    }
+
+    /// The same of another version of the definition, with the same columns.
+    pub(crate) fn check_conditions_of<'a>(
+        &'a self,
+        definition: &'a Table,
+        row: SourceRow<'a>,
+        arena: &'a Bump,
+    ) -> UserResult<()> {
+        for check in &definition.checks {
+            if let Value::Boolean(false) = check.condition.eval(&RowContext { slots: &[row], arena })? {
+                return Err(constraint::check(&self.definition, &check.name));
             }
         }
         Ok(())

@@ -179,6 +179,12 @@ impl ViewPlan {
         Ok(plan)
     }
 
+    /// Whether any source row stands behind the view's rows.
+    pub(crate) fn has_counted(&self, view: &TableData) -> bool {
+        let count = |id| view.layout().columns[self.row_count as usize].read_bigint(view.row(id).bytes);
+        view.scan().any(|id| count(id) != 0)
+    }
+
     /// Which slot a table is bound to.
     pub(crate) fn slot_of(&self, table: TableId) -> Option<usize> {
         self.tables.iter().position(|other| *other == table)
@@ -258,6 +264,7 @@ fn group_index(view: &Table, columns: &[u16]) -> Index {
         kind: IndexKind::Hash,
         predicate: None,
         constraint: None,
+        text: Default::default(),
     }
 }
 

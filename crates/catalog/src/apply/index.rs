@@ -84,6 +84,7 @@ impl Draft {
             kind: new.kind,
             predicate: new.predicate.clone(),
             constraint,
+            text: new.text.clone(),
         })
     }
 

@@ -31,6 +31,8 @@ impl Draft {
             indexes: Vec::with_capacity(indexes.len()),
             primary_key: None,
             checks: checks.clone(),
+            time_to_live: None,
+            export: None,
             view: None,
             dependent_views: Vec::new(),
         };
@@ -47,8 +49,8 @@ impl Draft {
             }
             table.indexes.push(index);
         }
-        for (check_name, condition) in checks {
-            check::row_expression(&format!("the constraint {check_name}"), condition, &[&table])?;
+        for check in checks {
+            check::row_expression(&format!("the constraint {}", check.name), &check.condition, &[&table])?;
         }
         if let Some(column) = partition_column {
             let definition =
@@ -100,7 +102,7 @@ impl Draft {
     }
 
     /// Takes the object out, and its id from the tables that it reads if it is a view.
-    fn remove_view_or_table(&mut self, id: TableId) {
+    pub(super) fn remove_view_or_table(&mut self, id: TableId) {
         let Some(table) = self.catalog.take_table(id) else { return };
         self.effects.push(Effect::DropTable(id));
         if let Some(view) = &table.view {

@@ -53,6 +53,8 @@ impl Draft {
             indexes: Vec::new(),
             primary_key: None,
             checks: Vec::new(),
+            time_to_live: None,
+            export: None,
             view: Some(view.clone()),
             dependent_views: Vec::new(),
         };
@@ -79,6 +81,20 @@ impl Draft {
 /// The tables that a view reads.
 pub(super) fn sources(view: &View) -> impl Iterator<Item = TableId> {
     std::iter::once(view.source).chain(view.joins.iter().map(|(table, _)| *table))
+}
+
+/// All expressions of a view's definition.
+pub(super) fn expressions(view: &View) -> impl Iterator<Item = &Expr> {
+    let conditions = view.filter.iter().chain(view.joins.iter().filter_map(|(_, condition)| condition.as_ref()));
+    let arguments = view.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
+    conditions.chain(&view.group_by).chain(arguments)
+}
+
+/// The same, to change them.
+pub(super) fn expressions_mut(view: &mut View) -> impl Iterator<Item = &mut Expr> {
+    let joined = view.joins.iter_mut().filter_map(|(_, condition)| condition.as_mut());
+    let arguments = view.aggregates.iter_mut().filter_map(|aggregate| aggregate.argument.as_mut());
+    view.filter.iter_mut().chain(joined).chain(&mut view.group_by).chain(arguments)
 }
 
 fn check_definition(name: &str, columns: &[Column], view: &View, tables: &[Arc<Table>]) -> UserResult<()> {
@@ -116,12 +132,7 @@ fn check_definition(name: &str, columns: &[Column], view: &View, tables: &[Arc<T
     }
     let tables: Vec<&Table> = tables.iter().map(Arc::as_ref).collect();
     let what = format!("the definition of the view {name}");
-    let conditions = view.filter.iter().chain(view.joins.iter().filter_map(|(_, condition)| condition.as_ref()));
-    let arguments = view.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
-    conditions
-        .chain(&view.group_by)
-        .chain(arguments)
-        .try_for_each(|expression| check::row_expression(&what, expression, &tables))
+    expressions(view).try_for_each(|expression| check::row_expression(&what, expression, &tables))
 }
 
 /// The view's column that shows a group key.
@@ -142,6 +153,7 @@ fn group_index(id: ferrite_base::IndexId, view: &View) -> Index {
         kind: IndexKind::Hash,
         predicate: None,
         constraint: Some(VIEW_KEY_CONSTRAINT.to_owned()),
+        text: Default::default(),
     }
 }
 

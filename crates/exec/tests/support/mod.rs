@@ -59,18 +59,24 @@ impl Database {
         }
         let statements = ferrite_sql::parse_batch(text)?;
         if statements.iter().any(|statement| statement.is_ddl()) {
-            for statement in &statements {
-                self.change_schema(statement)?;
-            }
+            self.change_schema(&statements)?;
             return Ok(Collected::default());
         }
         let program = ferrite_sql::compile_adhoc(&self.catalog, &statements, 0)?;
         self.call(&program, &[])
     }
 
-    fn change_schema(&mut self, statement: &ferrite_sql::Statement) -> UserResult<()> {
-        let (change, _warnings) = ferrite_sql::bind_ddl(&self.catalog, statement)?;
-        let (catalog, effects) = self.catalog.apply(&change)?;
+    /// Several statements are one change: all or nothing.
+    fn change_schema(&mut self, statements: &[ferrite_sql::Statement]) -> UserResult<()> {
+        let mut catalog = Catalog::clone(&self.catalog);
+        let mut effects = Vec::new();
+        for statement in statements {
+            let (change, _warnings) = ferrite_sql::bind_ddl(&catalog, statement)?;
+            let (next, more) = catalog.apply(&change)?;
+            catalog = next;
+            effects.extend(more);
+        }
+        let effects = ferrite_catalog::settle(effects, &self.catalog, &catalog);
         let catalog = Arc::new(catalog);
         let mut programs = HashMap::new();
         for procedure in catalog.procedures.values() {
@@ -80,15 +86,9 @@ impl Database {
         for program in ferrite_sql::default_procedures(&catalog) {
             programs.insert(program.name.to_uppercase(), Arc::new(program));
         }
-        for (done, store) in self.stores.iter_mut().enumerate() {
-            if let Err(error) = store.apply_effects(catalog.clone(), &effects) {
-                assert_eq!(done, 0, "one partition refuses what another has done: {error}");
-                return Err(error);
-            }
-        }
-        for copy in &mut self.copies {
-            copy.apply_effects(catalog.clone(), &effects).expect("a copy follows its store");
-        }
+        ferrite_table::change_schema(&mut self.stores, &catalog, &effects, TRANSACTION_TIME)?;
+        ferrite_table::change_schema(&mut self.copies, &catalog, &effects, TRANSACTION_TIME)
+            .expect("copies follow their stores");
         self.catalog = catalog;
         self.programs = programs;
         Ok(())

@@ -35,6 +35,7 @@ fn index(name: Option<&str>, keys: Vec<Expr>) -> NewIndex {
         kind: IndexKind::Ordered,
         predicate: None,
         constraint: None,
+        text: Default::default(),
     }
 }
 

@@ -11,7 +11,9 @@ use crate::parse::statement::{
 };
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::change::NewIndex;
-use ferrite_catalog::{Catalog, Change, Column, IndexKind, Procedure, ProcedurePartitioning, TableKind};
+use ferrite_catalog::{
+    Catalog, Change, Check, Column, IndexKind, IndexText, Procedure, ProcedurePartitioning, TableKind,
+};
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
@@ -59,8 +61,8 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
 }
 
 fn check_permissions(permissions: &[String]) -> UserResult<()> {
-    const KNOWN: [&str; 8] =
-        ["adhoc", "admin", "allproc", "defaultproc", "defaultprocread", "sql", "sqlread", "sysproc"];
+    const KNOWN: [&str; 9] =
+        ["adhoc", "admin", "allproc", "compoundproc", "defaultproc", "defaultprocread", "sql", "sqlread", "sysproc"];
     match permissions.iter().find(|permission| !KNOWN.contains(&permission.as_str())) {
         None => Ok(()),
         Some(unknown) => Err(UserError::ddl("42601", format!("Invalid permission \"{unknown}\""))
@@ -104,6 +106,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
         }
         indexes.push(NewIndex {
             name: None,
+            text: index_text(&keys, &constraint.keys, None),
             keys,
             unique: true,
             assume_unique: constraint.kind == ConstraintKind::AssumeUnique,
@@ -119,7 +122,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
     for (position, (name, written)) in table.checks.iter().enumerate() {
         let condition = row_condition(catalog, &table.name, &columns, written)?;
         let name = name.clone().unwrap_or_else(|| format!("{}_CHECK_{}", table.name, position + 1));
-        checks.push((name, condition));
+        checks.push(Check { name, condition, text: written.text.clone() });
     }
     if table.foreign_keys > 0 {
         warnings.push(format!("table {}: FOREIGN KEY is not enforced", table.name));
@@ -246,6 +249,15 @@ fn index_keys(catalog: &Catalog, table: &str, columns: &[Column], written: &[Wri
     Ok(keys)
 }
 
+/// Keys are known by their text where one of them is more than a column.
+fn index_text(keys: &[Expr], written: &[WrittenExpr], predicate: Option<&WrittenExpr>) -> IndexText {
+    let plain = keys.iter().all(|key| matches!(key, Expr::Column { .. }));
+    IndexText {
+        keys: if plain { Vec::new() } else { written.iter().map(|key| key.text.clone()).collect() },
+        predicate: predicate.map(|predicate| predicate.text.clone()),
+    }
+}
+
 fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) -> UserResult<Change> {
     let table = catalog
         .table_named(table_name)
@@ -262,6 +274,7 @@ fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) ->
         table: table_name.to_owned(),
         index: NewIndex {
             name: Some(index.name.clone()),
+            text: index_text(&keys, &index.keys, index.predicate.as_ref()),
             keys,
             unique: index.unique || index.assume_unique,
             assume_unique: index.assume_unique,

@@ -109,6 +109,7 @@ pub fn index(name: &str, keys: &[u16], unique: bool, kind: IndexKind) -> NewInde
         kind,
         predicate: None,
         constraint: None,
+        text: Default::default(),
     }
 }
 

@@ -1,0 +1,71 @@
+//! Effects of several changes brought into one order, in which a store can carry them out against the last catalog.
+
+use crate::change::{Effect, Rebuild};
+use crate::objects::{Catalog, TableKind};
+use ferrite_base::TableId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What leads from `old` to `new`: what came and went in between is left out, each table is rebuilt at most once, and tables
+/// come before the views that read them.
+pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect> {
+    let mut rebuilds: BTreeMap<TableId, Rebuild> = BTreeMap::new();
+    let mut settled: Vec<Effect> = Vec::new();
+    for effect in effects {
+        let keep = match &effect {
+            Effect::CreateTable(table) | Effect::Refresh(table) | Effect::Validate(table) => {
+                new.table(*table).is_some()
+            }
+            Effect::DropTable(table) => old.table(*table).is_some(),
+            Effect::CreateIndex(table, index) => new.table(*table).is_some_and(|table| table.index(*index).is_some()),
+            Effect::DropIndex(table, index) => {
+                new.table(*table).is_some() && old.table(*table).is_some_and(|table| table.index(*index).is_some())
+            }
+            Effect::Repartition(table) => old.table(*table).is_some() && new.table(*table).is_some(),
+            // Follows from the rebuilt tables, below.
+            Effect::Refill(_) => false,
+            Effect::Rebuild(rebuild) => {
+                // What is new has its last columns from the beginning.
+                if old.table(rebuild.table).is_some() && new.table(rebuild.table).is_some() {
+                    let whole = match rebuilds.get(&rebuild.table) {
+                        Some(before) => before.then(rebuild),
+                        None => Rebuild::clone(rebuild),
+                    };
+                    rebuilds.insert(rebuild.table, whole);
+                }
+                false
+            }
+        };
+        if keep && !settled.contains(&effect) {
+            settled.push(effect);
+        }
+    }
+    settled.retain(|effect| !matches!(effect, Effect::Repartition(table) if rebuilds.contains_key(table)));
+    let repartitioned = settled.iter().filter_map(|effect| match effect {
+        Effect::Repartition(table) => Some(*table),
+        _ => None,
+    });
+    let mut refilled = Vec::new();
+    for table in repartitioned.chain(rebuilds.keys().copied()) {
+        let views = &new.table(table).expect("kept only if it is there").dependent_views;
+        for view in views.iter().filter(|view| old.table(**view).is_some()) {
+            if !refilled.contains(&Effect::Refill(*view)) {
+                refilled.push(Effect::Refill(*view));
+            }
+        }
+    }
+    settled.extend(rebuilds.into_values().map(|rebuild| Effect::Rebuild(Arc::new(rebuild))));
+    settled.extend(refilled);
+    let is_view = |table: &TableId| new.table(*table).is_some_and(|table| table.kind == TableKind::View);
+    settled.sort_by_key(|effect| match effect {
+        Effect::DropTable(_) => 0,
+        Effect::CreateTable(table) if !is_view(table) => 1,
+        Effect::Rebuild(_) | Effect::Repartition(_) => 2,
+        Effect::Refill(_) => 3,
+        Effect::CreateTable(_) => 4,
+        Effect::CreateIndex(..) | Effect::DropIndex(..) => 5,
+        Effect::Validate(_) => 6,
+        Effect::Refresh(_) => 7,
+    });
+    settled
+}
