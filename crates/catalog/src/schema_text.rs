@@ -142,7 +142,8 @@ fn create_index(out: &mut String, table: &Table, index: &Index) {
 fn view(out: &mut String, table: &Table) {
     let Some(view) = &table.view else { return };
     let columns = list(table.columns.iter().map(|column| &*column.name));
-    statement(out, format_args!("CREATE VIEW {} ({columns}) AS\n{}", quoted(&table.name), view.text));
+    let export = table.export.as_ref().map_or(String::new(), export_clause);
+    statement(out, format_args!("CREATE VIEW {}{export} ({columns}) AS\n{}", quoted(&table.name), view.text));
 }
 
 pub(crate) fn time_to_live_clause(table: &Table, time: &TimeToLive) -> String {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 impl Draft {
     pub(super) fn alter_table(&mut self, name: &str, action: &TableAction) -> UserResult<()> {
         let mut table = Table::clone(self.table_named(name)?);
-        if table.kind == TableKind::View {
+        if table.kind == TableKind::View && !matches!(action, TableAction::SetExport(_)) {
             return Err(invalid(format!("{name} is a view")).with_hint("drop the view and create it again"));
         }
         match action {

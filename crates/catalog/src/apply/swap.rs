@@ -79,7 +79,7 @@ impl Draft {
                 reasons.push(format!("the columns {} and {} are not alike", mine.name, others.name));
             }
         }
-        let conditions = |table: &Table| table.checks.iter().map(|(_, check)| check.clone()).collect::<Vec<_>>();
+        let conditions = |table: &Table| table.checks.iter().map(|check| check.condition.clone()).collect::<Vec<_>>();
         if conditions(one) != conditions(other) {
             reasons.push("the tables have different CHECK constraints".to_owned());
         }

@@ -3,6 +3,7 @@
 //! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters) is numbered through the
 //! whole program.
 
+pub(crate) mod alter;
 pub(crate) mod change;
 pub(crate) mod common;
 pub(crate) mod expression;

@@ -6,16 +6,16 @@ use super::scope::{Scope, ScopeColumn, ScopeSource};
 use super::types::Typed;
 use super::{Binder, Reach};
 use crate::parse::statement::{
-    Body, ColumnDefinition, ConstraintKind, CreateProcedure, CreateTable, Ddl, IndexDefinition, PartitionClause,
-    Statement, WrittenExpr,
+    AlterAction, Body, ColumnDefinition, ConstraintDefinition, ConstraintKind, CreateProcedure, CreateTable,
+    CreateView, Ddl, IndexDefinition, PartitionClause, Renamed, Statement, WrittenExpr,
 };
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::change::NewIndex;
 use ferrite_catalog::{
-    Catalog, Change, Check, Column, IndexKind, IndexText, Procedure, ProcedurePartitioning, TableKind,
+    Catalog, Change, Check, Column, IndexKind, IndexText, Procedure, ProcedurePartitioning, TableAction, TableKind,
 };
 use ferrite_expr::{Expr, Function};
-use ferrite_value::{OwnedValue, SqlType};
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 
 /// A schema statement, bound: the change, and what the user should be told about it.
@@ -25,7 +25,27 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
     };
     let mut warnings = Vec::new();
     let change = match ddl.as_ref() {
+        Ddl::CreateTable(table) if table.if_not_exists && catalog.table_named(&table.name).is_some() => {
+            there_already(&table.name, &mut warnings)
+        }
         Ddl::CreateTable(table) => create_table(catalog, table, &mut warnings)?,
+        Ddl::AlterTable { table, stream, if_exists, actions } => {
+            super::alter::alter_table(catalog, table, *stream, *if_exists, actions, &mut warnings)?
+        }
+        Ddl::Rename { object, name, to } => match object {
+            Renamed::Table(kind) => Change::RenameTable { table: name.clone(), to: to.clone(), kind: *kind },
+            Renamed::Index => Change::RenameIndex { name: name.clone(), to: to.clone() },
+            Renamed::Procedure => Change::RenameProcedure { name: name.clone(), to: to.clone() },
+        },
+        Ddl::Replication { table } => {
+            if let Some(table) = table
+                && catalog.table_named(table).is_none()
+            {
+                return Err(UserError::ddl("42704", format!("object not found: {table}")));
+            }
+            warnings.push("DR TABLE: nothing is replicated to other databases".to_owned());
+            Change::Several(Vec::new())
+        }
         Ddl::DropTable { name, if_exists, cascade, kind } => {
             Change::DropTable { name: name.clone(), if_exists: *if_exists, cascade: *cascade, kind: *kind }
         }
@@ -33,11 +53,15 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             Change::PartitionTable { table: table.clone(), column: column.clone() }
         }
         Ddl::ReplicateTable { table } => Change::ReplicateTable { table: table.clone() },
-        Ddl::CreateIndex { table, index } => create_index(catalog, table, index)?,
-        Ddl::DropIndex { name, if_exists } => Change::DropIndex { name: name.clone(), if_exists: *if_exists },
-        Ddl::CreateView { name, columns, query, text } => {
-            super::view::bind_view(catalog, name, columns.as_deref(), query, text)?
+        Ddl::CreateIndex { index, if_not_exists: true, .. } if catalog.index_named(&index.name).is_some() => {
+            there_already(&index.name, &mut warnings)
         }
+        Ddl::CreateIndex { table, index, .. } => create_index(catalog, table, index)?,
+        Ddl::DropIndex { name, if_exists } => Change::DropIndex { name: name.clone(), if_exists: *if_exists },
+        Ddl::CreateView(view) if view.if_not_exists && catalog.table_named(&view.name).is_some() => {
+            there_already(&view.name, &mut warnings)
+        }
+        Ddl::CreateView(view) => create_view(catalog, view, &mut warnings)?,
         Ddl::CreateProcedure(procedure) => create_procedure(catalog, procedure)?,
         Ddl::PartitionProcedure { name, partitioning } => {
             let clause = partitioning;
@@ -58,6 +82,20 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::DropRole { name, if_exists } => Change::DropRole { name: name.clone(), if_exists: *if_exists },
     };
     Ok((change, warnings))
+}
+
+fn there_already(name: &str, warnings: &mut Vec<String>) -> Change {
+    warnings.push(format!("{name} is there already, and stays as it is"));
+    Change::Several(Vec::new())
+}
+
+fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>) -> UserResult<Change> {
+    let CreateView { name, columns, query, text, export, .. } = view;
+    let create = super::view::bind_view(catalog, name, columns.as_deref(), query, text)?;
+    let Some(export) = export else { return Ok(create) };
+    warnings.push(super::alter::not_exported(name, export));
+    let action = TableAction::SetExport(Some(export.clone()));
+    Ok(Change::Several(vec![create, Change::AlterTable { table: name.clone(), action }]))
 }
 
 fn check_permissions(permissions: &[String]) -> UserResult<()> {
@@ -92,41 +130,28 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
     let mut indexes = Vec::with_capacity(table.constraints.len());
     let mut primary_key = None;
     for constraint in &table.constraints {
-        let keys = index_keys(catalog, &table.name, &columns, &constraint.keys)?;
+        let index = key_of(catalog, &table.name, &columns, constraint)?;
         if constraint.kind == ConstraintKind::PrimaryKey {
             if primary_key.replace(indexes.len()).is_some() {
                 return Err(UserError::ddl("42P16", format!("table {} has two primary keys", table.name)));
             }
-            for key in &keys {
-                let Expr::Column { column, .. } = key else {
-                    return Err(UserError::ddl("42P16", "a primary key takes columns, not expressions"));
-                };
-                columns[usize::from(*column)].nullable = false;
+            for key in &index.keys {
+                if let Expr::Column { column, .. } = key {
+                    columns[usize::from(*column)].nullable = false;
+                }
             }
         }
-        indexes.push(NewIndex {
-            name: None,
-            text: index_text(&keys, &constraint.keys, None),
-            keys,
-            unique: true,
-            assume_unique: constraint.kind == ConstraintKind::AssumeUnique,
-            kind: if constraint.hash { IndexKind::Hash } else { IndexKind::Ordered },
-            predicate: None,
-            constraint: constraint.name.clone(),
-        });
+        indexes.push(index);
     }
     if table.stream && !indexes.is_empty() {
         return Err(UserError::ddl("42P16", format!("stream {} must not have keys", table.name)));
     }
-    let mut checks = Vec::with_capacity(table.checks.len());
-    for (position, (name, written)) in table.checks.iter().enumerate() {
-        let condition = row_condition(catalog, &table.name, &columns, written)?;
-        let name = name.clone().unwrap_or_else(|| format!("{}_CHECK_{}", table.name, position + 1));
-        checks.push(Check { name, condition, text: written.text.clone() });
+    let mut checks: Vec<Check> = Vec::with_capacity(table.checks.len());
+    for (name, written) in &table.checks {
+        let taken: Vec<String> = checks.iter().map(|check| check.name.clone()).collect();
+        checks.push(check_of(catalog, &table.name, &columns, name.as_deref(), written, &taken)?);
     }
-    if table.foreign_keys > 0 {
-        warnings.push(format!("table {}: FOREIGN KEY is not enforced", table.name));
-    }
+    warn_of_parts(&table.name, table, warnings);
     let partition_column = match &table.partition_column {
         None => None,
         Some(name) => {
@@ -134,7 +159,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
             Some(position.ok_or_else(|| UserError::ddl("42704", format!("object not found: {name}")))? as u16)
         }
     };
-    Ok(Change::CreateTable {
+    let create = Change::CreateTable {
         name: table.name.clone(),
         columns,
         indexes,
@@ -142,22 +167,72 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
         checks,
         stream: table.stream,
         partition_column,
+    };
+    let mut actions = Vec::new();
+    actions.extend(table.export.clone().map(|export| AlterAction::SetExport(Some(export))));
+    actions.extend(table.time_to_live.clone().map(|clause| AlterAction::SetTimeToLive(Some(clause))));
+    if actions.is_empty() {
+        return Ok(create);
+    }
+    let created = catalog.apply(&create)?.0;
+    let rest = super::alter::alter_table(&created, &table.name, table.stream, false, &actions, warnings)?;
+    Ok(Change::Several(vec![create, rest]))
+}
+
+/// The index of a PRIMARY KEY or UNIQUE constraint.
+pub(super) fn key_of(
+    catalog: &Catalog,
+    table: &str,
+    columns: &[Column],
+    constraint: &ConstraintDefinition,
+) -> UserResult<NewIndex> {
+    let keys = index_keys(catalog, table, columns, &constraint.keys)?;
+    let is_column = |key: &Expr| matches!(key, Expr::Column { .. });
+    if constraint.kind == ConstraintKind::PrimaryKey && !keys.iter().all(is_column) {
+        return Err(UserError::ddl("42P16", "a primary key takes columns, not expressions"));
+    }
+    Ok(NewIndex {
+        name: None,
+        text: index_text(&keys, &constraint.keys, None),
+        keys,
+        unique: true,
+        assume_unique: constraint.kind == ConstraintKind::AssumeUnique,
+        kind: if constraint.hash { IndexKind::Hash } else { IndexKind::Ordered },
+        predicate: None,
+        constraint: constraint.name.clone(),
     })
 }
 
-fn column(catalog: &Catalog, definition: &ColumnDefinition, table: &str) -> UserResult<Column> {
-    let default = match &definition.default {
-        None => None,
-        Some(written) => default_value(catalog, definition, written, table)?,
+/// A CHECK; without a name it gets the first that none of `taken` is.
+pub(super) fn check_of(
+    catalog: &Catalog,
+    table: &str,
+    columns: &[Column],
+    name: Option<&str>,
+    written: &WrittenExpr,
+    taken: &[String],
+) -> UserResult<Check> {
+    let condition = row_condition(catalog, table, columns, written)?;
+    let made_up = || {
+        let numbered = (taken.len() + 1..).map(|number| format!("{table}_CHECK_{number}"));
+        numbered.into_iter().find(|name| !taken.contains(name)).expect("the numbers do not end")
     };
-    let default_text = default.as_ref().map(|default| match default {
-        Expr::Constant(value @ OwnedValue::Text(_)) => {
-            format!("'{}'", ferrite_value::convert::to_text_string(&value.as_value()))
-        }
-        Expr::Constant(value) => ferrite_value::convert::to_text_string(&value.as_value()),
-        Expr::Call { function: Function::CurrentDate, .. } => "CURRENT_DATE".to_owned(),
-        _ => "CURRENT_TIMESTAMP".to_owned(),
-    });
+    Ok(Check { name: name.map_or_else(made_up, str::to_owned), condition, text: written.text.clone() })
+}
+
+/// What was read and does nothing.
+pub(super) fn warn_of_parts(table: &str, parts: &CreateTable, warnings: &mut Vec<String>) {
+    if parts.foreign_keys > 0 {
+        warnings.push(format!("table {table}: FOREIGN KEY is not enforced"));
+    }
+    if parts.limits_rows {
+        warnings.push(format!("table {table}: LIMIT PARTITION ROWS is not enforced"));
+    }
+}
+
+pub(super) fn column(catalog: &Catalog, definition: &ColumnDefinition, table: &str) -> UserResult<Column> {
+    let (default, default_text) =
+        stored_default(catalog, &definition.name, &definition.column_type, definition.default.as_ref(), table)?;
     Ok(Column {
         name: definition.name.clone(),
         column_type: definition.column_type,
@@ -167,31 +242,53 @@ fn column(catalog: &Catalog, definition: &ColumnDefinition, table: &str) -> User
     })
 }
 
+/// A default as the column keeps it, and as tools see it.
+pub(super) fn stored_default(
+    catalog: &Catalog,
+    column: &str,
+    column_type: &ColumnType,
+    written: Option<&WrittenExpr>,
+    table: &str,
+) -> UserResult<(Option<Expr>, Option<String>)> {
+    let default = match written {
+        None => None,
+        Some(written) => default_value(catalog, column, *column_type, written, table)?,
+    };
+    let text = default_text(default.as_ref());
+    Ok((default, text))
+}
+
+pub(super) fn default_text(default: Option<&Expr>) -> Option<String> {
+    default.map(|default| match default {
+        Expr::Constant(value @ OwnedValue::Text(_)) => {
+            format!("'{}'", ferrite_value::convert::to_text_string(&value.as_value()))
+        }
+        Expr::Constant(value) => ferrite_value::convert::to_text_string(&value.as_value()),
+        _ => "CURRENT_TIMESTAMP".to_owned(),
+    })
+}
+
 /// A constant of the column's type, or NOW. DEFAULT NULL is no default.
 fn default_value(
     catalog: &Catalog,
-    definition: &ColumnDefinition,
+    column: &str,
+    to: ColumnType,
     written: &WrittenExpr,
     table: &str,
 ) -> UserResult<Option<Expr>> {
     let mut binder = Binder::new(catalog, Reach::Local);
     let Typed { expr, sql_type } = binder.expression(&written.expr)?;
-    let to = definition.column_type;
     match &expr {
         Expr::Constant(OwnedValue::Null) => Ok(None),
         Expr::Constant(value) => {
             let from = sql_type.unwrap_or(SqlType::Varchar);
-            let stored = stored_constant(value, from, to.sql_type, &definition.name, table)?;
-            ferrite_value::convert::check_fits(&stored.as_value(), &to, &definition.name)
+            let stored = stored_constant(value, from, to.sql_type, column, table)?;
+            ferrite_value::convert::check_fits(&stored.as_value(), &to, column)
                 .map_err(crate::errors::at_compile_time)?;
             Ok(Some(Expr::Constant(stored)))
         }
         Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(expr)),
-        Expr::Call { function: Function::CurrentDate, .. } if to.sql_type == SqlType::Date => Ok(Some(expr)),
-        _ => Err(UserError::ddl(
-            "42601",
-            format!("the default of column {} is neither a constant nor NOW", definition.name),
-        )),
+        _ => Err(UserError::ddl("42601", format!("the default of column {column} is neither a constant nor NOW"))),
     }
 }
 
@@ -313,5 +410,10 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResu
         allow_roles: definition.allow_roles.clone(),
     };
     super::procedure::compile_procedure(catalog, &procedure)?;
-    Ok(Change::CreateProcedure { procedure })
+    let create = Change::CreateProcedure { procedure };
+    if definition.or_replace {
+        let drop = Change::DropProcedure { name: definition.name.clone(), if_exists: true };
+        return Ok(Change::Several(vec![drop, create]));
+    }
+    Ok(create)
 }

@@ -1,7 +1,7 @@
 //! Schema statements but CREATE TABLE: the productions of our own grammar.
 
 use super::cursor::{Cursor, lexeme_text, parse_with};
-use super::statement::{CreateProcedure, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
+use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
 use super::tokens::Lexeme;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::TableKind;
@@ -24,10 +24,13 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
         cursor.expect("WITH")?;
         Ddl::SwapTables { one, other: cursor.name("a table name")? }
     } else if cursor.accept("ALTER") {
-        let what = cursor.name("an object").unwrap_or_default();
-        return Err(UserError::not_supported(format!("ALTER {what}")));
+        super::alter::alter(&mut cursor)?
     } else {
-        return Err(UserError::not_supported("DR TABLE"));
+        cursor.expect("DR")?;
+        cursor.expect("TABLE")?;
+        let table = if cursor.accept_token(&Token::Mul) { None } else { Some(cursor.name("a table name")?) };
+        cursor.accept("DISABLE");
+        Ddl::Replication { table }
     };
     cursor.expect_end()?;
     Ok(ddl)
@@ -46,11 +49,13 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     if cursor.accept("ROLE") {
         return create_role(cursor);
     }
+    let or_replace = cursor.is_word_at(2, "PROCEDURE") || cursor.is_word_at(3, "PROCEDURE");
+    let or_replace = or_replace && cursor.accept_all(&["OR", "REPLACE"]);
     if cursor.accept("PROCEDURE") {
-        return create_procedure(cursor, false);
+        return create_procedure(cursor, false, or_replace);
     }
     if cursor.accept_all(&["DIRECTED", "PROCEDURE"]) {
-        return create_procedure(cursor, true);
+        return create_procedure(cursor, true, or_replace);
     }
     let assume_unique = cursor.accept("ASSUMEUNIQUE");
     let unique = !assume_unique && cursor.accept("UNIQUE");
@@ -68,10 +73,10 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
 }
 
 fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let if_not_exists = cursor.accept_all(&["IF", "NOT", "EXISTS"]);
     let name = cursor.name("a view name")?;
-    if cursor.is_word("MIGRATE") {
-        return Err(UserError::not_supported("MIGRATE TO"));
-    }
+    let exported = cursor.is_word("MIGRATE") || cursor.is_word("EXPORT");
+    let export = if exported { Some(super::table::export_clause(cursor)?) } else { None };
     let columns = if cursor.peek() == Some(&Token::LParen) { Some(cursor.name_list("a column name")?) } else { None };
     cursor.expect("AS")?;
     let start = cursor.position();
@@ -81,7 +86,8 @@ fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     if placeholders > 0 {
         return Err(UserError::ddl("42601", "a view must not have parameters"));
     }
-    Ok(Ddl::CreateView { name, columns, query: parsed, text: cursor.text_since(start).to_owned() })
+    let text = cursor.text_since(start).to_owned();
+    Ok(Ddl::CreateView(CreateView { name, columns, query: parsed, text, export, if_not_exists }))
 }
 
 fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
@@ -99,6 +105,7 @@ fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
 }
 
 fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool) -> UserResult<Ddl> {
+    let if_not_exists = cursor.accept_all(&["IF", "NOT", "EXISTS"]);
     let name = cursor.name("an index name")?;
     cursor.expect("ON")?;
     let table = cursor.name("a table name")?;
@@ -111,7 +118,7 @@ fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool) -> U
         None
     };
     let index = Box::new(IndexDefinition { name, unique, assume_unique, hash, keys, predicate });
-    Ok(Ddl::CreateIndex { table, index })
+    Ok(Ddl::CreateIndex { table, index, if_not_exists })
 }
 
 /// `USING HASH | BTREE | TREE`; without it an index is ordered.
@@ -149,7 +156,7 @@ pub(crate) fn written_list(cursor: &mut Cursor<'_>) -> UserResult<Vec<WrittenExp
     items.into_iter().map(|item| written(cursor, &item[..without_direction(item)])).collect()
 }
 
-fn create_procedure(cursor: &mut Cursor<'_>, directed: bool) -> UserResult<Ddl> {
+fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -> UserResult<Ddl> {
     if cursor.is_word("FROM") && cursor.is_word_at(1, "CLASS") {
         return Err(UserError::not_supported("CREATE PROCEDURE FROM CLASS"));
     }
@@ -160,6 +167,7 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool) -> UserResult<Ddl> 
             String::new()
         };
     let mut procedure = CreateProcedure {
+        or_replace,
         name,
         parameters: None,
         partitioning: None,
@@ -215,7 +223,7 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool) -> UserResult<Ddl> 
 }
 
 /// A procedure keeps its name as written; lookups ignore case.
-fn procedure_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
+pub(crate) fn procedure_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
     match cursor.advance() {
         Some(Token::Word(word)) => {
             super::cursor::check_name(&word.value)?;

@@ -1,5 +1,6 @@
 //! What parsing yields: statements, still with names.
 
+use ferrite_catalog::{Export, TimeUnit};
 use ferrite_value::ColumnType;
 use sqlparser::ast;
 
@@ -63,21 +64,139 @@ pub(crate) struct WrittenExpr {
 #[derive(Clone, Debug)]
 pub(crate) enum Ddl {
     CreateTable(CreateTable),
-    DropTable { name: String, if_exists: bool, cascade: bool, kind: ferrite_catalog::TableKind },
-    PartitionTable { table: String, column: String },
-    ReplicateTable { table: String },
-    CreateIndex { table: String, index: Box<IndexDefinition> },
-    DropIndex { name: String, if_exists: bool },
-    CreateView { name: String, columns: Option<Vec<String>>, query: Box<ast::Query>, text: String },
+    AlterTable {
+        table: String,
+        stream: bool,
+        if_exists: bool,
+        actions: Vec<AlterAction>,
+    },
+    Rename {
+        object: Renamed,
+        name: String,
+        to: String,
+    },
+    /// DR TABLE; None: all tables.
+    Replication {
+        table: Option<String>,
+    },
+    DropTable {
+        name: String,
+        if_exists: bool,
+        cascade: bool,
+        kind: ferrite_catalog::TableKind,
+    },
+    PartitionTable {
+        table: String,
+        column: String,
+    },
+    ReplicateTable {
+        table: String,
+    },
+    CreateIndex {
+        table: String,
+        index: Box<IndexDefinition>,
+        if_not_exists: bool,
+    },
+    DropIndex {
+        name: String,
+        if_exists: bool,
+    },
+    CreateView(CreateView),
     CreateProcedure(CreateProcedure),
-    PartitionProcedure { name: String, partitioning: PartitionClause },
-    DropProcedure { name: String, if_exists: bool },
-    CreateRole { name: String, permissions: Vec<String> },
-    DropRole { name: String, if_exists: bool },
-    SwapTables { one: String, other: String },
+    PartitionProcedure {
+        name: String,
+        partitioning: PartitionClause,
+    },
+    DropProcedure {
+        name: String,
+        if_exists: bool,
+    },
+    CreateRole {
+        name: String,
+        permissions: Vec<String>,
+    },
+    DropRole {
+        name: String,
+        if_exists: bool,
+    },
+    SwapTables {
+        one: String,
+        other: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Renamed {
+    Table(ferrite_catalog::TableKind),
+    Index,
+    Procedure,
 }
 
 #[derive(Clone, Debug)]
+pub(crate) struct CreateView {
+    pub name: String,
+    pub columns: Option<Vec<String>>,
+    pub query: Box<ast::Query>,
+    pub text: String,
+    pub export: Option<Export>,
+    pub if_not_exists: bool,
+}
+
+/// One action of ALTER TABLE.
+#[derive(Clone, Debug)]
+pub(crate) enum AlterAction {
+    /// A column with its constraints, or a constraint: what would stand between the parentheses of CREATE TABLE.
+    Add {
+        parts: Box<CreateTable>,
+        before: Option<String>,
+        if_not_exists: bool,
+    },
+    DropColumn {
+        name: String,
+        if_exists: bool,
+        cascade: bool,
+    },
+    SetType {
+        column: String,
+        to: ColumnType,
+    },
+    /// None: DROP DEFAULT.
+    SetDefault {
+        column: String,
+        default: Option<WrittenExpr>,
+    },
+    SetNullable {
+        column: String,
+        nullable: bool,
+    },
+    DropConstraint {
+        name: String,
+        if_exists: bool,
+    },
+    DropPrimaryKey,
+    RenameColumn {
+        column: String,
+        to: String,
+    },
+    RenameTable {
+        to: String,
+    },
+    SetTimeToLive(Option<TimeToLiveClause>),
+    SetExport(Option<Export>),
+    /// What old schemas have and nobody needs any more.
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TimeToLiveClause {
+    pub value: u32,
+    pub unit: TimeUnit,
+    pub column: String,
+    pub batch_size: u32,
+    pub max_frequency: u32,
+}
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CreateTable {
     pub name: String,
     pub columns: Vec<ColumnDefinition>,
@@ -86,6 +205,11 @@ pub(crate) struct CreateTable {
     pub foreign_keys: usize,
     pub stream: bool,
     pub partition_column: Option<String>,
+    pub time_to_live: Option<TimeToLiveClause>,
+    pub export: Option<Export>,
+    pub if_not_exists: bool,
+    /// LIMIT PARTITION ROWS, which newer releases of the original do not have either.
+    pub limits_rows: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +247,7 @@ pub(crate) struct IndexDefinition {
 
 #[derive(Clone, Debug)]
 pub(crate) struct CreateProcedure {
+    pub or_replace: bool,
     pub name: String,
     pub parameters: Option<Vec<(String, ColumnType)>>,
     pub partitioning: Option<PartitionClause>,

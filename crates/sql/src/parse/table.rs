@@ -2,36 +2,27 @@
 
 use super::cursor::Cursor;
 use super::ddl::{using_hash, written, written_list};
-use super::statement::{ColumnDefinition, ConstraintDefinition, ConstraintKind, CreateTable, Ddl, WrittenExpr};
+use super::statement::{
+    ColumnDefinition, ConstraintDefinition, ConstraintKind, CreateTable, Ddl, TimeToLiveClause, WrittenExpr,
+};
 use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::{Export, TimeToLive, TimeUnit};
 use sqlparser::ast;
 use sqlparser::tokenizer::Token;
 
-/// Clauses of the original that later issues bring.
-const LATER_CLAUSES: [(&str, &str); 4] =
-    [("EXPORT", "EXPORT TO"), ("MIGRATE", "MIGRATE TO"), ("USING", "USING TTL"), ("TTL", "USING TTL")];
-
 pub(crate) fn create_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<Ddl> {
-    if cursor.accept_all(&["IF", "NOT", "EXISTS"]) {
-        return Err(
-            UserError::not_supported("CREATE TABLE IF NOT EXISTS").with_hint("use DROP TABLE IF EXISTS before it")
-        );
-    }
-    let mut table = CreateTable {
-        name: cursor.name("a table name")?,
-        columns: Vec::new(),
-        constraints: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: 0,
-        stream,
-        partition_column: None,
-    };
+    let if_not_exists = cursor.accept_all(&["IF", "NOT", "EXISTS"]);
+    let name = cursor.name("a table name")?;
+    let mut table = CreateTable { name, stream, if_not_exists, ..CreateTable::default() };
     while cursor.peek() != Some(&Token::LParen) {
         if stream && cursor.accept_all(&["PARTITION", "ON", "COLUMN"]) {
             table.partition_column = Some(cursor.name("a column name")?);
             continue;
         }
-        refuse_later_clause(cursor)?;
+        if table.export.is_none() && (cursor.is_word("EXPORT") || cursor.is_word("MIGRATE")) {
+            table.export = Some(export_clause(cursor)?);
+            continue;
+        }
         return Err(cursor.unexpected("("));
     }
     cursor.expect_token(&Token::LParen)?;
@@ -48,7 +39,15 @@ pub(crate) fn create_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<
         }
     }
     cursor.expect_token(&Token::RParen)?;
-    refuse_later_clause(cursor)?;
+    loop {
+        if cursor.is_word("USING") && table.time_to_live.is_none() {
+            table.time_to_live = Some(time_to_live(cursor)?);
+        } else if table.export.is_none() && (cursor.is_word("EXPORT") || cursor.is_word("MIGRATE")) {
+            table.export = Some(export_clause(cursor)?);
+        } else {
+            break;
+        }
+    }
     if table.columns.len() > limits::TABLE_COLUMNS_MAX {
         return Err(UserError::limit(format!(
             "table {} has {} columns, more than {}",
@@ -60,17 +59,88 @@ pub(crate) fn create_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<
     Ok(Ddl::CreateTable(table))
 }
 
-fn refuse_later_clause(cursor: &Cursor<'_>) -> UserResult<()> {
-    for (word, clause) in LATER_CLAUSES {
-        if cursor.is_word(word) {
-            return Err(UserError::not_supported(clause));
+/// `USING TTL n [unit] ON COLUMN c [BATCH_SIZE n] [MAX_FREQUENCY n]`
+pub(crate) fn time_to_live(cursor: &mut Cursor<'_>) -> UserResult<TimeToLiveClause> {
+    cursor.expect("USING")?;
+    cursor.expect("TTL")?;
+    let value = positive(cursor, "time to live")?;
+    let units = [
+        ("SECONDS", TimeUnit::Seconds),
+        ("SECOND", TimeUnit::Seconds),
+        ("MINUTES", TimeUnit::Minutes),
+        ("MINUTE", TimeUnit::Minutes),
+        ("HOURS", TimeUnit::Hours),
+        ("HOUR", TimeUnit::Hours),
+        ("DAYS", TimeUnit::Days),
+        ("DAY", TimeUnit::Days),
+    ];
+    let unit = units.into_iter().find(|(word, _)| cursor.accept(word)).map_or(TimeUnit::Seconds, |(_, unit)| unit);
+    cursor.expect("ON")?;
+    cursor.expect("COLUMN")?;
+    let mut clause = TimeToLiveClause {
+        value,
+        unit,
+        column: cursor.name("a column name")?,
+        batch_size: TimeToLive::BATCH_SIZE_DEFAULT,
+        max_frequency: TimeToLive::MAX_FREQUENCY_DEFAULT,
+    };
+    loop {
+        if cursor.accept("BATCH_SIZE") {
+            clause.batch_size = positive(cursor, "batch size")?;
+        } else if cursor.accept("MAX_FREQUENCY") {
+            clause.max_frequency = positive(cursor, "frequency")?;
+        } else {
+            return Ok(clause);
         }
     }
-    Ok(())
+}
+
+fn positive(cursor: &mut Cursor<'_>, what: &str) -> UserResult<u32> {
+    let number = cursor.number(what)?;
+    u32::try_from(number)
+        .ok()
+        .filter(|number| (1..=i32::MAX as u32).contains(number))
+        .ok_or_else(|| UserError::ddl("42601", format!("the {what} must be from 1 to {}, not {number}", i32::MAX)))
+}
+
+/// `EXPORT|MIGRATE TO TARGET|TOPIC x [ON trigger, ...] [WITH [KEY (c, ...)] [VALUE (c, ...)]]`
+pub(crate) fn export_clause(cursor: &mut Cursor<'_>) -> UserResult<Export> {
+    let migrate = cursor.accept("MIGRATE");
+    if !migrate {
+        cursor.expect("EXPORT")?;
+    }
+    cursor.expect("TO")?;
+    let topic = cursor.accept("TOPIC");
+    if !topic {
+        cursor.expect("TARGET")?;
+    }
+    let to = cursor.name("the name of a target or topic")?;
+    let mut export = Export { migrate, topic, to, triggers: Vec::new(), key: Vec::new(), value: Vec::new() };
+    if !migrate && cursor.accept("ON") {
+        loop {
+            let words = ["INSERT", "UPDATE", "UPDATE_OLD", "UPDATE_NEW", "DELETE"];
+            let Some(word) = words.into_iter().find(|word| cursor.accept(word)) else {
+                return Err(cursor.unexpected("INSERT, UPDATE, UPDATE_OLD, UPDATE_NEW or DELETE"));
+            };
+            export.triggers.push(word.to_owned());
+            if !cursor.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+    }
+    if topic && cursor.accept("WITH") {
+        if cursor.accept("KEY") {
+            export.key = cursor.name_list("a column name")?;
+        }
+        if cursor.accept("VALUE") {
+            export.value = cursor.name_list("a column name")?;
+        }
+    }
+    Ok(export)
 }
 
 /// Whether a constraint (and not a column of such a name) stood here.
-fn table_constraint(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserResult<bool> {
+pub(crate) fn table_constraint(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserResult<bool> {
     let mut name = None;
     if cursor.is_word("CONSTRAINT") && matches!(cursor.peek_at(1), Some(Token::Word(_))) {
         // `CONSTRAINT name kind`, or a nameless `CONSTRAINT UNIQUE (...)`.
@@ -98,7 +168,13 @@ fn table_constraint(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserRes
         references(cursor)?;
         table.foreign_keys += 1;
     } else if cursor.is_word("LIMIT") && cursor.is_word_at(1, "PARTITION") {
-        return Err(UserError::not_supported("LIMIT PARTITION ROWS"));
+        cursor.accept_all(&["LIMIT", "PARTITION"]);
+        cursor.expect("ROWS")?;
+        cursor.number("number of rows")?;
+        if cursor.accept("EXECUTE") {
+            cursor.parenthesized()?;
+        }
+        table.limits_rows = true;
     } else if name.is_some() {
         return Err(cursor.unexpected("PRIMARY KEY, UNIQUE, ASSUMEUNIQUE, CHECK or FOREIGN KEY"));
     } else {
@@ -165,7 +241,7 @@ fn references(cursor: &mut Cursor<'_>) -> UserResult<()> {
     Ok(())
 }
 
-fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserResult<()> {
+pub(crate) fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserResult<()> {
     let name = cursor.name("a column name")?;
     if table.columns.iter().any(|column| column.name == name) {
         return Err(UserError::ddl("42701", format!("object name already exists: {name}")));
@@ -183,7 +259,7 @@ fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserResult<()> {
             }
             let value = cursor.take_until(|lexeme| {
                 lexeme.token.token == Token::Comma
-                    || ["NOT", "UNIQUE", "ASSUMEUNIQUE", "PRIMARY", "CONSTRAINT", "CHECK", "REFERENCES"]
+                    || ["NOT", "UNIQUE", "ASSUMEUNIQUE", "PRIMARY", "CONSTRAINT", "CHECK", "REFERENCES", "BEFORE"]
                         .iter()
                         .any(|word| lexeme.is_word(word))
             });

@@ -303,9 +303,11 @@ pub(crate) fn split(lexemes: &[Lexeme]) -> Vec<std::ops::Range<usize>> {
 }
 
 fn is_create_procedure(lexemes: &[Lexeme]) -> bool {
+    let replaces = |at: usize, word: &str| lexemes.get(at).is_some_and(|lexeme| lexeme.is_word(word));
+    let lexemes = if replaces(1, "OR") && replaces(2, "REPLACE") { &lexemes[2..] } else { lexemes };
     let second = lexemes.get(1);
     let is = |lexeme: Option<&Lexeme>, word: &str| lexeme.is_some_and(|lexeme| lexeme.is_word(word));
-    is(lexemes.first(), "CREATE")
+    (is(lexemes.first(), "CREATE") || is(lexemes.first(), "REPLACE"))
         && (is(second, "PROCEDURE")
             || ((is(second, "DIRECTED") || is(second, "COMPOUND")) && is(lexemes.get(2), "PROCEDURE")))
 }
