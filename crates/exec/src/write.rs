@@ -283,6 +283,9 @@ impl<'s> Frame<'s> {
         let definition = self.stores[0].table(delete.table).definition();
         let replicated = !definition.is_partitioned();
         let tie_columns = if replicated { definition.columns.len() as u16 } else { 0 };
+        if !replicated && delete.order_by.is_empty() {
+            return self.first_targets(delete, offset, limit, targets);
+        }
         let width = delete.order_by.len() + tie_columns as usize;
         let mut keys: Vec<Value<'s>> = Vec::new();
         let mut found: Vec<(u32, RowId)> = Vec::new();
@@ -315,6 +318,32 @@ impl<'s> Frame<'s> {
             let copies = order.iter().map(|place| found[*place]).filter(|(position, _)| *position == store);
             targets.extend(copies.skip(offset).take(limit));
         }
+        Ok(())
+    }
+
+    /// Any rows will do, so no more are looked at than are wanted.
+    fn first_targets(
+        &self,
+        delete: &'s Delete,
+        offset: usize,
+        limit: usize,
+        targets: &mut Vec<(u32, RowId)>,
+    ) -> UserResult<()> {
+        if limit == 0 {
+            return Ok(());
+        }
+        self.set_repeats();
+        let mut passed = 0;
+        self.each_row(delete.table, &delete.access, 0..self.stores.len(), |store, id, row| {
+            self.bind(delete.slot, RowSlot::Stored(row));
+            if self.passes(&delete.filter)? {
+                passed += 1;
+                if passed > offset {
+                    targets.push((store, id));
+                }
+            }
+            Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })
+        })?;
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod connection;
 mod dispatch;
 mod latency;
 mod load;
+mod expiry;
 mod mailbox;
 mod network;
 mod plan_cache;

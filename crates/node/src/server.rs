@@ -1,5 +1,6 @@
 //! A node from start to stop: recovery, threads, listener, and the order in which they end.
 
+use crate::expiry::{self, Expiry, Notice};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
@@ -75,6 +76,7 @@ pub struct Server {
     log: Log<Completion>,
     network: Vec<JoinHandle<()>>,
     system: JoinHandle<()>,
+    expiry: JoinHandle<()>,
     coordinator: JoinHandle<()>,
     partitions: Vec<JoinHandle<()>>,
     memory: MemoryKeeper,
@@ -130,6 +132,7 @@ impl Server {
         let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
         let (coordinator, jobs) = unbounded::<Job>();
         let (system, system_jobs) = unbounded::<SystemJob>();
+        let notices = expiry::notices();
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
         let shared = Arc::new(Shared {
             compiled: ArcSwap::new(Arc::clone(&recovered.compiled)),
@@ -137,6 +140,7 @@ impl Server {
             coordinator: coordinator.clone(),
             system,
             plan_cache: PlanCache::default(),
+            expiry: notices.0.clone(),
             network: OnceLock::new(),
             ring,
             identity: identity(listen, &recovered.genesis, &options),
@@ -163,6 +167,7 @@ impl Server {
         }
         let gate = Gate::new(ferrite_base::Sequence(0), failure);
         let publisher = Arc::clone(&shared);
+        let expiry_clock = Arc::clone(&clock);
         let multi = Coordinator::new(
             jobs,
             borrowers,
@@ -174,10 +179,12 @@ impl Server {
             options.query_time_max,
         );
         let coordinator = spawn("coordinator", move || multi.run())?;
+        let expiry = Expiry::new(Arc::clone(&shared), expiry_clock, notices);
+        let expiry = spawn("expiry", move || expiry.run())?;
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
         let system = spawn("system", move || systems.run())?;
         let network = start_network(&shared, listener, options.network_threads)?;
-        Ok(Server { shared, log: recovered.log, network, system, coordinator, partitions, memory })
+        Ok(Server { shared, log: recovered.log, network, system, expiry, coordinator, partitions, memory })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -210,6 +217,8 @@ impl Server {
         join(self.network);
         let _ = self.shared.system.send(SystemJob::Stop);
         join([self.system]);
+        let _ = self.shared.expiry.send(Notice::Stop);
+        join([self.expiry]);
         let _ = self.shared.coordinator.send(Job::Stop);
         join([self.coordinator]);
         for partition in &self.shared.partitions {

@@ -26,6 +26,7 @@ pub struct Shared {
     pub coordinator: Sender<Job>,
     pub system: Sender<SystemJob>,
     pub plan_cache: PlanCache,
+    pub expiry: Sender<crate::expiry::Notice>,
     pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,
     pub ring: Arc<Ring>,
     pub identity: Identity,
@@ -109,6 +110,8 @@ impl Shared {
     pub fn publish(&self, compiled: Arc<Compiled>) {
         self.compiled.store(compiled);
         self.plan_cache.clear();
+        // Gone only when the server stops.
+        let _ = self.expiry.send(crate::expiry::Notice::CatalogChanged);
         for mailbox in self.network.get().into_iter().flatten() {
             mailbox.send(crate::mailbox::Mail::CatalogChanged);
         }

@@ -25,6 +25,7 @@ pub fn shared(partitions: usize) -> Shared {
         coordinator: unbounded().0,
         system: unbounded().0,
         plan_cache: Default::default(),
+        expiry: unbounded().0,
         network: OnceLock::new(),
         ring: Arc::new(Ring::new_default(partitions as u32)),
         identity: Identity {

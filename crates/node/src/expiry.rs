@@ -1,0 +1,160 @@
+//! The expiry thread: deletes rows whose time to live has passed, by batches that are transactions of their own and queue up
+//! with all others.
+//!
+//! It sleeps while no table has a time to live. It waits for a batch's answer before it sends the next one, so that it never
+//! has more than one batch in a partition's inbox.
+
+use crate::shared::Shared;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use ferrite_base::TableId;
+use ferrite_catalog::{Catalog, Table};
+use ferrite_io::Clock;
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply};
+use ferrite_value::SqlType;
+use ferrite_wire::{Response, Status, frame};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the thread is told.
+pub enum Notice {
+    CatalogChanged,
+    /// A batch was answered; how many rows it deleted, where it did not fail.
+    Answered {
+        partition: u64,
+        deleted: Option<u64>,
+    },
+    Stop,
+}
+
+pub struct Expiry {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    inbox: Receiver<Notice>,
+    answers: Arc<Answers>,
+    stopping: bool,
+}
+
+/// Takes the answers of batches; the connection of each is its partition.
+struct Answers(Sender<Notice>);
+
+impl Mailbox for Answers {
+    fn deliver(&self, answers: AnswerBatch) {
+        let mut start = 0;
+        for run in &answers.runs {
+            let deleted = deleted_rows(&answers.bytes[start..run.end as usize]);
+            start = run.end as usize;
+            // The thread has ended only when the server stops.
+            let _ = self.0.send(Notice::Answered { partition: run.connection, deleted });
+        }
+    }
+}
+
+/// The count that a DELETE answers: one table of one row, a BIGINT, which the frame ends with.
+fn deleted_rows(bytes: &[u8]) -> Option<u64> {
+    let (_, body) = frame::split(bytes).ok()??;
+    let response = Response::parse(body).ok()?;
+    let count = body.last_chunk::<8>().map(|count| u64::from_be_bytes(*count));
+    count.filter(|_| response.status_code == Status::Success.code())
+}
+
+/// The tables whose rows expire. Those that are to be migrated are kept: what would take their rows is not there.
+fn expiring(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
+    let migrates = |table: &Table| table.export.as_ref().is_some_and(|export| export.migrate);
+    catalog.tables.values().filter(move |table| table.time_to_live.is_some() && !migrates(table))
+}
+
+impl Expiry {
+    pub fn new(
+        shared: Arc<Shared>,
+        clock: Arc<dyn Clock>,
+        notices: (Sender<Notice>, Receiver<Notice>),
+    ) -> Expiry {
+        Expiry { shared, clock, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
+    }
+
+    pub fn run(mut self) {
+        // When each table's next round begins.
+        let mut due: BTreeMap<TableId, u64> = BTreeMap::new();
+        while !self.stopping {
+            let compiled = self.shared.compiled.load_full();
+            let now = self.clock.monotonic_nanos();
+            due.retain(|table, _| expiring(&compiled.catalog).any(|expiring| expiring.id == *table));
+            for table in expiring(&compiled.catalog) {
+                due.entry(table.id).or_insert(now);
+            }
+            let Some((table, moment)) = due.iter().min_by_key(|(_, moment)| **moment).map(|(id, at)| (*id, *at)) else {
+                let told = self.inbox.recv();
+                self.stopping |= !matches!(told, Ok(Notice::CatalogChanged | Notice::Answered { .. }));
+                continue;
+            };
+            if moment > now {
+                match self.inbox.recv_timeout(Duration::from_nanos(moment - now)) {
+                    Ok(Notice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+                    Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                }
+                continue;
+            }
+            let definition = compiled.catalog.table(table).expect("kept only if it is there");
+            let frequency = definition.time_to_live.map_or(1, |time| time.max_frequency);
+            self.round(&compiled, definition);
+            due.insert(table, now + 1_000_000_000 / u64::from(frequency));
+        }
+    }
+
+    /// Deletes what has expired by now: on every partition batch after batch, until one is not full.
+    fn round(&mut self, compiled: &Arc<Compiled>, table: &Table) {
+        let Some(time) = table.time_to_live else { return };
+        let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;
+        let cutoff = time.cutoff(self.clock.wall_micros(), is_timestamp);
+        let program = Arc::new(ferrite_sql::expire_program(table, &time, cutoff));
+        let partitions = if table.is_partitioned() { self.shared.partition_count() as u64 } else { 1 };
+        let mut unfinished: Vec<u64> = (0..partitions).collect();
+        while !unfinished.is_empty() && !self.stopping {
+            for partition in &unfinished {
+                let answers: Arc<Answers> = Arc::clone(&self.answers);
+                let reply = Reply { mailbox: answers.clone(), connection: *partition, handle: 0 };
+                let number = *partition;
+                let call = Box::new(ProgramCall {
+                    program: Arc::clone(&program),
+                    compiled: Arc::clone(compiled),
+                    // None: a count of 0.
+                    parameters: vec![0; 2],
+                    reply,
+                    // The next round goes by the schema then in force.
+                    retry: Some(Box::new(move |_| {
+                        let _ = answers.0.send(Notice::Answered { partition: number, deleted: None });
+                    })),
+                    recompile: None,
+                });
+                if table.is_partitioned() {
+                    let inbox = &self.shared.partitions[*partition as usize];
+                    inbox.send(Event::Program(call)).expect("partitions outlive the expiry thread");
+                } else {
+                    let sent = self.shared.coordinator.send(Job::Call(call));
+                    sent.expect("the coordinator outlives the expiry thread");
+                }
+            }
+            let mut waiting = unfinished.len();
+            unfinished.clear();
+            while waiting > 0 {
+                match self.inbox.recv() {
+                    Ok(Notice::Answered { partition, deleted }) => {
+                        waiting -= 1;
+                        if deleted.is_some_and(|deleted| deleted >= u64::from(time.batch_size)) {
+                            unfinished.push(partition);
+                        }
+                    }
+                    Ok(Notice::CatalogChanged) => {}
+                    Ok(Notice::Stop) | Err(_) => self.stopping = true,
+                }
+            }
+        }
+    }
+}
+
+/// The way to the expiry thread, and its end of it.
+pub fn notices() -> (Sender<Notice>, Receiver<Notice>) {
+    unbounded()
+}
