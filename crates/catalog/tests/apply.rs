@@ -508,9 +508,17 @@ fn a_view_joins_replicated_tables() {
     assert_eq!(effects, [Effect::CreateTable(TableId(2)), Effect::Refresh(TableId(0)), Effect::Refresh(TableId(1))]);
     assert_eq!(catalog.table_named("U").unwrap().dependent_views, [TableId(2)]);
     let refused_for = |changes: &[Change], reason: &str| {
-        refused(changes, &format!("Materialized view \"V\" can join replicated tables only, each once: {reason}"));
+        refused(
+            changes,
+            &format!(
+                "Materialized view \"V\" can join replicated tables, and partitioned ones on their partitioning columns, each once: {reason}"
+            ),
+        );
     };
-    refused_for(&[table("T"), table("U"), partition("U", "ID"), create_view("V", joined(&[1]))], "U is partitioned");
+    refused_for(
+        &[table("T"), table("U"), partition("U", "ID"), create_view("V", joined(&[1]))],
+        "U is partitioned, and not joined on its partitioning column",
+    );
     refused_for(&[table("T"), stream("S", None), create_view("V", joined(&[1]))], "S is a stream");
     refused_for(&[table("T"), view("W", 0, &[2]), create_view("V", joined(&[1]))], "W is a view");
     refused_for(&[table("T"), create_view("V", joined(&[0]))], "T is there twice");

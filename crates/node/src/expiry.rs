@@ -66,11 +66,7 @@ fn expiring(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
 }
 
 impl Expiry {
-    pub fn new(
-        shared: Arc<Shared>,
-        clock: Arc<dyn Clock>,
-        notices: (Sender<Notice>, Receiver<Notice>),
-    ) -> Expiry {
+    pub fn new(shared: Arc<Shared>, clock: Arc<dyn Clock>, notices: (Sender<Notice>, Receiver<Notice>)) -> Expiry {
         Expiry { shared, clock, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
     }
 

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PARTITIONS: u32 = 3;
-const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, v VARCHAR(80), PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
+const SCHEMA: &str =
+    "CREATE TABLE t (id BIGINT NOT NULL, v VARCHAR(80), PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
     CREATE VIEW by_v AS SELECT v, COUNT(*) AS n FROM t GROUP BY v;
     CREATE PROCEDURE put PARTITION ON TABLE t COLUMN id AS INSERT INTO t (id, v) VALUES (?, ?);";
 
@@ -44,7 +45,8 @@ fn calls_go_on_while_their_table_is_altered() {
             scope.spawn(move || {
                 let mut id = client;
                 while !done.load(Ordering::SeqCst) {
-                    let calls: Vec<_> = (0..50).map(|n| db.0.call("put", (id + n * 2, format!("v{}", n % 5)))).collect();
+                    let calls: Vec<_> =
+                        (0..50).map(|n| db.0.call("put", (id + n * 2, format!("v{}", n % 5)))).collect();
                     id += 100;
                     for call in calls {
                         call.wait().unwrap_or_else(|error| panic!("a call met a schema change: {error}"));
@@ -79,7 +81,11 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &target) } else { drop(fs::copy(entry.path(), target).expect("a copy")) }
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            drop(fs::copy(entry.path(), target).expect("a copy"))
+        }
     }
 }
 
@@ -148,17 +154,21 @@ fn expired_rows_go_by_themselves() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = start(options(dir.path(), PARTITIONS));
     let db = connect(&server);
-    db.sql("CREATE TABLE events (id INTEGER NOT NULL, at TIMESTAMP NOT NULL); PARTITION TABLE events ON COLUMN id;
+    db.sql(
+        "CREATE TABLE events (id INTEGER NOT NULL, at TIMESTAMP NOT NULL); PARTITION TABLE events ON COLUMN id;
         CREATE TABLE notes (id INTEGER NOT NULL, minute BIGINT);
         CREATE INDEX by_at ON events (at);
-        CREATE VIEW counted AS SELECT COUNT(*) AS n FROM events");
+        CREATE VIEW counted AS SELECT COUNT(*) AS n FROM events",
+    );
     for id in 0..200 {
         let at = if id % 4 == 0 { "2100-01-01 00:00:00" } else { "2001-01-01 00:00:00" };
         db.sql(&format!("INSERT INTO events VALUES ({id}, '{at}')"));
     }
     db.sql("INSERT INTO notes VALUES (1, 5), (2, 99999999999), (3, NULL)");
-    db.sql("ALTER TABLE events USING TTL 1 HOURS ON COLUMN at BATCH_SIZE 10 MAX_FREQUENCY 50;
-        ALTER TABLE notes ADD USING TTL 10 MINUTES ON COLUMN minute");
+    db.sql(
+        "ALTER TABLE events USING TTL 1 HOURS ON COLUMN at BATCH_SIZE 10 MAX_FREQUENCY 50;
+        ALTER TABLE notes ADD USING TTL 10 MINUTES ON COLUMN minute",
+    );
     let left = || (db.scalar("SELECT n FROM counted"), db.scalar("SELECT COUNT(*) FROM notes"));
     let deadline = Instant::now() + Duration::from_secs(30);
     while left() != (50, 2) {

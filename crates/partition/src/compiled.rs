@@ -20,7 +20,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles every procedure of `catalog`. Fails with the name of the procedure that does not fit it.
+    /// Compiles every procedure of `catalog`. Fails with the names of the procedures that do not fit it.
     pub fn new(catalog: Arc<Catalog>) -> UserResult<Compiled> {
         let mut compiled = Compiled {
             catalog,
@@ -29,11 +29,24 @@ impl Compiled {
             exact: HashMap::new(),
             defaults: HashMap::new(),
         };
-        for procedure in compiled.catalog.clone().procedures.values() {
-            let program = ferrite_sql::compile_procedure(&compiled.catalog, procedure)
-                .map_err(|error| error.in_context(format_args!("procedure {}", procedure.name)))?;
-            let id = compiled.add(program);
-            compiled.exact.insert(procedure.name.clone(), id);
+        let mut misfits: Vec<&str> = Vec::new();
+        let mut first_error = None;
+        let catalog = compiled.catalog.clone();
+        for procedure in catalog.procedures.values() {
+            match ferrite_sql::compile_procedure(&catalog, procedure) {
+                Ok(program) => {
+                    let id = compiled.add(program);
+                    compiled.exact.insert(procedure.name.clone(), id);
+                }
+                Err(error) => {
+                    misfits.push(&procedure.name);
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(error) = first_error {
+            let word = if misfits.len() == 1 { "procedure" } else { "procedures" };
+            return Err(error.in_context(format_args!("{word} {}", misfits.join(", "))));
         }
         for program in ferrite_sql::default_procedures(&compiled.catalog) {
             let folded = program.name.to_uppercase();

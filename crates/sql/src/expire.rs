@@ -9,8 +9,7 @@ use ferrite_value::{OwnedValue, SqlType};
 /// there is one. Answers how many.
 pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program {
     let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;
-    let cutoff =
-        Expr::Constant(if is_timestamp { OwnedValue::Timestamp(cutoff) } else { OwnedValue::Integer(cutoff) });
+    let cutoff = Expr::Constant(if is_timestamp { OwnedValue::Timestamp(cutoff) } else { OwnedValue::Integer(cutoff) });
     let column = Expr::column(0, time.column);
     let leads = |index: &&ferrite_catalog::Index| {
         index.kind == IndexKind::Ordered && index.predicate.is_none() && index.keys.first() == Some(&column)
@@ -43,6 +42,7 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
         registers: Vec::new(),
         slots: 1,
         subqueries: Vec::new(),
+        common_tables: Vec::new(),
         body: vec![Step::Execute { statement: 0, plan, emit: true }],
         read_only: false,
         routing: if table.is_partitioned() { Routing::Directed } else { Routing::All },

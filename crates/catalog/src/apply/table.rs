@@ -133,11 +133,13 @@ impl Draft {
             let definition = view.view.as_ref().expect("dependents are views");
             if definition.source != table.id {
                 return Err(depended_on(format!(
-                    "{name} is joined in the view {}, and only replicated tables can be",
+                    "{name} is joined in the view {}, which was made for it as it is",
                     view.name
-                )));
+                ))
+                .with_hint("drop the view, and create it again after the change"));
             }
         }
+        self.refuse_if_joined(&table)?;
         table.partition_column = Some(position);
         check::unique_keys(&table)?;
         self.repartition(table)
@@ -152,8 +154,25 @@ impl Draft {
             return Ok(());
         }
         self.refuse_if_routed(&table)?;
+        self.refuse_if_joined(&table)?;
         table.partition_column = None;
         self.repartition(table)
+    }
+
+    /// Where a view joins partitioned tables, their rows meet because they are partitioned alike.
+    fn refuse_if_joined(&self, table: &Table) -> UserResult<()> {
+        for view in self.catalog.views_of(table) {
+            let definition = view.view.as_ref().expect("dependents are views");
+            let mut others = view::sources(definition).filter(|source| *source != table.id);
+            if others.any(|other| self.catalog.table(other).is_some_and(|other| other.is_partitioned())) {
+                return Err(depended_on(format!(
+                    "the view {} joins {} with another partitioned table",
+                    view.name, table.name
+                ))
+                .with_hint("drop the view, and create it again after the change"));
+            }
+        }
+        Ok(())
     }
 
     /// Procedures are routed by the column that the table was partitioned on.

@@ -6,7 +6,7 @@ use crate::objects::{
     Column, Index, IndexKind, Table, TableKind, VIEW_KEY_CONSTRAINT, VIEW_KEY_INDEX, View, ViewOutput,
 };
 use ferrite_base::{TableId, UserResult};
-use ferrite_expr::{AggregateKind, Expr};
+use ferrite_expr::{AggregateKind, CompareOperator, Expr};
 use std::sync::Arc;
 
 impl Draft {
@@ -24,18 +24,21 @@ impl Draft {
             )));
         }
         let mut tables = vec![Arc::clone(&source)];
-        for (joined, _) in &view.joins {
+        for (joined, condition) in &view.joins {
             let joined = Arc::clone(self.table(*joined)?);
             let reason = match joined.kind {
                 TableKind::View => Some("is a view"),
                 TableKind::Stream => Some("is a stream"),
-                TableKind::Table if joined.is_partitioned() => Some("is partitioned"),
+                TableKind::Table if joined.is_partitioned() && !stays_local(condition.as_ref(), &tables, &joined) => {
+                    Some("is partitioned, and not joined on its partitioning column")
+                }
                 TableKind::Table if tables.iter().any(|table| table.id == joined.id) => Some("is there twice"),
                 TableKind::Table => None,
             };
             if let Some(reason) = reason {
                 return Err(invalid(format!(
-                    "Materialized view \"{name}\" can join replicated tables only, each once: {} {reason}",
+                    "Materialized view \"{name}\" can join replicated tables, and partitioned ones on their partitioning columns, \
+                     each once: {} {reason}",
                     joined.name
                 )));
             }
@@ -75,6 +78,32 @@ impl Draft {
             self.catalog.put_table(table);
         }
         Ok(())
+    }
+}
+
+/// Whether rows of `joined` meet only rows of their own partition: its partitioning column equals that of one of the `tables`
+/// before it.
+fn stays_local(condition: Option<&Expr>, tables: &[Arc<Table>], joined: &Table) -> bool {
+    let is_key = |expression: &Expr| match expression {
+        Expr::Column { slot, column } if *slot as usize == tables.len() => joined.partition_column == Some(*column),
+        _ => false,
+    };
+    let is_other_key = |expression: &Expr| match expression {
+        Expr::Column { slot, column } => {
+            tables.get(*slot as usize).is_some_and(|table| table.partition_column == Some(*column))
+        }
+        _ => false,
+    };
+    let links = |conjunct: &Expr| match conjunct {
+        Expr::Compare { operator: CompareOperator::Equal, left, right } => {
+            is_key(left) && is_other_key(right) || is_key(right) && is_other_key(left)
+        }
+        _ => false,
+    };
+    match condition {
+        Some(Expr::And(conjuncts)) => conjuncts.iter().any(links),
+        Some(condition) => links(condition),
+        None => false,
     }
 }
 

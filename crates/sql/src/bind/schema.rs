@@ -13,8 +13,9 @@ use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::change::NewIndex;
 use ferrite_catalog::{
     Catalog, Change, Check, Column, IndexKind, IndexText, Procedure, ProcedurePartitioning, TableAction, TableKind,
+    View,
 };
-use ferrite_expr::{Expr, Function};
+use ferrite_expr::{AggregateKind, Expr, Function};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 
@@ -92,10 +93,46 @@ fn there_already(name: &str, warnings: &mut Vec<String>) -> Change {
 fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>) -> UserResult<Change> {
     let CreateView { name, columns, query, text, export, .. } = view;
     let create = super::view::bind_view(catalog, name, columns.as_deref(), query, text)?;
+    if let Change::CreateView { view, .. } = &create {
+        warnings.extend(extremes_are_slow(catalog, name, view));
+    }
     let Some(export) = export else { return Ok(create) };
     warnings.push(super::alter::not_exported(name, export));
     let action = TableAction::SetExport(Some(export.clone()));
     Ok(Change::Several(vec![create, Change::AlterTable { table: name.clone(), action }]))
+}
+
+/// MIN and MAX look for the next row of a group when the one that was least or greatest goes: through an ordered index on the
+/// groups, or through all rows.
+fn extremes_are_slow(catalog: &Catalog, name: &str, view: &View) -> Option<String> {
+    let extreme =
+        |aggregate: &ferrite_expr::Aggregate| matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max);
+    let source = catalog.table(view.source)?;
+    if source.kind == TableKind::Stream || !view.joins.is_empty() || !view.aggregates.iter().any(extreme) {
+        return None;
+    }
+    let helps = |index: &ferrite_catalog::Index| {
+        let first = index.keys.get(..view.group_by.len());
+        index.kind == IndexKind::Ordered
+            && index.predicate.is_none()
+            && first.is_some_and(|keys| keys.iter().all(|key| view.group_by.contains(key)))
+    };
+    let columns: Option<Vec<&str>> = view
+        .group_by
+        .iter()
+        .map(|group| match group {
+            Expr::Column { slot: 0, column } => Some(&*source.columns[usize::from(*column)].name),
+            _ => None,
+        })
+        .collect();
+    let columns = columns.filter(|columns| !columns.is_empty())?;
+    (!source.indexes.iter().any(helps)).then(|| {
+        format!(
+            "view {name}: deleting a row that is MIN or MAX of its group scans {}; an index helps: CREATE INDEX ... ON {0} ({})",
+            source.name,
+            columns.join(", ")
+        )
+    })
 }
 
 fn check_permissions(permissions: &[String]) -> UserResult<()> {

@@ -114,9 +114,6 @@ fn source_tables(name: &str, pending: &[PendingSource]) -> UserResult<Vec<(u16, 
         return refuse("must have a table");
     }
     tables.sort_by_key(|(slot, table)| (!table.is_partitioned(), *slot));
-    if tables.iter().filter(|(_, table)| table.is_partitioned()).count() > 1 {
-        return refuse("must not join two partitioned tables");
-    }
     if tables.len() > 1 && tables.iter().any(|(_, table)| table.kind == TableKind::Stream) {
         return refuse("must not join a stream");
     }
