@@ -3,7 +3,7 @@
 use crate::objects::{
     Catalog, Column, Export, Index, IndexKind, Procedure, Table, TableKind, TimeToLive, VIEW_KEY_CONSTRAINT,
 };
-use ferrite_expr::Expr;
+use ferrite_expr::{Expr, Function};
 use ferrite_value::{OwnedValue, convert::to_text_string};
 use std::fmt::Write;
 
@@ -100,7 +100,11 @@ fn column(column: &Column) -> String {
 }
 
 fn default_value(default: &Expr) -> String {
-    let Expr::Constant(value) = default else { return "NOW".to_owned() };
+    let value = match default {
+        Expr::Constant(value) => value,
+        Expr::Call { function: Function::CurrentDate, .. } => return "CURRENT_DATE".to_owned(),
+        _ => return "NOW".to_owned(),
+    };
     let text = to_text_string(&value.as_value());
     match value {
         OwnedValue::Integer(_) | OwnedValue::Float(_) | OwnedValue::Decimal(_) | OwnedValue::Boolean(_) => text,

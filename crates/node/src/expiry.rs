@@ -10,7 +10,7 @@ use ferrite_base::TableId;
 use ferrite_catalog::{Catalog, Table};
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply};
+use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, Mailbox, ProgramCall, Reply};
 use ferrite_value::SqlType;
 use ferrite_wire::{Response, Status, frame};
 use std::collections::BTreeMap;
@@ -110,7 +110,8 @@ impl Expiry {
         while !unfinished.is_empty() && !self.stopping {
             for partition in &unfinished {
                 let answers: Arc<Answers> = Arc::clone(&self.answers);
-                let reply = Reply { mailbox: answers.clone(), connection: *partition, handle: 0 };
+                let sent_micros = self.clock.wall_micros();
+                let reply = Reply { mailbox: answers.clone(), connection: *partition, handle: 0, sent_micros };
                 let number = *partition;
                 let call = Box::new(ProgramCall {
                     program: Arc::clone(&program),
@@ -118,6 +119,8 @@ impl Expiry {
                     // None: a count of 0.
                     parameters: vec![0; 2],
                     reply,
+                    hold: Hold::All,
+                    load: false,
                     // The next round goes by the schema then in force.
                     retry: Some(Box::new(move |_| {
                         let _ = answers.0.send(Notice::Answered { partition: number, deleted: None });
@@ -128,7 +131,7 @@ impl Expiry {
                     let inbox = &self.shared.partitions[*partition as usize];
                     inbox.send(Event::Program(call)).expect("partitions outlive the expiry thread");
                 } else {
-                    let sent = self.shared.coordinator.send(Job::Call(call));
+                    let sent = self.shared.coordinator.send(Job::Calls(vec![*call]));
                     sent.expect("the coordinator outlives the expiry thread");
                 }
             }

@@ -84,7 +84,7 @@ fn copy(from: &Path, to: &Path) {
         if entry.path().is_dir() {
             copy(&entry.path(), &target)
         } else {
-            drop(fs::copy(entry.path(), target).expect("a copy"))
+            fs::copy(entry.path(), target).map(|_| ()).expect("a copy")
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
 use ferrite_catalog::{Catalog, ColumnSource, Effect, Rebuild, RebuiltColumn, Table, TableKind};
-use ferrite_expr::Expr;
-use ferrite_value::{Value, cast};
+use ferrite_expr::{Expr, Function};
+use ferrite_value::{Value, cast, temporal};
 use std::sync::Arc;
 
 /// How to take one effect on one store back.
@@ -119,6 +119,9 @@ impl SchemaChange<'_> {
                 let value = match &column.from {
                     ColumnSource::Column(from) => row.column(*from),
                     ColumnSource::Value(Some(Expr::Constant(value))) => value.as_value(),
+                    ColumnSource::Value(Some(Expr::Call { function: Function::CurrentDate, .. })) => {
+                        temporal::date_from_timestamp(self.time).map_or(Value::Null, Value::Date)
+                    }
                     ColumnSource::Value(Some(_)) => Value::Timestamp(self.time),
                     ColumnSource::Value(None) => Value::Null,
                 };

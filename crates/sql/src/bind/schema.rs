@@ -301,6 +301,7 @@ pub(super) fn default_text(default: Option<&Expr>) -> Option<String> {
             format!("'{}'", ferrite_value::convert::to_text_string(&value.as_value()))
         }
         Expr::Constant(value) => ferrite_value::convert::to_text_string(&value.as_value()),
+        Expr::Call { function: Function::CurrentDate, .. } => "CURRENT_DATE".to_owned(),
         _ => "CURRENT_TIMESTAMP".to_owned(),
     })
 }
@@ -325,6 +326,7 @@ fn default_value(
             Ok(Some(Expr::Constant(stored)))
         }
         Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(expr)),
+        Expr::Call { function: Function::CurrentDate, .. } if to.sql_type == SqlType::Date => Ok(Some(expr)),
         _ => Err(UserError::ddl("42601", format!("the default of column {column} is neither a constant nor NOW"))),
     }
 }
