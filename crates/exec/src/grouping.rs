@@ -2,6 +2,7 @@
 
 use crate::access::Flow;
 use crate::frame::Frame;
+use crate::join::unmeasured;
 use crate::row_table::RowTable;
 use crate::select::OutputRow;
 use ferrite_base::UserResult;
@@ -103,7 +104,7 @@ impl<'s> Frame<'s> {
     /// COUNT(*) of a whole table is known without a scan.
     fn count_of_all_rows(&self, select: &Select, aggregation: &Aggregation) -> Option<i64> {
         let [source] = &select.sources[..] else { return None };
-        let Input::Table { table, access: Access::Scan } = &source.input else { return None };
+        let Input::Table { table, access: Access::Scan } = unmeasured(&source.input) else { return None };
         let counts_rows = |aggregate: &Aggregate| aggregate.kind == AggregateKind::CountRows;
         let whole = aggregation.group_by.is_empty()
             && aggregation.aggregates.iter().all(counts_rows)

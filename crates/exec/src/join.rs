@@ -46,9 +46,23 @@ impl<'s> Frame<'s> {
         if self.stores_to_read(*table).len() == 1 {
             return self.joined_rows(select, visit);
         }
-        self.each_merged_row(source.slot, *table, access, keys, &mut || {
+        let mut next = || {
             if self.passes(&source.filter)? { self.nested_loop(select, 1, visit) } else { Ok(Flow::More) }
-        })
+        };
+        if !matches!(source.input, Input::Measured(_)) {
+            return self.each_merged_row(source.slot, *table, access, keys, &mut next);
+        }
+        let (mut rows, mut elsewhere) = (0, 0);
+        let start = self.nanoseconds();
+        let flow = self.each_merged_row(source.slot, *table, access, keys, &mut || {
+            rows += 1;
+            let before = self.nanoseconds();
+            let flow = next();
+            elsewhere += self.nanoseconds() - before;
+            flow
+        });
+        self.measured(source.slot, rows, (self.nanoseconds() - start).saturating_sub(elsewhere));
+        flow
     }
 
     fn nested_loop(

@@ -16,6 +16,26 @@ pub(crate) struct Measure {
     pub(crate) nanoseconds: u64,
 }
 
+impl Measure {
+    pub(crate) fn in_words(&self) -> String {
+        match self {
+            Measure { loops: 0, .. } => " [not run]".to_owned(),
+            Measure { loops: 1, rows, nanoseconds } => format!(" [{}, {}]", counted(*rows), milliseconds(*nanoseconds)),
+            Measure { loops, rows, nanoseconds } => {
+                format!(" [{} in {loops} loops, {}]", counted(*rows), milliseconds(*nanoseconds))
+            }
+        }
+    }
+}
+
+pub(crate) fn counted(rows: u64) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
+}
+
+pub(crate) fn milliseconds(nanoseconds: u64) -> String {
+    format!("{}.{:03} ms", nanoseconds / 1_000_000, nanoseconds / 1_000 % 1_000)
+}
+
 /// By slot; empty where nothing is measured.
 pub(crate) type Measures = RefCell<Vec<Measure>>;
 
@@ -36,12 +56,16 @@ impl<'s> Frame<'s> {
             elsewhere += self.nanoseconds() - before;
             flow
         });
-        let took = self.nanoseconds() - start;
+        self.measured(slot, rows, (self.nanoseconds() - start).saturating_sub(elsewhere));
+        flow
+    }
+
+    /// One loop of a source is over.
+    pub(crate) fn measured(&self, slot: u16, rows: u64, nanoseconds: u64) {
         if let Some(measure) = self.measures.borrow_mut().get_mut(usize::from(slot)) {
             measure.loops += 1;
             measure.rows += rows;
-            measure.nanoseconds += took.saturating_sub(elsewhere);
+            measure.nanoseconds += nanoseconds;
         }
-        flow
     }
 }

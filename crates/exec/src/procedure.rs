@@ -3,10 +3,10 @@
 use crate::access::Flow;
 use crate::call::{Call, ResultSink, Scratch};
 use crate::frame::{self, Frame, Slots};
-use crate::measure::Measures;
+use crate::measure::{Measure, Measures, counted, milliseconds};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{Plan, Query, ReturnValue, Step};
+use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Step};
 use ferrite_table::Store;
 use ferrite_value::{Value, convert};
 use smallvec::SmallVec;
@@ -79,6 +79,7 @@ impl<'r, 'x> Run<'r, 'x> {
     fn step(&mut self, step: &'x Step, sink: &mut impl ResultSink) -> UserResult<Next> {
         match step {
             Step::Execute { plan, emit, .. } => self.execute(plan, *emit, sink)?,
+            Step::Analyze { plan, columns, lines, .. } => self.analyze(plan, columns, lines, sink)?,
             Step::Fetch { query, into, .. } => self.fetch(query, into)?,
             Step::Assign { register, value } => {
                 let value = self.value(value)?;
@@ -138,14 +139,59 @@ impl<'r, 'x> Run<'r, 'x> {
     fn execute(&mut self, plan: &'x Plan, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
         let modified = match plan {
             Plan::Query(query) => return self.query(query, emit, sink),
-            Plan::Insert(insert) => self.insert(insert)?,
-            Plan::Update(update) => self.update(update)?,
-            Plan::Delete(delete) => self.delete(delete)?,
-            Plan::Truncate { table } => self.truncate(*table)?,
+            change => self.change(change)?,
         };
         if emit {
             sink.modified(modified);
         }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn change(&mut self, plan: &'x Plan) -> UserResult<u64> {
+        match plan {
+            Plan::Query(_) => unreachable!("a query changes nothing"),
+            Plan::Insert(insert) => self.insert(insert),
+            Plan::Update(update) => self.update(update),
+            Plan::Delete(delete) => self.delete(delete),
+            Plan::Truncate { table } => self.truncate(*table),
+        }
+    }
+
+    /// EXPLAIN ANALYZE: runs the plan and answers its lines with what was measured.
+    #[cold]
+    fn analyze(
+        &mut self,
+        plan: &'x Plan,
+        columns: &[OutputColumn],
+        lines: &[PlanLine],
+        sink: &mut impl ResultSink,
+    ) -> UserResult<()> {
+        let nanoseconds = || self.call.clock.map_or(0, |clock| clock());
+        let before = nanoseconds();
+        *self.measures.borrow_mut() = vec![Measure::default(); self.call.program.slots as usize];
+        let summary = match plan {
+            Plan::Query(query) => {
+                let mut rows = 0;
+                let slots = Slots::new(self.call);
+                self.frame(&slots).run_query(query, &mut |_| {
+                    rows += 1;
+                    Ok(Flow::More)
+                })?;
+                format!("{} in all", counted(rows))
+            }
+            change => format!("{} changed", counted(self.change(change)?)),
+        };
+        let took = self.call.clock.map_or(0, |clock| clock()) - before;
+        let measures = self.measures.take();
+        sink.begin_table(columns);
+        for line in lines {
+            let measure = line.slot.and_then(|slot| measures.get(usize::from(slot)));
+            let measured = measure.map(Measure::in_words).unwrap_or_default();
+            sink.row(&[Value::Text(&format!("{}{measured}", line.text))])?;
+        }
+        sink.row(&[Value::Text(&format!("{summary}, {}", milliseconds(took)))])?;
+        sink.end_table();
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use crate::result::{SystemResult, SystemTable};
 use crate::system_catalog::json_string;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_partition::Compiled;
+use ferrite_sql::Statistics;
 use ferrite_sql::plan::Program;
 use ferrite_value::{OwnedValue, SqlType};
 use std::sync::Arc;
@@ -14,7 +15,12 @@ pub enum Compilation {
     Program(Arc<Program>),
 }
 
-pub fn compile(compiled: &Compiled, text: &str, parameters: usize) -> UserResult<Compilation> {
+pub fn compile(
+    compiled: &Compiled,
+    statistics: &dyn Statistics,
+    text: &str,
+    parameters: usize,
+) -> UserResult<Compilation> {
     if text.len() > limits::STATEMENT_BYTES_MAX {
         return Err(UserError::limit(format!(
             "the SQL text has {} bytes, the most is {}",
@@ -29,7 +35,7 @@ pub fn compile(compiled: &Compiled, text: &str, parameters: usize) -> UserResult
     }
     let ddl = statements.iter().filter(|statement| statement.is_ddl()).count();
     if ddl == 0 {
-        let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, parameters)?;
+        let program = ferrite_sql::compile_adhoc_with(&compiled.catalog, statistics, &statements, parameters)?;
         return Ok(Compilation::Program(Arc::new(program)));
     }
     if ddl < statements.len() {
@@ -43,7 +49,7 @@ pub fn compile(compiled: &Compiled, text: &str, parameters: usize) -> UserResult
 }
 
 /// `@Explain`: a table for each statement.
-pub fn explain(compiled: &Compiled, text: &str) -> SystemResult {
+pub fn explain(compiled: &Compiled, statistics: &dyn Statistics, text: &str) -> SystemResult {
     let statements = ferrite_sql::parse_batch(text)?;
     if statements.iter().any(|statement| statement.is_ddl()) {
         return Err(UserError::syntax("schema changes have no plan to explain"));
@@ -51,8 +57,8 @@ pub fn explain(compiled: &Compiled, text: &str) -> SystemResult {
     let mut tables = Vec::new();
     for statement in &statements {
         let alone = std::slice::from_ref(statement);
-        let program = ferrite_sql::compile_adhoc(&compiled.catalog, alone, statement.parameters())?;
-        for (_, plan) in ferrite_sql::explain(&program, &compiled.catalog) {
+        let program = ferrite_sql::compile_adhoc_with(&compiled.catalog, statistics, alone, statement.parameters())?;
+        for (_, plan) in ferrite_sql::explain_with(&program, &compiled.catalog, statistics) {
             let mut table = SystemTable::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
             table.row(vec![OwnedValue::Text(plan.into())]);
             tables.push(table);

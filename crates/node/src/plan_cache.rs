@@ -8,7 +8,7 @@ use bumpalo::Bump;
 use ferrite_base::limits;
 use ferrite_partition::Compiled;
 use ferrite_sql::plan::Program;
-use ferrite_sql::{Argument, Lifter, Template, as_parameter, find_template, template};
+use ferrite_sql::{Argument, Lifter, Statistics, Template, as_parameter, find_template, template};
 use ferrite_wire::{Parameters, parameters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -99,7 +99,14 @@ impl PlanCache {
     }
 
     /// Takes note of a text that was compiled, as it is written, to `exact`; at the second meeting makes the plan for its shape.
-    pub fn met(&self, compiled: &Arc<Compiled>, lifter: &mut Lifter, text: &str, exact: &Program) {
+    pub fn met(
+        &self,
+        compiled: &Arc<Compiled>,
+        statistics: &dyn Statistics,
+        lifter: &mut Lifter,
+        text: &str,
+        exact: &Program,
+    ) {
         if lifter.lift(text).is_none() {
             return;
         }
@@ -107,7 +114,7 @@ impl PlanCache {
         let catalog = &compiled.catalog;
         match self.state(compiled, &shape) {
             None => self.put(compiled, shape, Entry::Met),
-            Some(Entry::Met) => match find_template(catalog, text, lifter.literals(), exact) {
+            Some(Entry::Met) => match find_template(catalog, statistics, text, lifter.literals(), exact) {
                 None => self.put(compiled, shape, Entry::Never),
                 Some((template, lifted)) if lifted.iter().all(|lifted| *lifted) => {
                     self.put(compiled, shape, Entry::Plan(CachedPlan::new(template)));
@@ -123,7 +130,7 @@ impl PlanCache {
                 match self.state(compiled, &key) {
                     None => self.put(compiled, key, Entry::Met),
                     Some(Entry::Met) => {
-                        let entry = match template(catalog, text, lifter.literals(), &lifted, exact) {
+                        let entry = match template(catalog, statistics, text, lifter.literals(), &lifted, exact) {
                             Some(template) => Entry::Plan(CachedPlan::new(template)),
                             None => Entry::Never,
                         };

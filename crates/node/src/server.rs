@@ -11,6 +11,7 @@ use crossbeam_channel::unbounded;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed};
+use ferrite_partition::RowCounts;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
@@ -141,6 +142,7 @@ impl Server {
             system,
             plan_cache: PlanCache::default(),
             expiry: notices.0.clone(),
+            row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
             ring,
             identity: identity(listen, &recovered.genesis, &options),
@@ -161,7 +163,8 @@ impl Server {
             borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
             let id = ferrite_base::PartitionId(id as u32);
             let compiled = Arc::clone(&recovered.compiled);
-            let start = Start { id, store, compiled, sequence, query_time_max: options.query_time_max };
+            let counts = Arc::clone(&shared.row_counts);
+            let start = Start { id, store, compiled, sequence, query_time_max: options.query_time_max, counts };
             let partition = Partition::new(start, inbox, gate, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_log::LogStatistics;
+use ferrite_partition::RowCounts;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
@@ -27,6 +28,8 @@ pub struct Shared {
     pub system: Sender<SystemJob>,
     pub plan_cache: PlanCache,
     pub expiry: Sender<crate::expiry::Notice>,
+    /// How many rows the tables had not long ago, for the planner.
+    pub row_counts: Arc<RowCounts>,
     pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,
     pub ring: Arc<Ring>,
     pub identity: Identity,

@@ -113,7 +113,11 @@ impl System {
             }
             "@GetPartitionKeys" => topology::partition_keys(&self.shared, one_text(name, parameters)?),
             // Types of parameters come from the statement, so their values say nothing more.
-            "@Explain" => adhoc::explain(&compiled, one_text(name, &parameters[..parameters.len().min(1)])?),
+            "@Explain" => adhoc::explain(
+                &compiled,
+                &*self.shared.row_counts,
+                one_text(name, &parameters[..parameters.len().min(1)])?,
+            ),
             "@ExplainView" => adhoc::explain_view(&compiled, one_text(name, parameters)?),
             "@ExplainJSON" => adhoc::explain_json(&compiled, one_text(name, parameters)?),
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
@@ -142,7 +146,7 @@ impl System {
         {
             return Ok(Handled::PassedOn);
         }
-        match adhoc::compile(compiled, text, parameters.len() - 1)? {
+        match adhoc::compile(compiled, &*self.shared.row_counts, text, parameters.len() - 1)? {
             adhoc::Compilation::Schema => {
                 self.shared.mode.admit(false)?;
                 let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };
@@ -150,7 +154,7 @@ impl System {
             }
             adhoc::Compilation::Program(program) => {
                 if let Some(lifter) = lifter {
-                    self.shared.plan_cache.met(compiled, lifter, text, &program);
+                    self.shared.plan_cache.met(compiled, &*self.shared.row_counts, lifter, text, &program);
                 }
                 let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
@@ -176,7 +180,9 @@ impl System {
                 "@AdHocSpForTest takes the SQL text, a partitioning key, and parameters",
             ));
         };
-        let adhoc::Compilation::Program(program) = adhoc::compile(compiled, text, rest.len())? else {
+        let adhoc::Compilation::Program(program) =
+            adhoc::compile(compiled, &*self.shared.row_counts, text, rest.len())?
+        else {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
         self.shared.mode.admit(program.read_only)?;

@@ -15,9 +15,11 @@ pub mod gate;
 mod prefetch;
 pub mod record;
 pub mod recovery;
+mod row_counts;
 pub mod schema;
 pub mod thread;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use compiled::Compiled;
 pub use event::{CachedCall, CachedCalls, CallBatch, CallHeader, Event, Hold, ProgramCall, Recompile, Reply, Retry};
+pub use row_counts::RowCounts;

@@ -43,7 +43,7 @@ impl Finder<'_> {
     fn steps(&mut self, steps: &[Step]) {
         for step in steps {
             match step {
-                Step::Execute { plan, .. } => self.plan(plan),
+                Step::Execute { plan, .. } | Step::Analyze { plan, .. } => self.plan(plan),
                 Step::Fetch { query, .. } => self.query(query),
                 Step::If { branches, otherwise } => {
                     branches.iter().for_each(|(_, body)| self.steps(body));

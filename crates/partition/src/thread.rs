@@ -13,6 +13,7 @@ use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::prefetch;
 use crate::record::BatchWriter;
+use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError};
 use ferrite_io::Clock;
@@ -29,6 +30,8 @@ pub const FIRST_EPOCH: Epoch = Epoch(1);
 const BUFFERS_KEPT: usize = 16;
 /// A buffer that one large transaction has blown up is not kept.
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// Batches of calls, lendings and the like between two tellings of how many rows there are.
+const EVENTS_PER_COUNT: u32 = 64;
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -47,6 +50,7 @@ pub struct Partition {
     clock: Arc<dyn Clock>,
     executor: Executor,
     counters: Counters,
+    counts: Arc<RowCounts>,
 }
 
 /// What a partition starts with, from recovery.
@@ -57,6 +61,8 @@ pub struct Start {
     pub sequence: Sequence,
     /// How long one call may execute.
     pub query_time_max: Duration,
+    /// Where the partition says how many rows it has.
+    pub counts: Arc<RowCounts>,
 }
 
 impl Partition {
@@ -78,12 +84,15 @@ impl Partition {
             buffers: bounded(BUFFERS_KEPT),
             clock,
             executor: Executor::new(start.query_time_max),
+            counts: start.counts,
             counters: Counters::default(),
         }
     }
 
     /// Runs until told to stop or until every sender is gone.
     pub fn run(mut self) {
+        self.publish_counts();
+        let mut events = 0;
         while let Some(event) = self.next() {
             self.counters.queue.polls += 1;
             match event {
@@ -96,6 +105,17 @@ impl Partition {
                 }
                 Event::Stop => break,
             }
+            events += 1;
+            if events == EVENTS_PER_COUNT {
+                events = 0;
+                self.publish_counts();
+            }
+        }
+    }
+
+    fn publish_counts(&self) {
+        if let Some(store) = &self.store {
+            self.counts.publish(store);
         }
     }
 

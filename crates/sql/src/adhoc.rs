@@ -2,8 +2,10 @@
 
 use crate::bind::{Binder, Reach};
 use crate::errors::compile_error;
+use crate::explaining;
 use crate::parse::statement::{Body, Statement};
 use crate::plan::{Program, Routing, StatementText, Step};
+use crate::planner::estimate::{NoStatistics, Statistics};
 use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
@@ -13,6 +15,16 @@ use ferrite_value::SqlType;
 /// Compiles queries and data changes to one program that answers a table for each. `given_parameters` is how many values
 /// the caller sends along; they belong to the `?` of a single statement.
 pub fn compile_adhoc(catalog: &Catalog, statements: &[Statement], given_parameters: usize) -> UserResult<Program> {
+    compile_adhoc_with(catalog, &NoStatistics, statements, given_parameters)
+}
+
+/// [`compile_adhoc`], with what is known of the data.
+pub fn compile_adhoc_with(
+    catalog: &Catalog,
+    statistics: &dyn Statistics,
+    statements: &[Statement],
+    given_parameters: usize,
+) -> UserResult<Program> {
     if statements.is_empty() {
         return Err(UserError::compile("42601", "Failed to plan, no SQL statement provided."));
     }
@@ -29,19 +41,34 @@ pub fn compile_adhoc(catalog: &Catalog, statements: &[Statement], given_paramete
             "Incorrect number of parameters passed: expected {wanted}, passed {given_parameters}"
         )));
     }
-    compile_counted(catalog, statements, wanted)
+    compile_counted(catalog, statistics, statements, wanted)
 }
 
 /// Compiles statements whose `?` are numbered from 0 to `parameters` through all of them.
-pub(crate) fn compile_counted(catalog: &Catalog, statements: &[Statement], parameters: usize) -> UserResult<Program> {
+pub(crate) fn compile_counted(
+    catalog: &Catalog,
+    statistics: &dyn Statistics,
+    statements: &[Statement],
+    parameters: usize,
+) -> UserResult<Program> {
+    if let Some(explained) = explaining::compile(catalog, statistics, statements, parameters) {
+        return explained;
+    }
     // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
-    let program = compile(catalog, statements, parameters, Reach::Local)?;
+    let program = compile(catalog, statistics, statements, parameters, Reach::Local)?;
     let one = !matches!(program.routing, Routing::All | Routing::Several { .. });
-    if !one { compile(catalog, statements, parameters, Reach::All) } else { Ok(program) }
+    if !one { compile(catalog, statistics, statements, parameters, Reach::All) } else { Ok(program) }
 }
 
-fn compile(catalog: &Catalog, statements: &[Statement], parameters: usize, reach: Reach) -> UserResult<Program> {
+fn compile(
+    catalog: &Catalog,
+    statistics: &dyn Statistics,
+    statements: &[Statement],
+    parameters: usize,
+    reach: Reach,
+) -> UserResult<Program> {
     let mut binder = Binder::new(catalog, reach);
+    binder.statistics = statistics;
     binder.add_placeholders(parameters as u16);
     let mut body = Vec::with_capacity(statements.len());
     let mut texts = Vec::with_capacity(statements.len());

@@ -3,9 +3,10 @@
 mod expression;
 
 use crate::plan::{
-    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, KeyList, Plan, Program, Query, QueryBody,
+    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, KeyList, Plan, PlanLine, Program, Query, QueryBody,
     ReturnValue, Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
 };
+use crate::planner::estimate::{NoStatistics, Statistics, access_rows};
 use expression::Names;
 use ferrite_catalog::{Catalog, IndexKind, Table};
 use ferrite_expr::Expr;
@@ -13,10 +14,30 @@ use std::fmt::Write;
 
 /// The program's statements with their plans as indented text. The first line of each says where it runs.
 pub fn explain(program: &Program, catalog: &Catalog) -> Vec<(String, String)> {
+    explain_with(program, catalog, &NoStatistics)
+}
+
+/// The plan of a program's first statement by lines, with the sources that they are about.
+pub(crate) fn explain_lines(program: &Program, catalog: &Catalog, statistics: &dyn Statistics) -> Vec<PlanLine> {
+    let mut writer = Writer::new(program, catalog, statistics);
+    if let Some(Step::Execute { plan, .. }) = program.body.first() {
+        writer.plan(plan);
+        writer.common_tables();
+    }
+    let first = writer.routing(Some(0));
+    let first = first.lines().map(|line| PlanLine { text: line.to_owned(), slot: None });
+    let rest = writer.out.lines().enumerate().map(|(number, line)| PlanLine {
+        text: line.to_owned(),
+        slot: writer.slots.iter().find(|(place, _)| *place == number).map(|(_, slot)| *slot),
+    });
+    first.chain(rest).collect()
+}
+
+/// [`explain`], with the rows that each source is thought to have as far as `statistics` knows of its table.
+pub fn explain_with(program: &Program, catalog: &Catalog, statistics: &dyn Statistics) -> Vec<(String, String)> {
     let mut explained: Vec<(String, String)> =
         program.statements.iter().map(|statement| (statement.text.clone(), String::new())).collect();
-    let mut writer =
-        Writer { program, catalog, names: Names::of(program, catalog), out: String::new(), common_tables: Vec::new() };
+    let mut writer = Writer::new(program, catalog, statistics);
     let mut loose = String::new();
     writer.steps(&program.body, &mut explained, &mut loose);
     // Queries in conditions and assignments belong to no statement of their own.
@@ -34,13 +55,26 @@ struct Writer<'p> {
     out: String,
     /// Tables of WITH that the statement being written reads.
     common_tables: Vec<u16>,
+    statistics: &'p dyn Statistics,
+    /// Lines of `out` that are about a source, and its slot.
+    slots: Vec<(usize, u16)>,
 }
 
 impl<'p> Writer<'p> {
+    fn new(program: &'p Program, catalog: &'p Catalog, statistics: &'p dyn Statistics) -> Writer<'p> {
+        let names = Names::of(program, catalog);
+        let (common_tables, slots) = (Vec::new(), Vec::new());
+        Writer { program, catalog, names, out: String::new(), common_tables, statistics, slots }
+    }
+
     fn steps(&mut self, steps: &'p [Step], explained: &mut [(String, String)], loose: &mut String) {
         for step in steps {
             match step {
                 Step::Execute { statement, plan, .. } => {
+                    self.plan(plan);
+                    self.store(*statement, explained);
+                }
+                Step::Analyze { statement, plan, .. } => {
                     self.plan(plan);
                     self.store(*statement, explained);
                 }
@@ -79,8 +113,8 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// What has been written is the plan of this statement; the tables of WITH that it reads come after it.
-    fn store(&mut self, statement: u16, explained: &mut [(String, String)]) {
+    /// The tables of WITH that the statement reads, after it.
+    fn common_tables(&mut self) {
         let mut next = 0;
         while let Some(table) = self.common_tables.get(next).copied() {
             next += 1;
@@ -91,6 +125,11 @@ impl<'p> Writer<'p> {
             }
         }
         self.common_tables.clear();
+    }
+
+    /// What has been written is the plan of this statement.
+    fn store(&mut self, statement: u16, explained: &mut [(String, String)]) {
+        self.common_tables();
         let plan = std::mem::take(&mut self.out);
         let routing = self.routing(Some(statement));
         if let Some((_, text)) = explained.get_mut(usize::from(statement)) {
@@ -107,6 +146,7 @@ impl<'p> Writer<'p> {
         let reason = statement
             .and_then(|statement| self.program.statements.get(usize::from(statement)))
             .and_then(|statement| statement.multi_partition_reason.as_deref());
+        let reason = reason.map(|reason| reason.replacen("; hint: ", "\nhint: ", 1));
         match &self.program.routing {
             Routing::Parameter { index, .. } => {
                 format!("single-partition, by parameter {}\n", self.names.expr(&Expr::Parameter(*index)))
@@ -128,6 +168,27 @@ impl<'p> Writer<'p> {
 
     fn line(&mut self, depth: usize, text: &str) {
         let _ = writeln!(self.out, "{:indent$}{text}", "", indent = depth * 2);
+    }
+
+    /// A line about a source. The first one of a source is what its measures are shown at.
+    fn line_of(&mut self, slot: u16, depth: usize, text: &str) {
+        if !self.slots.iter().any(|(_, known)| *known == slot) {
+            self.slots.push((self.out.lines().count(), slot));
+        }
+        self.line(depth, text);
+    }
+
+    /// How many rows the access path is thought to find.
+    fn about(&self, table: ferrite_base::TableId, access: &Access) -> String {
+        let (Some(rows), Some(table)) = (self.statistics.rows(table), self.catalog.table(table)) else {
+            return String::new();
+        };
+        let everywhere = matches!(self.program.routing, Routing::All | Routing::Several { .. });
+        let spread = if table.is_partitioned() && !everywhere { self.statistics.partitions().max(1) } else { 1 };
+        match access_rows(table, access, rows as f64 / spread as f64).round() {
+            1.0 => " (about 1 row)".to_owned(),
+            found => format!(" (about {found} rows)"),
+        }
     }
 
     fn plan(&mut self, plan: &'p Plan) {
@@ -305,16 +366,17 @@ impl<'p> Writer<'p> {
         match input {
             Input::Table { table, access } => {
                 let line = self.access_text(*table, access, &self.names.slot(slot));
-                self.line(depth, &format!("{join}{line}{conditions}"));
+                let about = self.about(*table, access);
+                self.line_of(slot, depth, &format!("{join}{line}{about}{conditions}"));
             }
             Input::Derived { query, correlated } => {
                 let again = if *correlated { " for each row" } else { "" };
                 let name = self.names.slot(slot);
-                self.line(depth, &format!("{join}derived table {name}{again}{conditions}"));
+                self.line_of(slot, depth, &format!("{join}derived table {name}{again}{conditions}"));
                 self.query(query, depth + 1);
             }
             Input::Common { table } => {
-                self.line(depth, &format!("{join}common table {table}{conditions}"));
+                self.line_of(slot, depth, &format!("{join}common table {table}{conditions}"));
                 if !self.common_tables.contains(table) {
                     self.common_tables.push(*table);
                 }
@@ -327,7 +389,7 @@ impl<'p> Writer<'p> {
                     .map(|(built, probed)| format!("{} = {}", self.names.expr(built), self.names.expr(probed)))
                     .collect();
                 let join = if join.is_empty() { "join " } else { join };
-                self.line(depth, &format!("hash {join}on {}{conditions}", keys.join(", ")));
+                self.line_of(slot, depth, &format!("hash {join}on {}{conditions}", keys.join(", ")));
                 let filter = self.filter_text(hashed.filter.as_ref());
                 self.input(slot, &hashed.input, "", &filter, depth + 1);
             }
@@ -350,7 +412,8 @@ impl<'p> Writer<'p> {
         let name = self.names.table(table);
         let line = self.access_text(table, access, &name);
         let where_ = self.filter_text(filter);
-        self.line(depth, &format!("{join}{line}{where_}"));
+        let about = self.about(table, access);
+        self.line(depth, &format!("{join}{line}{about}{where_}"));
         self.subqueries_of_access(access, depth);
         filter.iter().for_each(|expr| self.subqueries_of(expr, depth));
     }

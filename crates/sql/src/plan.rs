@@ -76,6 +76,14 @@ pub enum Step {
         plan: Plan,
         emit: bool,
     },
+    /// EXPLAIN ANALYZE: runs the statement, whose sources are [`Input::Measured`], and answers `lines` with what was measured
+    /// instead of its result.
+    Analyze {
+        statement: u16,
+        plan: Plan,
+        columns: Vec<OutputColumn>,
+        lines: Vec<PlanLine>,
+    },
     /// SELECT ... INTO: no row leaves the variables as they are, a second row is an error.
     Fetch {
         statement: u16,
@@ -122,6 +130,14 @@ pub enum Step {
         state: String,
         message: Expr,
     },
+}
+
+/// A line of an explained plan.
+#[derive(Clone, Debug)]
+pub struct PlanLine {
+    pub text: String,
+    /// The source that it is about.
+    pub slot: Option<u16>,
 }
 
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use crate::adhoc;
 use crate::lift::{self, Literal};
 use crate::parse;
 use crate::plan::{Program, Routing};
+use crate::planner::estimate::Statistics;
 use bumpalo::Bump;
 use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
@@ -38,12 +39,13 @@ pub enum Argument {
 /// compiled as it is written.
 pub fn find_template(
     catalog: &Catalog,
+    statistics: &dyn Statistics,
     text: &str,
     literals: &[Literal],
     exact: &Program,
 ) -> Option<(Template, Vec<bool>)> {
     let all = vec![true; literals.len()];
-    if let Some(template) = template(catalog, text, literals, &all, exact) {
+    if let Some(template) = template(catalog, statistics, text, literals, &all, exact) {
         return Some((template, all));
     }
     if literals.len() > TRIED_SINGLY_MAX {
@@ -53,21 +55,22 @@ pub fn find_template(
     let mut alone = fit.clone();
     for number in 0..literals.len() {
         alone[number] = true;
-        fit[number] = template(catalog, text, literals, &alone, exact).is_some();
+        fit[number] = template(catalog, statistics, text, literals, &alone, exact).is_some();
         alone[number] = false;
     }
-    template(catalog, text, literals, &fit, exact).map(|template| (template, fit))
+    template(catalog, statistics, text, literals, &fit, exact).map(|template| (template, fit))
 }
 
 /// The template with those literals lifted that `lifted` marks, if it does what `exact` does.
 pub fn template(
     catalog: &Catalog,
+    statistics: &dyn Statistics,
     text: &str,
     literals: &[Literal],
     lifted: &[bool],
     exact: &Program,
 ) -> Option<Template> {
-    let (program, sources) = compile(catalog, text, literals, lifted)?.ok()?;
+    let (program, sources) = compile(catalog, statistics, text, literals, lifted)?.ok()?;
     if program.parameters.len() != sources.len() || program.parameters.iter().any(|parameter| parameter.array) {
         return exact_without_literals(program, &sources, exact);
     }
@@ -113,6 +116,7 @@ fn exact_without_literals(program: Program, sources: &[Option<usize>], exact: &P
 #[allow(clippy::type_complexity)]
 fn compile(
     catalog: &Catalog,
+    statistics: &dyn Statistics,
     text: &str,
     literals: &[Literal],
     lifted: &[bool],
@@ -126,7 +130,7 @@ fn compile(
         Ok(parsed) => parsed,
         Err(error) => return Some(Err(error)),
     };
-    Some(adhoc::compile_counted(catalog, &statements, sources.len()).map(|program| (program, sources)))
+    Some(adhoc::compile_counted(catalog, statistics, &statements, sources.len()).map(|program| (program, sources)))
 }
 
 /// All that a program does, in words. What is derived with `Debug` shows every field, so that what plans learn to say later

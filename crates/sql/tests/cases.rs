@@ -5,13 +5,19 @@
 //!
 //! - `schema`: DDL that must apply. `ddl`: DDL whose outcome is shown: `ok`, warnings, or the error.
 //! - `explain`: an ad hoc batch, its plans. `params`: also shows parameter and column types. `procedure NAME`: a stored one.
+//! - `counts`: how many rows tables have, for the plans after it: lines of a name and a number.
 //! - `defaults`: the names, parameters and routing of the default procedures.
 //!
 //! With `UPDATE_CASES=1` in the environment the files are rewritten with what came out.
 
+use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_sql::plan::{Plan, Program, Query, Routing, Step};
-use ferrite_sql::{bind_ddl, compile_adhoc, compile_procedure, ddl_error, default_procedures, explain, parse_batch};
+use ferrite_sql::{
+    Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures, explain_with,
+    parse_batch,
+};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 #[test]
@@ -34,6 +40,7 @@ fn case_files() {
 fn check(path: &std::path::Path, failures: &mut String) {
     let text = std::fs::read_to_string(path).expect("a readable case file");
     let mut catalog = Catalog::default();
+    let mut counts = Counts::default();
     let mut rewritten = String::new();
     for block in text.split("\n\n").map(|block| block.trim_matches('\n')).filter(|block| !block.is_empty()) {
         let (input, expected) = block.split_once("\n----").unwrap_or((block, ""));
@@ -43,7 +50,7 @@ fn check(path: &std::path::Path, failures: &mut String) {
             continue;
         }
         let (keyword, statement) = input.split_once([' ', '\n']).unwrap_or((input, ""));
-        let found = run(&mut catalog, keyword, statement.trim());
+        let found = run(&mut catalog, &mut counts, keyword, statement.trim());
         let found = found.trim_end();
         if found != expected {
             let _ =
@@ -59,19 +66,42 @@ fn check(path: &std::path::Path, failures: &mut String) {
     }
 }
 
-fn run(catalog: &mut Catalog, keyword: &str, text: &str) -> String {
+/// Rows of tables, spread over four partitions.
+#[derive(Default)]
+struct Counts(HashMap<TableId, u64>);
+
+impl Statistics for Counts {
+    fn rows(&self, table: TableId) -> Option<u64> {
+        self.0.get(&table).copied()
+    }
+
+    fn partitions(&self) -> u64 {
+        4
+    }
+}
+
+fn run(catalog: &mut Catalog, counts: &mut Counts, keyword: &str, text: &str) -> String {
     match keyword {
+        "counts" => {
+            counts.0.clear();
+            for line in text.lines() {
+                let (name, rows) = line.split_once(' ').expect("a name and a number");
+                let table = catalog.table_named(name).expect("the case names a table").id;
+                counts.0.insert(table, rows.parse().expect("a number of rows"));
+            }
+            String::new()
+        }
         "schema" => {
             let found = apply(catalog, text);
             if found.lines().all(|line| line == "ok") { String::new() } else { found }
         }
         "ddl" => apply(catalog, text),
-        "explain" => adhoc(catalog, text, false),
-        "params" => adhoc(catalog, text, true),
+        "explain" => adhoc(catalog, counts, text, false),
+        "params" => adhoc(catalog, counts, text, true),
         "procedure" => {
             let procedure = catalog.procedure_named(text).expect("the case names a procedure").clone();
             match compile_procedure(catalog, &procedure) {
-                Ok(program) => shown(&program, catalog, true),
+                Ok(program) => shown(&program, catalog, &Counts::default(), true),
                 Err(error) => format!("error {error:?}"),
             }
         }
@@ -111,18 +141,18 @@ fn apply(catalog: &mut Catalog, text: &str) -> String {
     out
 }
 
-fn adhoc(catalog: &Catalog, text: &str, types: bool) -> String {
+fn adhoc(catalog: &Catalog, counts: &Counts, text: &str, types: bool) -> String {
     let compiled = parse_batch(text).and_then(|statements| {
         let given = statements.iter().map(|statement| statement.parameters()).sum();
-        compile_adhoc(catalog, &statements, given)
+        compile_adhoc_with(catalog, counts, &statements, given)
     });
     match compiled {
-        Ok(program) => shown(&program, catalog, types),
+        Ok(program) => shown(&program, catalog, counts, types),
         Err(error) => format!("error {error:?}"),
     }
 }
 
-fn shown(program: &Program, catalog: &Catalog, types: bool) -> String {
+fn shown(program: &Program, catalog: &Catalog, counts: &Counts, types: bool) -> String {
     let mut out = String::new();
     if types {
         let _ = writeln!(out, "{}", signature(program));
@@ -132,7 +162,7 @@ fn shown(program: &Program, catalog: &Catalog, types: bool) -> String {
             }
         }
     }
-    for (text, plan) in explain(program, catalog) {
+    for (text, plan) in explain_with(program, catalog, counts) {
         if program.statements.len() > 1 || program.name != "@AdHoc" {
             let _ = writeln!(out, "{}", text.split_whitespace().collect::<Vec<_>>().join(" "));
         }

@@ -5,7 +5,7 @@ use crate::shared::{Identity, Shared};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_catalog::Catalog;
-use ferrite_partition::Compiled;
+use ferrite_partition::{Compiled, RowCounts};
 use ferrite_value::OwnedValue;
 use ferrite_value::ring::Ring;
 use ferrite_wire::{OwnedTable, Response, Status, failure};
@@ -26,6 +26,7 @@ pub fn shared(partitions: usize) -> Shared {
         system: unbounded().0,
         plan_cache: Default::default(),
         expiry: unbounded().0,
+        row_counts: Arc::new(RowCounts::new(partitions)),
         network: OnceLock::new(),
         ring: Arc::new(Ring::new_default(partitions as u32)),
         identity: Identity {

@@ -26,6 +26,8 @@ impl Binder<'_> {
             SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
             SqlKind::Update(update) => self.update(update),
             SqlKind::Delete { delete, offset } => self.delete(delete, offset.as_deref()),
+            SqlKind::Explain { .. } => Err(UserError::not_supported("EXPLAIN inside a procedure")
+                .with_hint("@ExplainProc shows the plans of a procedure")),
             SqlKind::Truncate { table } => {
                 let table = self.changeable_table(table, "truncated")?;
                 self.facts.open_block();

@@ -42,7 +42,7 @@ impl<'p> Names<'p> {
     fn steps(&mut self, steps: &[Step]) {
         for step in steps {
             match step {
-                Step::Execute { plan, .. } => match plan {
+                Step::Execute { plan, .. } | Step::Analyze { plan, .. } => match plan {
                     Plan::Query(query) => self.query(query),
                     Plan::Insert(insert) => {
                         if let crate::plan::InsertSource::Query(query) = &insert.source {

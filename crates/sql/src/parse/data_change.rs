@@ -2,7 +2,7 @@
 //! the tokens before.
 
 use super::cursor::{Cursor, parse_with};
-use super::statement::{SqlKind, SqlStatement};
+use super::statement::{Body, SqlKind, SqlStatement, Statement};
 use super::tokens::{Lexeme, unexpected};
 use ferrite_base::{UserError, UserResult};
 use sqlparser::ast;
@@ -30,6 +30,15 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
             ast::Statement::Update(update) => SqlKind::Update(Box::new(update)),
             _ => return Err(cursor.unexpected("UPDATE")),
         }
+    } else if cursor.accept("EXPLAIN") {
+        let analyze = cursor.accept("ANALYZE");
+        cursor.accept_all(&["PLAN", "FOR"]);
+        if cursor.is_word("EXPLAIN") {
+            return Err(cursor.unexpected("a statement to explain"));
+        }
+        let text = cursor.rest_text().to_owned();
+        let explained = parse(cursor, placeholders)?;
+        SqlKind::Explain { analyze, explained: Box::new(Statement { text, body: Body::Sql(Box::new(explained)) }) }
     } else if cursor.is_word("WITH") {
         with(cursor.rest(), placeholders)?
     } else if cursor.is_word("SELECT") || cursor.is_word("VALUES") || cursor.peek() == Some(&Token::LParen) {
@@ -37,10 +46,8 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
     } else {
         return Err(match cursor.peek() {
             Some(token @ Token::Word(word)) => match word.value.to_uppercase().as_str() {
-                statement @ ("MIGRATE" | "MERGE" | "EXEC" | "EXECUTE" | "CALL" | "SET" | "EXPLAIN" | "SHOW"
-                | "GRANT" | "BEGIN" | "COMMIT" | "ROLLBACK" | "REPLACE") => {
-                    UserError::not_supported(format!("statement {statement}"))
-                }
+                statement @ ("MIGRATE" | "MERGE" | "EXEC" | "EXECUTE" | "CALL" | "SET" | "SHOW" | "GRANT" | "BEGIN"
+                | "COMMIT" | "ROLLBACK" | "REPLACE") => UserError::not_supported(format!("statement {statement}")),
                 _ => unexpected(token),
             },
             Some(token) => unexpected(token),

@@ -22,6 +22,17 @@ impl Statement {
         matches!(self.body, Body::Ddl(_))
     }
 
+    /// For EXPLAIN the statement that it is about, and whether it is to be run.
+    pub(crate) fn explained(&self) -> Option<(&Statement, bool)> {
+        match &self.body {
+            Body::Sql(sql) => match &sql.kind {
+                SqlKind::Explain { analyze, explained } => Some((explained, *analyze)),
+                _ => None,
+            },
+            Body::Ddl(_) => None,
+        }
+    }
+
     /// How many `?` the statement has.
     pub fn parameters(&self) -> usize {
         match &self.body {
@@ -52,6 +63,7 @@ pub(crate) enum SqlKind {
     Update(Box<ast::Update>),
     Delete { delete: Box<ast::Delete>, offset: Option<Box<ast::Expr>> },
     Truncate { table: String },
+    Explain { analyze: bool, explained: Box<Statement> },
 }
 
 /// An expression and the text it was written as.

@@ -25,6 +25,8 @@ struct Block {
     equalities: Vec<(Expr, Expr)>,
     /// `column IN (...)` with nothing but constants and parameters in the list.
     lists: Vec<(Expr, Vec<Expr>)>,
+    /// All conditions, to say why a column is not fixed.
+    conditions: Vec<Expr>,
 }
 
 /// A partitioned table in the statement.
@@ -37,6 +39,8 @@ struct Use {
     block: Option<usize>,
     /// Equalities that hold for this source only (ON of its outer join).
     own: Vec<(Expr, Expr)>,
+    /// The other columns of the primary key, with their names.
+    key_columns: Vec<(Expr, String)>,
 }
 
 /// More values than this are not told apart: their partitions are soon all of them.
@@ -79,6 +83,7 @@ impl Facts {
         let Some(block) = self.open.last().copied() else { return };
         self.blocks[block].equalities.extend(conjuncts.iter().filter_map(equality));
         self.blocks[block].lists.extend(conjuncts.iter().filter_map(list_of_keys));
+        self.blocks[block].conditions.extend_from_slice(conjuncts);
     }
 
     pub fn add_read(&mut self, table: &Table, slot: u16, on: &[Expr]) {
@@ -92,6 +97,7 @@ impl Facts {
             column,
             block: self.open.last().copied(),
             own: on.iter().filter_map(equality).collect(),
+            key_columns: key_columns(table, slot),
         });
     }
 
@@ -107,13 +113,12 @@ impl Facts {
             self.writes_replicated.get_or_insert_with(|| table.name.clone());
             return;
         }
-        self.uses.push(Use {
-            table: described(table),
-            column: partition_column(table),
-            start: key,
-            block,
-            own: Vec::new(),
-        });
+        let key_columns = match key {
+            Expr::Column { slot, .. } => key_columns(table, slot),
+            _ => Vec::new(),
+        };
+        let column = partition_column(table);
+        self.uses.push(Use { table: described(table), column, start: key, block, own: Vec::new(), key_columns });
     }
 
     /// A derived table's columns equal the expressions inside it, as long as it shows all rows that these make.
@@ -180,9 +185,11 @@ impl Facts {
                 continue;
             }
             if keys.is_empty() {
+                let hint = facts.hint(used, column, *sql_type).map(|hint| format!("; hint: {hint}"));
                 return Reaches::All(format!(
-                    "{}: its partitioning column {column} is not fixed by an equality with a constant or parameter",
-                    used.table
+                    "{}: its partitioning column {column} is not fixed by an equality with a constant or parameter{}",
+                    used.table,
+                    hint.unwrap_or_default()
                 ));
             }
             several.push((keys[0].clone(), *sql_type));
@@ -209,6 +216,70 @@ impl Facts {
             None => Reaches::Any,
             Some((keys, sql_type)) => Reaches::Key { keys, sql_type },
         }
+    }
+
+    /// What the author of the statement may have thought to fix the column, and what would.
+    fn hint(&self, used: &Use, column: &str, sql_type: SqlType) -> Option<String> {
+        let mut conditions: Vec<&Expr> = Vec::new();
+        let mut block = used.block;
+        while let Some(facts) = block.and_then(|index| self.blocks.get(index)) {
+            conditions.extend(&facts.conditions);
+            block = facts.parent;
+        }
+        let equal = self.equal_values(used);
+        let reads = |expr: &Expr, wanted: &Expr| expr.any(&mut |part| part == wanted);
+        let fixed_by = |expr: &Expr| matches!(expr, Expr::Column { .. }) && equal.contains(&expr);
+        let mentioned = conditions.iter().filter(|condition| equal.iter().any(|value| reads(condition, value)));
+        let said = mentioned.filter_map(|condition| match condition {
+            Expr::Or(parts) if parts.iter().any(|part| equality(part).is_some_and(|(left, right)| fixed_by(&left) || fixed_by(&right))) => {
+                Some(format!("the equality on {column} stands under OR; write {column} IN (...), or a statement for each value"))
+            }
+            Expr::InArray { operand, .. } if fixed_by(operand) => {
+                Some(format!("the array's values may be on any partition; a call for each value of {column} needs one"))
+            }
+            Expr::Compare { operator: CompareOperator::Equal, left, right } => {
+                let own_right = fixed_by(right) || (!fixed_by(left) && equal.iter().any(|value| reads(right, value)));
+                let (own, other) = if own_right { (right, left) } else { (left, right) };
+                let computed = !other.any(&mut |part| matches!(part, Expr::Column { .. }));
+                match own.as_ref() {
+                    own if fixed_by(own) && computed => Some(format!(
+                        "{column} is compared with something computed; compute it before, and give it as a parameter"
+                    )),
+                    own if fixed_by(own) => None,
+                    Expr::Cast { .. } if computed => Some(format!(
+                        "{column} is converted before it is compared; compare it with a value of its own type, {sql_type}"
+                    )),
+                    _ if computed => Some(format!("{column} stands inside an expression; compare the column itself")),
+                    _ => None,
+                }
+            }
+            Expr::Compare { left, right, .. } if fixed_by(left) || fixed_by(right) => {
+                Some(format!("a range of {column} has rows on every partition; only an equality fixes it"))
+            }
+            _ => None,
+        });
+        if let Some(said) = said.into_iter().next() {
+            return Some(said);
+        }
+        let fixed = self.uses.iter().find(|other| other.column.is_some() && !self.fixed_values(other).is_empty());
+        if let Some((other, Some((other_column, _)))) = fixed.map(|other| (other, &other.column)) {
+            let name = |used: &Use| used.table.split(' ').next_back().unwrap_or_default().to_owned();
+            return Some(format!(
+                "{}.{other_column} is fixed; join by it too: {}.{column} = {}.{other_column}",
+                name(other),
+                name(used),
+                name(other)
+            ));
+        }
+        let given = conditions.iter().filter_map(|condition| equality(condition));
+        let parts: Vec<&str> = given
+            .filter_map(|(left, right)| {
+                used.key_columns.iter().find(|(part, _)| *part == left || *part == right).map(|(_, name)| name.as_str())
+            })
+            .collect();
+        (!parts.is_empty()).then(|| {
+            format!("the primary key is only given in part ({}); add an equality on {column}", parts.join(", "))
+        })
     }
 
     /// The constants and parameters of a list that the use's partitioning value is in.
@@ -300,6 +371,12 @@ fn equality(conjunct: &Expr) -> Option<(Expr, Expr)> {
 fn partition_column(table: &Table) -> Option<(String, SqlType)> {
     let column = table.columns.get(usize::from(table.partition_column?))?;
     Some((column.name.clone(), column.column_type.sql_type))
+}
+
+fn key_columns(table: &Table, slot: u16) -> Vec<(Expr, String)> {
+    let columns = table.primary_key_index().and_then(|index| index.key_columns()).unwrap_or_default();
+    let others = columns.into_iter().filter(|column| Some(*column) != table.partition_column);
+    others.map(|column| (Expr::column(slot, column), table.columns[usize::from(column)].name.clone())).collect()
 }
 
 fn described(table: &Table) -> String {
