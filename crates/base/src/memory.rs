@@ -56,6 +56,32 @@ impl Block {
         let bytes = if length == PAGE_BYTES { page() } else { system(length) };
         Block { bytes, length }
     }
+
+    /// A block of the same length and contents.
+    pub fn copy_of(original: &[u8]) -> Block {
+        let mut copy = if original.len() == PAGE_BYTES {
+            BYTES_USED.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+            Block { bytes: free_page().unwrap_or_else(fresh_page), length: PAGE_BYTES }
+        } else {
+            Block::zeroed(original.len())
+        };
+        copy.copy_from_slice(original);
+        copy
+    }
+
+    /// Gives the memory up to the caller: its address and length, for [`Block::from_raw`].
+    pub fn into_raw(self) -> (NonNull<u8>, usize) {
+        let parts = (self.bytes, self.length);
+        std::mem::forget(self);
+        parts
+    }
+
+    /// # Safety
+    ///
+    /// The parts come from [`Block::into_raw`], and the memory is from now on this block's alone.
+    pub unsafe fn from_raw(bytes: NonNull<u8>, length: usize) -> Block {
+        Block { bytes, length }
+    }
 }
 
 fn large_layout(length: usize) -> Layout {
@@ -138,13 +164,22 @@ pub fn wake_keeper() {
 }
 
 fn page() -> NonNull<u8> {
-    let mut free = FREE.lock().expect("no panic while holding the page list");
-    if let Some(bytes) = free.0.pop() {
-        drop(free);
+    if let Some(bytes) = free_page() {
         // SAFETY: the block is PAGE_BYTES long and owned by nobody else since it was on the list.
         unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
         return bytes;
     }
+    fresh_page()
+}
+
+/// A page that came back, or the next of an extent; its contents are zeros or those of its life before.
+fn free_page() -> Option<NonNull<u8>> {
+    FREE.lock().expect("no panic while holding the page list").0.pop()
+}
+
+/// The first page of a new extent, zeroed; the others go to the list.
+fn fresh_page() -> NonNull<u8> {
+    let mut free = FREE.lock().expect("no panic while holding the page list");
     let extent = ready_extent().unwrap_or_else(extent);
     BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
     // Last block first, so that pages come in ascending address order.
@@ -198,6 +233,21 @@ mod tests {
             stop.store(true, Ordering::Release);
             wake_keeper();
         });
+    }
+
+    #[test]
+    fn copies_are_equal_and_apart() {
+        for length in [PAGE_BYTES, 4 * PAGE_BYTES] {
+            let mut original = Block::zeroed(length);
+            original.iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+            let mut copy = Block::copy_of(&original);
+            assert_eq!(&*copy, &*original);
+            copy[3] = 99;
+            assert_eq!(original[3], 3);
+            let (bytes, length) = copy.into_raw();
+            // SAFETY: just taken apart.
+            assert_eq!(unsafe { Block::from_raw(bytes, length) }[3], 99);
+        }
     }
 
     #[test]

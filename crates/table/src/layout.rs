@@ -336,7 +336,7 @@ mod tests {
                 })
                 .collect();
             let layout = RowLayout::new(&columns);
-            let mut longs = LongValues::default();
+            let mut longs = LongValues::new(&Default::default());
             let mut row = vec![0; layout.row_bytes];
             for (column, (_, _, value)) in layout.columns.iter().zip(&values) {
                 column.write(&mut row, value, &mut longs);

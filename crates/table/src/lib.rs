@@ -3,24 +3,27 @@
 //! [`Store`] is the door. Single-threaded: one transaction at a time changes it. Knows no SQL, plans, files or threads; it knows
 //! the schema, by table and index id. The forms of pages, rows and redo are in docs/format/pages.md.
 //!
-//! From the bottom up: `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `key_bytes`, `index` and `look_up`
+//! From the bottom up: `holds` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `key_bytes`, `index` and `look_up`
 //! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views; `store` and `redo` put
-//! it together; `schema` follows changes of the schema; `verify` checks all of it.
+//! it together; `schema` follows changes of the schema; `snapshot` shows others what there is; `verify` checks all of it.
 
 mod constraint;
 mod evaluation;
 mod hash_table;
 mod hashing;
+mod holds;
 mod index;
 mod key_bytes;
 mod layout;
 mod long_values;
 mod look_up;
 mod memory;
+mod page_table;
 mod pages;
 mod redo;
 mod row;
 mod schema;
+mod snapshot;
 mod store;
 mod table;
 mod undo;

@@ -1,8 +1,11 @@
 //! Values too long to stand in a row: slots of size classes in pages of their own, and blocks for the largest
 //! (docs/format/pages.md, "Long values"). Knows bytes only.
 
+use crate::holds::{Hold, Holds};
+use crate::page_table::PageTable;
 use ferrite_base::limits::PAGE_BYTES;
 use ferrite_base::memory::Block;
+use std::sync::Arc;
 
 const HEADER_BYTES: usize = 64;
 const LENGTH_BYTES: usize = 4;
@@ -63,10 +66,9 @@ impl Handle {
     }
 }
 
-#[derive(Default)]
 struct Class {
-    /// None: an empty page given back; all its slots count as free.
-    pages: Vec<Option<Block>>,
+    /// Where there is none, an empty page was given back; all its slots count as free.
+    pages: PageTable,
     /// Pages with a free slot; the last is used next.
     with_space: Vec<u32>,
     /// The one page without values that keeps its memory, so that a value that comes and goes does not take and return a
@@ -74,11 +76,16 @@ struct Class {
     kept_empty: Option<usize>,
 }
 
+impl Class {
+    fn new(pages: PageTable) -> Class {
+        Class { pages, with_space: Vec::new(), kept_empty: None }
+    }
+}
+
 /// One table's long values.
-#[derive(Default)]
 pub(crate) struct LongValues {
     classes: Vec<Class>,
-    large: Vec<Option<Block>>,
+    large: PageTable,
     large_free: Vec<u32>,
     bytes: usize,
 }
@@ -96,6 +103,29 @@ const FIRST_FREE: usize = 4;
 const NEVER_USED: usize = 8;
 
 impl LongValues {
+    pub(crate) fn new(holds: &Arc<Holds>) -> LongValues {
+        LongValues::with(PageTable::new(holds))
+    }
+
+    fn with(large: PageTable) -> LongValues {
+        LongValues { classes: Vec::new(), large, large_free: Vec::new(), bytes: 0 }
+    }
+
+    /// Others of the same table, empty.
+    pub(crate) fn sibling(&self) -> LongValues {
+        LongValues::with(self.large.sibling())
+    }
+
+    /// The values as they are now, for reading.
+    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> LongValues {
+        LongValues {
+            classes: self.classes.iter_mut().map(|class| Class::new(class.pages.snapshot(hold))).collect(),
+            large: self.large.snapshot(hold),
+            large_free: Vec::new(),
+            bytes: self.bytes,
+        }
+    }
+
     /// Bytes of the blocks in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -109,10 +139,10 @@ impl LongValues {
         }
         let (block, offset) = match Handle(*handle).place() {
             Place::Slot { class, page, slot } => {
-                let block = self.classes[class].pages[page].as_deref().expect("the page of a value is there");
+                let block = self.classes[class].pages.page(page).expect("the page of a value is there");
                 (block, HEADER_BYTES + slot * SLOT_BYTES[class])
             }
-            Place::Large(number) => (self.large[number].as_deref().expect("the block of a value is there"), 0),
+            Place::Large(number) => (self.large.page(number).expect("the block of a value is there"), 0),
             Place::Here => unreachable!("handles of up to seven bytes were met above"),
         };
         let length = word(block, offset);
@@ -134,12 +164,12 @@ impl LongValues {
             (number, slot) = self.take_slot(class);
             handle[0] = CLASS_BIT | class as u8;
             handle[2..4].copy_from_slice(&(slot as u16).to_le_bytes());
-            block = self.classes[class].pages[number].as_deref_mut().expect("taken from this page");
+            block = self.classes[class].pages.page_mut(number);
             offset = HEADER_BYTES + slot * SLOT_BYTES[class];
         } else {
             number = self.take_large(needed);
             handle[0] = LARGE;
-            block = self.large[number].as_deref_mut().expect("just made");
+            block = self.large.page_mut(number);
             offset = 0;
         }
         handle[4..8].copy_from_slice(&(number as u32).to_le_bytes());
@@ -149,19 +179,19 @@ impl LongValues {
     }
 
     fn take_slot(&mut self, class: usize) -> (usize, usize) {
-        if self.classes.len() <= class {
-            self.classes.resize_with(class + 1, Class::default);
+        while self.classes.len() <= class {
+            self.classes.push(Class::new(self.large.sibling()));
         }
         let pages = &mut self.classes[class];
         if pages.with_space.is_empty() {
-            pages.with_space.push(pages.pages.len() as u32);
-            pages.pages.push(None);
+            pages.with_space.push(pages.pages.push() as u32);
         }
         let number = *pages.with_space.last().expect("pushed where there was none") as usize;
-        let page = pages.pages[number].get_or_insert_with(|| {
+        if pages.pages.page(number).is_none() {
             self.bytes += PAGE_BYTES;
-            Block::zeroed(PAGE_BYTES)
-        });
+            pages.pages.set(number, Some(Block::zeroed(PAGE_BYTES)));
+        }
+        let page = pages.pages.page_mut(number);
         let slots = (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class];
         let slot = match word(page, FIRST_FREE) {
             0 => {
@@ -189,30 +219,22 @@ impl LongValues {
     fn take_large(&mut self, needed: usize) -> usize {
         let bytes = needed.next_multiple_of(1024).max(PAGE_BYTES);
         self.bytes += bytes;
-        let block = Some(Block::zeroed(bytes));
-        match self.large_free.pop() {
-            Some(number) => {
-                self.large[number as usize] = block;
-                number as usize
-            }
-            None => {
-                self.large.push(block);
-                self.large.len() - 1
-            }
-        }
+        let number = self.large_free.pop().map_or_else(|| self.large.push(), |number| number as usize);
+        self.large.set(number, Some(Block::zeroed(bytes)));
+        number
     }
 
     pub(crate) fn free(&mut self, handle: Handle) {
         match handle.place() {
             Place::Here => {}
             Place::Large(number) => {
-                let block = self.large[number].take().expect("a value is freed once");
-                self.bytes -= block.len();
+                self.bytes -= self.large.page(number).expect("a value is freed once").len();
+                self.large.set(number, None);
                 self.large_free.push(number as u32);
             }
             Place::Slot { class, page: number, slot } => {
                 let pages = &mut self.classes[class];
-                let page = pages.pages[number].as_deref_mut().expect("a value is freed once");
+                let page = pages.pages.page_mut(number);
                 let slots = (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class];
                 let live = word(page, LIVE);
                 assert!(live > 0, "a value is freed once");
@@ -227,7 +249,7 @@ impl LongValues {
                     match pages.kept_empty {
                         None => pages.kept_empty = Some(number),
                         Some(_) => {
-                            pages.pages[number] = None;
+                            pages.pages.set(number, None);
                             self.bytes -= PAGE_BYTES;
                         }
                     }
@@ -238,8 +260,8 @@ impl LongValues {
 
     /// Values stored in slots and blocks, for consistency checks.
     pub(crate) fn live(&self) -> usize {
-        let in_slots = self.classes.iter().flat_map(|class| class.pages.iter().flatten()).map(|page| word(page, LIVE));
-        in_slots.sum::<usize>() + self.large.iter().flatten().count()
+        let in_slots = self.classes.iter().flat_map(|class| class.pages.pages()).map(|page| word(page, LIVE));
+        in_slots.sum::<usize>() + self.large.pages().count()
     }
 
     /// Whether the handle refers to a slot or block (and so counts in [`LongValues::live`]).
@@ -254,7 +276,7 @@ mod tests {
 
     #[test]
     fn every_length_around_class_borders_comes_back() {
-        let mut longs = LongValues::default();
+        let mut longs = LongValues::new(&Arc::default());
         let mut lengths: Vec<usize> = SLOT_BYTES.iter().flat_map(|size| [size - 5, size - 4, size - 3]).collect();
         lengths.extend([0, 1, 7, 8, 9, 16_320, 100_000, 1_048_576]);
         let stored: Vec<(Handle, Vec<u8>)> = lengths
@@ -274,7 +296,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again() {
-        let mut longs = LongValues::default();
+        let mut longs = LongValues::new(&Arc::default());
         let handles: Vec<Handle> = (0..1000u32).map(|i| longs.store(&[i as u8; 1000])).collect();
         let full = longs.bytes();
         handles.iter().step_by(2).for_each(|handle| longs.free(*handle));

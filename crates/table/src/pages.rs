@@ -3,9 +3,12 @@
 //!
 //! The lowest free slot is taken, so that the choice follows from which slots are live and from nothing else.
 
+use crate::holds::{Hold, Holds};
+use crate::page_table::PageTable;
 use ferrite_base::RowId;
 use ferrite_base::limits::PAGE_BYTES;
 use ferrite_base::memory::Block;
+use std::sync::Arc;
 
 const HEADER_BYTES: usize = 64;
 const LIVE: usize = 0;
@@ -72,8 +75,8 @@ fn write_bitmap_word(page: &mut [u8], index: usize, value: u64) {
 /// The pages of one table.
 pub(crate) struct Pages {
     geometry: Geometry,
-    /// None: an empty page given back.
-    pages: Vec<Option<Block>>,
+    /// Where there is none, an empty page was given back.
+    pages: PageTable,
     /// One bit per page: it has a free slot.
     with_space: Vec<u64>,
     /// No page before this one has a free slot.
@@ -92,10 +95,37 @@ pub(crate) enum PlaceError {
 }
 
 impl Pages {
-    pub(crate) fn new(row_bytes: usize) -> Pages {
+    pub(crate) fn new(row_bytes: usize, holds: &Arc<Holds>) -> Pages {
         Pages {
             geometry: Geometry::new(row_bytes),
-            pages: Vec::new(),
+            pages: PageTable::new(holds),
+            with_space: Vec::new(),
+            lowest_with_space: 0,
+            rows: 0,
+            kept_empty: None,
+            present: 0,
+        }
+    }
+
+    /// The rows as they are now, for reading.
+    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> Pages {
+        Pages {
+            geometry: self.geometry,
+            pages: self.pages.snapshot(hold),
+            // Only of use to whoever puts rows in.
+            with_space: Vec::new(),
+            lowest_with_space: 0,
+            rows: self.rows,
+            kept_empty: None,
+            present: self.present,
+        }
+    }
+
+    /// Others of the same table, empty.
+    pub(crate) fn sibling(&self) -> Pages {
+        Pages {
+            geometry: self.geometry,
+            pages: self.pages.sibling(),
             with_space: Vec::new(),
             lowest_with_space: 0,
             rows: 0,
@@ -109,7 +139,7 @@ impl Pages {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.present * self.geometry.page_bytes + self.pages.capacity() * size_of::<Option<Block>>()
+        self.present * self.geometry.page_bytes + self.pages.directory_bytes()
     }
 
     #[inline]
@@ -127,7 +157,7 @@ impl Pages {
     #[inline]
     pub(crate) fn row(&self, id: RowId) -> &[u8] {
         let (page, slot) = self.split(id);
-        let page = self.pages[page].as_deref().expect("the page of a live row is there");
+        let page = self.pages.page(page).expect("the page of a live row is there");
         &page[self.row_range(slot)]
     }
 
@@ -135,19 +165,13 @@ impl Pages {
     pub(crate) fn row_mut(&mut self, id: RowId) -> &mut [u8] {
         let (page, slot) = self.split(id);
         let range = self.row_range(slot);
-        &mut self.page_mut(page)[range]
-    }
-
-    /// The only door through which pages are written.
-    #[inline]
-    fn page_mut(&mut self, page: usize) -> &mut [u8] {
-        self.pages[page].as_deref_mut().expect("the page of a live row is there")
+        &mut self.pages.page_mut(page)[range]
     }
 
     pub(crate) fn is_live(&self, id: RowId) -> bool {
         let (page, slot) = self.split(id);
-        match self.pages.get(page) {
-            Some(Some(page)) if slot < self.geometry.slots => bitmap_word(page, slot / 64) & (1 << (slot % 64)) != 0,
+        match self.pages.page(page) {
+            Some(page) if slot < self.geometry.slots => bitmap_word(page, slot / 64) & (1 << (slot % 64)) != 0,
             _ => false,
         }
     }
@@ -156,7 +180,7 @@ impl Pages {
     #[inline]
     pub(crate) fn prefetch(&self, id: RowId) {
         let (page, slot) = self.split(id);
-        if let Some(Some(page)) = self.pages.get(page) {
+        if let Some(page) = self.pages.page(page) {
             crate::prefetch(page[self.row_range(slot)].as_ptr());
         }
     }
@@ -167,7 +191,7 @@ impl Pages {
         let page = self.page_with_space()?;
         self.materialize(page);
         let geometry = self.geometry;
-        let bytes = self.page_mut(page);
+        let bytes = self.pages.page_mut(page);
         let mut index = read_word(bytes, FIRST_WORD) as usize;
         let slot = loop {
             let free = !bitmap_word(bytes, index) & geometry.slots_of_word(index);
@@ -184,13 +208,13 @@ impl Pages {
     /// Takes a given slot: for undo and redo.
     pub(crate) fn take_at(&mut self, id: RowId) -> Result<(), PlaceError> {
         let (page, slot) = self.split(id);
-        if slot >= self.geometry.slots || page > self.pages.len() {
+        if slot >= self.geometry.slots || page > self.pages.length() {
             return Err(PlaceError::Beyond);
         }
         if self.is_live(id) {
             return Err(PlaceError::Taken);
         }
-        if page == self.pages.len() {
+        if page == self.pages.length() {
             self.add_page();
         }
         self.materialize(page);
@@ -209,17 +233,16 @@ impl Pages {
             }
             index += 1;
         }
-        if self.pages.len() >> (32 - self.geometry.slot_bits) != 0 {
+        if self.pages.length() >> (32 - self.geometry.slot_bits) != 0 {
             return None;
         }
-        self.lowest_with_space = self.pages.len();
+        self.lowest_with_space = self.pages.length();
         self.add_page();
-        Some(self.pages.len() - 1)
+        Some(self.lowest_with_space)
     }
 
     fn add_page(&mut self) {
-        let page = self.pages.len();
-        self.pages.push(None);
+        let page = self.pages.push();
         if page.is_multiple_of(64) {
             self.with_space.push(0);
         }
@@ -229,11 +252,11 @@ impl Pages {
     /// Gives the page its memory if it has none.
     #[inline]
     fn materialize(&mut self, page: usize) {
-        if self.pages[page].is_none() {
+        if self.pages.page(page).is_none() {
             let mut block = Block::zeroed(self.geometry.page_bytes);
             write_word(&mut block, SLOTS, self.geometry.slots as u32);
             write_word(&mut block, ROW_BYTES, self.geometry.row_bytes as u32);
-            self.pages[page] = Some(block);
+            self.pages.set(page, Some(block));
             self.present += 1;
         }
     }
@@ -241,7 +264,7 @@ impl Pages {
     #[inline]
     fn mark_live(&mut self, page: usize, slot: usize) {
         let slots = self.geometry.slots;
-        let bytes = self.page_mut(page);
+        let bytes = self.pages.page_mut(page);
         let word = bitmap_word(bytes, slot / 64);
         write_bitmap_word(bytes, slot / 64, word | 1 << (slot % 64));
         let live = read_word(bytes, LIVE) as usize + 1;
@@ -259,7 +282,7 @@ impl Pages {
     pub(crate) fn release(&mut self, id: RowId) {
         let (page, slot) = self.split(id);
         let range = self.row_range(slot);
-        let bytes = self.page_mut(page);
+        let bytes = self.pages.page_mut(page);
         let word = bitmap_word(bytes, slot / 64);
         assert!(word & (1 << (slot % 64)) != 0, "a slot is released once");
         write_bitmap_word(bytes, slot / 64, word & !(1 << (slot % 64)));
@@ -276,7 +299,7 @@ impl Pages {
                 // One empty page stays, so that a row that comes and goes does not take and return a page each time.
                 None => self.kept_empty = Some(page),
                 Some(_) => {
-                    self.pages[page] = None;
+                    self.pages.set(page, None);
                     self.present -= 1;
                 }
             }
@@ -316,7 +339,10 @@ impl Iterator for Scan<'_> {
                     self.word_index += 1;
                 }
                 _ => {
-                    self.bytes = self.pages.pages.get(self.page)?.as_deref();
+                    if self.page == self.pages.pages.length() {
+                        return None;
+                    }
+                    self.bytes = self.pages.pages.page(self.page);
                     self.word_index = 0;
                     self.page += 1;
                 }
@@ -343,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_lowest_free_slot_is_taken_and_empty_pages_go_back() {
-        let mut pages = Pages::new(2000);
+        let mut pages = Pages::new(2000, &Arc::default());
         let slots = pages.geometry.slots;
         let ids: Vec<RowId> = (0..10 * slots).map(|_| pages.take().unwrap()).collect();
         assert!(ids.is_sorted() && pages.scan().eq(ids.iter().copied()));

@@ -1,10 +1,12 @@
 //! Rows as the rest of the crate sees them: stored, or given as values.
 
+use crate::holds::{Hold, Holds};
 use crate::layout::RowLayout;
 use crate::long_values::LongValues;
 use crate::pages::Pages;
 use ferrite_base::RowId;
 use ferrite_value::Value;
+use std::sync::Arc;
 
 /// One table's rows: pages, long values, and the layout that gives them meaning.
 pub(crate) struct RowStore {
@@ -14,8 +16,18 @@ pub(crate) struct RowStore {
 }
 
 impl RowStore {
-    pub(crate) fn new(layout: RowLayout) -> RowStore {
-        RowStore { pages: Pages::new(layout.row_bytes), layout, longs: LongValues::default() }
+    pub(crate) fn new(layout: RowLayout, holds: &Arc<Holds>) -> RowStore {
+        RowStore { pages: Pages::new(layout.row_bytes, holds), layout, longs: LongValues::new(holds) }
+    }
+
+    /// Others of the same table, empty.
+    pub(crate) fn sibling(&self) -> RowStore {
+        RowStore { layout: self.layout.clone(), pages: self.pages.sibling(), longs: self.longs.sibling() }
+    }
+
+    /// The rows as they are now, for reading.
+    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> RowStore {
+        RowStore { layout: self.layout.clone(), pages: self.pages.snapshot(hold), longs: self.longs.snapshot(hold) }
     }
 
     #[inline]

@@ -248,7 +248,7 @@ impl Store {
     /// A table without rows, with its indexes.
     fn empty_table(&self, definition: &Arc<Table>) -> Box<TableData> {
         let columns: Vec<_> = definition.columns.iter().map(|column| (column.column_type, column.nullable)).collect();
-        Box::new(TableData::new(definition.clone(), &columns))
+        Box::new(TableData::new(definition.clone(), &columns, &self.holds))
     }
 
     fn new_table(
@@ -261,7 +261,7 @@ impl Store {
         if let Some(missing) = plan.tables.iter().find(|table| self.find_table(**table).is_none()) {
             return Err(no_table(*missing));
         }
-        let mut data = Box::new(TableData::new(definition.clone(), &plan.columns));
+        let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.holds));
         self.fill_view(&mut plan, &mut data)?;
         Ok((data, Some(plan)))
     }
@@ -274,7 +274,7 @@ impl Store {
         let (data, plan) = if self::definition(catalog, view.source)?.kind == TableKind::Stream {
             let plan = Box::new(ViewPlan::compile(definition, view, catalog)?);
             let before = self.find_table(id).ok_or_else(|| no_table(id))?;
-            let mut data = Box::new(TableData::new(definition.clone(), &plan.columns));
+            let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.holds));
             let (mut row, mut arena) = (vec![Value::Null; plan.columns.len()], Bump::new());
             for id in before.scan() {
                 arena.reset();

@@ -3,6 +3,7 @@
 //! Every change goes through here and keeps rows, indexes, views, undo and redo in step. A change that fails may have been made
 //! in part (a view's sum can overflow after the row is in): whoever calls rolls back to a mark from before it.
 
+use crate::holds::Holds;
 use crate::pages::PlaceError;
 use crate::redo::{self, Reader, RedoError};
 use crate::row::SourceRow;
@@ -20,13 +21,14 @@ use std::sync::Arc;
 /// One partition's tables.
 pub struct Store {
     pub(crate) partition: PartitionId,
-    ring: Arc<Ring>,
+    pub(crate) ring: Arc<Ring>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: Tables,
     /// By the view's table id.
     pub(crate) plans: Vec<Option<Box<ViewPlan>>>,
     undo: UndoLog,
     redo: Vec<u8>,
+    pub(crate) holds: Arc<Holds>,
     /// For expressions of views, indexes and checks; emptied before each change.
     pub(crate) arena: Bump,
     generations: u64,
@@ -53,6 +55,7 @@ impl Store {
             plans: Vec::new(),
             undo: UndoLog::new(),
             redo: Vec::with_capacity(4096),
+            holds: Arc::default(),
             arena: Bump::new(),
             generations: 0,
             changed: Vec::new(),

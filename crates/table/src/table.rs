@@ -2,6 +2,7 @@
 
 use crate::constraint;
 use crate::evaluation::Rows as RowContext;
+use crate::holds::{Hold, Holds};
 use crate::index::{EncodedKey, IndexData};
 use crate::layout::RowLayout;
 use crate::look_up::Rows;
@@ -24,12 +25,9 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    fn fresh(layout: &RowLayout, indexes: &[Index], generation: u64) -> Contents {
-        Contents {
-            rows: RowStore::new(layout.clone()),
-            indexes: indexes.iter().map(|index| IndexData::new(index, layout)).collect(),
-            generation,
-        }
+    fn fresh(rows: RowStore, indexes: &[Index], generation: u64) -> Contents {
+        let indexes = indexes.iter().map(|index| IndexData::new(index, &rows.layout)).collect();
+        Contents { rows, indexes, generation }
     }
 }
 
@@ -53,17 +51,28 @@ struct KeyChange {
 
 impl TableData {
     /// `columns`: those of the definition, and a view's hidden ones.
-    pub(crate) fn new(definition: Arc<Table>, columns: &[(ColumnType, bool)]) -> TableData {
-        let layout = RowLayout::new(columns);
-        let contents = Contents::fresh(&layout, &definition.indexes, 0);
+    pub(crate) fn new(definition: Arc<Table>, columns: &[(ColumnType, bool)], holds: &Arc<Holds>) -> TableData {
+        let rows = RowStore::new(RowLayout::new(columns), holds);
+        let contents = Contents::fresh(rows, &definition.indexes, 0);
+        TableData::with(definition, contents)
+    }
+
+    fn with(definition: Arc<Table>, contents: Contents) -> TableData {
         TableData {
-            row_bytes: Vec::with_capacity(layout.row_bytes),
+            row_bytes: Vec::with_capacity(contents.rows.layout.row_bytes),
             definition,
             contents,
             dependents: Vec::new(),
             keys: Vec::new(),
             key_changes: Vec::new(),
         }
+    }
+
+    /// The rows as they are now, for reading, without the indexes.
+    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> TableData {
+        let Contents { rows, generation, .. } = &mut self.contents;
+        let contents = Contents { rows: rows.snapshot(hold), indexes: Vec::new(), generation: *generation };
+        TableData::with(Arc::clone(&self.definition), contents)
     }
 
     pub fn definition(&self) -> &Arc<Table> {
@@ -398,7 +407,7 @@ impl TableData {
     /// Empty contents in place of the present ones, which are returned.
     pub(crate) fn replace_contents(&mut self, generation: u64) -> Contents {
         let indexes: Vec<Index> = self.contents.indexes.iter().map(|index| index.definition.clone()).collect();
-        let fresh = Contents::fresh(self.layout(), &indexes, generation);
+        let fresh = Contents::fresh(self.contents.rows.sibling(), &indexes, generation);
         std::mem::replace(&mut self.contents, fresh)
     }
 

@@ -1,0 +1,343 @@
+//! Where a table's pages are: a directory of two levels that a snapshot copies in microseconds, and the copy-on-write of pages and
+//! of the directory itself (docs/decisions/0004-page-snapshots.md has the invariant). Knows pages as bytes only.
+//!
+//! Glossary for the `SAFETY` comments. A *page table* is either the *writer*, which a store changes, or a *reader*, part of a
+//! snapshot. What the writer's directory names is *owned* by the writer; what it named when a snapshot was taken and does not name any
+//! more is *retired* and owned by the snapshots ([`Holds`]). Owned memory whose stamp is the table's epoch is
+//! *private*: no reader knows it. A reader's *hold* keeps alive everything that its directory names, and keeps the
+//! writer from writing to it.
+
+use crate::holds::{Epoch, Hold, Holds, Memory};
+use ferrite_base::memory::Block;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+/// Pages of a chunk of the directory: a power of two. At 16 KB a page, a snapshot copies 16 bytes per 2 MB.
+const CHUNK_PAGES: usize = 128;
+/// What page lengths are counted in, so that they fit beside the epoch.
+const UNIT_BYTES: usize = 64;
+const UNIT_BITS: u32 = 16;
+
+/// A page's address, length and stamp.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Null: no page here.
+    page: *mut u8,
+    /// The stamp, and in the lowest bits the length in units.
+    stamp_and_units: u64,
+}
+
+impl Entry {
+    /// Its stamp is that of no table, so that whoever wants to write to it comes the slow way.
+    const NONE: Entry = Entry { page: null_mut(), stamp_and_units: u64::MAX << UNIT_BITS };
+
+    #[inline]
+    fn length(self) -> usize {
+        (self.stamp_and_units & ((1 << UNIT_BITS) - 1)) as usize * UNIT_BYTES
+    }
+
+    #[inline]
+    fn stamp(self) -> Epoch {
+        self.stamp_and_units >> UNIT_BITS
+    }
+
+    fn of(block: Block, stamp: Epoch) -> Entry {
+        let (page, length) = block.into_raw();
+        let units = length / UNIT_BYTES;
+        assert!(length.is_multiple_of(UNIT_BYTES) && units < 1 << UNIT_BITS, "a page of {length} bytes has an entry");
+        Entry { page: page.as_ptr(), stamp_and_units: stamp << UNIT_BITS | units as u64 }
+    }
+
+    fn restamped(self, stamp: Epoch) -> Entry {
+        Entry { stamp_and_units: stamp << UNIT_BITS | (self.stamp_and_units & ((1 << UNIT_BITS) - 1)), ..self }
+    }
+
+    /// # Safety
+    ///
+    /// The entry's page is owned by the caller, who puts this block in the place of that ownership.
+    unsafe fn into_block(self) -> Option<Block> {
+        let page = NonNull::new(self.page)?;
+        // SAFETY: made by `Entry::of` from a block taken apart; the caller passes the ownership on.
+        Some(unsafe { Block::from_raw(page, self.length()) })
+    }
+}
+
+/// Part of the directory.
+#[derive(Clone)]
+struct Chunk([Entry; CHUNK_PAGES]);
+
+impl Chunk {
+    /// A chunk's memory, owned by whoever gets this.
+    fn allocate(self) -> NonNull<Chunk> {
+        NonNull::from(Box::leak(Box::new(self)))
+    }
+}
+
+/// A chunk that was owned by a writer. Not a `Box`: readers may still look at it.
+pub(crate) struct OldChunk(NonNull<Chunk>);
+
+impl OldChunk {
+    pub(crate) const BYTES: usize = size_of::<Chunk>();
+}
+
+// SAFETY: it owns its chunk, whose addresses are not followed any more.
+unsafe impl Send for OldChunk {}
+
+impl Drop for OldChunk {
+    fn drop(&mut self) {
+        // SAFETY: made by `Chunk::allocate`, owned by `self`, and no reader is left when a retired chunk is dropped.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ChunkSlot {
+    chunk: NonNull<Chunk>,
+    stamp: Epoch,
+}
+
+enum Role {
+    Writer(Arc<Holds>),
+    Reader {
+        /// Never read: being there keeps the memory.
+        _hold: Arc<Hold>,
+    },
+}
+
+/// The pages of a table, or of one size class of long values, by number.
+pub(crate) struct PageTable {
+    directory: Vec<ChunkSlot>,
+    /// Page numbers given out; every one below has a chunk.
+    length: usize,
+    /// Of a reader: no stamp there is, so that nothing is ever private.
+    epoch: Epoch,
+    role: Role,
+}
+
+// SAFETY: a writer owns its memory but for what readers see as well, which it does not write to; readers only read, and
+// the lock of `Holds` stands between their last look and the next write. So either can go to another thread.
+unsafe impl Send for PageTable {}
+
+impl PageTable {
+    pub(crate) fn new(holds: &Arc<Holds>) -> PageTable {
+        PageTable { directory: Vec::new(), length: 0, epoch: holds.epoch(), role: Role::Writer(Arc::clone(holds)) }
+    }
+
+    /// Another one of the same store, empty.
+    pub(crate) fn sibling(&self) -> PageTable {
+        PageTable::new(self.holds())
+    }
+
+    /// The pages as they are now, for reading. From now on what they are is copied before it is changed.
+    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> PageTable {
+        assert!(matches!(self.role, Role::Writer(_)), "snapshots are taken of stores, not of snapshots");
+        self.epoch = hold.epoch + 1;
+        PageTable {
+            directory: self.directory.clone(),
+            length: self.length,
+            epoch: Epoch::MAX,
+            role: Role::Reader { _hold: Arc::clone(hold) },
+        }
+    }
+
+    /// Page numbers given out, with or without a page.
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Bytes of the directory.
+    pub(crate) fn directory_bytes(&self) -> usize {
+        self.directory.len() * size_of::<Chunk>() + self.directory.capacity() * size_of::<ChunkSlot>()
+    }
+
+    #[inline(always)]
+    fn entry(&self, number: usize) -> Entry {
+        match self.directory.get(number / CHUNK_PAGES) {
+            // SAFETY: the chunk is owned by this writer or kept by this reader's hold, and nobody writes to it while `self` is
+            // borrowed: only the writer would, through `&mut self`, and only if no reader sees it.
+            Some(slot) => unsafe { slot.chunk.as_ref().0[number % CHUNK_PAGES] },
+            None => Entry::NONE,
+        }
+    }
+
+    /// None: there is no page of this number.
+    #[inline(always)]
+    pub(crate) fn page(&self, number: usize) -> Option<&[u8]> {
+        let entry = self.entry(number);
+        if entry.page.is_null() {
+            return None;
+        }
+        // SAFETY: the page is owned by this writer or kept by this reader's hold; it has this length and is initialised.
+        // Nobody writes to it while `self` is borrowed, as for chunks above.
+        Some(unsafe { std::slice::from_raw_parts(entry.page, entry.length()) })
+    }
+
+    /// A page to be written to. Panics where there is none, and in a snapshot.
+    #[inline(always)]
+    pub(crate) fn page_mut(&mut self, number: usize) -> &mut [u8] {
+        let mut entry = self.entry(number);
+        if entry.stamp() != self.epoch {
+            entry = self.make_private(number);
+        }
+        // SAFETY: the page is there, since its stamp is a table's epoch, and private: owned by this writer, seen by no reader,
+        // and `&mut self` is the only way to it.
+        unsafe { std::slice::from_raw_parts_mut(entry.page, entry.length()) }
+    }
+
+    /// The slow way to write: a snapshot was taken since the page was last written to.
+    #[cold]
+    #[inline(never)]
+    fn make_private(&mut self, number: usize) -> Entry {
+        let entry = self.entry(number);
+        assert!(!entry.page.is_null(), "the page to be written to is there");
+        let epoch = self.epoch;
+        let private = if self.holds().is_visible(entry.stamp(), epoch) {
+            // SAFETY: owned by this writer; readers read it too, and nobody writes.
+            let original = unsafe { std::slice::from_raw_parts(entry.page, entry.length()) };
+            Entry::of(Block::copy_of(original), epoch)
+        } else {
+            entry.restamped(epoch)
+        };
+        self.private_chunk(number / CHUNK_PAGES).0[number % CHUNK_PAGES] = private;
+        if private.page != entry.page {
+            self.let_go(entry);
+        }
+        private
+    }
+
+    /// Gives up a page that the directory named until now.
+    fn let_go(&self, entry: Entry) {
+        // SAFETY: this writer owned it and does not name it any more; the ownership goes to the block.
+        let Some(block) = (unsafe { entry.into_block() }) else { return };
+        if entry.stamp() != self.epoch {
+            self.holds().retire(entry.stamp(), self.epoch, Memory::Page(block));
+        }
+    }
+
+    fn holds(&self) -> &Arc<Holds> {
+        match &self.role {
+            Role::Writer(holds) => holds,
+            Role::Reader { .. } => panic!("a snapshot is never written to"),
+        }
+    }
+
+    fn private_chunk(&mut self, position: usize) -> &mut Chunk {
+        let (epoch, slot) = (self.epoch, self.directory[position]);
+        if slot.stamp != epoch {
+            let holds = Arc::clone(self.holds());
+            if holds.is_visible(slot.stamp, epoch) {
+                // SAFETY: owned by this writer; readers read it too, and nobody writes.
+                let copy = unsafe { slot.chunk.as_ref() }.clone();
+                self.directory[position].chunk = copy.allocate();
+                holds.retire(slot.stamp, epoch, Memory::Chunk { _chunk: OldChunk(slot.chunk) });
+            }
+            self.directory[position].stamp = epoch;
+        }
+        // SAFETY: the chunk is private, and `&mut self` is the only way to it.
+        unsafe { self.directory[position].chunk.as_mut() }
+    }
+
+    /// Gives out the next number, without a page.
+    pub(crate) fn push(&mut self) -> usize {
+        let number = self.length;
+        self.holds();
+        if number / CHUNK_PAGES == self.directory.len() {
+            let chunk = Chunk([Entry::NONE; CHUNK_PAGES]).allocate();
+            self.directory.push(ChunkSlot { chunk, stamp: self.epoch });
+        }
+        self.length += 1;
+        number
+    }
+
+    /// Puts a page in the place of the one of this number, if there is one, or takes it away.
+    pub(crate) fn set(&mut self, number: usize, page: Option<Block>) {
+        assert!(number < self.length, "the number was given out");
+        let before = self.entry(number);
+        let after = page.map_or(Entry::NONE, |block| Entry::of(block, self.epoch));
+        self.private_chunk(number / CHUNK_PAGES).0[number % CHUNK_PAGES] = after;
+        self.let_go(before);
+    }
+
+    /// The pages that are there.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.length).filter_map(|number| self.page(number))
+    }
+}
+
+impl Drop for PageTable {
+    fn drop(&mut self) {
+        let Role::Writer(holds) = &self.role else { return };
+        let mut numbers = 0..self.length;
+        for slot in &self.directory {
+            numbers.by_ref().take(CHUNK_PAGES).for_each(|number| self.let_go(self.entry(number)));
+            let chunk = OldChunk(slot.chunk);
+            if slot.stamp != self.epoch {
+                holds.retire(slot.stamp, self.epoch, Memory::Chunk { _chunk: chunk });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::limits::PAGE_BYTES;
+
+    fn with_pages(count: usize) -> (Arc<Holds>, PageTable) {
+        let holds = Arc::new(Holds::default());
+        let mut table = PageTable::new(&holds);
+        for number in 0..count {
+            assert_eq!(table.push(), number);
+            table.set(number, Some(Block::zeroed(PAGE_BYTES)));
+            table.page_mut(number)[0] = number as u8;
+        }
+        (holds, table)
+    }
+
+    #[test]
+    fn the_writer_copies_once_and_only_while_a_snapshot_looks() {
+        let (holds, mut table) = with_pages(3);
+        let address = |table: &PageTable, number| table.page(number).map(|page| page.as_ptr());
+        let before = address(&table, 1);
+        let snapshot = table.snapshot(&holds.take());
+        assert_eq!(address(&snapshot, 1), before);
+        table.page_mut(1)[0] = 77;
+        let copied = address(&table, 1);
+        assert!(copied != before && address(&snapshot, 1) == before);
+        table.page_mut(1)[1] = 78;
+        assert_eq!(address(&table, 1), copied, "copied once");
+        assert_eq!(snapshot.page(1).unwrap()[..2], [1, 0]);
+        assert_eq!(holds.bytes(), PAGE_BYTES + OldChunk::BYTES);
+        drop(snapshot);
+        assert_eq!(holds.bytes(), 0);
+        let untouched = address(&table, 2);
+        table.page_mut(2)[0] = 79;
+        assert_eq!(address(&table, 2), untouched, "nobody looks any more");
+    }
+
+    #[test]
+    fn pages_and_tables_that_go_stay_for_their_snapshots() {
+        let (holds, mut table) = with_pages(CHUNK_PAGES + 3);
+        let snapshot = table.snapshot(&holds.take());
+        table.set(5, None);
+        table.push();
+        table.set(CHUNK_PAGES + 3, Some(Block::zeroed(PAGE_BYTES)));
+        let second = table.snapshot(&holds.take());
+        drop(table);
+        assert!(snapshot.pages().map(|page| page[0]).eq((0..CHUNK_PAGES + 3).map(|number| number as u8)));
+        assert_eq!((second.page(5), second.pages().count()), (None, CHUNK_PAGES + 3));
+        std::thread::spawn(move || drop(snapshot)).join().expect("dropped there");
+        assert_eq!(second.pages().count(), CHUNK_PAGES + 3);
+        drop(second);
+        assert_eq!((holds.bytes(), holds.count()), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "never written to")]
+    fn a_snapshot_cannot_be_written_to() {
+        let (holds, mut table) = with_pages(1);
+        let mut snapshot = table.snapshot(&holds.take());
+        snapshot.page_mut(0)[0] = 1;
+    }
+}
