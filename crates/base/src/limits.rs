@@ -56,6 +56,8 @@ pub const QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1
 pub const MULTI_GROUP_CALLS_MAX: usize = 512;
 /// How long partitions stand still for transactions that could as well have the next lending.
 pub const MULTI_GROUP_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+/// Rows met from which on a read counts as long and runs on a snapshot, beside the transactions: some two milliseconds.
+pub const LONG_READ_ROWS_MIN: u64 = 20_000;
 /// Partitions of one node.
 pub const PARTITIONS_MAX: usize = 1_024;
 /// Identifier length in bytes.

@@ -323,6 +323,15 @@ impl Catalog {
         Some(table)
     }
 
+    /// The same schema, but that these tables have no indexes: what plans for a snapshot are compiled against.
+    pub fn without_indexes(&self, tables: &[TableId]) -> Catalog {
+        let mut catalog = self.clone();
+        for table in tables.iter().filter_map(|id| self.table(*id)) {
+            catalog.put_table(Table { indexes: Vec::new(), primary_key: None, ..Table::clone(table) });
+        }
+        catalog
+    }
+
     pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {
         self.tables.get(name)
     }

@@ -71,6 +71,7 @@ fn program(body: Vec<Step>, slots: u16, subqueries: Vec<Subquery>) -> Program {
         common_tables: Vec::new(),
         body,
         read_only: false,
+        snapshot_plan: Default::default(),
         routing: Routing::All,
         statements: vec![],
     }

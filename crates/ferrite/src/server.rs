@@ -37,6 +37,10 @@ pub struct Options {
     /// machines), this keeps latency even while the data grow to that size.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     memory_ahead: u64,
+    /// Threads for queries that take long: reports run there beside the transactions, so many at a time [default: a quarter of
+    /// the cores, at least 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    report_threads: Option<u32>,
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
@@ -55,7 +59,7 @@ fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
-fn network_threads_default() -> usize {
+fn quarter_of_the_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).max(1))
 }
 
@@ -80,7 +84,8 @@ pub fn run(options: Options) -> ExitCode {
         durability,
         schema,
         memory_ahead_bytes: (options.memory_ahead as usize) << 20,
-        network_threads: options.network_threads.map_or_else(network_threads_default, |count| count as usize),
+        network_threads: options.network_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
+        report_threads: options.report_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
         disk: Arc::new(ferrite_io::RealDisk),
         query_time_max: Duration::from_secs(options.query_timeout),
     });

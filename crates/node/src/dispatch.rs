@@ -9,7 +9,7 @@ use ferrite_base::{UserError, limits};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
-    AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall,
+    AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, Hold, MailboxHandle, ProgramCall,
     Recompile, Reply, Spent,
 };
 use ferrite_sql::Lifter;
@@ -197,6 +197,7 @@ impl Dispatcher {
                     parameters: bytes,
                     reply: self.reply(connection, invocation.handle),
                     hold,
+                    turn: None,
                     retry: Some(self.resend(connection, invocation.handle, body)),
                     load: false,
                     recompile: None,
@@ -220,7 +221,7 @@ impl Dispatcher {
         let parameters = Parameters::parse(&self.parameters).ok()?;
         self.spread = self.spread.wrapping_add(1);
         match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.ring, self.spread).ok()? {
-            Route::Partition { partition, .. } => {
+            Route::Partition { partition, .. } if !plan.program.may_take_long() => {
                 connection.taken(body.len());
                 connection.ad_hoc_calls += 1;
                 let batch = &mut self.batches[partition.index()];
@@ -245,7 +246,7 @@ impl Dispatcher {
                     self.send_batches();
                 }
             }
-            Route::Multi(hold) => {
+            route => {
                 connection.taken(body.len());
                 connection.ad_hoc_calls += 1;
                 let reply = self.reply(connection, invocation.handle);
@@ -254,13 +255,21 @@ impl Dispatcher {
                     program: Arc::clone(&plan.program),
                     compiled: Arc::clone(&self.compiled),
                     parameters: self.parameters.clone(),
-                    hold,
+                    hold: Hold::All,
+                    turn: None,
                     retry: Some(self.resend(connection, invocation.handle, &body)),
                     load: false,
                     recompile: Some(Box::new(move || recompile(again, &body))),
                     reply,
                 };
-                self.multi.push(call);
+                match route {
+                    Route::Partition { partition, .. } => {
+                        self.send_batches();
+                        let inbox = &self.shared.partitions[partition.index()];
+                        inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the network");
+                    }
+                    Route::Multi(hold) => self.multi.push(ProgramCall { hold, ..call }),
+                }
             }
         }
         Some(())

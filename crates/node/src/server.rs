@@ -15,6 +15,7 @@ use ferrite_partition::RowCounts;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
+use ferrite_partition::long_read::{self, Home, LongReads};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{Event, schema};
@@ -48,6 +49,8 @@ pub struct ServerOptions {
     pub disk: Arc<dyn Disk>,
     /// How long one call may execute; usually [`ferrite_base::limits::QUERY_TIME_MAX`].
     pub query_time_max: Duration,
+    /// Threads for queries that take long, at least one.
+    pub report_threads: usize,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ pub struct Server {
     expiry: JoinHandle<()>,
     coordinator: JoinHandle<()>,
     partitions: Vec<JoinHandle<()>>,
+    reports: Vec<JoinHandle<()>>,
     memory: MemoryKeeper,
 }
 
@@ -155,16 +159,19 @@ impl Server {
         });
 
         let failure = SharedFailure::default();
+        let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
         let mut borrowers = Vec::new();
         let mut partitions = Vec::new();
         let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();
         for (id, ((store, sequence), (sender, inbox))) in starts {
             let gate = Gate::new(sequence, Arc::clone(&failure));
+            let long_reads = long_reads.at(Home::Partition(sender.clone()));
             borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
             let id = ferrite_base::PartitionId(id as u32);
             let compiled = Arc::clone(&recovered.compiled);
             let counts = Arc::clone(&shared.row_counts);
-            let start = Start { id, store, compiled, sequence, query_time_max: options.query_time_max, counts };
+            let query_time_max = options.query_time_max;
+            let start = Start { id, store, compiled, sequence, query_time_max, counts, long_reads };
             let partition = Partition::new(start, inbox, gate, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
@@ -180,14 +187,24 @@ impl Server {
             recovered.log.appender(),
             clock,
             options.query_time_max,
+            long_reads,
         );
         let coordinator = spawn("coordinator", move || multi.run())?;
         let expiry = Expiry::new(Arc::clone(&shared), expiry_clock, notices);
         let expiry = spawn("expiry", move || expiry.run())?;
+        let mut reports = Vec::new();
+        for number in 0..options.report_threads.max(1) {
+            let (reads, time_max) = (reads.clone(), options.query_time_max);
+            reports.push(spawn(&format!("report-{number}"), move || {
+                lower_priority(Yielding::Some);
+                long_read::serve(&reads, time_max);
+            })?);
+        }
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
         let system = spawn("system", move || systems.run())?;
         let network = start_network(&shared, listener, options.network_threads)?;
-        Ok(Server { shared, log: recovered.log, network, system, expiry, coordinator, partitions, memory })
+        let log = recovered.log;
+        Ok(Server { shared, log, network, system, expiry, coordinator, partitions, reports, memory })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -228,6 +245,7 @@ impl Server {
             let _ = partition.send(Event::Stop);
         }
         join(self.partitions);
+        join(self.reports);
         self.memory.stop();
         self.log.close()
     }

@@ -330,6 +330,7 @@ impl System {
             })),
             load: false,
             recompile: as_written,
+            turn: None,
         });
         match route {
             Route::Partition { partition, .. } => {

@@ -12,6 +12,7 @@ use crate::counters::{Counters, Report};
 use crate::event::{Event, Hold, ProgramCall, Reply};
 use crate::execute::{Executor, Outcome};
 use crate::gate::Gate;
+use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
 use crate::schema;
 use crate::thread::FIRST_EPOCH;
@@ -87,6 +88,7 @@ pub struct Coordinator {
     stores: Vec<Store>,
     places: Vec<Place>,
     counters: Counters,
+    long_reads: LongReads,
 }
 
 impl Coordinator {
@@ -100,6 +102,7 @@ impl Coordinator {
         log: Appender<Completion>,
         clock: Arc<dyn Clock>,
         query_time_max: Duration,
+        long_reads: LongReads,
     ) -> Coordinator {
         Coordinator {
             inbox,
@@ -117,6 +120,7 @@ impl Coordinator {
             stores: Vec::new(),
             places: Vec::new(),
             counters: Counters::default(),
+            long_reads,
         }
     }
 
@@ -227,7 +231,8 @@ impl Coordinator {
         if calls.is_empty() {
             return;
         }
-        let mut group = Group { borrowed: self.borrow(&wanted), payload: Vec::new(), answers: Vec::new() };
+        let mut group =
+            Group { borrowed: self.borrow(&wanted), payload: Vec::new(), answers: Vec::new(), reads: Vec::new() };
         let began = Instant::now();
         let mut calls = calls.into_iter();
         for call in calls.by_ref() {
@@ -241,6 +246,7 @@ impl Coordinator {
         for (mailbox, answers) in group.answers {
             self.gate.hold(mailbox, answers);
         }
+        group.reads.into_iter().for_each(|read| self.long_reads.start(read));
         // The rest goes first next time, in its order.
         calls.rev().for_each(|call| self.waiting.push_front(call));
     }
@@ -250,6 +256,16 @@ impl Coordinator {
         let mut stores = std::mem::take(&mut self.stores);
         let mut places = std::mem::take(&mut self.places);
         group.take(&call.hold, &mut stores, &mut places);
+        if let Some(program) = long_read::program(&call.program, &stores) {
+            if let Some((call, turn)) = self.long_reads.admit(call) {
+                let snapshots = long_read::snapshots(&program, &mut stores);
+                group.reads.push(LongRead::new(ProgramCall { program, ..call }, turn, snapshots, now, &self.gate));
+                self.record(&mut stores, &mut places, None, &mut group.payload);
+            }
+            group.put_back(&mut stores, &mut places);
+            (self.stores, self.places) = (stores, places);
+            return;
+        }
         let answers = group.answers_to(&call.reply.mailbox);
         if answers.sent_micros == 0 {
             answers.sent_micros = call.reply.sent_micros;
@@ -415,6 +431,8 @@ struct Group {
     /// The transactions' records.
     payload: Vec<u8>,
     answers: Vec<(MailboxHandle, AnswerBatch)>,
+    /// They show changes of the group, so they begin when the log has its records.
+    reads: Vec<LongRead>,
 }
 
 impl Group {

@@ -4,6 +4,7 @@ use crate::answer::{AnswerBatch, MailboxHandle};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
 use crate::counters::Report;
+use crate::long_read::Turn;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{PartitionId, UserError};
 use ferrite_sql::plan::Program;
@@ -139,6 +140,8 @@ pub struct ProgramCall {
     pub retry: Option<Retry>,
     /// The program is one for many texts. Where it fails, the text is compiled as it is written and its failure answered.
     pub recompile: Option<Box<dyn FnOnce() + Send>>,
+    /// It has waited for a thread for long reads, and one is free now.
+    pub turn: Option<Turn>,
 }
 
 /// Sends a call back to where it was compiled, given the catalog now in force.

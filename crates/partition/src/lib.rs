@@ -12,6 +12,7 @@ pub mod counters;
 pub mod event;
 pub mod execute;
 pub mod gate;
+pub mod long_read;
 mod prefetch;
 pub mod record;
 pub mod recovery;

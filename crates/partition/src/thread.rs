@@ -11,6 +11,7 @@ use crate::counters::{Counters, Report};
 use crate::event::{CachedCall, CallBatch, CallHeader, Event, ProgramCall, Reply};
 use crate::execute::Executor;
 use crate::gate::Gate;
+use crate::long_read::{self, LongRead, LongReads};
 use crate::prefetch;
 use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
@@ -51,6 +52,7 @@ pub struct Partition {
     executor: Executor,
     counters: Counters,
     counts: Arc<RowCounts>,
+    long_reads: LongReads,
 }
 
 /// What a partition starts with, from recovery.
@@ -63,6 +65,7 @@ pub struct Start {
     pub query_time_max: Duration,
     /// Where the partition says how many rows it has.
     pub counts: Arc<RowCounts>,
+    pub long_reads: LongReads,
 }
 
 impl Partition {
@@ -86,6 +89,7 @@ impl Partition {
             executor: Executor::new(start.query_time_max),
             counts: start.counts,
             counters: Counters::default(),
+            long_reads: start.long_reads,
         }
     }
 
@@ -287,10 +291,18 @@ impl Partition {
         }
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
         let now = self.clock.wall_micros();
-        let mut redo = self.buffer();
-        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let stores = std::slice::from_mut(store);
+        if let Some(program) = long_read::program(&call.program, stores) {
+            if let Some((call, turn)) = self.long_reads.admit(call) {
+                let snapshots = long_read::snapshots(&program, stores);
+                let call = ProgramCall { program, ..call };
+                self.long_reads.start(LongRead::new(call, turn, snapshots, now, &self.gate));
+            }
+            return;
+        }
+        let mut redo = self.buffers.1.try_recv().unwrap_or_default();
+        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let out = &mut answers.bytes;
         let counted = self.counters.begin_program(&call.program, &self.compiled);
         let outcome = self.executor.call_program(stores, &call, now, out);

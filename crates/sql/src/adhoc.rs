@@ -3,8 +3,9 @@
 use crate::bind::{Binder, Reach};
 use crate::errors::compile_error;
 use crate::explaining;
+use crate::long_read;
 use crate::parse::statement::{Body, Statement};
-use crate::plan::{Program, Routing, StatementText, Step};
+use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::estimate::{NoStatistics, Statistics};
 use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
@@ -55,9 +56,14 @@ pub(crate) fn compile_counted(
         return explained;
     }
     // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
-    let program = compile(catalog, statistics, statements, parameters, Reach::Local)?;
-    let one = !matches!(program.routing, Routing::All | Routing::Several { .. });
-    if !one { compile(catalog, statistics, statements, parameters, Reach::All) } else { Ok(program) }
+    let with_reach = |catalog: &Catalog| {
+        let program = compile(catalog, statistics, statements, parameters, Reach::Local)?;
+        let one = !matches!(program.routing, Routing::All | Routing::Several { .. });
+        if !one { compile(catalog, statistics, statements, parameters, Reach::All) } else { Ok(program) }
+    };
+    let mut program = with_reach(catalog)?;
+    program.snapshot_plan = long_read::snapshot_plan(&program, catalog, with_reach);
+    Ok(program)
 }
 
 fn compile(
@@ -113,6 +119,7 @@ fn compile(
         common_tables: std::mem::take(&mut binder.common_tables),
         body,
         read_only,
+        snapshot_plan: SnapshotPlan::None,
         routing,
         statements: texts,
     })

@@ -69,6 +69,7 @@ fn program(
         common_tables: Vec::new(),
         body,
         read_only: verb == "select",
+        snapshot_plan: Default::default(),
         routing,
         statements: vec![StatementText { text, multi_partition_reason }],
     }

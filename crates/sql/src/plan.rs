@@ -22,9 +22,30 @@ pub struct Program {
     pub common_tables: Vec<Query>,
     pub body: Vec<Step>,
     pub read_only: bool,
+    /// For programs that may take long: how to run on a snapshot of the stores.
+    pub snapshot_plan: SnapshotPlan,
     pub routing: Routing,
     /// The statements' texts in order, for EXPLAIN and statistics; `Step::Execute.statement` indexes it.
     pub statements: Vec<StatementText>,
+}
+
+/// How a program can run on a snapshot, which has the rows but no indexes.
+#[derive(Clone, Debug, Default)]
+pub enum SnapshotPlan {
+    /// Not at all: it changes something, or it reads no table from end to end and so will not take long.
+    #[default]
+    None,
+    /// As it is: it uses no index.
+    Same,
+    /// So: the same program, compiled without indexes.
+    Other(std::sync::Arc<Program>),
+}
+
+impl Program {
+    /// It may turn out, when it runs, to be better run on a snapshot.
+    pub fn may_take_long(&self) -> bool {
+        !matches!(self.snapshot_plan, SnapshotPlan::None)
+    }
 }
 
 #[derive(Clone, Debug)]

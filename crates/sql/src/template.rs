@@ -8,7 +8,7 @@
 use crate::adhoc;
 use crate::lift::{self, Literal};
 use crate::parse;
-use crate::plan::{Program, Routing};
+use crate::plan::{Program, Routing, SnapshotPlan};
 use crate::planner::estimate::Statistics;
 use bumpalo::Bump;
 use ferrite_base::UserResult;
@@ -145,9 +145,15 @@ fn described(program: &Program) -> String {
         common_tables,
         body,
         read_only,
+        snapshot_plan,
         routing,
         statements: _,
     } = program;
+    let on_snapshots = match snapshot_plan {
+        SnapshotPlan::None => String::new(),
+        SnapshotPlan::Same => "same".to_owned(),
+        SnapshotPlan::Other(other) => described(other),
+    };
     let mut out = String::new();
     let written = match routing {
         // A key that is a parameter here is a constant there.
@@ -156,7 +162,9 @@ fn described(program: &Program) -> String {
         other => write!(out, "{other:?}"),
     };
     written
-        .and_then(|()| write!(out, "|{registers:?}|{slots}|{subqueries:?}|{common_tables:?}|{read_only}|{body:?}"))
+        .and_then(|()| {
+            write!(out, "|{registers:?}|{slots}|{subqueries:?}|{common_tables:?}|{read_only}|{body:?}|{on_snapshots}")
+        })
         .expect("writing to a string does not fail");
     out
 }

@@ -138,6 +138,7 @@ fn program(name: &str, types: &[SqlType], key: Option<u16>, read_only: bool) -> 
         common_tables: Vec::new(),
         body: Vec::new(),
         read_only,
+        snapshot_plan: Default::default(),
         routing: key.map_or(Routing::All, |index| Routing::Parameter { index, sql_type: SqlType::Bigint }),
         statements: Vec::new(),
     }

@@ -30,6 +30,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         memory_ahead_bytes: 0,
         disk: Arc::new(RealDisk),
         query_time_max: limits::QUERY_TIME_MAX,
+        report_threads: 2,
     }
 }
 

@@ -3,9 +3,10 @@
 use super::types::{Typed, can_store, fold, same_kind, to_stored_kind};
 use super::{Binder, Reach};
 use crate::errors;
+use crate::long_read;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
-use crate::plan::{Plan, Program, Query, Register, ReturnValue, Routing, StatementText, Step};
+use crate::plan::{Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Procedure};
@@ -15,6 +16,15 @@ use sqlparser::ast;
 
 /// Compiles a stored procedure against the catalog.
 pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
+    let mut program = compile(catalog, procedure)?;
+    // Those of one partition are short by their users' word: they run where they are.
+    if matches!(program.routing, Routing::All | Routing::Several { .. }) {
+        program.snapshot_plan = long_read::snapshot_plan(&program, catalog, |catalog| compile(catalog, procedure));
+    }
+    Ok(program)
+}
+
+fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
     let body = crate::parse::procedure::parse_body(&procedure.body)?;
     let local = procedure.partitioning.is_some() || procedure.directed;
     let mut binder = Binder::new(catalog, if local { Reach::Local } else { Reach::All });
@@ -153,6 +163,7 @@ impl Compiler<'_> {
             common_tables: std::mem::take(&mut self.binder.common_tables),
             body,
             read_only: !self.writes,
+            snapshot_plan: SnapshotPlan::None,
             routing,
             statements: self.statements,
         })

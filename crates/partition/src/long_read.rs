@@ -1,0 +1,243 @@
+//! Long reads: queries that run on snapshots of the stores, on threads of their own, while transactions go on.
+//!
+//! Whoever has the stores (a partition its own, the coordinator all) decides, takes the snapshots, and is free again. The answer is
+//! right and comes in time because of three things. The snapshots are taken between transactions, of all stores at
+//! once, after the call arrived: so it sees all that was acknowledged before it was sent, and nothing in part. Everything that
+//! they show was handed to the log before, and the taker's gate was told. And the answer goes through that gate like any other.
+
+use crate::answer::AnswerBatch;
+use crate::coordinator::Job;
+use crate::event::{Event, ProgramCall};
+use crate::execute::Executor;
+use crate::gate::Gate;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_sql::plan::Program;
+use ferrite_table::Store;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// A query on its way to a thread for long reads.
+pub struct LongRead {
+    /// Its program uses no index.
+    call: ProgramCall,
+    /// Snapshots of the tables that it reads.
+    stores: Vec<Store>,
+    transaction_time: i64,
+    gate: Arc<Gate>,
+    /// The next may begin when this one ends.
+    turn: Turn,
+}
+
+/// The inbox from which a call was taken, and to which it comes again when its turn has come.
+#[derive(Clone)]
+pub enum Home {
+    Partition(Sender<Event>),
+    Coordinator(Sender<Job>),
+}
+
+impl Home {
+    /// Gives the call back where nobody reads the inbox any more.
+    fn send(&self, call: ProgramCall) -> Result<(), Box<ProgramCall>> {
+        let call = Box::new(call);
+        match self {
+            Home::Partition(inbox) => inbox.send(Event::Program(call)).map_err(|unsent| match unsent.0 {
+                Event::Program(call) => call,
+                _ => unreachable!("what is not sent comes back"),
+            }),
+            Home::Coordinator(inbox) => inbox.send(Job::Calls(vec![*call])).map_err(|unsent| match unsent.0 {
+                Job::Calls(mut calls) => Box::new(calls.pop().expect("what is not sent comes back")),
+                _ => unreachable!("what is not sent comes back"),
+            }),
+        }
+    }
+}
+
+/// Who may begin: as many as there are threads. The others wait without a snapshot, which would cost memory for as long as it
+/// lives.
+struct Line {
+    state: Mutex<LineState>,
+}
+
+struct LineState {
+    /// Threads that nobody has a turn for.
+    free: usize,
+    waiting: VecDeque<(ProgramCall, Home)>,
+}
+
+impl Line {
+    fn lock(&self) -> MutexGuard<'_, LineState> {
+        self.state.lock().expect("no panic while holding the line")
+    }
+}
+
+/// Leave to run on a thread for long reads. It passes to the next in line when it is dropped.
+pub struct Turn(Arc<Line>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        loop {
+            let next = {
+                let mut state = self.0.lock();
+                let next = state.waiting.pop_front();
+                state.free += usize::from(next.is_none());
+                next
+            };
+            let Some((mut call, home)) = next else { return };
+            call.turn = Some(Turn(Arc::clone(&self.0)));
+            match home.send(call) {
+                Ok(()) => return,
+                // The server stops, and this call's client is gone. Its turn is this one's still.
+                Err(mut call) => std::mem::forget(call.turn.take()),
+            }
+        }
+    }
+}
+
+/// The way to the threads for long reads.
+#[derive(Clone)]
+pub struct LongReads {
+    queue: Sender<LongRead>,
+    line: Arc<Line>,
+    home: Home,
+}
+
+/// The program to run on snapshots in place of `program`, if it will take long on these stores.
+pub(crate) fn program(program: &Arc<Program>, stores: &[Store]) -> Option<Arc<Program>> {
+    ferrite_sql::as_long_read(program, &|table| {
+        let of = |store: &Store| store.table(table).row_count();
+        if stores[0].table(table).definition().is_partitioned() { stores.iter().map(of).sum() } else { of(&stores[0]) }
+    })
+}
+
+/// Snapshots of what `program` reads.
+pub(crate) fn snapshots(program: &Program, stores: &mut [Store]) -> Vec<Store> {
+    let tables = ferrite_sql::tables_read(program);
+    stores.iter_mut().map(|store| store.snapshot(|table| tables.contains(&table))).collect()
+}
+
+impl LongReads {
+    /// For so many threads, which get their work from the receiver: it ends when every sender is gone.
+    pub fn new(threads: usize, home: Home) -> (LongReads, Receiver<LongRead>) {
+        let (queue, reads) = unbounded();
+        let line = Line { state: Mutex::new(LineState { free: threads, waiting: VecDeque::new() }) };
+        (LongReads { queue, line: Arc::new(line), home }, reads)
+    }
+
+    /// The same for another taker of snapshots.
+    pub fn at(&self, home: Home) -> LongReads {
+        LongReads { home, ..self.clone() }
+    }
+
+    /// The call and its turn; or none, and the call will come to the inbox again when its turn has come.
+    pub(crate) fn admit(&self, mut call: ProgramCall) -> Option<(ProgramCall, Turn)> {
+        if let Some(turn) = call.turn.take() {
+            return Some((call, turn));
+        }
+        let mut state = self.line.lock();
+        if state.free == 0 {
+            state.waiting.push_back((call, self.home.clone()));
+            return None;
+        }
+        state.free -= 1;
+        Some((call, Turn(Arc::clone(&self.line))))
+    }
+
+    pub(crate) fn start(&self, read: LongRead) {
+        self.queue.send(read).unwrap_or_else(|_| panic!("the threads for long reads outlive the partitions"));
+    }
+}
+
+impl LongRead {
+    /// To be run on `stores` and answered through `gate`, which must have been told, when it begins, of all that they show.
+    pub(crate) fn new(
+        call: ProgramCall,
+        turn: Turn,
+        stores: Vec<Store>,
+        transaction_time: i64,
+        gate: &Arc<Gate>,
+    ) -> LongRead {
+        LongRead { call, stores, transaction_time, gate: Arc::clone(gate), turn }
+    }
+}
+
+/// A thread for long reads: one after the other, each for at most `time_max`.
+pub fn serve(reads: &Receiver<LongRead>, time_max: Duration) {
+    let mut executor = Executor::new(time_max);
+    while let Ok(LongRead { call, mut stores, transaction_time, gate, turn }) = reads.recv() {
+        let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
+        let outcome = executor.call_program(&mut stores, &call, transaction_time, &mut answers.bytes);
+        // The next one's snapshots come after these are gone.
+        drop(stores);
+        drop(turn);
+        match call.recompile {
+            Some(recompile) if outcome.is_none() => recompile(),
+            _ => {
+                answers.finish_answer(call.reply.connection);
+                gate.hold(call.reply.mailbox, answers);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Mailbox;
+    use crate::compiled::Compiled;
+    use crate::event::{Hold, Reply};
+
+    struct Nobody;
+
+    impl Mailbox for Nobody {
+        fn deliver(&self, _: AnswerBatch) {}
+    }
+
+    fn call(handle: i64) -> ProgramCall {
+        let compiled = Arc::new(Compiled::new(Arc::default()).expect("an empty schema compiles"));
+        let statements = ferrite_sql::parse_batch("SELECT 1").expect("it parses");
+        let program = Arc::new(ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0).expect("it compiles"));
+        let reply = Reply { mailbox: Arc::new(Nobody), connection: 1, handle, sent_micros: 0 };
+        ProgramCall {
+            program,
+            compiled,
+            parameters: Vec::new(),
+            reply,
+            hold: Hold::All,
+            retry: None,
+            recompile: None,
+            turn: None,
+        }
+    }
+
+    #[test]
+    fn as_many_run_as_there_are_threads_and_the_others_in_their_order() {
+        let (inbox, came) = unbounded();
+        let (long_reads, _reads) = LongReads::new(2, Home::Coordinator(inbox));
+        let next = || match came.try_recv() {
+            Ok(Job::Calls(mut calls)) => calls.pop(),
+            _ => None,
+        };
+        let mut running: Vec<Turn> = Vec::new();
+        running.extend((0..2).map(|handle| long_reads.admit(call(handle)).expect("a thread is free").1));
+        assert!((2..5).all(|handle| long_reads.admit(call(handle)).is_none()));
+        assert!(came.is_empty());
+        for handle in 2..5 {
+            running.remove(0);
+            let again = next().expect("the next comes when one has ended");
+            assert_eq!((again.reply.handle, came.len()), (handle, 0));
+            running.push(long_reads.admit(again).expect("it has a turn").1);
+        }
+        // One that is dropped on its way, as when the schema has changed, leaves its turn to the next.
+        assert!((5..7).all(|handle| long_reads.admit(call(handle)).is_none()));
+        running.remove(0);
+        drop(next().expect("the next"));
+        let last = next().expect("the one after");
+        assert_eq!((last.reply.handle, long_reads.line.lock().free), (6, 0));
+        // Nobody is there any more to take those that wait: the turns come back all the same.
+        assert!((7..9).all(|handle| long_reads.admit(call(handle)).is_none()));
+        drop(came);
+        drop((last, running));
+        assert_eq!((long_reads.line.lock().free, long_reads.line.lock().waiting.len()), (2, 0));
+    }
+}
