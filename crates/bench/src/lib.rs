@@ -18,6 +18,7 @@
 pub mod adhoc;
 pub mod against;
 pub mod area_codes;
+pub mod beside;
 pub mod demo;
 pub mod error;
 pub mod generator;

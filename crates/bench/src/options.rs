@@ -105,6 +105,9 @@ pub struct VoterOptions {
     /// Keep the votes that the server has, instead of creating the tables anew
     #[arg(long)]
     pub keep: bool,
+    /// A query to run beside the load, again and again, on a connection of its own
+    #[arg(long, value_name = "SQL")]
+    pub report_query: Option<String>,
     /// Alternate with the yardstick, half of the duration each, and print the ratio of the medians
     #[arg(long, conflicts_with_all = ["server", "rate"])]
     pub against_limit: bool,

@@ -52,6 +52,16 @@ pub struct Session {
     client: Client,
 }
 
+fn client(address: &str) -> BenchResult<Client> {
+    let options = ClientOptions {
+        // Counting millions of rows takes its time.
+        call_timeout: Duration::from_secs(600),
+        connection_timeout: Duration::from_secs(600),
+        ..ClientOptions::new([address.to_string()])
+    };
+    Client::connect(options).doing("connecting")
+}
+
 /// What the server says about its log.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Fsyncs {
@@ -82,14 +92,13 @@ impl Session {
     }
 
     fn connect(process: Option<ServerProcess>, address: String) -> BenchResult<Session> {
-        let options = ClientOptions {
-            // Counting millions of rows takes its time.
-            call_timeout: Duration::from_secs(600),
-            connection_timeout: Duration::from_secs(600),
-            ..ClientOptions::new([address.clone()])
-        };
-        let client = Client::connect(options).doing("connecting")?;
+        let client = client(&address)?;
         Ok(Session { process, address, client })
+    }
+
+    /// A client with connections of its own.
+    pub fn another_client(&self) -> BenchResult<Client> {
+        client(&self.address)
     }
 
     pub fn address(&self) -> &str {

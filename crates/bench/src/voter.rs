@@ -2,6 +2,7 @@
 //! there afterwards.
 
 use crate::area_codes::VOTER_DDL;
+use crate::beside;
 use crate::error::{BenchError, BenchResult};
 use crate::options::{LoadOptions, VoteProcedure, VoterOptions};
 use crate::report::{MemoryReport, Report, grouped};
@@ -43,7 +44,9 @@ pub(crate) fn measure_voter(
         VoteProcedure::Psm => "voter",
         VoteProcedure::Statements => "voter, four statements",
     };
-    let (result, mut report) = measure(name, environment, &session, load, make)?;
+    let ((result, mut report), beside) = beside::with_query_beside(&session, options.report_query.as_deref(), || {
+        measure(name, environment, &session, load, make)
+    })?;
     let memory_after = (session.usage(), session.accounted_bytes());
     let after = VoteCounts::read(&session)?;
     report.memory = MemoryReport::new(
@@ -57,6 +60,7 @@ pub(crate) fn measure_voter(
         ("rejected, contestant".to_string(), tally.invalid_contestant),
         ("rejected, limit".to_string(), tally.over_limit),
     ];
+    report.details.extend(beside::details(&beside));
     session.close()?;
     let findings = compare(&before, &after, &tally);
     if !findings.is_empty() {
