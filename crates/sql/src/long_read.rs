@@ -3,7 +3,7 @@
 //!
 //! What a program costs is counted in rows met, by a rule simple enough to tell in a sentence: a scan meets all rows of its table, once
 //! for each row of the sources before it, of which a tenth pass where there is a condition; a look-up, and a stretch of an index
-//! between bounds, meet one. How many rows a table has is known only when the program runs, so the decision falls then.
+//! between bounds, meet one; a hash table is made once. How many rows a table has is known only when the program runs, so the decision falls then.
 
 use crate::plan::{Access, Input, Plan, Program, Query, QueryBody, ReturnValue, Select, SnapshotPlan, Step, Subquery};
 use ferrite_base::{TableId, UserResult, limits};
@@ -94,7 +94,7 @@ impl Accesses {
 fn reads_all(access: &Access) -> bool {
     match access {
         Access::Scan => true,
-        Access::Lookup { .. } => false,
+        Access::Lookup { .. } | Access::Lookups { .. } | Access::Extreme { .. } => false,
         Access::Range { equal, lower, upper, .. } => equal.is_empty() && lower.is_none() && upper.is_none(),
     }
 }
@@ -133,12 +133,7 @@ fn for_each_query<'p>(program: &'p Program, visit: &mut dyn FnMut(&'p Query)) {
 fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
     match &query.body {
         QueryBody::Select(select) => {
-            for source in &select.sources {
-                visit(&source.input);
-                if let Input::Derived { query, .. } = &source.input {
-                    for_each_input(query, visit);
-                }
-            }
+            select.sources.iter().for_each(|source| with_those_inside(&source.input, visit));
         }
         QueryBody::SetOperation { left, right, .. } => {
             for_each_input(left, visit);
@@ -149,6 +144,16 @@ fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
             for_each_input(step, visit);
         }
         QueryBody::Values(_) => {}
+    }
+}
+
+fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input)) {
+    visit(input);
+    match input {
+        Input::Derived { query, .. } => for_each_input(query, visit),
+        Input::Hashed(hashed) => with_those_inside(&hashed.input, visit),
+        Input::Measured(inner) => with_those_inside(inner, visit),
+        Input::Table { .. } | Input::Common { .. } | Input::Working { .. } | Input::One => {}
     }
 }
 
@@ -201,19 +206,31 @@ impl Estimate<'_> {
         }
     }
 
+    /// Rows that an input has for each of the `joined` rows before it. What is met but once is added to `met`.
+    fn input(&self, input: &Input, joined: f64, met: &mut f64) -> f64 {
+        match input {
+            Input::Table { table, access } if reads_all(access) => (self.rows)(*table) as f64,
+            Input::Table { .. } | Input::Working { .. } | Input::One => 1.0,
+            Input::Common { table } => self.common_tables.get(usize::from(*table)).copied().unwrap_or(1.0),
+            Input::Derived { query, correlated } => {
+                let (of_query, rows) = self.query(query);
+                *met += if *correlated { of_query * joined } else { of_query };
+                rows
+            }
+            // Its rows are met when the hash table is made; then each look-up finds one.
+            Input::Hashed(hashed) => {
+                let built = self.input(&hashed.input, 1.0, met);
+                *met += built;
+                1.0
+            }
+            Input::Measured(inner) => self.input(inner, joined, met),
+        }
+    }
+
     fn select(&self, select: &Select) -> (f64, f64) {
         let (mut met, mut joined) = (0.0, 1.0);
         for source in &select.sources {
-            let of_source = match &source.input {
-                Input::Table { table, access } if reads_all(access) => (self.rows)(*table) as f64,
-                Input::Table { .. } | Input::Working { .. } | Input::One => 1.0,
-                Input::Common { table } => self.common_tables.get(usize::from(*table)).copied().unwrap_or(1.0),
-                Input::Derived { query, correlated } => {
-                    let (of_query, rows) = self.query(query);
-                    met += if *correlated { of_query * joined } else { of_query };
-                    rows
-                }
-            };
+            let of_source = self.input(&source.input, joined, &mut met);
             joined *= of_source;
             met += joined;
             if source.filter.is_some() || source.on.is_some() {
