@@ -114,6 +114,7 @@ impl Expiry {
                 let reply = Reply { mailbox: answers.clone(), connection: *partition, handle: 0, sent_micros };
                 let number = *partition;
                 let call = Box::new(ProgramCall {
+                    turn: None,
                     program: Arc::clone(&program),
                     compiled: Arc::clone(compiled),
                     // None: a count of 0.

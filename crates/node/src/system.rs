@@ -225,6 +225,7 @@ impl System {
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
         let system = self.shared.system.clone();
         let call = ProgramCall {
+            turn: None,
             program,
             compiled: Arc::clone(compiled),
             parameters: load.rows.to_vec(),

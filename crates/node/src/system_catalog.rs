@@ -30,6 +30,7 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
         "PROCEDURECOLUMNS" => procedure_columns(&compiled.programs_by_name()),
         "TYPEINFO" => type_info(),
         "ROLES" => roles(catalog),
+        "DDL" => schema(catalog),
         // There is nothing of these kinds to list: no Java classes, no user-defined functions, no tasks, topics or users.
         "CLASSES" => SystemTable::new(CLASSES),
         "FUNCTIONS" => SystemTable::new(FUNCTIONS),
@@ -39,6 +40,13 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
         _ => return Err(UserError::parameters(format!("Invalid @SystemCatalog selector: {selector}"))),
     };
     Ok(vec![table])
+}
+
+/// The statements that make the schema, as one text: an addition of ours, which `ferrite dump` reads.
+fn schema(catalog: &Catalog) -> SystemTable {
+    let mut answer = SystemTable::new(&[("DDL", Varchar)]);
+    answer.row(cells![ferrite_catalog::schema_text(catalog)]);
+    answer
 }
 
 /// Tells a subscriber, unasked, which procedures there are.

@@ -173,7 +173,7 @@ impl Coordinator {
             return reply.refuse(&failure.unavailable());
         }
         let borrowed = self.borrow(&vec![true; self.partitions.len()]);
-        let mut group = Group { borrowed, payload: Vec::new(), answers: Vec::new() };
+        let mut group = Group { borrowed, payload: Vec::new(), answers: Vec::new(), reads: Vec::new() };
         self.ticket = Sequence(self.ticket.0 + 1);
         self.append(&mut group);
         self.give_back(group.borrowed);

@@ -46,6 +46,7 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
         body: vec![Step::Execute { statement: 0, plan, emit: true }],
         read_only: false,
         routing: if table.is_partitioned() { Routing::Directed } else { Routing::All },
+        snapshot_plan: Default::default(),
         statements: vec![StatementText { text, multi_partition_reason: None }],
     }
 }

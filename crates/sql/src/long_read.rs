@@ -115,7 +115,9 @@ fn for_each_query<'p>(program: &'p Program, visit: &mut dyn FnMut(&'p Query)) {
                     of_steps(otherwise, visit);
                 }
                 Step::While { body, .. } | Step::Block { body, .. } => of_steps(body, visit),
-                Step::Execute { .. }
+                // What is analyzed runs where its own plan says, to show that plan.
+                Step::Analyze { .. }
+                | Step::Execute { .. }
                 | Step::Assign { .. }
                 | Step::Leave { .. }
                 | Step::Iterate { .. }
