@@ -78,7 +78,7 @@ impl SchemaChange<'_> {
         let definition = definition(self.catalog, id)?;
         let before = self.stores.first().and_then(|store| store.find_table(id)).ok_or_else(|| no_table(id))?;
         let was_partitioned = before.definition().is_partitioned();
-        let moves = before.definition().partition_column.map(|column| RebuiltColumn::same(column))
+        let moves = before.definition().partition_column.map(RebuiltColumn::same)
             != definition.partition_column.map(|column| rebuild.columns[column as usize].clone());
         if definition.kind == TableKind::Stream && moves {
             self.check_views_empty(definition)?;

@@ -70,7 +70,7 @@ fn bind_action(
         AlterAction::SetDefault { column, default } => {
             let definition = &table.columns[usize::from(position(column)?)];
             let (default, default_text) =
-                stored_default(catalog, &definition.name, &definition.column_type, default.as_ref(), name)?;
+                stored_default(catalog, &definition.name, &definition.column_type, default.as_deref(), name)?;
             TableAction::SetDefault { column: column.clone(), default, default_text }
         }
         AlterAction::SetNullable { column, nullable } => {

@@ -159,7 +159,7 @@ fn drop(cursor: &mut Cursor<'_>) -> UserResult<AlterAction> {
 fn alter_column(cursor: &mut Cursor<'_>, actions: &mut Vec<AlterAction>) -> UserResult<()> {
     let column = cursor.name("a column name")?;
     if cursor.accept_all(&["SET", "DEFAULT"]) {
-        let default = Some(default(cursor)?);
+        let default = Some(Box::new(default(cursor)?));
         actions.push(AlterAction::SetDefault { column, default });
         return Ok(());
     }
@@ -188,7 +188,7 @@ fn alter_column(cursor: &mut Cursor<'_>, actions: &mut Vec<AlterAction>) -> User
     loop {
         let column = column.clone();
         if cursor.accept("DEFAULT") {
-            let default = Some(default(cursor)?);
+            let default = Some(Box::new(default(cursor)?));
             actions.push(AlterAction::SetDefault { column, default });
         } else if cursor.accept_all(&["NOT", "NULL"]) {
             actions.push(AlterAction::SetNullable { column, nullable: false });

@@ -175,7 +175,7 @@ pub(crate) enum AlterAction {
     /// None: DROP DEFAULT.
     SetDefault {
         column: String,
-        default: Option<WrittenExpr>,
+        default: Option<Box<WrittenExpr>>,
     },
     SetNullable {
         column: String,
