@@ -199,6 +199,7 @@ mod tests {
         let program = Arc::new(ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0).expect("it compiles"));
         let reply = Reply { mailbox: Arc::new(Nobody), connection: 1, handle, sent_micros: 0 };
         ProgramCall {
+            load: false,
             program,
             compiled,
             parameters: Vec::new(),
@@ -238,6 +239,7 @@ mod tests {
         assert!((7..9).all(|handle| long_reads.admit(call(handle)).is_none()));
         drop(came);
         drop((last, running));
-        assert_eq!((long_reads.line.lock().free, long_reads.line.lock().waiting.len()), (2, 0));
+        let state = long_reads.line.lock();
+        assert_eq!((state.free, state.waiting.len()), (2, 0));
     }
 }
