@@ -2,7 +2,8 @@ CREATE TABLE "lower case" ("primary" INTEGER NOT NULL, "CHECK" VARCHAR(3), "a""b
 PARTITION TABLE "lower case" ON COLUMN "primary";
 CREATE INDEX "Index" ON "lower case" USING HASH ("CHECK", "a""b");
 CREATE VIEW nothing AS SELECT COUNT(*), SUM("primary") FROM "lower case" WHERE "primary" > 3;
-CREATE TABLE other (x INTEGER NOT NULL, y INTEGER, UNIQUE (y), UNIQUE (y));
+CREATE TABLE other (x INTEGER NOT NULL, y INTEGER, CONSTRAINT ys UNIQUE (y));
 ALTER TABLE other RENAME TO another;
 ALTER TABLE another RENAME y TO z, ADD CHECK (z > 1), ADD w INTEGER BEFORE z;
 CREATE PROCEDURE p.q AS SELECT z FROM another;
+CREATE TABLE twice (y INTEGER, UNIQUE (y), UNIQUE (y));
