@@ -115,12 +115,10 @@ fn run(server: &Server, directory: &Path, case: &Case) -> String {
     drop(input);
     let output = child.wait_with_output().expect("the program ends");
     let mut shown = String::from_utf8(output.stdout).expect("stdout is text");
-    for text in [String::from_utf8(output.stderr).expect("stderr is text")] {
-        if !shown.is_empty() && !shown.ends_with('\n') {
-            shown.push('\n');
-        }
-        shown.push_str(&text);
+    if !shown.is_empty() && !shown.ends_with('\n') {
+        shown.push('\n');
     }
+    shown.push_str(&String::from_utf8(output.stderr).expect("stderr is text"));
     if !output.status.success() {
         shown.push_str(&format!("[exit {}]\n", output.status.code().expect("it ended by itself")));
     }
