@@ -9,6 +9,7 @@
 //! | [`kv`] | values by key |
 //! | [`adhoc`], [`multi`] | statements as text; transactions over several partitions |
 //! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
+//! | [`pauses`] | how long the machine stops its cores by itself |
 //! | [`against`] | Voter and the yardstick in turn |
 //! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
 //! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
@@ -29,6 +30,7 @@ pub mod load;
 pub mod measurement;
 pub mod multi;
 pub mod options;
+pub mod pauses;
 pub mod process;
 pub mod random;
 pub mod report;
@@ -48,6 +50,9 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
     if let BenchCommand::LimitServer(options) = command {
         return limit::run_limit_server(options);
     }
+    if let BenchCommand::Pauses(options) = command {
+        return pauses::run_pauses(options).map(drop);
+    }
     let environment = Environment::of_this_process()?;
     match command {
         BenchCommand::Voter(options) if options.against_limit => {
@@ -58,7 +63,7 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
         BenchCommand::AdHoc(options) => adhoc::run_adhoc(&environment, options).map(drop),
         BenchCommand::Multi(options) => multi::run_multi(&environment, options).map(drop),
         BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
-        BenchCommand::LimitServer(_) => unreachable!("answered above"),
+        BenchCommand::LimitServer(_) | BenchCommand::Pauses(_) => unreachable!("answered above"),
     }
 }
 

@@ -20,6 +20,8 @@ pub enum BenchCommand {
     Multi(MultiOptions),
     /// The yardstick: the same client against a bare loop with hash tables.
     Limit(LimitOptions),
+    /// How long the machine itself stops each of its cores: what no server's latency can be better than.
+    Pauses(PausesOptions),
     /// The server of the yardstick.
     #[command(hide = true)]
     LimitServer(LimitServerOptions),
@@ -200,6 +202,16 @@ pub struct LimitOptions {
     /// Seed of the random numbers [default: another one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PausesOptions {
+    /// Seconds of measurement
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub duration: Duration,
+    /// Write what was found in JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
