@@ -104,6 +104,10 @@ impl<C> Inbox<C> {
         Taken::Some
     }
 
+    pub fn has_items(&self) -> bool {
+        !self.lock().items.is_empty()
+    }
+
     pub fn close(&self, reason: LogFailed) {
         self.lock().closed.get_or_insert(reason);
         self.arrived.notify_all();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,9 +32,16 @@ pub struct Log<C: Completion> {
     inbox: Arc<Inbox<C>>,
     statistics: Arc<LogStatistics>,
     failure: Arc<OnceLock<LogFailed>>,
-    thread: Option<JoinHandle<()>>,
+    hands: Hands<C>,
     /// Given back last, when nobody touches the files any more.
     _lock: Box<dyn DiskLock>,
+}
+
+/// Who does the log's work.
+enum Hands<C: Completion> {
+    Thread(Option<JoinHandle<()>>),
+    /// The callers of [`Log::step`].
+    Callers(Box<Mutex<Worker<C>>>),
 }
 
 /// A way into the log; clone one for each source.
@@ -97,17 +104,46 @@ impl<C: Completion> Log<C> {
             inbox: inbox.clone(),
             statistics: statistics.clone(),
             failure: failure.clone(),
+            batch: Vec::new(),
             unsynced_since: None,
         };
-        let thread = std::thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || worker.run())
-            .map_err(|error| LogError::Disk(DiskError::new("start the log thread for", dir, error)))?;
-        Ok((Log { inbox, statistics, failure, thread: Some(thread), _lock: lock }, recovery))
+        let hands = if options.own_threads {
+            let thread = std::thread::Builder::new()
+                .name("log".to_owned())
+                .spawn(move || worker.run())
+                .map_err(|error| LogError::Disk(DiskError::new("start the log thread for", dir, error)))?;
+            Hands::Thread(Some(thread))
+        } else {
+            Hands::Callers(Box::new(Mutex::new(worker)))
+        };
+        Ok((Log { inbox, statistics, failure, hands, _lock: lock }, recovery))
     }
 
     pub fn appender(&self) -> Appender<C> {
         Appender { inbox: self.inbox.clone() }
+    }
+
+    /// Where the log has no threads of its own: does what waits to be written, or what is due, and answers whether there was
+    /// anything. Otherwise nothing.
+    pub fn step(&self) -> bool {
+        self.by_caller(Worker::step)
+    }
+
+    /// The same for what is done ahead of need: the next segment, and full ones that are to become durable.
+    pub fn step_ahead(&self) -> bool {
+        self.by_caller(|worker| worker.writer.step_ahead())
+    }
+
+    fn by_caller(&self, work: impl FnOnce(&mut Worker<C>) -> bool) -> bool {
+        match &self.hands {
+            Hands::Thread(_) => false,
+            Hands::Callers(worker) => work(&mut worker.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Whether appends wait to be written.
+    pub fn has_work(&self) -> bool {
+        self.inbox.has_items()
     }
 
     pub fn statistics(&self) -> &Arc<LogStatistics> {
@@ -128,9 +164,18 @@ impl<C: Completion> Log<C> {
 
     fn end(&mut self) {
         self.inbox.close(LogFailed::closed());
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported where it happened, and latched by `Abandon`.
-            let _ = thread.join();
+        match &mut self.hands {
+            Hands::Thread(thread) => {
+                if let Some(thread) = thread.take() {
+                    // A panic was reported where it happened, and latched by `Abandon`.
+                    let _ = thread.join();
+                }
+            }
+            Hands::Callers(worker) => {
+                let worker = worker.get_mut().unwrap_or_else(PoisonError::into_inner);
+                while worker.step() {}
+                worker.end();
+            }
         }
     }
 }
@@ -148,6 +193,8 @@ struct Worker<C: Completion> {
     inbox: Arc<Inbox<C>>,
     statistics: Arc<LogStatistics>,
     failure: Arc<OnceLock<LogFailed>>,
+    /// What is being written; empty between two rounds.
+    batch: Vec<Append<C>>,
     /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic nanoseconds.
     unsynced_since: Option<u64>,
 }
@@ -172,21 +219,44 @@ impl<C: Completion> Drop for Abandon<C> {
 impl<C: Completion> Worker<C> {
     fn run(mut self) {
         let _abandon = Abandon { inbox: self.inbox.clone(), failure: self.failure.clone() };
-        let mut batch = Vec::new();
         loop {
-            match self.inbox.take(&mut batch, self.time_to_sync()) {
-                Taken::Some => {
-                    let outcome = self.commit(&batch);
-                    self.finish(&mut batch, outcome);
-                }
+            let timeout = self.time_to_sync();
+            match self.inbox.take(&mut self.batch, timeout) {
+                Taken::Some => self.commit_batch(),
                 Taken::TimedOut => {}
                 Taken::Closed => break,
             }
-            if self.time_to_sync() == Some(Duration::ZERO) {
-                self.unsynced_since = None;
-                let _ = self.guarded(|worker| worker.timed_sync());
-            }
+            self.sync_if_due();
         }
+        self.end();
+    }
+
+    /// One round of `run` that does not wait; whether there was anything to do.
+    fn step(&mut self) -> bool {
+        let taken = matches!(self.inbox.take(&mut self.batch, Some(Duration::ZERO)), Taken::Some);
+        if taken {
+            self.commit_batch();
+        }
+        self.sync_if_due() || taken
+    }
+
+    fn commit_batch(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let outcome = self.commit(&batch);
+        self.finish(&mut batch, outcome);
+        self.batch = batch;
+    }
+
+    fn sync_if_due(&mut self) -> bool {
+        let due = self.time_to_sync() == Some(Duration::ZERO);
+        if due {
+            self.unsynced_since = None;
+            let _ = self.guarded(|worker| worker.timed_sync());
+        }
+        due
+    }
+
+    fn end(&mut self) {
         let _ = self.guarded(|worker| worker.writer.finish());
     }
 

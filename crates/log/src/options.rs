@@ -36,6 +36,8 @@ pub struct LogOptions {
     pub queue_bytes_max: usize,
     /// Prepare the next segment ahead of need, on a thread of its own. Otherwise when it is needed, by the log thread.
     pub prepare_ahead: bool,
+    /// Work on threads of the log's own. Otherwise whoever calls [`crate::Log::step`] does the work, as a simulator wants it.
+    pub own_threads: bool,
 }
 
 impl Default for LogOptions {
@@ -47,6 +49,7 @@ impl Default for LogOptions {
             block_bytes_max: LOG_BLOCK_BYTES_MAX,
             queue_bytes_max: 4 * LOG_BLOCK_BYTES_MAX,
             prepare_ahead: true,
+            own_threads: true,
         }
     }
 }

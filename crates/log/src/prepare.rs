@@ -1,6 +1,7 @@
 //! Work on segments off the commit path, on a thread of its own: making the next one, and making full ones durable.
 //!
-//! The thread sleeps when there is nothing to do. Without it (`LogOptions::prepare_ahead` off) the caller does the work in place.
+//! The thread sleeps when there is nothing to do. Without it (`LogOptions::prepare_ahead` off) the caller does the
+//! work in place; in a log without threads of its own, step by step.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,11 +37,25 @@ struct Shared {
     durable_through: AtomicU64,
 }
 
+/// Whether work is done ahead of need, and by whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ahead {
+    Never,
+    Thread,
+    /// Whoever calls [`Preparer::step`].
+    Steps,
+}
+
 struct Helper {
     jobs: Option<Sender<Job>>,
     prepared: Receiver<(u64, DiskResult<()>)>,
     retire_failures: Receiver<DiskError>,
-    thread: Option<JoinHandle<()>>,
+    hands: Hands,
+}
+
+enum Hands {
+    Thread(Option<JoinHandle<()>>),
+    Steps(Worker, Receiver<Job>),
 }
 
 pub(crate) struct Preparer {
@@ -60,15 +75,16 @@ impl Preparer {
         disk: Arc<dyn Disk>,
         dir: PathBuf,
         segment_bytes: u64,
-        ahead: bool,
+        ahead: Ahead,
         found: Option<u64>,
     ) -> DiskResult<Self> {
         let shared = Arc::new(Shared {
-            urgent: AtomicBool::new(false),
+            // In steps nobody else needs the disk meanwhile.
+            urgent: AtomicBool::new(ahead == Ahead::Steps),
             used: AtomicU64::new(0),
             durable_through: AtomicU64::new(0),
         });
-        let helper = ahead
+        let helper = (ahead != Ahead::Never)
             .then(|| {
                 let (jobs, job_receiver) = channel();
                 let (prepared_sender, prepared) = channel();
@@ -80,14 +96,20 @@ impl Preparer {
                     shared: shared.clone(),
                     prepared: prepared_sender,
                     retire_failures: failure_sender,
+                    failed: false,
                 };
+                if ahead == Ahead::Steps {
+                    let hands = Hands::Steps(worker, job_receiver);
+                    return Ok(Helper { jobs: Some(jobs), prepared, retire_failures, hands });
+                }
                 std::thread::Builder::new()
                     .name("log-prepare".to_owned())
                     .spawn(move || {
                         lower_priority(Yielding::Some);
                         worker.run(job_receiver)
                     })
-                    .map(|thread| Helper { jobs: Some(jobs), prepared, retire_failures, thread: Some(thread) })
+                    .map(|thread| Hands::Thread(Some(thread)))
+                    .map(|hands| Helper { jobs: Some(jobs), prepared, retire_failures, hands })
                     .map_err(|error| DiskError::new("start a thread for", &dir, error))
             })
             .transpose()?;
@@ -112,7 +134,7 @@ impl Preparer {
         if self.found == Some(number) {
             return Ok(());
         }
-        let Some(helper) = &self.helper else {
+        let Some(helper) = &mut self.helper else {
             return prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut |_| {});
         };
         let early = match self.requested {
@@ -128,13 +150,14 @@ impl Preparer {
             self.requested = Some(number);
             helper.send(Job::Prepare { number });
         }
+        while helper.step() {}
         let result = match helper.prepared.recv() {
             Ok((_, result)) => result,
             Err(_) => {
                 Err(DiskError::new("prepare", &segment_path(&self.dir, number), std::io::Error::other("thread ended")))
             }
         };
-        self.shared.urgent.store(false, Ordering::Relaxed);
+        self.shared.urgent.store(matches!(helper.hands, Hands::Steps(..)), Ordering::Relaxed);
         result
     }
 
@@ -158,6 +181,11 @@ impl Preparer {
             return Err(error);
         }
         Ok(self.shared.durable_through.load(Ordering::Acquire))
+    }
+
+    /// Does one job where that is the caller's work; whether there was one.
+    pub fn step(&mut self) -> bool {
+        self.helper.as_mut().is_some_and(Helper::step)
     }
 
     /// Waits until all that was retired is durable, and ends the thread. What is still asked for is done in place.
@@ -184,9 +212,21 @@ impl Helper {
         }
     }
 
+    fn step(&mut self) -> bool {
+        let Hands::Steps(worker, jobs) = &mut self.hands else { return false };
+        let job = jobs.try_recv();
+        job.is_ok_and(|job| {
+            worker.run_job(job);
+            true
+        })
+    }
+
     fn end(&mut self) {
         self.jobs = None;
-        if let Some(thread) = self.thread.take() {
+        while self.step() {}
+        if let Hands::Thread(thread) = &mut self.hands
+            && let Some(thread) = thread.take()
+        {
             let _ = thread.join();
         }
     }
@@ -199,31 +239,35 @@ struct Worker {
     shared: Arc<Shared>,
     prepared: Sender<(u64, DiskResult<()>)>,
     retire_failures: Sender<DiskError>,
+    /// A full segment could not be made durable.
+    failed: bool,
 }
 
 impl Worker {
-    fn run(self, jobs: Receiver<Job>) {
-        let mut failed = false;
+    fn run(mut self, jobs: Receiver<Job>) {
         while let Ok(job) = jobs.recv() {
-            match job {
-                Job::Prepare { number } => {
-                    let from = self.shared.used.load(Ordering::Relaxed);
-                    let mut pace = |filled| self.pause_while_ahead(from, filled);
-                    let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pace);
-                    if self.prepared.send((number, result)).is_err() {
-                        return;
-                    }
-                }
-                // After the first failure nothing later may count as durable.
-                Job::Retire { .. } if failed => {}
-                Job::Retire { file, through } => match file.sync_data() {
-                    Ok(()) => self.shared.durable_through.store(through, Ordering::Release),
-                    Err(error) => {
-                        failed = true;
-                        let _ = self.retire_failures.send(error);
-                    }
-                },
+            self.run_job(job);
+        }
+    }
+
+    fn run_job(&mut self, job: Job) {
+        match job {
+            Job::Prepare { number } => {
+                let from = self.shared.used.load(Ordering::Relaxed);
+                let mut pace = |filled| self.pause_while_ahead(from, filled);
+                let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pace);
+                // Nobody waits for it any more where the writer has ended, and then there are no more jobs.
+                let _ = self.prepared.send((number, result));
             }
+            // After the first failure nothing later may count as durable.
+            Job::Retire { .. } if self.failed => {}
+            Job::Retire { file, through } => match file.sync_data() {
+                Ok(()) => self.shared.durable_through.store(through, Ordering::Release),
+                Err(error) => {
+                    self.failed = true;
+                    let _ = self.retire_failures.send(error);
+                }
+            },
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
+use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
 
 use crate::error::{LogError, OpenError};
 use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, SEGMENT_BYTES_MAX, SegmentHeader};
@@ -444,7 +444,12 @@ fn load(disk: &dyn Disk, segment: &Segment, buffer: &mut SectorBuffer) -> DiskRe
     file.sync_data()?;
     buffer.resize(bytes.next_multiple_of(SECTOR_BYTES));
     let count = file.read_at(buffer.as_mut_slice(), 0)?;
-    buffer.resize(count.min(bytes));
+    if count < bytes {
+        // Less than the file has is not the end of the log.
+        let error = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, format!("{count} of {bytes} bytes came"));
+        return Err(DiskError::new("read", &segment.path, error));
+    }
+    buffer.resize(bytes);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::format::{
     finish_block,
 };
 use crate::options::{Durability, LogOptions};
-use crate::prepare::Preparer;
+use crate::prepare::{Ahead, Preparer};
 use crate::recovery::Tail;
 use crate::segment::segment_path;
 use crate::statistics::LogStatistics;
@@ -65,8 +65,12 @@ impl Writer {
         tail: Tail,
     ) -> DiskResult<Self> {
         let file = disk.open(&segment_path(dir, tail.segment_number), open_mode(options.durability))?;
-        let preparer =
-            Preparer::new(disk.clone(), dir.to_path_buf(), options.segment_bytes, options.prepare_ahead, tail.spare)?;
+        let ahead = match (options.prepare_ahead, options.own_threads) {
+            (false, _) => Ahead::Never,
+            (true, true) => Ahead::Thread,
+            (true, false) => Ahead::Steps,
+        };
+        let preparer = Preparer::new(disk.clone(), dir.to_path_buf(), options.segment_bytes, ahead, tail.spare)?;
         let mut writer = Writer {
             disk,
             dir: dir.to_path_buf(),
@@ -123,6 +127,11 @@ impl Writer {
         }
         self.durable_through = self.next_block - 1;
         Ok(())
+    }
+
+    /// Where no thread works ahead: does one piece of such work, if there is any.
+    pub fn step_ahead(&mut self) -> bool {
+        self.preparer.step()
     }
 
     /// Makes everything durable and marks the end as clean.

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
-use ferrite_log::{Durability, Log, LogFailed};
+use ferrite_log::{Durability, Log, LogFailed, LogOptions};
 use ferrite_partition::RowCounts;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
@@ -124,7 +124,7 @@ impl Server {
             Arc::clone(&clock),
             &mut SystemRandom,
             &options.dir,
-            options.durability,
+            LogOptions { durability: options.durability, ..LogOptions::default() },
             options.partitions,
             default_partitions(),
         )

@@ -16,7 +16,7 @@ use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
 use crate::schema;
 use crate::thread::FIRST_EPOCH;
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
 use ferrite_base::{PartitionId, Sequence, TableId, UserResult, limits};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
@@ -89,6 +89,22 @@ pub struct Coordinator {
     places: Vec<Place>,
     counters: Counters,
     long_reads: LongReads,
+    others: Option<Others>,
+}
+
+/// Moves another party on.
+type Others = Box<dyn FnMut() + Send>;
+
+/// Waits for what another party sends.
+fn receive<T>(others: &mut Option<Others>, from: &Receiver<T>) -> Result<T, RecvError> {
+    let Some(others) = others else { return from.recv() };
+    loop {
+        match from.try_recv() {
+            Ok(sent) => return Ok(sent),
+            Err(TryRecvError::Empty) => others(),
+            Err(TryRecvError::Disconnected) => return Err(RecvError),
+        }
+    }
 }
 
 impl Coordinator {
@@ -121,28 +137,55 @@ impl Coordinator {
             places: Vec::new(),
             counters: Counters::default(),
             long_reads,
+            others: None,
         }
     }
 
     pub fn run(mut self) {
         while let Some(job) = self.next() {
-            self.counters.queue.polls += 1;
-            match job {
-                Job::Calls(calls) => {
-                    self.waiting.extend(calls);
-                    while !self.waiting.is_empty() {
-                        self.run_group();
-                    }
-                }
-                Job::Schema { text, reply } => self.run_schema(&text, &reply),
-                Job::Quiesce(reply) => self.quiesce(reply),
-                Job::Report(to) => {
-                    // Whoever asked may have given up waiting.
-                    let _ = to.send(self.report());
-                }
-                Job::Stop => break,
+            if !self.handle(job) {
+                break;
             }
         }
+    }
+
+    /// Says what moves another party on, for a caller with many parties on one thread: instead of sleeping, this one calls it
+    /// whenever it waits for one of them.
+    pub fn on_one_thread(&mut self, others: impl FnMut() + Send + 'static) {
+        self.others = Some(Box::new(others));
+    }
+
+    /// `run` for such a caller: does what is next, if there is anything; whether there was.
+    pub fn step(&mut self) -> bool {
+        let Some(job) = self.next_job.take().or_else(|| self.inbox.try_recv().ok()) else { return false };
+        self.handle(job);
+        true
+    }
+
+    /// Whether [`Coordinator::step`] would do anything.
+    pub fn can_step(&self) -> bool {
+        self.next_job.is_some() || !self.inbox.is_empty()
+    }
+
+    /// False when this was the last.
+    fn handle(&mut self, job: Job) -> bool {
+        self.counters.queue.polls += 1;
+        match job {
+            Job::Calls(calls) => {
+                self.waiting.extend(calls);
+                while !self.waiting.is_empty() {
+                    self.run_group();
+                }
+            }
+            Job::Schema { text, reply } => self.run_schema(&text, &reply),
+            Job::Quiesce(reply) => self.quiesce(reply),
+            Job::Report(to) => {
+                // Whoever asked may have given up waiting.
+                let _ = to.send(self.report());
+            }
+            Job::Stop => return false,
+        }
+        true
     }
 
     /// What is next to do; when there is nothing yet, the time until there is counts as idle.
@@ -233,11 +276,12 @@ impl Coordinator {
         }
         let mut group =
             Group { borrowed: self.borrow(&wanted), payload: Vec::new(), answers: Vec::new(), reads: Vec::new() };
-        let began = Instant::now();
+        let began = self.clock.monotonic_nanos();
         let mut calls = calls.into_iter();
         for call in calls.by_ref() {
             self.run_call(call, &mut group);
-            if group.is_large() || began.elapsed() > limits::MULTI_GROUP_TIME_MAX {
+            let spent = Duration::from_nanos(self.clock.monotonic_nanos().saturating_sub(began));
+            if group.is_large() || spent > limits::MULTI_GROUP_TIME_MAX {
                 break;
             }
         }
@@ -366,7 +410,7 @@ impl Coordinator {
             let (tell, told) = bounded(1);
             let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
-            told.recv().expect("the log completes every append");
+            receive(&mut self.others, &told).expect("the log completes every append");
             self.counters.catalog_changes(&self.compiled);
             self.compiled = Arc::clone(&compiled);
             if self.gate.failure().is_none() {
@@ -379,7 +423,7 @@ impl Coordinator {
     }
 
     /// Waits until the partitions that are wanted have lent their stores.
-    fn borrow(&self, wanted: &[bool]) -> Borrowed {
+    fn borrow(&mut self, wanted: &[bool]) -> Borrowed {
         let mut borrowed: Borrowed = wanted.iter().map(|_| None).collect();
         let mut asked = 0;
         for (partition, _) in self.partitions.iter().zip(wanted).filter(|(_, wanted)| **wanted) {
@@ -389,7 +433,7 @@ impl Coordinator {
         }
         for _ in 0..asked {
             let Loan { partition, store, sequence, .. } =
-                self.loans.1.recv().expect("a partition lends its store when asked");
+                receive(&mut self.others, &self.loans.1).expect("a partition lends its store when asked");
             borrowed[partition.index()] = Some((store, Place { partition, sequence, changed: false }));
         }
         borrowed

@@ -15,7 +15,38 @@ const HERE: NodeId = NodeId(0);
 
 /// Why the log failed, once it has: one for all parties of a node. A party that was not waiting must hear of it too, or it would
 /// go on executing what can no longer be acknowledged.
-pub type SharedFailure = Arc<OnceLock<LogFailed>>;
+pub type SharedFailure = Arc<Failure>;
+
+pub struct Failure {
+    first: OnceLock<LogFailed>,
+    /// Tells the operator.
+    tell: fn(&LogFailed),
+}
+
+impl Failure {
+    pub fn new(tell: fn(&LogFailed)) -> SharedFailure {
+        Arc::new(Failure { first: OnceLock::new(), tell })
+    }
+
+    #[inline]
+    pub fn get(&self) -> Option<&LogFailed> {
+        self.first.get()
+    }
+
+    /// The first failure is the one that counts, and the one to tell the operator of.
+    fn set(&self, failure: LogFailed) {
+        if self.first.set(failure.clone()).is_ok() {
+            (self.tell)(&failure);
+        }
+    }
+}
+
+/// Tells the operator on the terminal.
+impl Default for Failure {
+    fn default() -> Self {
+        Failure { first: OnceLock::new(), tell: |failure| eprintln!("ferrite: {failure}") }
+    }
+}
 
 type Held = Replica<(MailboxHandle, AnswerBatch)>;
 
@@ -58,11 +89,7 @@ impl Gate {
 
     /// Nothing more will be durable. Called by the log thread.
     pub(crate) fn failed(&self, failure: LogFailed) {
-        // The first failure is the one that counts, and the one to tell the operator of.
-        let text = failure.to_string();
-        if self.failure.set(failure).is_ok() {
-            eprintln!("ferrite: {text}");
-        }
+        self.failure.set(failure);
         let mut replica = self.lock();
         replica.fail();
         self.release(&mut replica);

@@ -164,7 +164,15 @@ impl LongRead {
 /// A thread for long reads: one after the other, each for at most `time_max`.
 pub fn serve(reads: &Receiver<LongRead>, time_max: Duration) {
     let mut executor = Executor::new(time_max);
-    while let Ok(LongRead { call, mut stores, transaction_time, gate, turn }) = reads.recv() {
+    while let Ok(read) = reads.recv() {
+        read.answer(&mut executor);
+    }
+}
+
+impl LongRead {
+    /// Runs it and hands its answer to the gate.
+    pub fn answer(self, executor: &mut Executor) {
+        let LongRead { call, mut stores, transaction_time, gate, turn } = self;
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
         let outcome = executor.call_program(&mut stores, &call, transaction_time, &mut answers.bytes);
         // The next one's snapshots come after these are gone.

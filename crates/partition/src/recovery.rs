@@ -7,7 +7,7 @@ use crate::schema;
 use ferrite_base::{PartitionId, Sequence, UserError, limits};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, Disk, Random};
-use ferrite_log::{DatabaseId, Durability, Log, LogError, LogFailed, LogOptions, OpenError};
+use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, OpenError};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use std::fmt;
@@ -110,13 +110,12 @@ pub fn open(
     clock: Arc<dyn Clock>,
     random: &mut dyn Random,
     dir: &Path,
-    durability: Durability,
+    options: LogOptions,
     partitions: Option<u32>,
     partitions_default: u32,
 ) -> Result<Recovered, StartError> {
     let begin = clock.monotonic_nanos();
     let mut replay = Replay::default();
-    let options = LogOptions { durability, ..LogOptions::default() };
     let (log, found) =
         Log::open(disk, Arc::clone(&clock), dir, options, |payload| replay.payload(payload)).map_err(|error| {
             match error {

@@ -53,6 +53,16 @@ pub struct Partition {
     counters: Counters,
     counts: Arc<RowCounts>,
     long_reads: LongReads,
+    /// Where the store comes back, between two steps of a partition that has lent it.
+    lent_until: Option<Receiver<Loan>>,
+}
+
+/// What comes after an event.
+enum Handled {
+    Done,
+    /// The store is away until it comes back here.
+    Lent(Receiver<Loan>),
+    Stop,
 }
 
 /// What a partition starts with, from recovery.
@@ -90,6 +100,7 @@ impl Partition {
             counts: start.counts,
             counters: Counters::default(),
             long_reads: start.long_reads,
+            lent_until: None,
         }
     }
 
@@ -99,15 +110,11 @@ impl Partition {
         let mut events = 0;
         while let Some(event) = self.next() {
             self.counters.queue.polls += 1;
-            match event {
-                Event::Calls(batch) => self.run_calls(batch),
-                Event::Program(call) => self.run_program(*call),
-                Event::Lend { to, back } => self.lend(&to, &back),
-                Event::Report(to) => {
-                    // Whoever asked may have given up waiting.
-                    let _ = to.send(self.report());
-                }
-                Event::Stop => break,
+            match self.handle(event) {
+                Handled::Done => {}
+                // Stands still while the coordinator works on the store.
+                Handled::Lent(back) => self.take_back(back.recv().expect("the coordinator gives back what it borrows")),
+                Handled::Stop => break,
             }
             events += 1;
             if events == EVENTS_PER_COUNT {
@@ -115,6 +122,51 @@ impl Partition {
                 self.publish_counts();
             }
         }
+    }
+
+    /// `run` for a caller with many parties on one thread: does what is next, if it can be done now; whether it did anything.
+    pub fn step(&mut self) -> bool {
+        if let Some(back) = &self.lent_until {
+            let Ok(loan) = back.try_recv() else { return false };
+            self.lent_until = None;
+            self.take_back(loan);
+            return true;
+        }
+        let Ok(event) = self.inbox.try_recv() else { return false };
+        if let Handled::Lent(back) = self.handle(event) {
+            self.lent_until = Some(back);
+        }
+        true
+    }
+
+    /// Whether [`Partition::step`] would do anything.
+    pub fn can_step(&self) -> bool {
+        match &self.lent_until {
+            Some(back) => !back.is_empty(),
+            None => !self.inbox.is_empty(),
+        }
+    }
+
+    /// The rows and indexes, while they are here.
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    fn handle(&mut self, event: Event) -> Handled {
+        match event {
+            Event::Calls(batch) => self.run_calls(batch),
+            Event::Program(call) => self.run_program(*call),
+            Event::Lend { to, back } => {
+                self.lend(&to);
+                return Handled::Lent(back);
+            }
+            Event::Report(to) => {
+                // Whoever asked may have given up waiting.
+                let _ = to.send(self.report());
+            }
+            Event::Stop => return Handled::Stop,
+        }
+        Handled::Done
     }
 
     fn publish_counts(&self) {
@@ -343,14 +395,14 @@ impl Partition {
         self.log.append(redo, completion);
     }
 
-    /// Stands still while the coordinator works on the store.
-    fn lend(&mut self, to: &Sender<Loan>, back: &Receiver<Loan>) {
+    /// Gives the store to the coordinator, which outlives its transactions.
+    fn lend(&mut self, to: &Sender<Loan>) {
         let store = self.store.take().expect("the store is lent to one borrower at a time");
         let loan = Loan { partition: self.id, store, sequence: self.sequence, compiled: Arc::clone(&self.compiled) };
-        let loan = match to.send(loan) {
-            Ok(()) => back.recv().expect("the coordinator gives back what it borrows"),
-            Err(unsent) => unsent.0,
-        };
+        to.send(loan).unwrap_or_else(|_| panic!("the coordinator waits for the store of partition {}", self.id));
+    }
+
+    fn take_back(&mut self, loan: Loan) {
         self.store = Some(loan.store);
         if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
             self.counters.catalog_changes(&self.compiled);

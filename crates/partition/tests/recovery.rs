@@ -58,7 +58,8 @@ fn write(dir: &Path, payloads: &[Vec<u8>]) {
 
 fn open(dir: &Path, partitions: Option<u32>) -> Result<Recovered, StartError> {
     let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
-    recovery::open(disk, clock, &mut SystemRandom, dir, Durability::None, partitions, 1)
+    let options = LogOptions { durability: Durability::None, ..LogOptions::default() };
+    recovery::open(disk, clock, &mut SystemRandom, dir, options, partitions, 1)
 }
 
 /// Opens a log of these payloads twice: the first attempt must not make the second one better or worse.
