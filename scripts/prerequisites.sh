@@ -72,3 +72,11 @@ require_java() {
   command -v mvn >/dev/null || apt_install maven ||
     fail "no Maven (mvn) found; the Java clients' tests need it" "on Debian: apt-get install maven"
 }
+
+require_node() {
+  command -v node >/dev/null && command -v npm >/dev/null || apt_install nodejs npm ||
+    fail "no Node.js (node, npm) found; the Node.js driver's tests need version 18 or newer" "on Debian: apt-get install nodejs npm"
+  local version
+  version=$(node --version | sed 's/^v\([0-9]*\).*/\1/')
+  [ "$version" -ge 18 ] 2>/dev/null || fail "node $version is too old; the Node.js driver needs version 18 or newer"
+}

@@ -1,0 +1,25 @@
+// Compiles the library twice, as ES modules and as CommonJS, or (--tests) once together with its tests.
+import { execFileSync } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
+const compile = (project) => execFileSync(process.execPath, [compiler, '-p', join(here, project)], { stdio: 'inherit' })
+const kindOf = (folder, type) => {
+  mkdirSync(join(here, folder), { recursive: true })
+  writeFileSync(join(here, folder, 'package.json'), JSON.stringify({ type }) + '\n')
+}
+
+if (process.argv.includes('--tests')) {
+  rmSync(join(here, 'dist/tests'), { recursive: true, force: true })
+  compile('tsconfig.tests.json')
+} else {
+  for (const folder of ['dist/esm', 'dist/cjs']) rmSync(join(here, folder), { recursive: true, force: true })
+  compile('tsconfig.json')
+  compile('tsconfig.cjs.json')
+  kindOf('dist/esm', 'module')
+  kindOf('dist/cjs', 'commonjs')
+}
