@@ -283,8 +283,11 @@ impl<'s> Frame<'s> {
         let definition = self.stores[0].table(delete.table).definition();
         let replicated = !definition.is_partitioned();
         let tie_columns = if replicated { definition.columns.len() as u16 } else { 0 };
-        if !replicated && delete.order_by.is_empty() {
+        if delete.order_by.is_empty() && (!replicated || self.stores.len() == 1) {
             return self.first_targets(delete, offset, limit, targets);
+        }
+        if delete.order_by.is_empty() && offset == 0 {
+            return self.first_copies(delete, limit, tie_columns, targets);
         }
         let width = delete.order_by.len() + tie_columns as usize;
         let mut keys: Vec<Value<'s>> = Vec::new();
@@ -321,6 +324,61 @@ impl<'s> Frame<'s> {
         Ok(())
     }
 
+    /// Any rows will do, as long as every copy of a replicated table loses the same: those that the first copy has first, and then
+    /// in the others the rows that are equal to them. Copies hold their rows in much the same order, so few more are looked at than
+    /// are wanted, however many there are.
+    fn first_copies(
+        &self,
+        delete: &'s Delete,
+        limit: usize,
+        columns: u16,
+        targets: &mut Vec<(u32, RowId)>,
+    ) -> UserResult<()> {
+        if limit == 0 {
+            return Ok(());
+        }
+        self.set_repeats();
+        let width = usize::from(columns);
+        let mut values: Vec<Value<'s>> = Vec::new();
+        self.each_row(delete.table, &delete.access, 0..1, |store, id, row| {
+            self.bind(delete.slot, RowSlot::Stored(row));
+            if self.passes(&delete.filter)? {
+                self.charge(width * size_of::<Value<'_>>())?;
+                values.extend((0..columns).map(|column| self.column(delete.slot, column)));
+                targets.push((store, id));
+            }
+            Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })
+        })?;
+        let mut chosen: Vec<&[Value<'s>]> = values.chunks_exact(width).collect();
+        chosen.sort_by(|left, right| order_of_rows(left, right));
+        let mut row_values: Vec<Value<'s>> = Vec::with_capacity(width);
+        for store in 1..self.stores.len() {
+            // At the first of equal rows: how many of them this copy has lost already. It loses as many as were chosen.
+            let mut lost = vec![0; chosen.len()];
+            let mut missing = chosen.len();
+            self.each_row(delete.table, &delete.access, store..store + 1, |store, id, row| {
+                if missing == 0 {
+                    return Ok(Flow::Enough);
+                }
+                self.bind(delete.slot, RowSlot::Stored(row));
+                if self.passes(&delete.filter)? {
+                    row_values.clear();
+                    row_values.extend((0..columns).map(|column| self.column(delete.slot, column)));
+                    let first = chosen.partition_point(|row| order_of_rows(row, &row_values) == Ordering::Less);
+                    let next = chosen.get(first).and_then(|_| chosen.get(first + lost[first]));
+                    if next.is_some_and(|row| order_of_rows(row, &row_values) == Ordering::Equal) {
+                        lost[first] += 1;
+                        missing -= 1;
+                        targets.push((store, id));
+                    }
+                }
+                Ok(if missing == 0 { Flow::Enough } else { Flow::More })
+            })?;
+            debug_assert_eq!(missing, 0, "the copies of a replicated table have the same rows");
+        }
+        Ok(())
+    }
+
     /// Any rows will do, so no more are looked at than are wanted.
     fn first_targets(
         &self,
@@ -346,6 +404,12 @@ impl<'s> Frame<'s> {
         })?;
         Ok(())
     }
+}
+
+/// By the first column in which they differ.
+fn order_of_rows(left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
+    let unequal = left.iter().zip(right).map(|(left, right)| compare::order(left, right)).find(|order| order.is_ne());
+    unequal.unwrap_or(Ordering::Equal)
 }
 
 fn has_subquery(expression: &Expr) -> bool {

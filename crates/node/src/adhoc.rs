@@ -121,3 +121,13 @@ pub fn explain_view(compiled: &Compiled, name: &str) -> SystemResult {
     answer.row(["", plan.as_str()]);
     Ok(vec![answer])
 }
+
+/// `@ExplainCatalog`: the schema as the statements that make it.
+pub fn explain_catalog(compiled: &Compiled, parameters: usize) -> SystemResult {
+    if parameters > 0 {
+        return Err(ferrite_wire::failure::parameter_count("@ExplainCatalog", 0, parameters));
+    }
+    let mut answer = SystemTable::new(&[("CATALOG", SqlType::Varchar)]);
+    answer.row([ferrite_catalog::schema_text(&compiled.catalog)]);
+    Ok(vec![answer])
+}

@@ -14,7 +14,7 @@ use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, Mailbox, ProgramCall
 use ferrite_value::SqlType;
 use ferrite_wire::{Response, Status, frame};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What the thread is told.
@@ -26,6 +26,36 @@ pub enum Notice {
         deleted: Option<u64>,
     },
     Stop,
+}
+
+/// What was deleted of one table since the server started.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Expired {
+    pub rows: u64,
+    /// Of these in the last round, or so far in the one that goes on.
+    pub rows_last_round: u64,
+    /// None while a round goes on, or after one that failed: how many are left is not known. A round that ends leaves none.
+    pub remaining: Option<u64>,
+    /// When the last rows were deleted, in microseconds since 1970.
+    pub last_micros: Option<i64>,
+}
+
+/// What was deleted, for whoever asks. Tables that no longer expire are left out.
+#[derive(Default)]
+pub struct Figures(Mutex<BTreeMap<TableId, Expired>>);
+
+impl Figures {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TableId, Expired>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn of(&self, table: TableId) -> Expired {
+        self.lock().get(&table).copied().unwrap_or_default()
+    }
+
+    fn change(&self, table: TableId, change: impl FnOnce(&mut Expired)) {
+        change(self.lock().entry(table).or_default());
+    }
 }
 
 pub struct Expiry {
@@ -60,7 +90,7 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
 }
 
 /// The tables whose rows expire. Those that are to be migrated are kept: what would take their rows is not there.
-fn expiring(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
+pub fn expiring(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
     let migrates = |table: &Table| table.export.as_ref().is_some_and(|export| export.migrate);
     catalog.tables.values().filter(move |table| table.time_to_live.is_some() && !migrates(table))
 }
@@ -76,7 +106,9 @@ impl Expiry {
         while !self.stopping {
             let compiled = self.shared.compiled.load_full();
             let now = self.clock.monotonic_nanos();
-            due.retain(|table, _| expiring(&compiled.catalog).any(|expiring| expiring.id == *table));
+            let expires = |table: &TableId| expiring(&compiled.catalog).any(|expiring| expiring.id == *table);
+            due.retain(|table, _| expires(table));
+            self.shared.expired.lock().retain(|table, _| expires(table));
             for table in expiring(&compiled.catalog) {
                 due.entry(table.id).or_insert(now);
             }
@@ -107,6 +139,9 @@ impl Expiry {
         let program = Arc::new(ferrite_sql::expire_program(table, &time, cutoff));
         let partitions = if table.is_partitioned() { self.shared.partition_count() as u64 } else { 1 };
         let mut unfinished: Vec<u64> = (0..partitions).collect();
+        let figures = &self.shared.expired;
+        figures.change(table.id, |expired| (expired.rows_last_round, expired.remaining) = (0, None));
+        let mut failed = false;
         while !unfinished.is_empty() && !self.stopping {
             for partition in &unfinished {
                 let answers: Arc<Answers> = Arc::clone(&self.answers);
@@ -142,6 +177,15 @@ impl Expiry {
                 match self.inbox.recv() {
                     Ok(Notice::Answered { partition, deleted }) => {
                         waiting -= 1;
+                        failed |= deleted.is_none();
+                        if let Some(rows @ 1..) = deleted {
+                            let now = self.clock.wall_micros();
+                            figures.change(table.id, |expired| {
+                                expired.rows += rows;
+                                expired.rows_last_round += rows;
+                                expired.last_micros = Some(now);
+                            });
+                        }
                         if deleted.is_some_and(|deleted| deleted >= u64::from(time.batch_size)) {
                             unfinished.push(partition);
                         }
@@ -150,6 +194,9 @@ impl Expiry {
                     Ok(Notice::Stop) | Err(_) => self.stopping = true,
                 }
             }
+        }
+        if !failed && !self.stopping {
+            figures.change(table.id, |expired| expired.remaining = Some(0));
         }
     }
 }

@@ -12,7 +12,8 @@ use ferrite_sql::{Argument, Lifter, Statistics, Template, as_parameter, find_tem
 use ferrite_wire::{Parameters, parameters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 /// In a key, before and between the literals that stay in the text. No shape has this byte.
 const KEPT: u8 = 7;
@@ -58,6 +59,30 @@ pub struct PlanCache {
     hits: AtomicU64,
     misses: AtomicU64,
     evictions: AtomicU64,
+    compilations: Mutex<Compilations>,
+}
+
+/// How long texts took to compile, since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compilations {
+    pub count: u64,
+    /// Of these ended with an error.
+    pub failures: u64,
+    /// All together.
+    pub nanoseconds: u64,
+    pub nanoseconds_min: u64,
+    pub nanoseconds_max: u64,
+}
+
+impl Compilations {
+    fn add(&mut self, time: Duration, failed: bool) {
+        let nanoseconds = time.as_nanos() as u64;
+        self.nanoseconds_min = if self.count == 0 { nanoseconds } else { self.nanoseconds_min.min(nanoseconds) };
+        self.nanoseconds_max = self.nanoseconds_max.max(nanoseconds);
+        self.nanoseconds += nanoseconds;
+        self.count += 1;
+        self.failures += u64::from(failed);
+    }
 }
 
 /// Counts since the start, and what is there now.
@@ -67,6 +92,7 @@ pub struct PlanCacheStatistics {
     pub misses: u64,
     pub evictions: u64,
     pub entries: u64,
+    pub compilations: Compilations,
 }
 
 impl PlanCache {
@@ -143,6 +169,11 @@ impl PlanCache {
         }
     }
 
+    /// A text took so long to compile.
+    pub fn compiled_in(&self, time: Duration, failed: bool) {
+        self.compilations.lock().unwrap_or_else(PoisonError::into_inner).add(time, failed);
+    }
+
     /// Forgets everything: the catalog has changed.
     pub fn clear(&self) {
         *self.write() = Entries::default();
@@ -154,6 +185,7 @@ impl PlanCache {
             misses: self.misses.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             entries: self.read().slots.len() as u64,
+            compilations: *self.compilations.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 

@@ -104,6 +104,7 @@ impl MemoryKeeper {
         Ok(MemoryKeeper { stop, thread })
     }
 
+
     fn stop(self) {
         self.stop.store(true, Ordering::Release);
         memory::wake_keeper();
@@ -139,6 +140,7 @@ impl Server {
         let (system, system_jobs) = unbounded::<SystemJob>();
         let notices = expiry::notices();
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
+        let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
         let shared = Arc::new(Shared {
             compiled: ArcSwap::new(Arc::clone(&recovered.compiled)),
             partitions: inboxes.iter().map(|(sender, _)| sender.clone()).collect(),
@@ -146,6 +148,8 @@ impl Server {
             system,
             plan_cache: PlanCache::default(),
             expiry: notices.0.clone(),
+            expired: Default::default(),
+            long_reads: long_reads.figures(),
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
             ring,
@@ -159,7 +163,6 @@ impl Server {
         });
 
         let failure = SharedFailure::default();
-        let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
         let mut borrowers = Vec::new();
         let mut partitions = Vec::new();
         let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();

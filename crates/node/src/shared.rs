@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_log::LogStatistics;
 use ferrite_partition::RowCounts;
+use ferrite_partition::long_read::LongReadFigures;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
@@ -28,6 +29,8 @@ pub struct Shared {
     pub system: Sender<SystemJob>,
     pub plan_cache: PlanCache,
     pub expiry: Sender<crate::expiry::Notice>,
+    pub expired: crate::expiry::Figures,
+    pub long_reads: LongReadFigures,
     /// How many rows the tables had not long ago, for the planner.
     pub row_counts: Arc<RowCounts>,
     pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,

@@ -17,6 +17,7 @@ use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::{self, ResponseWriter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::route::{self, Route};
 
@@ -120,6 +121,8 @@ impl System {
             ),
             "@ExplainView" => adhoc::explain_view(&compiled, one_text(name, parameters)?),
             "@ExplainJSON" => adhoc::explain_json(&compiled, one_text(name, parameters)?),
+            // The original's is the schema in a form of its own; ours is the statements that make it.
+            "@ExplainCatalog" => adhoc::explain_catalog(&compiled, parameters.len()),
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
             // Reached only when it was routed here by a network thread that does not know it: same answer as there.
             "@Ping" => Ok(Vec::new()),
@@ -146,7 +149,10 @@ impl System {
         {
             return Ok(Handled::PassedOn);
         }
-        match adhoc::compile(compiled, &*self.shared.row_counts, text, parameters.len() - 1)? {
+        let began = Instant::now();
+        let compilation = adhoc::compile(compiled, &*self.shared.row_counts, text, parameters.len() - 1);
+        self.shared.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
+        match compilation? {
             adhoc::Compilation::Schema => {
                 self.shared.mode.admit(false)?;
                 let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };

@@ -79,6 +79,10 @@ fn transactions_go_on_while_a_query_takes_long() {
             assert!(transactions > 20, "{transactions} transactions beside {query}");
         });
     }
+    let answer = db.call("@Statistics", ("LONGREADS", 0i32));
+    let figures = &answer.tables[0].rows[0][3..];
+    assert_eq!(figures, [2, 0, 0, 0, endless.len() as i64].map(OwnedValue::Integer));
+    assert_eq!(answer.tables[1].rows.len(), 4, "a row for each partition");
 }
 
 /// Deposits grow the sum, transfers between partitions keep it. A report must see every deposit that was answered before it was

@@ -84,6 +84,12 @@ fn rows_bytes_and_latencies_are_told() {
     assert_eq!(statistics(&db, "IDLETIME", 0).rows.len(), PARTITIONS as usize + 1);
     assert_eq!(statistics(&db, "QUEUE", 0).rows.len(), PARTITIONS as usize + 1);
     assert_eq!(db.call("@Statistics", ("LIVECLIENTS", 0i32)).tables.len(), 2);
+    db.fails("@AdHoc", ("SELECT nothing FROM votes",), Status::GracefulFailure, "nothing");
+    let planner = statistics(&db, "PLANNER", 0);
+    let of = |name: &str| planner.rows[0][planner.column_index(name).expect("a column")].clone();
+    let OwnedValue::Integer(failures) = of("FAILURES") else { panic!("{planner:?}") };
+    let OwnedValue::Integer(slowest) = of("PLAN_TIME_MAX") else { panic!("{planner:?}") };
+    assert!(failures == 1 && slowest > 0, "{planner:?}");
     assert_eq!(db.call("@Statistics", ("MANAGEMENT", 0i32)).tables.len(), 9);
     server.stop().expect("the log is closed");
 }
@@ -232,6 +238,9 @@ fn what_is_not_there_says_so() {
     db.fails("@Nosuch", (), Status::UnexpectedFailure, "Procedure @Nosuch was not found");
     db.fails("@ExplainView", ("votes",), Status::GracefulFailure, "is not a view");
     db.call("@ExplainView", ("v_votes_by_phone_number",));
+    let schema = db.call("@ExplainCatalog", ());
+    assert_eq!(schema.tables[0].rows, db.call("@SystemCatalog", ("DDL",)).tables[0].rows);
+    db.fails("@ExplainCatalog", ("votes",), Status::GracefulFailure, "EXPECTS 0");
     db.call("@Note", ("a note\nof two lines",));
     db.fails("@Note", (), Status::GracefulFailure, "takes a string");
     server.stop().expect("the log is closed");

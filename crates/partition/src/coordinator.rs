@@ -207,6 +207,8 @@ impl Coordinator {
             queue: self.counters.queue,
             queue_depth: self.inbox.len(),
             tables: Vec::new(),
+            snapshots: 0,
+            snapshot_bytes: 0,
         }
     }
 

@@ -271,6 +271,10 @@ pub struct Report {
     pub queue_depth: usize,
     /// Empty for the coordinator, which has no rows.
     pub tables: Vec<TableMemory>,
+    /// Snapshots of this store that somebody reads.
+    pub snapshots: usize,
+    /// Bytes of pages that are kept for them only.
+    pub snapshot_bytes: usize,
 }
 
 #[cfg(test)]

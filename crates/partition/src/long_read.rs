@@ -60,9 +60,41 @@ struct Line {
 }
 
 struct LineState {
+    threads: usize,
     /// Threads that nobody has a turn for.
     free: usize,
     waiting: VecDeque<(ProgramCall, Home)>,
+    /// Turns that were given, since the start.
+    begun: u64,
+    /// The most that waited at a time, since the start.
+    waiting_max: usize,
+}
+
+/// What the line for the threads looks like now, and what came of it since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineFigures {
+    pub threads: usize,
+    pub running: usize,
+    pub waiting: usize,
+    pub waiting_max: usize,
+    pub begun: u64,
+}
+
+/// A way to look at the line from outside.
+#[derive(Clone)]
+pub struct LongReadFigures(Arc<Line>);
+
+impl LongReadFigures {
+    pub fn now(&self) -> LineFigures {
+        let state = self.0.lock();
+        LineFigures {
+            threads: state.threads,
+            running: state.threads - state.free,
+            waiting: state.waiting.len(),
+            waiting_max: state.waiting_max,
+            begun: state.begun,
+        }
+    }
 }
 
 impl Line {
@@ -81,6 +113,7 @@ impl Drop for Turn {
                 let mut state = self.0.lock();
                 let next = state.waiting.pop_front();
                 state.free += usize::from(next.is_none());
+                state.begun += u64::from(next.is_some());
                 next
             };
             let Some((mut call, home)) = next else { return };
@@ -120,8 +153,12 @@ impl LongReads {
     /// For so many threads, which get their work from the receiver: it ends when every sender is gone.
     pub fn new(threads: usize, home: Home) -> (LongReads, Receiver<LongRead>) {
         let (queue, reads) = unbounded();
-        let line = Line { state: Mutex::new(LineState { free: threads, waiting: VecDeque::new() }) };
+        let line = Line { state: Mutex::new(LineState { threads, free: threads, waiting: VecDeque::new(), begun: 0, waiting_max: 0 }) };
         (LongReads { queue, line: Arc::new(line), home }, reads)
+    }
+
+    pub fn figures(&self) -> LongReadFigures {
+        LongReadFigures(Arc::clone(&self.line))
     }
 
     /// The same for another taker of snapshots.
@@ -137,9 +174,11 @@ impl LongReads {
         let mut state = self.line.lock();
         if state.free == 0 {
             state.waiting.push_back((call, self.home.clone()));
+            state.waiting_max = state.waiting_max.max(state.waiting.len());
             return None;
         }
         state.free -= 1;
+        state.begun += 1;
         Some((call, Turn(Arc::clone(&self.line))))
     }
 

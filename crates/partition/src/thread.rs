@@ -194,6 +194,8 @@ impl Partition {
             queue: self.counters.queue,
             queue_depth: self.inbox.len(),
             tables: self.store.as_ref().map(Store::memory).unwrap_or_default(),
+            snapshots: self.store.as_ref().map_or(0, Store::snapshots),
+            snapshot_bytes: self.store.as_ref().map_or(0, Store::snapshot_bytes),
         }
     }
 

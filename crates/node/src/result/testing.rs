@@ -5,6 +5,7 @@ use crate::shared::{Identity, Shared};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_catalog::Catalog;
+use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::{Compiled, RowCounts};
 use ferrite_value::OwnedValue;
 use ferrite_value::ring::Ring;
@@ -26,6 +27,8 @@ pub fn shared(partitions: usize) -> Shared {
         system: unbounded().0,
         plan_cache: Default::default(),
         expiry: unbounded().0,
+        expired: Default::default(),
+        long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.figures(),
         row_counts: Arc::new(RowCounts::new(partitions)),
         network: OnceLock::new(),
         ring: Arc::new(Ring::new_default(partitions as u32)),

@@ -68,14 +68,6 @@ pub const IMPORTER: &Columns = &[
     ("RETRIES", Bigint),
 ];
 
-pub const TIME_TO_LIVE: &Columns = &[
-    ("TABLE_NAME", Varchar),
-    ("ROWS_DELETED", Bigint),
-    ("ROWS_DELETED_LAST_ROUND", Bigint),
-    ("ROWS_REMAINING", Bigint),
-    ("LAST_DELETE_TIMESTAMP", Timestamp),
-];
-
 pub const TASK: &Columns = &[("PARTITION_ID", Integer), ("TASK_NAME", Varchar), ("STATE", Varchar), ("SCOPE", Varchar)];
 
 pub const TASK_SCHEDULER: &Columns = &[

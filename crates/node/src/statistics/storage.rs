@@ -1,14 +1,16 @@
 //! Figures about tables, indexes and memory.
 
 use super::collect::Collected;
-use super::{BASE, SITE, base, count, empty, kib, one_row};
+use super::{BASE, SITE, TIME, base, count, empty, kib, now_ms, one_row};
+use crate::expiry;
 use crate::result::{Cell, Columns, SystemTable, cells};
 use crate::shared::Shared;
 use crate::system_information::{physical_memory_kib, status_kib};
 use ferrite_base::memory;
 use ferrite_catalog::{Catalog, IndexKind, Table, TableKind, VIEW_KEY_INDEX};
 use ferrite_partition::counters::{IndexMemory, Report, TableMemory};
-use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varchar};
+use ferrite_value::OwnedValue;
+use ferrite_value::SqlType::{Bigint, Integer, Timestamp, Tinyint, Varchar};
 use std::sync::Arc;
 
 type Reports = Collected<Vec<Report>>;
@@ -152,4 +154,40 @@ pub fn memory(shared: &Shared, collected: &Reports) -> SystemTable {
             0
         ],
     )
+}
+
+/// A row for each table whose rows expire, since the start.
+pub fn time_to_live(shared: &Shared) -> SystemTable {
+    const COLUMNS: &Columns = &[
+        ("TABLE_NAME", Varchar),
+        ("ROWS_DELETED", Bigint),
+        ("ROWS_DELETED_LAST_ROUND", Bigint),
+        ("ROWS_REMAINING", Bigint),
+        ("LAST_DELETE_TIMESTAMP", Timestamp),
+    ];
+    let mut answer = empty(&[TIME, COLUMNS]);
+    for table in expiry::expiring(&shared.compiled.load().catalog) {
+        let expired = shared.expired.of(table.id);
+        answer.row(cells![
+            now_ms(),
+            &table.name,
+            count(expired.rows),
+            count(expired.rows_last_round),
+            expired.remaining.map(count),
+            expired.last_micros.map(OwnedValue::Timestamp)
+        ]);
+    }
+    answer
+}
+
+/// What the snapshots that somebody reads cost by partition: pages that were changed since, in KiB. Ours.
+pub fn snapshots(shared: &Shared, collected: &Reports) -> SystemTable {
+    const COLUMNS: &Columns = &[("PARTITION_ID", Integer), ("SNAPSHOTS", Integer), ("SNAPSHOT_MEMORY", Bigint)];
+    let mut answer = empty(&[BASE, COLUMNS]);
+    for report in &collected.reports {
+        let Some(partition) = report.partition else { continue };
+        let row = cells![partition.0 as i32, report.snapshots as i32, kib(report.snapshot_bytes)];
+        answer.row(base(shared).into_iter().chain(row));
+    }
+    answer
 }

@@ -1,4 +1,4 @@
-//! Figures about the threads that execute, and about the plan cache.
+//! Figures about the threads that execute, about long reads, and about the plan cache.
 
 use super::collect::Collected;
 use super::{BASE, SITE, base, count, empty, one_row, small};
@@ -58,9 +58,34 @@ pub fn queue(shared: &Shared, collected: &Reports) -> SystemTable {
     table
 }
 
-/// One cache for the node. Planning is not timed.
+/// The threads for queries that take long, and who waits for one. Ours.
+pub fn long_reads(shared: &Shared) -> SystemTable {
+    let line = shared.long_reads.now();
+    one_row(
+        shared,
+        &[
+            ("THREADS", Integer),
+            ("RUNNING", Integer),
+            ("WAITING", Integer),
+            ("WAITING_MAX", Integer),
+            ("INVOCATIONS", Bigint),
+        ],
+        cells![
+            small(line.threads as u64),
+            small(line.running as u64),
+            small(line.waiting as u64),
+            small(line.waiting_max as u64),
+            count(line.begun)
+        ],
+    )
+}
+
+/// One cache for the node. Times are those of compiling a text that has no plan yet, in nanoseconds; they and the failures are NULL
+/// until the first.
 pub fn planner(shared: &Shared) -> SystemTable {
     let cache = shared.plan_cache.statistics();
+    let times = &cache.compilations;
+    let some = |value: u64| (times.count > 0).then(|| count(value));
     one_row(
         shared,
         &[
@@ -84,10 +109,10 @@ pub fn planner(shared: &Shared) -> SystemTable {
             count(cache.hits),
             0,
             count(cache.misses),
-            Cell::NULL,
-            Cell::NULL,
-            Cell::NULL,
-            Cell::NULL
+            some(times.nanoseconds_min),
+            some(times.nanoseconds_max),
+            some(times.nanoseconds.checked_div(times.count).unwrap_or(0)),
+            some(times.failures)
         ],
     )
 }
