@@ -18,6 +18,8 @@ pub enum BenchCommand {
     AdHoc(AdHocOptions),
     /// Transactions over several partitions.
     Multi(MultiOptions),
+    /// Kill a server again and again under load, and compare what clients were told with what is there.
+    Torture(TortureOptions),
     /// The yardstick: the same client against a bare loop with hash tables.
     Limit(LimitOptions),
     /// How long the machine itself stops each of its cores: what no server's latency can be better than.
@@ -193,6 +195,37 @@ pub struct KvOptions {
     /// Seed of the random numbers [default: another one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct TortureOptions {
+    /// Kills under load
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub kills: u32,
+    /// No further kill after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// Seed of what happens when [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Partitions of the database
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions: u32,
+    /// Durability of the server: sync, interval=MS or none
+    #[arg(long, value_name = "HOW", default_value = "sync")]
+    pub durability: String,
+    /// Let everything be lost that was not fsynced, as if the machine had lost power
+    #[arg(long)]
+    pub power_loss: bool,
+    /// Data directory, new or empty; kept [default: a temporary one, kept when something is wrong]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// Write the lines of the run to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// More options for the server, after --
+    #[arg(last = true, value_name = "OPTION")]
+    pub server_options: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -1,14 +1,15 @@
 //! The server under test as a child process, and what `/proc` says about it.
 
 use crate::error::{BenchError, BenchResult, Doing};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, kill_process, set_parent_process_death_signal};
+pub use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -96,8 +97,21 @@ impl ServerProcess {
 
     /// Starts `executable`, which prints one line with `ready on HOST:PORT` when it takes connections.
     pub fn spawn(executable: &Path, arguments: &[OsString], directory: Option<TempDir>) -> BenchResult<ServerProcess> {
+        Self::launch(executable, arguments, directory, None)?.until_ready()
+    }
+
+    /// Starts `executable` and does not wait for it. What it says on standard error goes to `messages`, if that is given.
+    pub fn launch(
+        executable: &Path,
+        arguments: &[OsString],
+        directory: Option<TempDir>,
+        messages: Option<fs::File>,
+    ) -> BenchResult<Launched> {
         let mut command = Command::new(executable);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        if let Some(messages) = messages {
+            command.stderr(messages);
+        }
         // Ctrl-C in the terminal is for this process, which then stops the server in good order.
         command.process_group(0);
         // SAFETY: between fork and exec only a system call is made, which neither allocates nor takes a lock.
@@ -108,8 +122,8 @@ impl ServerProcess {
         let path = directory.as_ref().map(|directory| directory.path().to_path_buf());
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push((child.id(), path));
         let stdout = child.stdout.take().expect("the child's output was asked for");
-        let mut process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
-        let (sender, receiver) = channel();
+        let process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
+        let (sender, output) = channel();
         // Reads on to the end, so that the server never meets a closed or full pipe.
         let reader = move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -117,28 +131,7 @@ impl ServerProcess {
             }
         };
         thread::Builder::new().name("server-output".to_string()).spawn(reader).doing("starting a thread")?;
-        let give_up = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
-        loop {
-            let line = match receiver.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
-                Ok(line) => line,
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(BenchError::Server(format!("the server was not ready within {READY_SECONDS_MAX} s")));
-                }
-                // Its output ends when it ends, a moment before the kernel says so.
-                Err(RecvTimeoutError::Disconnected) => {
-                    let ended = process.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))?;
-                    return Err(BenchError::Server(match ended {
-                        Some(status) => format!("the server ended before it was ready ({status})"),
-                        None => "the server closed its output before it was ready".to_string(),
-                    }));
-                }
-            };
-            if let Some(address) = ready_address(&line) {
-                process.address = address.to_string();
-                process.ready_line = line;
-                return Ok(process);
-            }
-        }
+        Ok(Launched { process, output })
     }
 
     /// `host:port` for clients.
@@ -162,10 +155,15 @@ impl ServerProcess {
 
     /// Tells the server to stop and waits for it. Fails when it does not, or ends with an error.
     pub fn stop(mut self) -> BenchResult<()> {
+        self.end()
+    }
+
+    /// As [`ServerProcess::stop`], with its files kept until this is dropped.
+    pub fn end(&mut self) -> BenchResult<()> {
         if let Some(status) = self.child.try_wait().doing("looking after the server")? {
             return Err(BenchError::Server(format!("the server ended during the run ({status})")));
         }
-        self.signal();
+        self.signal(Signal::TERM);
         let Some(status) = self.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))? else {
             let seconds = STOP_SECONDS_MAX;
             return Err(BenchError::Server(format!("the server did not stop within {seconds} s of being told to")));
@@ -176,6 +174,26 @@ impl ServerProcess {
         } else {
             Err(BenchError::Server(format!("the server stopped with an error ({status})")))
         }
+    }
+
+    /// SIGKILL, and its end.
+    pub fn kill(mut self) -> BenchResult<()> {
+        self.signal(Signal::KILL);
+        self.await_kill()
+    }
+
+    /// Waits for the end of a server that somebody has sent SIGKILL to. An error if it ended in any other way.
+    pub fn await_kill(&mut self) -> BenchResult<()> {
+        match self.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))? {
+            Some(status) if status.signal() == Some(Signal::KILL.as_raw()) => Ok(()),
+            Some(status) => Err(BenchError::Server(format!("the server ended by itself ({status})"))),
+            None => Err(BenchError::Server("the server outlived SIGKILL".to_string())),
+        }
+    }
+
+    /// Whether it has ended, however.
+    pub fn has_ended(&mut self) -> BenchResult<bool> {
+        Ok(self.child.try_wait().doing("looking after the server")?.is_some())
     }
 
     /// How it ended; None when it has not by then.
@@ -189,10 +207,51 @@ impl ServerProcess {
         }
     }
 
-    fn signal(&self) {
-        if let Some(process) = Pid::from_raw(self.child.id() as i32) {
-            // It fails only when the process has ended already.
-            let _ = kill_process(process, Signal::TERM);
+    pub fn signal(&self, signal: Signal) {
+        send_signal(self.child.id(), signal);
+    }
+}
+
+/// To a process that has not been waited for yet: nobody else can have its id.
+pub fn send_signal(process: u32, signal: Signal) {
+    if let Some(process) = Pid::from_raw(process as i32) {
+        // It fails only when the process has ended already.
+        let _ = kill_process(process, signal);
+    }
+}
+
+/// A server that was started and may not be ready yet.
+#[derive(Debug)]
+pub struct Launched {
+    pub process: ServerProcess,
+    output: Receiver<String>,
+}
+
+impl Launched {
+    /// Waits until it takes connections.
+    pub fn until_ready(self) -> BenchResult<ServerProcess> {
+        let Launched { mut process, output } = self;
+        let give_up = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+        loop {
+            let line = match output.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(BenchError::Server(format!("the server was not ready within {READY_SECONDS_MAX} s")));
+                }
+                // Its output ends when it ends, a moment before the kernel says so.
+                Err(RecvTimeoutError::Disconnected) => {
+                    let ended = process.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))?;
+                    return Err(BenchError::Server(match ended {
+                        Some(status) => format!("the server ended before it was ready ({status})"),
+                        None => "the server closed its output before it was ready".to_string(),
+                    }));
+                }
+            };
+            if let Some(address) = ready_address(&line) {
+                process.address = address.to_string();
+                process.ready_line = line;
+                return Ok(process);
+            }
         }
     }
 }

@@ -91,6 +91,11 @@ impl Session {
         Self::connect(Some(process), address)
     }
 
+    /// Connects to a server that somebody else looks after.
+    pub fn to(address: &str) -> BenchResult<Session> {
+        Self::connect(None, address.to_string())
+    }
+
     fn connect(process: Option<ServerProcess>, address: String) -> BenchResult<Session> {
         let client = client(&address)?;
         Ok(Session { process, address, client })

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use ferrite_base::limits::QUERY_TIME_MAX;
+use ferrite_io::{RealDisk, VolatileDisk};
 use ferrite_node::{Durability, Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -44,6 +45,9 @@ pub struct Options {
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
+    /// For tests of crashes: what was not fsynced dies with the process. The number decides which parts of it survive.
+    #[arg(long, value_name = "SEED", hide = true)]
+    unsynced_writes_are_lost: Option<u64>,
 }
 
 fn durability(text: &str) -> Result<Durability, String> {
@@ -86,7 +90,10 @@ pub fn run(options: Options) -> ExitCode {
         memory_ahead_bytes: (options.memory_ahead as usize) << 20,
         network_threads: options.network_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
         report_threads: options.report_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
-        disk: Arc::new(ferrite_io::RealDisk),
+        disk: match options.unsynced_writes_are_lost {
+            None => Arc::new(RealDisk),
+            Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),
+        },
         query_time_max: Duration::from_secs(options.query_timeout),
     });
     let server = match started {
@@ -105,7 +112,8 @@ pub fn run(options: Options) -> ExitCode {
     }
     if recovery.torn_bytes > 0 {
         eprintln!(
-            "ferrite: cut off {} bytes of a write that a crash had left unfinished; nothing of it was acknowledged",
+            "ferrite: cut off {} bytes of writes that a crash had left unfinished; nothing of them was acknowledged, unless \
+             the server ran with durability interval or none",
             recovery.torn_bytes
         );
     }

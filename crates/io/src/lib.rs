@@ -8,9 +8,11 @@ mod disk;
 mod priority;
 mod random;
 mod real_disk;
+mod volatile_disk;
 
 pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer};
 pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;
+pub use volatile_disk::VolatileDisk;

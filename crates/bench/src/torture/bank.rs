@@ -1,0 +1,302 @@
+//! A bank under torture: transfers within a branch (one partition) and between branches (several) keep the sum of all accounts
+//! and leave a row each, so that every account can be recomputed from the rows that are there.
+
+use crate::error::{BenchError, BenchResult};
+use crate::random::FastRandom;
+use crate::session::Session;
+use crate::torture::drive::{Calls, Ended, Fate, Load};
+use crate::torture::lane::Cut;
+use ferrite_client::Prepared;
+use ferrite_value::OwnedValue;
+use std::collections::{BTreeMap, HashMap};
+
+const DDL: &str = "
+CREATE TABLE torture_account (
+  branch BIGINT NOT NULL, number INTEGER NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (branch, number)
+);
+PARTITION TABLE torture_account ON COLUMN branch;
+CREATE TABLE torture_transfer (
+  branch BIGINT NOT NULL, id BIGINT NOT NULL, source INTEGER NOT NULL, to_branch BIGINT NOT NULL, target INTEGER NOT NULL,
+  amount BIGINT NOT NULL, PRIMARY KEY (branch, id)
+);
+PARTITION TABLE torture_transfer ON COLUMN branch;
+CREATE VIEW torture_branch (branch, accounts, balance) AS
+  SELECT branch, COUNT(*), SUM(balance) FROM torture_account GROUP BY branch;
+CREATE VIEW torture_turnover (branch, transfers, amount) AS
+  SELECT branch, COUNT(*), SUM(amount) FROM torture_transfer GROUP BY branch;
+CREATE PROCEDURE torture_within (at_branch BIGINT, transfer BIGINT, from_account INTEGER, to_account INTEGER, moved BIGINT)
+  PARTITION ON TABLE torture_account COLUMN branch
+AS BEGIN
+  DECLARE has BIGINT;
+  INSERT INTO torture_transfer (branch, id, source, to_branch, target, amount)
+    VALUES (at_branch, transfer, from_account, at_branch, to_account, moved);
+  UPDATE torture_account SET balance = balance + moved WHERE branch = at_branch AND number = to_account;
+  UPDATE torture_account SET balance = balance - moved WHERE branch = at_branch AND number = from_account;
+  SELECT balance INTO has FROM torture_account WHERE branch = at_branch AND number = from_account;
+  IF has < 0 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not enough'; END IF;
+  RETURN transfer;
+END;
+CREATE PROCEDURE torture_across (
+  from_branch BIGINT, transfer BIGINT, from_account INTEGER, into_branch BIGINT, to_account INTEGER, moved BIGINT
+)
+AS BEGIN
+  DECLARE has BIGINT;
+  INSERT INTO torture_transfer (branch, id, source, to_branch, target, amount)
+    VALUES (from_branch, transfer, from_account, into_branch, to_account, moved);
+  UPDATE torture_account SET balance = balance + moved WHERE branch = into_branch AND number = to_account;
+  UPDATE torture_account SET balance = balance - moved WHERE branch = from_branch AND number = from_account;
+  SELECT balance INTO has FROM torture_account WHERE branch = from_branch AND number = from_account;
+  IF has < 0 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not enough'; END IF;
+  RETURN transfer;
+END;
+CREATE PROCEDURE torture_sum AS SELECT SUM(balance) FROM torture_account;
+";
+
+const BRANCHES: u32 = 12;
+const ACCOUNTS_PER_BRANCH: u32 = 8;
+const BALANCE_FIRST: i64 = 1_000;
+const SUM: i64 = BRANCHES as i64 * ACCOUNTS_PER_BRANCH as i64 * BALANCE_FIRST;
+/// Amounts below this; some are more than the account has.
+const AMOUNT_MAX: u32 = 400;
+/// Of a hundred calls so many add up all accounts, and of a hundred transfers so many go to another branch.
+const READS_PERCENT: u32 = 3;
+const ACROSS_PERCENT: u32 = 40;
+const CALLS_MAX: u32 = 12_000;
+const ROWS_MAX: usize = 20_000;
+
+/// Branch and number.
+type Account = (i64, i64);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Transfer {
+    source: Account,
+    target: Account,
+    amount: i64,
+}
+
+pub struct Bank {
+    within: Prepared,
+    across: Prepared,
+    sum: Prepared,
+    random: FastRandom,
+    /// Balances before all transfers that are kept.
+    balances: BTreeMap<Account, i64>,
+    /// Those that are there, by what was found last.
+    kept: HashMap<i64, Transfer>,
+    /// Those of this round: what was sent when, and when it was acknowledged.
+    made: HashMap<i64, (Transfer, u64, Option<u64>)>,
+    refused: HashMap<i64, Transfer>,
+    next_id: i64,
+    calls_left: u32,
+}
+
+/// The token of a read. Transfers have their ids.
+const READ: u64 = 0;
+
+impl Bank {
+    pub fn new(session: &Session) -> BenchResult<Bank> {
+        session.run_statements(DDL)?;
+        let mut balances = BTreeMap::new();
+        for branch in 0..i64::from(BRANCHES) {
+            for number in 0..ACCOUNTS_PER_BRANCH as i32 {
+                session.call("TORTURE_ACCOUNT.insert", (branch, number, BALANCE_FIRST))?;
+                balances.insert((branch, i64::from(number)), BALANCE_FIRST);
+            }
+        }
+        let prepared = |name| Prepared::new(name).expect("a short name");
+        Ok(Bank {
+            within: prepared("torture_within"),
+            across: prepared("torture_across"),
+            sum: prepared("torture_sum"),
+            random: FastRandom::new(0),
+            balances,
+            kept: HashMap::new(),
+            made: HashMap::new(),
+            refused: HashMap::new(),
+            next_id: 0,
+            calls_left: 0,
+        })
+    }
+
+    fn account(&mut self, branch: i64) -> Account {
+        (branch, i64::from(self.random.below(ACCOUNTS_PER_BRANCH)))
+    }
+
+    fn branch(&mut self) -> i64 {
+        i64::from(self.random.below(BRANCHES))
+    }
+}
+
+impl Load for Bank {
+    fn name(&self) -> &'static str {
+        "bank"
+    }
+
+    fn outstanding_max(&self) -> usize {
+        60
+    }
+
+    fn begin(&mut self, random: FastRandom) {
+        self.random = random;
+        self.calls_left = CALLS_MAX;
+    }
+
+    fn call(&mut self, calls: &mut Calls) -> bool {
+        if self.calls_left == 0 {
+            return false;
+        }
+        self.calls_left -= 1;
+        if self.random.below(100) < READS_PERCENT {
+            calls.call(&self.sum, (), READ);
+            return true;
+        }
+        self.next_id += 1;
+        let id = self.next_id;
+        let across = self.random.below(100) < ACROSS_PERCENT;
+        let (from, amount) = (self.branch(), i64::from(self.random.below(AMOUNT_MAX)));
+        let to = if across { self.branch() } else { from };
+        let (source, target) = (self.account(from), self.account(to));
+        let (from_account, to_account) = (source.1 as i32, target.1 as i32);
+        let sent = if across {
+            calls.call(&self.across, (from, id, from_account, to, to_account, amount), id as u64)
+        } else {
+            calls.call(&self.within, (from, id, from_account, to_account, amount), id as u64)
+        };
+        self.made.insert(id, (Transfer { source, target, amount }, sent, None));
+        true
+    }
+
+    fn ended(&mut self, ended: Ended, cut: &mut Cut) {
+        if ended.token == READ {
+            match ended.fate {
+                Fate::Acknowledged(response) if response.scalar() == Some(SUM) => {}
+                Fate::Acknowledged(response) => {
+                    cut.finding(format!("bank: all accounts together had {:?}, not {SUM}", response.scalar()));
+                }
+                Fate::Refused(text) => cut.finding(format!("bank: adding up was refused: {text}")),
+                Fate::NotSent | Fate::Unknown => {}
+            }
+            return;
+        }
+        let id = ended.token as i64;
+        match ended.fate {
+            Fate::Acknowledged(response) => {
+                if response.scalar() != Some(id) {
+                    cut.finding(format!("bank: transfer {id} was answered {:?}", response.scalar()));
+                }
+                self.made.get_mut(&id).expect("a transfer was made").2 = Some(ended.at);
+            }
+            Fate::Refused(text) => {
+                if !text.contains("not enough") {
+                    cut.finding(format!("bank: transfer {id} was refused: {text}"));
+                }
+                let (transfer, ..) = self.made.remove(&id).expect("a transfer was made");
+                self.refused.insert(id, transfer);
+            }
+            Fate::NotSent => {
+                let (transfer, ..) = self.made.remove(&id).expect("a transfer was made");
+                self.refused.insert(id, transfer);
+            }
+            Fate::Unknown => {}
+        }
+    }
+
+    fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()> {
+        let mut there = HashMap::new();
+        let mut turnover: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+        for row in numbers(session, "SELECT id, branch, source, to_branch, target, amount FROM torture_transfer")? {
+            let [id, branch, source, to_branch, target, amount] = row[..] else { continue };
+            let transfer = Transfer { source: (branch, source), target: (to_branch, target), amount };
+            if there.insert(id, transfer).is_some() {
+                cut.finding(format!("bank: transfer {id} is there twice"));
+            }
+            let sums = turnover.entry(branch).or_default();
+            *sums = (sums.0 + 1, sums.1 + amount);
+            let known = self.kept.get(&id).or(self.made.get(&id).map(|(transfer, ..)| transfer));
+            if known != Some(&transfer) {
+                let refused = if self.refused.contains_key(&id) { ", and it was refused" } else { "" };
+                cut.finding(format!("bank: {transfer:?} is there as {id}, known is {known:?}{refused}"));
+            }
+        }
+        if let Some(id) = self.kept.keys().find(|id| !there.contains_key(id)) {
+            cut.finding(format!("bank: transfer {id}, which an earlier check has seen, is gone"));
+        }
+        for (id, (_, sent, acknowledged)) in self.made.drain() {
+            match (there.contains_key(&id), acknowledged) {
+                (true, _) => cut.survived(sent, || format!("bank: transfer {id}")),
+                (false, Some(at)) => cut.lost(at, || format!("bank: transfer {id}")),
+                (false, None) => {}
+            }
+        }
+        self.refused.clear();
+        self.kept = there;
+        self.check_balances(session, &turnover, cut)?;
+        if self.kept.len() > ROWS_MAX {
+            session.query("DELETE FROM torture_transfer")?;
+            cut.changed = true;
+            self.balances = self.expected_balances();
+            self.kept.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Bank {
+    fn expected_balances(&self) -> BTreeMap<Account, i64> {
+        let mut balances = self.balances.clone();
+        for transfer in self.kept.values() {
+            *balances.entry(transfer.source).or_default() -= transfer.amount;
+            *balances.entry(transfer.target).or_default() += transfer.amount;
+        }
+        balances
+    }
+
+    fn check_balances(
+        &self,
+        session: &Session,
+        turnover: &BTreeMap<i64, (i64, i64)>,
+        cut: &mut Cut,
+    ) -> BenchResult<()> {
+        let rows = numbers(session, "SELECT branch, number, balance FROM torture_account")?;
+        let found: BTreeMap<Account, i64> = rows.iter().map(|row| ((row[0], row[1]), row[2])).collect();
+        let expected = self.expected_balances();
+        if found != expected || rows.len() != expected.len() {
+            let differs = |account: &&Account| found.get(*account) != expected.get(*account);
+            let account = expected.keys().chain(found.keys()).find(differs);
+            cut.finding(format!(
+                "bank: the accounts are not what the transfers lead to: {account:?} has {:?}, not {:?}",
+                account.and_then(|account| found.get(account)),
+                account.and_then(|account| expected.get(account)),
+            ));
+        }
+        let sum: i64 = found.values().sum();
+        if sum != SUM {
+            cut.finding(format!("bank: all accounts together have {sum}, not {SUM}"));
+        }
+        let mut branches: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+        for ((branch, _), balance) in &found {
+            let sums = branches.entry(*branch).or_default();
+            *sums = (sums.0 + 1, sums.1 + balance);
+        }
+        for (view, expected) in [
+            ("SELECT branch, accounts, balance FROM torture_branch", &branches),
+            ("SELECT branch, transfers, amount FROM torture_turnover", turnover),
+        ] {
+            let rows = numbers(session, view)?;
+            let found: BTreeMap<i64, (i64, i64)> = rows.iter().map(|row| (row[0], (row[1], row[2]))).collect();
+            if found != *expected || rows.len() != expected.len() {
+                cut.finding(format!("bank: {view}: {rows:?}, a scan says {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows of integers.
+pub fn numbers(session: &Session, sql: &str) -> BenchResult<Vec<Vec<i64>>> {
+    let number = |value: &OwnedValue| match value {
+        OwnedValue::Integer(number) => Ok(*number),
+        other => Err(BenchError::Server(format!("not a number: {other:?} from {sql}"))),
+    };
+    session.query(sql)?.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+}

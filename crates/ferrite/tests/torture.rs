@@ -1,0 +1,57 @@
+//! Short runs of `ferrite bench torture`, from fixed seeds: SIGKILL at any moment under load and schema changes, and while
+//! recovering; no acknowledged call is lost but where the durability says so, none is there twice, and what was not acknowledged
+//! is there wholly or not at all.
+
+use std::process::Command;
+
+/// Kills per case; `FERRITE_KILLS` makes it a long test.
+fn kills() -> String {
+    std::env::var("FERRITE_KILLS").unwrap_or_else(|_| "4".to_string())
+}
+
+fn torture(options: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["bench", "torture", "--kills", &kills()])
+        .args(options)
+        .output()
+        .expect("the program under test can be started");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    print!("{said}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {error}", output.status);
+    assert!(said.contains(&format!("no difference after {} kills", kills())), "{said}");
+    said
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_with_three_partitions() {
+    let said = torture(&["--seed", "11", "--partitions", "3"]);
+    assert!(said.contains("(none lost)"), "{said}");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_with_one_partition() {
+    torture(&["--seed", "12", "--partitions", "1"]);
+}
+
+/// A kill of the process loses nothing without fsync either: what was written is the operating system's.
+#[test]
+fn nothing_written_is_lost_without_fsync() {
+    let said = torture(&["--seed", "13", "--partitions", "2", "--durability", "interval=20"]);
+    assert!(said.contains("(none lost)"), "{said}");
+    torture(&["--seed", "14", "--partitions", "2", "--durability", "none"]);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_with_the_power() {
+    let said = torture(&["--seed", "15", "--partitions", "3", "--power-loss"]);
+    assert!(said.contains("(none lost)"), "{said}");
+}
+
+/// What may be lost is the end of the history, over all partitions; with an interval, an end that is no older than it.
+#[test]
+fn a_prefix_is_left_where_less_is_promised() {
+    torture(&["--seed", "16", "--partitions", "3", "--power-loss", "--durability", "interval=20"]);
+    let said = torture(&["--seed", "17", "--partitions", "2", "--power-loss", "--durability", "none"]);
+    assert!(!said.contains("(0 lost"), "a run that loses nothing shows nothing: {said}");
+}
