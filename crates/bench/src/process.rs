@@ -1,8 +1,8 @@
 //! The server under test as a child process, and what `/proc` says about it.
 
 use crate::error::{BenchError, BenchResult, Doing};
-use rustix::process::{Pid, kill_process, set_parent_process_death_signal};
 pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process, set_parent_process_death_signal};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};

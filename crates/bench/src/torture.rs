@@ -53,7 +53,11 @@ pub fn run_torture(environment: &Environment, options: &TortureOptions) -> Bench
         "torture: seed {seed}, {} partitions, durability {}, {}",
         options.partitions,
         options.durability,
-        if options.power_loss { "kills are power losses: what was not fsynced is lost" } else { "kills of the process" }
+        if options.power_loss {
+            "kills are power losses: what was not fsynced is lost"
+        } else {
+            "kills of the process"
+        }
     ))?;
     let mut run = Run::begin(environment, options, &place, seed)?;
     let result = run.all_rounds(environment, options, seed, &mut journal);
@@ -80,7 +84,10 @@ impl Place {
             Some(path) => {
                 fs::create_dir_all(path).doing("making the directory")?;
                 if fs::read_dir(path).doing("looking into the directory")?.next().is_some() {
-                    return Err(BenchError::Load(format!("{} is not empty; torture begins with nothing", path.display())));
+                    return Err(BenchError::Load(format!(
+                        "{} is not empty; torture begins with nothing",
+                        path.display()
+                    )));
                 }
                 Ok(Place::Given(path.clone()))
             }

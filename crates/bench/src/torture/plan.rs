@@ -48,8 +48,8 @@ impl Plan {
             70..93 => Moment::SchemaChange(after(&mut random, 400), after(&mut random, 12)),
             _ => Moment::Stop(after(&mut random, 400)),
         };
-        let pause = (random.below(5) == 0)
-            .then(|| Pause { after: after(&mut random, 300), length: after(&mut random, 400) });
+        let pause =
+            (random.below(5) == 0).then(|| Pause { after: after(&mut random, 300), length: after(&mut random, 400) });
         let recovery_kills = match random.below(10) {
             0..7 => Vec::new(),
             _ => (0..1 + random.below(3)).map(|_| random.below(110)).collect(),

@@ -27,8 +27,7 @@ enum Object {
     Table,
 }
 
-const OBJECTS: [Object; 5] =
-    [Object::Index, Object::IndexAndView, Object::Column, Object::Procedure, Object::Table];
+const OBJECTS: [Object; 5] = [Object::Index, Object::IndexAndView, Object::Column, Object::Procedure, Object::Table];
 
 type State = Option<i64>;
 
@@ -52,9 +51,9 @@ impl Object {
             (Object::Column, Some(g), None) => {
                 format!("ALTER TABLE torture_transfer DROP COLUMN torture_mark_{g}")
             }
-            (Object::Procedure, _, Some(g)) => format!(
-                "CREATE OR REPLACE PROCEDURE torture_generation (x INTEGER) AS BEGIN RETURN {g}; END"
-            ),
+            (Object::Procedure, _, Some(g)) => {
+                format!("CREATE OR REPLACE PROCEDURE torture_generation (x INTEGER) AS BEGIN RETURN {g}; END")
+            }
             (Object::Table, _, Some(g)) => format!(
                 "CREATE TABLE torture_table_{g} (id BIGINT NOT NULL, PRIMARY KEY (id));
                  PARTITION TABLE torture_table_{g} ON COLUMN id"
@@ -163,7 +162,9 @@ impl Load for Schema {
             );
             let others = session.query_number(&others)?;
             if others != 0 {
-                cut.finding(format!("schema: {others} rows have another value than the default {g} of their new column"));
+                cut.finding(format!(
+                    "schema: {others} rows have another value than the default {g} of their new column"
+                ));
             }
         }
         if let Some(g) = amounts {

@@ -152,7 +152,11 @@ impl Load for Values {
             let read = &mut self.reads[(ended.token >> 1) as usize];
             match ended.fate {
                 Fate::Acknowledged(response) => {
-                    match response.tables.first().map_or(Err("no table".to_string()), |table| version_in(read.key, table)) {
+                    match response
+                        .tables
+                        .first()
+                        .map_or(Err("no table".to_string()), |table| version_in(read.key, table))
+                    {
                         Ok(version) => {
                             read.seen = Some((version, ended.at));
                             let lane = &self.keys[read.key].lane;
@@ -179,7 +183,11 @@ impl Load for Values {
                 // How many rows a statement has changed is told too.
                 let changes = i64::from(key.lane.last().is_some() || key.lane.state(steps - 1).is_some());
                 if response.scalar() != Some(changes) {
-                    cut.finding(format!("values: {changes} rows were to change, {:?} did; {:?}", response.scalar(), key.lane));
+                    cut.finding(format!(
+                        "values: {changes} rows were to change, {:?} did; {:?}",
+                        response.scalar(),
+                        key.lane
+                    ));
                 }
                 key.lane.acknowledged(ended.at);
                 key.acknowledged = steps;
@@ -198,7 +206,8 @@ impl Load for Values {
         let table = session.query("SELECT id, version, content FROM torture_value")?;
         let (mut rows, mut versions) = (0, 0);
         for row in &table.rows {
-            let [OwnedValue::Integer(id), OwnedValue::Integer(version), OwnedValue::Bytes(bytes)] = row.as_slice() else {
+            let [OwnedValue::Integer(id), OwnedValue::Integer(version), OwnedValue::Bytes(bytes)] = row.as_slice()
+            else {
                 return Err(BenchError::Server("a value is not what was asked for".to_string()));
             };
             let Some(place) = usize::try_from(*id).ok().and_then(|key| there.get_mut(key)) else {
@@ -215,7 +224,8 @@ impl Load for Values {
             versions += version;
         }
         let view = session.query("SELECT n, versions FROM torture_value_versions")?;
-        let expected = [OwnedValue::Integer(rows), if rows == 0 { OwnedValue::Null } else { OwnedValue::Integer(versions) }];
+        let expected =
+            [OwnedValue::Integer(rows), if rows == 0 { OwnedValue::Null } else { OwnedValue::Integer(versions) }];
         if view.rows.first().map(Vec::as_slice) != Some(&expected[..]) {
             cut.finding(format!("values: the view says {:?}, a scan {expected:?}", view.rows));
         }
@@ -227,7 +237,9 @@ impl Load for Values {
             if let (Some(first_seen), Some(last_there)) = (fits(seen).next(), fits(there[read.key]).next_back())
                 && first_seen > last_there
             {
-                cut.lost(at, || format!("values: key {} was read as {seen:?}, {:?} is there", read.key, there[read.key]));
+                cut.lost(at, || {
+                    format!("values: key {} was read as {seen:?}, {:?} is there", read.key, there[read.key])
+                });
             }
         }
         for (number, key) in self.keys.iter_mut().enumerate() {
