@@ -32,6 +32,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("crossbeam-channel", &["partition", "node"]),
     ("flate2", &["node", "shell"]),
     ("hdrhistogram", &["bench", "node"]),
+    ("jiff", &["expr"]),
     ("mimalloc", &["ferrite"]),
     ("mio", &["node", "client", "bench", "shell"]),
     ("ratatui", &["bench", "ferrite"]),

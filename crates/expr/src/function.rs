@@ -11,6 +11,7 @@ mod pattern;
 mod resolve;
 mod text;
 mod time;
+mod zone;
 
 pub use resolve::Resolved;
 
@@ -165,7 +166,7 @@ pub enum Function {
     DateDifference(TimeUnit),
     SinceEpoch(TimeUnit),
     ToTimestamp(TimeUnit),
-    /// (timestamp, offset such as `+05:30`).
+    /// (timestamp, time zone: a region, or an offset such as `+05:30`).
     FormatTimestamp,
     IsValidTimestamp,
     MinValidTimestamp,
@@ -208,6 +209,12 @@ pub enum Function {
     NumberOfPoints,
     NumberOfInteriorRings,
     AsText,
+
+    // What has no value of its own.
+    /// (any column of the row): is the row on its way out to a target of MIGRATE. No row ever is: nothing takes rows out yet.
+    Migrating,
+    /// Any number of values, NULLs too, as one: what an aggregate over several arguments takes from a row.
+    Together,
 }
 
 impl Function {
@@ -219,7 +226,7 @@ impl Function {
         arena: &'a Bump,
     ) -> UserResult<Value<'a>> {
         use Function::*;
-        if arguments.iter().any(Value::is_null) && !matches!(self, Greatest | Least) {
+        if arguments.iter().any(Value::is_null) && !matches!(self, Greatest | Least | Migrating | Together) {
             return Ok(Value::Null);
         }
         match self {
@@ -228,6 +235,8 @@ impl Function {
             Greatest => Ok(extreme(arguments, Ordering::Greater)),
             Least => Ok(extreme(arguments, Ordering::Less)),
             SqlError => Err(sql_error(arguments)),
+            Migrating => Ok(Value::Boolean(false)),
+            Together => Ok(Value::Array(arena.alloc_slice_copy(arguments))),
             Extract(_) | Truncate(_) | DateAdd(_) | DateDifference(_) | SinceEpoch(_) | ToTimestamp(_)
             | FormatTimestamp | IsValidTimestamp | MinValidTimestamp | MaxValidTimestamp | TimeWindow(..) => {
                 time::call(self, arguments, arena)

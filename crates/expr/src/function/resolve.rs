@@ -170,11 +170,6 @@ impl Function {
             "LEAST" => return of_one_type(name, F::Least, argument_types),
             "SQL_ERROR" if argument_types.len() == 1 => (F::SqlError, &[Text], 0, Type(S::Bigint)),
             "SQL_ERROR" => (F::SqlError, &[AnyAsText, Text], 0, Type(S::Bigint)),
-            "MIGRATING" => {
-                return Err(
-                    UserError::not_supported("MIGRATING").with_hint("no table has rows that are on their way out")
-                );
-            }
 
             _ => match field_of_function(name) {
                 Some(field) => (F::Extract(field), &[Timestamp], 0, Type(field_type(field))),

@@ -1,6 +1,6 @@
 //! Functions on times. Calendar arithmetic itself is `ferrite_value::temporal`'s.
 
-use super::{Function, TimeField, WindowEdge};
+use super::{Function, TimeField, WindowEdge, zone};
 use crate::evaluate::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
@@ -31,9 +31,9 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Function::ToTimestamp(unit), [Value::Integer(count)]) => {
             temporal::to_timestamp(unit, *count).map(Value::Timestamp)
         }
-        (Function::FormatTimestamp, [Value::Timestamp(timestamp), Value::Text(offset)]) => {
+        (Function::FormatTimestamp, [Value::Timestamp(timestamp), Value::Text(zone)]) => {
             let local = timestamp
-                .checked_add(offset_microseconds(offset)?)
+                .checked_add(zone::offset_microseconds(zone, *timestamp)?)
                 .ok_or_else(|| UserError::out_of_range("the local time leaves the TIMESTAMP range"))?;
             Ok(Value::Text(bumpalo::format!(in arena, "{}", DisplayTimestamp(local)).into_bump_str()))
         }
@@ -98,26 +98,4 @@ fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> User
         WindowEdge::Start => edge_at(number),
         WindowEdge::End => Ok(edge_at(number.saturating_add(1))? - 1),
     }
-}
-
-/// `+HH:MM`, `-HH:MM`, `Z`, `UTC` or `GMT`.
-fn offset_microseconds(offset: &str) -> UserResult<i64> {
-    if ["Z", "UTC", "GMT"].iter().any(|name| offset.eq_ignore_ascii_case(name)) {
-        return Ok(0);
-    }
-    let parse = || {
-        let (sign, rest) = match offset.as_bytes().first()? {
-            b'+' => (1, &offset[1..]),
-            b'-' => (-1, &offset[1..]),
-            _ => return None,
-        };
-        let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
-        let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
-        let valid = hours <= 18 && minutes < 60;
-        valid.then_some(sign * (hours as i64 * 60 + minutes as i64) * 60 * temporal::MICROSECONDS_PER_SECOND)
-    };
-    parse().ok_or_else(|| {
-        UserError::data("22009", format!("'{offset}' is not an offset from UTC"))
-            .with_hint("write it as '+05:30'; names of time zones are not supported")
-    })
 }
