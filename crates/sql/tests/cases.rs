@@ -6,6 +6,7 @@
 //! - `schema`: DDL that must apply. `ddl`: DDL whose outcome is shown: `ok`, warnings, or the error.
 //! - `explain`: an ad hoc batch, its plans. `params`: also shows parameter and column types. `procedure NAME`: a stored one.
 //! - `counts`: how many rows tables have, for the plans after it: lines of a name and a number.
+//! - `mistake`: a wrong statement, and all that its author is told: code, message, place, hint.
 //! - `defaults`: the names, parameters and routing of the default procedures.
 //!
 //! With `UPDATE_CASES=1` in the environment the files are rewritten with what came out.
@@ -96,6 +97,7 @@ fn run(catalog: &mut Catalog, counts: &mut Counts, keyword: &str, text: &str) ->
             if found.lines().all(|line| line == "ok") { String::new() } else { found }
         }
         "ddl" => apply(catalog, text),
+        "mistake" => mistake(catalog, text),
         "explain" => adhoc(catalog, counts, text, false),
         "params" => adhoc(catalog, counts, text, true),
         "procedure" => {
@@ -137,6 +139,40 @@ fn apply(catalog: &mut Catalog, text: &str) -> String {
                 let _ = writeln!(out, "error {:?}", ddl_error(number + 1, statement.text(), error));
             }
         }
+    }
+    out
+}
+
+/// The error of a wrong statement without the words around it, which are the same for all.
+fn mistake(catalog: &Catalog, text: &str) -> String {
+    let error = match parse_batch(text) {
+        Err(error) => error,
+        Ok(statements) if statements.iter().all(|statement| statement.is_ddl()) => {
+            let outcome = statements.iter().try_fold(catalog.clone(), |catalog, statement| {
+                let (change, _) = bind_ddl(&catalog, statement)?;
+                Ok(catalog.apply(&change)?.0)
+            });
+            match outcome {
+                Err(error) => error,
+                Ok(_) => return "accepted".to_owned(),
+            }
+        }
+        Ok(statements) => {
+            let given = statements.iter().map(|statement| statement.parameters()).sum();
+            match compile_adhoc_with(catalog, &Counts::default(), &statements, given) {
+                Err(error) => error,
+                Ok(_) => return "accepted".to_owned(),
+            }
+        }
+    };
+    let around = format!("Error in \"{text}\" - ");
+    let message = error.message().replace("SQL error while compiling query: ", "").replace(&around, "");
+    let mut out = format!("{} {message}\n", error.code());
+    if let Some(detail) = error.detail() {
+        let _ = writeln!(out, "  {detail}");
+    }
+    if let Some(hint) = error.hint() {
+        let _ = writeln!(out, "  hint: {hint}");
     }
     out
 }
