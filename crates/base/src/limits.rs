@@ -38,6 +38,10 @@ pub const JOIN_TABLES_MAX: usize = 64;
 pub const COMMON_TABLES_MAX: usize = 100;
 /// Rounds of one WITH RECURSIVE.
 pub const RECURSION_ROUNDS_MAX: usize = 1_000_000;
+/// Grouping sets of one GROUP BY.
+pub const GROUPING_SETS_MAX: usize = 256;
+/// Rows of one GENERATE_SERIES.
+pub const SERIES_ROWS_MAX: u64 = 1_000_000;
 /// Bytes of one call's result, all tables together.
 pub const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 1_024;
 /// Bytes that one statement may hold for sorting, grouping and derived tables.

@@ -23,7 +23,7 @@ impl<'s> Frame<'s> {
             let row = vec![Value::Integer(count); aggregation.aggregates.len()];
             return self.visit_group(aggregation, &row, visit);
         }
-        if aggregation.group_by.is_empty() {
+        if aggregation.group_by.is_empty() && aggregation.sets.is_empty() {
             let mut states: Vec<AggregateState> = aggregation.aggregates.iter().map(AggregateState::new).collect();
             self.joined_rows(select, &mut || self.add_row(aggregation, &mut states))?;
             let mut row = OutputRow::new();
@@ -43,20 +43,48 @@ impl<'s> Frame<'s> {
     ) -> UserResult<Flow> {
         let state_count = aggregation.aggregates.len();
         let heap_bytes: usize = aggregation.aggregates.iter().map(Aggregate::heap_bytes).sum();
-        let mut groups = RowTable::new(aggregation.group_by.len());
+        let sets = &aggregation.sets;
+        let mut groups = RowTable::new(aggregation.group_by.len() + usize::from(!sets.is_empty()));
         let mut states: Vec<AggregateState> = Vec::new();
         let mut key = OutputRow::new();
+        let mut group_of = |key: &[Value<'s>], states: &mut Vec<AggregateState>| -> UserResult<usize> {
+            let (group, new) = groups.insert(key);
+            if new {
+                self.charge(groups.row_bytes() + state_count * size_of::<AggregateState>() + heap_bytes)?;
+                states.extend(aggregation.aggregates.iter().map(AggregateState::new));
+            }
+            Ok(group)
+        };
+        // A set without keys is one group, there even if no row came.
+        for (number, _) in (0..).zip(sets).filter(|(_, set)| **set == 0) {
+            key.clear();
+            key.resize(aggregation.group_by.len(), Value::Null);
+            key.push(Value::Integer(number));
+            group_of(&key, &mut states)?;
+        }
+        let mut key_in_set = OutputRow::new();
         self.joined_rows(select, &mut || {
             key.clear();
             for expression in &aggregation.group_by {
                 key.push(self.evaluate(expression)?);
             }
-            let (group, new) = groups.insert(&key);
-            if new {
-                self.charge(groups.row_bytes() + state_count * size_of::<AggregateState>() + heap_bytes)?;
-                states.extend(aggregation.aggregates.iter().map(AggregateState::new));
+            if sets.is_empty() {
+                let group = group_of(&key, &mut states)?;
+                return self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count]);
             }
-            self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count])
+            for (number, set) in (0..).zip(sets) {
+                key_in_set.clear();
+                let in_set = |place: usize| set >> place & 1 == 1;
+                key_in_set.extend(key.iter().enumerate().map(
+                    |(place, value)| {
+                        if in_set(place) { *value } else { Value::Null }
+                    },
+                ));
+                key_in_set.push(Value::Integer(number));
+                let group = group_of(&key_in_set, &mut states)?;
+                self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count])?;
+            }
+            Ok(Flow::More)
         })?;
         let mut row = OutputRow::new();
         for group in 0..groups.len() {
@@ -80,12 +108,9 @@ impl<'s> Frame<'s> {
                 continue;
             };
             self.with_value(argument, |value| {
-                let held = distinct_values(state);
+                let held = held_values(state);
                 state.add(value)?;
-                if distinct_values(state) == held {
-                    return Ok(());
-                }
-                self.charge(2 * size_of::<Value<'_>>() + text_bytes(&value))
+                if held_values(state) == held { Ok(()) } else { self.charge(held_bytes(state, &value)) }
             })?;
         }
         Ok(Flow::More)
@@ -107,6 +132,7 @@ impl<'s> Frame<'s> {
         let Input::Table { table, access: Access::Scan } = unmeasured(&source.input) else { return None };
         let counts_rows = |aggregate: &Aggregate| aggregate.kind == AggregateKind::CountRows;
         let whole = aggregation.group_by.is_empty()
+            && aggregation.sets.is_empty()
             && aggregation.aggregates.iter().all(counts_rows)
             && source.join == JoinKind::Inner
             && source.on.is_none()
@@ -117,10 +143,20 @@ impl<'s> Frame<'s> {
     }
 }
 
-fn distinct_values(state: &AggregateState) -> usize {
+/// Values that the state holds.
+fn held_values(state: &AggregateState) -> usize {
     match state {
         AggregateState::Distinct { values, .. } => values.len(),
+        AggregateState::Texts(texts) => texts.len(),
         _ => 0,
+    }
+}
+
+/// What the state took for a value that it holds now.
+fn held_bytes(state: &AggregateState, value: &Value<'_>) -> usize {
+    match state {
+        AggregateState::Texts(texts) => texts.entry_bytes() + text_bytes(value),
+        _ => 2 * size_of::<Value<'_>>() + text_bytes(value),
     }
 }
 
@@ -128,6 +164,7 @@ fn text_bytes(value: &Value<'_>) -> usize {
     match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
+        Value::Array(values) => values.iter().map(text_bytes).sum(),
         _ => 0,
     }
 }

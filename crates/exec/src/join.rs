@@ -105,7 +105,7 @@ impl<'s> Frame<'s> {
                 })
             }
             Input::Derived { query, correlated: false }
-                if first && matches!(query.body, QueryBody::Recursive { .. }) =>
+                if first && matches!(query.body, QueryBody::Recursive { .. } | QueryBody::Series { .. }) =>
             {
                 // Row by row, so that a LIMIT outside ends it.
                 let mut position = 0;

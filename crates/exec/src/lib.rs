@@ -22,9 +22,11 @@ mod query;
 mod recursion;
 mod row_table;
 mod select;
+mod series;
 mod sorting;
 mod subquery;
 mod window;
+mod window_frame;
 mod write;
 
 pub use call::{Call, Marks, ResultSink, Scratch, roll_back, run, run_transaction, set_marks};

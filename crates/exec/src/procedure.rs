@@ -6,7 +6,7 @@ use crate::frame::{self, Frame, Slots};
 use crate::measure::{Measure, Measures, counted, milliseconds};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Step};
+use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
 use ferrite_table::Store;
 use ferrite_value::{Value, convert};
 use smallvec::SmallVec;
@@ -32,6 +32,8 @@ pub(crate) struct Run<'r, 'x> {
     ticks: u32,
     arena_bytes_before: usize,
     pub(crate) measures: Measures,
+    /// What RETURNING answers for the rows changed so far, in the arena.
+    pub(crate) returned: Vec<&'x [Value<'x>]>,
 }
 
 impl<'r, 'x> Run<'r, 'x> {
@@ -42,7 +44,16 @@ impl<'r, 'x> Run<'r, 'x> {
         scratch: &'r mut Scratch,
     ) -> Run<'r, 'x> {
         let arena_bytes_before = call.arena.allocated_bytes();
-        Run { stores, call, registers, scratch, ticks: 0, arena_bytes_before, measures: Measures::default() }
+        Run {
+            stores,
+            call,
+            registers,
+            scratch,
+            ticks: 0,
+            arena_bytes_before,
+            measures: Measures::default(),
+            returned: Vec::new(),
+        }
     }
 
     pub(crate) fn program(&mut self, sink: &mut impl ResultSink) -> UserResult<()> {
@@ -141,9 +152,25 @@ impl<'r, 'x> Run<'r, 'x> {
             Plan::Query(query) => return self.query(query, emit, sink),
             change => self.change(change)?,
         };
-        if emit {
-            sink.modified(modified);
+        match returning(plan) {
+            None if emit => sink.modified(modified),
+            None => {}
+            Some(returning) => self.emit_returned(returning, emit, sink)?,
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn emit_returned(&mut self, returning: &'x Returning, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
+        let rows = std::mem::take(&mut self.returned);
+        if !emit {
+            return Ok(());
+        }
+        sink.begin_table(&returning.columns);
+        for row in rows {
+            sink.row(row)?;
+        }
+        sink.end_table();
         Ok(())
     }
 
@@ -180,7 +207,11 @@ impl<'r, 'x> Run<'r, 'x> {
                 })?;
                 format!("{} in all", counted(rows))
             }
-            change => format!("{} changed", counted(self.change(change)?)),
+            change => {
+                let changed = counted(self.change(change)?);
+                self.returned.clear();
+                format!("{changed} changed")
+            }
         };
         let took = self.call.clock.map_or(0, |clock| clock()) - before;
         let measures = self.measures.take();
@@ -300,5 +331,14 @@ impl<'r, 'x> Run<'r, 'x> {
             value => convert::to_text_string(&value),
         };
         Ok(UserError::new(ErrorKind::UserAbort, "45000", message).with_detail(format!("SQLSTATE {state}")))
+    }
+}
+
+fn returning(plan: &Plan) -> Option<&Returning> {
+    match plan {
+        Plan::Insert(insert) => insert.returning.as_deref(),
+        Plan::Update(update) => update.returning.as_deref(),
+        Plan::Delete(delete) => delete.returning.as_deref(),
+        Plan::Query(_) | Plan::Truncate { .. } => None,
     }
 }

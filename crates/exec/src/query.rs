@@ -86,6 +86,7 @@ impl<'s> Frame<'s> {
             }
             QueryBody::Select(select) => self.run_select(select, query.columns.len(), &[], emit),
             QueryBody::Values(rows) => self.run_values(rows, emit),
+            QueryBody::Series { start, stop, step } => self.run_series(start, stop, step, emit),
             QueryBody::Recursive { working, all, first, step } => self.run_recursion(*working, *all, first, step, emit),
             QueryBody::SetOperation { operator, all, left, right } => {
                 self.run_set_operation(*operator, *all, left, right, emit)

@@ -3,10 +3,11 @@
 
 use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
+use crate::window_frame::Frames;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::{AggregateState, Removal};
 use ferrite_expr::{Aggregate, AggregateKind, Context};
-use ferrite_sql::plan::{FrameBound, FrameUnit, Select, Window, WindowFunction, WindowKind, Windowing};
+use ferrite_sql::plan::{Select, Window, WindowFunction, WindowKind, Windowing};
 use ferrite_value::{SqlType, Value, compare};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -36,18 +37,14 @@ impl<'s> Collected<'s> {
 }
 
 /// A window's rows in order.
-struct Sorted {
-    order: Vec<u32>,
+pub(crate) struct Sorted {
+    pub order: Vec<u32>,
     /// For each place in the order, where its peers (rows with equal order keys) begin and end.
-    peers: Vec<Range<usize>>,
-}
-
-/// How far a frame reaches from its row.
-#[derive(Clone, Copy)]
-enum Reach {
-    Unbounded,
-    /// Rows or groups after the current one; negative before it.
-    Offset(i64),
+    pub peers: Vec<Range<usize>>,
+    /// Where among the inputs the order keys begin.
+    ordering: usize,
+    /// Whether the first of them is descending.
+    pub descending: bool,
 }
 
 impl<'s> Frame<'s> {
@@ -139,7 +136,8 @@ impl<'s> Frame<'s> {
                 partition_start = place;
             }
         }
-        let sorted = Sorted { order, peers };
+        let descending = window.order_by.first().is_some_and(|(_, descending)| *descending);
+        let sorted = Sorted { order, peers, ordering: ordering.start, descending };
         let mut arguments = ordering.end;
         for function in &window.functions {
             for partition in &partitions {
@@ -161,7 +159,8 @@ impl<'s> Frame<'s> {
         if let WindowKind::Aggregate(aggregate) = &function.kind {
             return self.run_aggregate(function, aggregate, arguments, sorted, partition, collected);
         }
-        let frames = Frames::new(self, function, sorted, partition.clone())?;
+        let key = |place: usize| *collected.input(sorted.order[place], sorted.ordering);
+        let frames = Frames::new(self, function, sorted, partition.clone(), key)?;
         let size = partition.len() as i64;
         let mut dense = 0;
         for place in partition.clone() {
@@ -211,7 +210,8 @@ impl<'s> Frame<'s> {
         partition: Range<usize>,
         collected: &mut Collected<'s>,
     ) -> UserResult<()> {
-        let frames = Frames::new(self, function, sorted, partition.clone())?;
+        let key = |place: usize| *collected.input(sorted.order[place], sorted.ordering);
+        let frames = Frames::new(self, function, sorted, partition.clone(), key)?;
         let value_at = |collected: &Collected<'s>, place: usize| {
             if function.arguments.is_empty() { Value::Null } else { *collected.input(sorted.order[place], argument) }
         };
@@ -255,88 +255,6 @@ impl<'s> Frame<'s> {
             collected.results[row * collected.functions + function.output as usize] = value;
         }
         Ok(())
-    }
-}
-
-/// The frames of one function over one partition.
-struct Frames<'a> {
-    unit: FrameUnit,
-    start: Reach,
-    end: Reach,
-    sorted: &'a Sorted,
-    partition: Range<usize>,
-    /// GROUPS: where each group of peers begins, with the partition's end behind, and the group of each row.
-    groups: Vec<usize>,
-    group_of: Vec<usize>,
-}
-
-impl<'a> Frames<'a> {
-    fn new<'s>(
-        frame: &Frame<'s>,
-        function: &'s WindowFunction,
-        sorted: &'a Sorted,
-        partition: Range<usize>,
-    ) -> UserResult<Frames<'a>> {
-        let unit = function.frame.unit;
-        let (mut groups, mut group_of) = (Vec::new(), Vec::new());
-        if unit == FrameUnit::Groups {
-            for place in partition.clone() {
-                if sorted.peers[place].start == place {
-                    groups.push(place);
-                }
-                group_of.push(groups.len() - 1);
-            }
-            groups.push(partition.end);
-        }
-        let start = reach(frame, &function.frame.start)?;
-        let end = reach(frame, &function.frame.end)?;
-        Ok(Frames { unit, start, end, sorted, partition, groups, group_of })
-    }
-
-    /// The frame of the row at this place; possibly empty.
-    fn of(&self, place: usize) -> Range<usize> {
-        let start = self.bound(place, self.start, true);
-        let end = self.bound(place, self.end, false);
-        start..end.max(start)
-    }
-
-    fn bound(&self, place: usize, reach: Reach, is_start: bool) -> usize {
-        let within = |place: i64| place.clamp(self.partition.start as i64, self.partition.end as i64) as usize;
-        let behind = i64::from(!is_start);
-        match (reach, self.unit) {
-            (Reach::Unbounded, _) => {
-                if is_start {
-                    self.partition.start
-                } else {
-                    self.partition.end
-                }
-            }
-            (Reach::Offset(offset), FrameUnit::Rows) => {
-                within((place as i64).saturating_add(offset).saturating_add(behind))
-            }
-            (Reach::Offset(_), FrameUnit::Range) => {
-                let peers = &self.sorted.peers[place];
-                if is_start { peers.start } else { peers.end }
-            }
-            (Reach::Offset(offset), FrameUnit::Groups) => {
-                let group = self.group_of[place - self.partition.start] as i64;
-                let group = group.saturating_add(offset).saturating_add(behind);
-                self.groups[group.clamp(0, self.groups.len() as i64 - 1) as usize]
-            }
-        }
-    }
-}
-
-fn reach<'s>(frame: &Frame<'s>, bound: &'s FrameBound) -> UserResult<Reach> {
-    let (expression, sign) = match bound {
-        FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing => return Ok(Reach::Unbounded),
-        FrameBound::CurrentRow => return Ok(Reach::Offset(0)),
-        FrameBound::Preceding(offset) => (offset, -1),
-        FrameBound::Following(offset) => (offset, 1),
-    };
-    match frame.evaluate(expression)? {
-        Value::Integer(offset) if offset >= 0 => Ok(Reach::Offset(offset * sign)),
-        _ => Err(UserError::data("22013", "the offset of a window's frame must be a number that is not negative")),
     }
 }
 

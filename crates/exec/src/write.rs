@@ -10,7 +10,7 @@ use crate::procedure::Run;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::Table;
 use ferrite_expr::{Context, Expr};
-use ferrite_sql::plan::{Access, Delete, Insert, InsertSource, Query, Update};
+use ferrite_sql::plan::{Access, Delete, Insert, InsertSource, Query, Returning, Update};
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -87,17 +87,48 @@ impl<'r, 'x> Run<'r, 'x> {
 
     #[inline]
     fn insert_row(&mut self, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
-        for position in self.stores_of_row(insert.table, row)? {
-            if insert.upsert {
-                self.upsert_in(position, insert, row)?;
+        let stores = self.stores_of_row(insert.table, row)?;
+        let first = stores.start;
+        for position in stores {
+            let stored = if insert.upsert {
+                Some(self.upsert_in(position, insert, row)?)
             } else {
                 self.stores[position].insert(insert.table, row)?;
+                None
+            };
+            if let Some(returning) = insert.returning.as_deref()
+                && position == first
+            {
+                let returned = match stored {
+                    Some(id) => self.returned(returning, Changed::Stored(position, insert.table, id))?,
+                    // Of a stream there is no other row.
+                    None => self.returned(returning, Changed::Given(row))?,
+                };
+                self.returned.push(returned);
             }
         }
         Ok(())
     }
 
-    fn upsert_in(&mut self, position: usize, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
+    /// What RETURNING answers for a changed row.
+    #[cold]
+    fn returned(&self, returning: &'x Returning, changed: Changed<'_, 'x>) -> UserResult<&'x [Value<'x>]> {
+        let slots = Slots::new(self.call);
+        let frame = self.frame(&slots);
+        let row = match changed {
+            Changed::Stored(store, table, id) => RowSlot::Stored(frame.stores[store].table(table).row(id)),
+            Changed::Given(row) => RowSlot::Computed(self.call.arena.alloc_slice_copy(row)),
+        };
+        frame.bind(returning.slot, row);
+        let mut values: SmallVec<[Value<'x>; 8]> = SmallVec::with_capacity(returning.output.len());
+        for expression in &returning.output {
+            values.push(self.value_to_store(&frame, expression)?);
+        }
+        Ok(self.call.arena.alloc_slice_copy(&values))
+    }
+
+    /// The id of the row that it inserted or updated.
+    fn upsert_in(&mut self, position: usize, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<RowId> {
         let store = &mut self.stores[position];
         let rows = store.table(insert.table);
         let Some(primary_key) = rows.definition().primary_key_index() else {
@@ -114,17 +145,14 @@ impl<'r, 'x> Run<'r, 'x> {
             Some(found) => found,
             None => rows.lookup(primary_key.id, &key).next(),
         };
-        let Some(id) = present else {
-            store.insert(insert.table, row)?;
-            return Ok(());
-        };
+        let Some(id) = present else { return store.insert(insert.table, row) };
         let columns: SmallVec<[u16; 16]> =
             insert.assigned.iter().copied().filter(|column| !key_columns.contains(column)).collect();
-        if columns.is_empty() {
-            return Ok(());
+        if !columns.is_empty() {
+            let values: StoredValues<'x> = columns.iter().map(|column| row[*column as usize]).collect();
+            store.update(insert.table, id, &columns, &values)?;
         }
-        let values: StoredValues<'x> = columns.iter().map(|column| row[*column as usize]).collect();
-        store.update(insert.table, id, &columns, &values)
+        Ok(id)
     }
 
     /// Positions of the stores where a new row belongs: its owner, or all for a replicated table.
@@ -142,8 +170,9 @@ impl<'r, 'x> Run<'r, 'x> {
     }
 
     pub(crate) fn update(&mut self, update: &'x Update) -> UserResult<u64> {
-        let with_subquery =
-            !self.call.program.subqueries.is_empty() && update.assignments.iter().any(|(_, value)| has_subquery(value));
+        let with_subquery = update.joined.is_some()
+            || !self.call.program.subqueries.is_empty()
+                && update.assignments.iter().any(|(_, value)| has_subquery(value));
         let columns: SmallVec<[u16; 16]> = update.assignments.iter().map(|(column, _)| *column).collect();
         let mut targets = std::mem::take(&mut self.scratch.targets);
         targets.clear();
@@ -153,13 +182,22 @@ impl<'r, 'x> Run<'r, 'x> {
             let slots = Slots::new(self.call);
             let frame = self.frame(&slots);
             frame.each_target(update.table, update.slot, &update.access, &update.filter, |store, id| {
-                targets.push((store, id));
-                if with_subquery {
+                if !with_subquery {
+                    targets.push((store, id));
+                    return Ok(());
+                }
+                let mut take = || {
+                    targets.push((store, id));
                     frame.charge(columns.len() * size_of::<Value<'_>>())?;
                     for (_, value) in &update.assignments {
                         computed.push(self.value_to_store(&frame, value)?);
                     }
-                }
+                    Ok(Flow::Enough)
+                };
+                match &update.joined {
+                    None => take()?,
+                    Some(joined) => frame.joined_rows(joined, &mut take)?,
+                };
                 Ok(())
             })?;
         }
@@ -180,6 +218,12 @@ impl<'r, 'x> Run<'r, 'x> {
             }
             self.refuse_moving(update.table, *store, *id, &columns, &values)?;
             self.stores[*store as usize].update(update.table, *id, &columns, &values)?;
+            if let Some(returning) = update.returning.as_deref()
+                && self.counts(update.table, *store)
+            {
+                let returned = self.returned(returning, Changed::Stored(*store as usize, update.table, *id))?;
+                self.returned.push(returned);
+            }
         }
         let modified = self.count_once(update.table, &targets);
         self.scratch.targets = targets;
@@ -213,15 +257,31 @@ impl<'r, 'x> Run<'r, 'x> {
             let frame = self.frame(&slots);
             if delete.limit.is_none() && delete.offset.is_none() {
                 frame.each_target(delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
-                    targets.push((store, id));
+                    let mut take = || {
+                        targets.push((store, id));
+                        Ok(Flow::Enough)
+                    };
+                    match &delete.joined {
+                        None => take()?,
+                        Some(joined) => frame.joined_rows(joined, &mut take)?,
+                    };
                     Ok(())
                 })?;
             } else {
                 frame.limited_targets(delete, &mut targets)?;
             }
         }
+        if delete.migrate && !targets.is_empty() {
+            return Err(cannot_migrate(self.stores[0].table(delete.table).definition()));
+        }
         for (store, id) in &targets {
             self.tick()?;
+            if let Some(returning) = delete.returning.as_deref()
+                && self.counts(delete.table, *store)
+            {
+                let returned = self.returned(returning, Changed::Stored(*store as usize, delete.table, *id))?;
+                self.returned.push(returned);
+            }
             self.stores[*store as usize].delete(delete.table, *id)?;
         }
         let modified = self.count_once(delete.table, &targets);
@@ -249,6 +309,19 @@ impl<'r, 'x> Run<'r, 'x> {
             targets.iter().filter(|(store, _)| *store == 0).count() as u64
         }
     }
+
+    /// Whether a row of this store is one that the user sees, and no further copy.
+    fn counts(&self, table: TableId, store: u32) -> bool {
+        store == 0 || self.stores[0].table(table).definition().is_partitioned()
+    }
+}
+
+/// A row that RETURNING is about.
+enum Changed<'r, 'x> {
+    /// Store, table and row.
+    Stored(usize, TableId, RowId),
+    /// As it was given.
+    Given(&'r [Value<'x>]),
 }
 
 impl<'s> Frame<'s> {
@@ -414,6 +487,13 @@ fn order_of_rows(left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
 
 fn has_subquery(expression: &Expr) -> bool {
     expression.any(&mut |part| matches!(part, Expr::Subquery { .. }))
+}
+
+#[cold]
+fn cannot_migrate(table: &Table) -> UserError {
+    let to = table.export.as_ref().map(|export| export.to.as_str()).unwrap_or_default();
+    UserError::constraint("0A000", format!("rows of table {} cannot migrate: nothing takes them to {to}", table.name))
+        .with_hint("this server has no connectors to export targets; DELETE removes rows, and NOT MIGRATING holds for all of them")
 }
 
 #[cold]

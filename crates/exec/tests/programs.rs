@@ -100,6 +100,7 @@ fn values(table: TableId, rows: &[(i64, i64)]) -> Step {
         upsert: false,
         assigned: vec![0, 1],
         slot: 0,
+        returning: None,
     }))
 }
 
@@ -177,7 +178,9 @@ fn a_replicated_row_is_written_everywhere_and_read_once() {
         slot: 0,
         access: Access::Scan,
         filter: None,
+        joined: None,
         assignments: vec![(1, Expr::integer(9))],
+        returning: None,
     });
     let result = run(&mut stores, &program(vec![execute(Plan::Query(all)), execute(update)], 1, vec![])).expect("rows");
     assert_eq!(sorted(result), [["1"], ["2"], ["2"]]);

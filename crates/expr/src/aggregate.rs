@@ -6,6 +6,7 @@
 mod distinct;
 mod sketch;
 mod spread;
+mod texts;
 
 use crate::{Expr, arithmetic, evaluate};
 use bumpalo::Bump;
@@ -15,6 +16,7 @@ use ferrite_value::{Decimal, OwnedValue, SqlType, Value, compare};
 use sketch::Sketch;
 pub use spread::Spread;
 use std::cmp::Ordering;
+pub use texts::{TextOrder, Texts};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum AggregateKind {
@@ -38,6 +40,8 @@ pub enum AggregateKind {
     DeviationPopulation,
     /// STDDEV_SAMP, STDDEV
     DeviationSample,
+    /// STRING_AGG, LISTAGG. Its argument is [`crate::Function::Together`] of the text, the separator, and what it is ordered by.
+    Texts(TextOrder),
 }
 
 impl AggregateKind {
@@ -56,6 +60,7 @@ impl AggregateKind {
             AggregateKind::VarianceSample => "VAR_SAMP",
             AggregateKind::DeviationPopulation => "STDDEV_POP",
             AggregateKind::DeviationSample => "STDDEV_SAMP",
+            AggregateKind::Texts(_) => "STRING_AGG",
         }
     }
 
@@ -101,6 +106,7 @@ impl Aggregate {
             AggregateKind::Sum | AggregateKind::Average if integer => Ok(SqlType::Bigint),
             AggregateKind::Sum | AggregateKind::Average if argument_type.is_numeric() => Ok(argument_type),
             AggregateKind::BoolAnd | AggregateKind::BoolOr if argument_type == SqlType::Boolean => Ok(argument_type),
+            AggregateKind::Texts(_) if argument_type == SqlType::Varchar => Ok(argument_type),
             kind if kind.is_spread() && argument_type.is_numeric() => Ok(SqlType::Float),
             AggregateKind::Min | AggregateKind::Max
                 if !matches!(argument_type, SqlType::Point | SqlType::Geography) =>
@@ -136,6 +142,7 @@ pub enum AggregateState {
         kind: AggregateKind,
         spread: Spread,
     },
+    Texts(Box<Texts>),
 }
 
 /// A running sum with the number of values in it.
@@ -181,6 +188,7 @@ impl AggregateState {
             AggregateKind::ApproximateCountDistinct => AggregateState::ApproximateCountDistinct(Sketch::default()),
             AggregateKind::BoolAnd => AggregateState::BoolAnd(None),
             AggregateKind::BoolOr => AggregateState::BoolOr(None),
+            AggregateKind::Texts(order) => AggregateState::Texts(Box::new(Texts::new(order, aggregate.distinct))),
             kind if aggregate.distinct => AggregateState::Distinct { kind, values: Box::default(), domain },
             AggregateKind::Count => AggregateState::Count(0),
             AggregateKind::Sum => AggregateState::Sum(domain),
@@ -212,6 +220,7 @@ impl AggregateState {
             AggregateState::BoolAnd(all) => *all = Some(all.unwrap_or(true) && truth(value)?),
             AggregateState::BoolOr(any) => *any = Some(any.unwrap_or(false) || truth(value)?),
             AggregateState::Spread { spread, .. } => spread.add(value)?,
+            AggregateState::Texts(texts) => texts.add(value)?,
             _ => unreachable!("add handles counts and sums"),
         }
         Ok(())
@@ -255,6 +264,7 @@ impl AggregateState {
             (AggregateState::BoolAnd(all), AggregateState::BoolAnd(more)) => *all = both(*all, *more, |a, b| a && b),
             (AggregateState::BoolOr(any), AggregateState::BoolOr(more)) => *any = both(*any, *more, |a, b| a || b),
             (AggregateState::Spread { spread, .. }, AggregateState::Spread { spread: more, .. }) => spread.merge(more),
+            (AggregateState::Texts(texts), AggregateState::Texts(more)) => texts.merge(more),
             _ => unreachable!("only states of one aggregate are merged"),
         }
     }
@@ -284,6 +294,7 @@ impl AggregateState {
                 Ok(result.map_or(Value::Null, Value::Boolean))
             }
             AggregateState::Spread { kind, spread } => spread.result(*kind),
+            AggregateState::Texts(texts) => texts.result(arena),
         }
     }
 }

@@ -84,7 +84,7 @@ impl Finder<'_> {
                 self.query(right);
             }
             QueryBody::Recursive { first, .. } => self.query(first),
-            QueryBody::Values(_) => {}
+            QueryBody::Values(_) | QueryBody::Series { .. } => {}
         }
     }
 

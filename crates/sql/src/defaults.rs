@@ -97,6 +97,7 @@ fn insert(table: &Table, upsert: bool) -> Program {
         upsert,
         assigned: all_columns(table).collect(),
         slot: 0,
+        returning: None,
     });
     let routed_by = table.partition_column.unwrap_or(0);
     program(table, verb, text, parameters(table, all_columns(table)), vec![execute(plan)], routed_by)
@@ -147,6 +148,8 @@ fn update(table: &Table, key: &Index, columns: &[u16]) -> Program {
             .filter(|column| table.partition_column != Some(*column))
             .map(|column| (column, Expr::Parameter(column)))
             .collect(),
+        joined: None,
+        returning: None,
     })));
     let parameters = parameters(table, all_columns(table).chain(columns.iter().copied()));
     program(table, "update", text, parameters, body, routed_by)
@@ -162,6 +165,9 @@ fn delete(table: &Table, key: &Index, columns: &[u16]) -> Program {
         order_by: Vec::new(),
         limit: None,
         offset: None,
+        joined: None,
+        returning: None,
+        migrate: false,
     });
     let parameters = parameters(table, columns.iter().copied());
     program(table, "delete", text, parameters, vec![execute(plan)], position_of_partitioning(table, columns))

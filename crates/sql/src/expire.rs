@@ -34,6 +34,9 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
         order_by: Vec::new(),
         limit: Some(Expr::integer(i64::from(time.batch_size))),
         offset: None,
+        joined: None,
+        returning: None,
+        migrate: false,
     });
     let text = format!("DELETE FROM {} (expired rows)", table.name);
     Program {

@@ -227,12 +227,14 @@ impl<'p> Writer<'p> {
         let table = self.names.table(update.table);
         self.line(0, &format!("update {table} set {}", columns.join(", ")));
         self.access(update.table, &update.access, update.filter.as_ref(), "", 1);
+        self.joined(update.joined.as_deref());
         update.assignments.iter().for_each(|(_, expr)| self.subqueries_of(expr, 1));
     }
 
     fn delete(&mut self, delete: &'p Delete) {
         let table = self.names.table(delete.table);
-        self.line(0, &format!("delete from {table}"));
+        let verb = if delete.migrate { "migrate" } else { "delete" };
+        self.line(0, &format!("{verb} from {table}"));
         let mut depth = 1;
         if !delete.order_by.is_empty() {
             let keys: Vec<String> = delete
@@ -245,6 +247,15 @@ impl<'p> Writer<'p> {
             depth = 2;
         }
         self.access(delete.table, &delete.access, delete.filter.as_ref(), "", depth);
+        self.joined(delete.joined.as_deref());
+    }
+
+    /// What an UPDATE or DELETE joins with.
+    fn joined(&mut self, joined: Option<&'p Select>) {
+        if let Some(joined) = joined {
+            self.line(1, "for each row the first of");
+            self.select(joined, 2);
+        }
     }
 
     fn row_counts(&self, limit: Option<&Expr>, offset: Option<&Expr>) -> String {
@@ -294,6 +305,10 @@ impl<'p> Writer<'p> {
                 self.query(right, depth + 1);
             }
             QueryBody::Values(rows) => self.line(depth, &format!("values, {} rows", rows.len())),
+            QueryBody::Series { start, stop, step } => {
+                let [start, stop, step] = [start, stop, step].map(|expr| self.names.expr(expr));
+                self.line(depth, &format!("series from {start} to {stop} by {step}"));
+            }
             QueryBody::Recursive { all, first, step, .. } => {
                 self.line(depth, if *all { "recursive union all" } else { "recursive union" });
                 self.query(first, depth + 1);
@@ -324,6 +339,14 @@ impl<'p> Writer<'p> {
             }
             if !keys.is_empty() {
                 let _ = write!(line, " by {}", keys.join(", "));
+            }
+            if !aggregation.sets.is_empty() {
+                let set = |set: &u64| {
+                    let chosen = keys.iter().enumerate().filter(|(place, _)| *set >> place & 1 == 1);
+                    format!("({})", chosen.map(|(_, key)| key.as_str()).collect::<Vec<_>>().join(", "))
+                };
+                let sets: Vec<String> = aggregation.sets.iter().map(set).collect();
+                let _ = write!(line, " in sets {}", sets.join(", "));
             }
             if let Some(having) = &aggregation.having {
                 let _ = write!(line, " having {}", self.names.expr(having));

@@ -96,9 +96,9 @@ fn measure(query: &mut Query) {
                 measure_inside(&mut source.input);
                 let streams = matches!(
                     &source.input,
-                    Input::Derived { query, .. } if matches!(query.body, QueryBody::Recursive { .. })
+                    Input::Derived { query, .. } if matches!(query.body, QueryBody::Recursive { .. } | QueryBody::Series { .. })
                 );
-                // A recursion may be ended by a LIMIT outside only where its rows are taken one by one.
+                // A recursion or a series may be ended by a LIMIT outside only where its rows are taken one by one.
                 if !streams {
                     let input = std::mem::replace(&mut source.input, Input::One);
                     source.input = Input::Measured(Box::new(input));
@@ -113,7 +113,7 @@ fn measure(query: &mut Query) {
             measure(first);
             measure(step);
         }
-        QueryBody::Values(_) => {}
+        QueryBody::Values(_) | QueryBody::Series { .. } => {}
     }
 }
 

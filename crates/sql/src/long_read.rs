@@ -145,7 +145,7 @@ fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
             for_each_input(first, visit);
             for_each_input(step, visit);
         }
-        QueryBody::Values(_) => {}
+        QueryBody::Values(_) | QueryBody::Series { .. } => {}
     }
 }
 
@@ -205,6 +205,7 @@ impl Estimate<'_> {
                 (first.0 + ROUNDS_USUAL * step.0, first.1 + ROUNDS_USUAL * step.1)
             }
             QueryBody::Values(rows) => (0.0, rows.len() as f64),
+            QueryBody::Series { .. } => (0.0, SERIES_USUAL),
         }
     }
 
@@ -243,6 +244,9 @@ impl Estimate<'_> {
         (met, joined)
     }
 }
+
+/// Rows that a series is thought to have.
+const SERIES_USUAL: f64 = 100.0;
 
 /// `SELECT ... FROM t LIMIT 10`: the number of rows with which the scan ends, where nothing else decides.
 fn first_rows(query: &Query, select: &Select) -> Option<f64> {

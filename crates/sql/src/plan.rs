@@ -223,6 +223,13 @@ pub enum QueryBody {
         right: Box<Query>,
     },
     Values(Vec<Vec<Expr>>),
+    /// GENERATE_SERIES: numbers or timestamps from `start` to `stop`, both included, `step` apart (microseconds). A NULL makes
+    /// no row.
+    Series {
+        start: Expr,
+        stop: Expr,
+        step: Expr,
+    },
     /// WITH RECURSIVE: the rows of `first`, then those that `step` makes of the rows of the round before, until a round
     /// brings none. Without `all` only rows that no round brought before.
     Recursive {
@@ -366,12 +373,15 @@ pub struct Bound {
     pub inclusive: bool,
 }
 
-/// Grouping. Its result row, bound to `slot`, is the group keys, then the aggregates.
+/// Grouping. Its result row, bound to `slot`, is the group keys, with `sets` the number of the row's set, then the aggregates.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     pub slot: u16,
     /// Empty: one group, there even if no row came.
     pub group_by: Vec<Expr>,
+    /// GROUPING SETS, ROLLUP, CUBE: bit by bit which of the keys count in a set; in it the others are NULL. Every row goes to
+    /// one group of each set. Empty: one set of all keys.
+    pub sets: Vec<u64>,
     pub aggregates: Vec<Aggregate>,
     pub having: Option<Expr>,
 }
@@ -432,7 +442,8 @@ pub struct WindowFrame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameUnit {
     Rows,
-    /// Bounds are at rows whose ORDER BY values are equal; no offsets.
+    /// Bounds are at rows whose ORDER BY values are equal. Offsets are distances of the value of the one ORDER BY, of its kind
+    /// (of a TIMESTAMP microseconds, of a DATE days).
     Range,
     /// Offsets count groups of rows whose ORDER BY values are equal.
     Groups,
@@ -460,6 +471,16 @@ pub struct Insert {
     pub assigned: Vec<u16>,
     /// Slot for the source query's row.
     pub slot: u16,
+    pub returning: Option<Box<Returning>>,
+}
+
+/// RETURNING: a row of the answer for each changed row, instead of their number.
+#[derive(Clone, Debug)]
+pub struct Returning {
+    /// Where the changed row is bound: as it is after INSERT and UPDATE, as it was before DELETE.
+    pub slot: u16,
+    pub columns: Vec<OutputColumn>,
+    pub output: Vec<Expr>,
 }
 
 #[derive(Clone, Debug)]
@@ -477,7 +498,10 @@ pub struct Update {
     pub slot: u16,
     pub access: Access,
     pub filter: Option<Expr>,
+    /// FROM: a row is updated if this block has a row for it, with the values of the first.
+    pub joined: Option<Box<Select>>,
     pub assignments: Vec<(u16, Expr)>,
+    pub returning: Option<Box<Returning>>,
 }
 
 #[derive(Clone, Debug)]
@@ -490,6 +514,11 @@ pub struct Delete {
     pub order_by: Vec<(Expr, bool)>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// USING: a row is deleted if this block has a row for it.
+    pub joined: Option<Box<Select>>,
+    pub returning: Option<Box<Returning>>,
+    /// MIGRATE FROM: nothing can be deleted, for no row can be given away; a row to migrate is an error.
+    pub migrate: bool,
 }
 
 #[derive(Clone, Debug)]

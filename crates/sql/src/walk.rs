@@ -31,6 +31,7 @@ pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
             for_each_expr(right, visit);
         }
         QueryBody::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+        QueryBody::Series { start, stop, step } => [start, stop, step].into_iter().for_each(&mut *visit),
         QueryBody::Recursive { first, step, .. } => {
             for_each_expr(first, visit);
             for_each_expr(step, visit);
@@ -131,6 +132,7 @@ pub(crate) fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Ex
             for_each_expr_mut(right, visit);
         }
         QueryBody::Values(rows) => rows.iter_mut().flatten().for_each(&mut *visit),
+        QueryBody::Series { start, stop, step } => [start, stop, step].into_iter().for_each(&mut *visit),
         QueryBody::Recursive { first, step, .. } => {
             for_each_expr_mut(first, visit);
             for_each_expr_mut(step, visit);

@@ -16,8 +16,6 @@ use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
-const RETURNING_HINT: &str = "a SELECT beside the change in one procedure answers the rows in the same transaction";
-
 impl Binder<'_> {
     /// Binds a statement that is not a schema change.
     pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
@@ -25,7 +23,7 @@ impl Binder<'_> {
             SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),
             SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
             SqlKind::Update(update) => self.update(update),
-            SqlKind::Delete { delete, offset } => self.delete(delete, offset.as_deref()),
+            SqlKind::Delete { delete, offset, migrate } => self.delete(delete, offset.as_deref(), *migrate),
             SqlKind::Explain { .. } => Err(UserError::not_supported("EXPLAIN inside a procedure")
                 .with_hint("@ExplainProc shows the plans of a procedure")),
             SqlKind::Truncate { table } => {
@@ -55,7 +53,7 @@ impl Binder<'_> {
         let refused = [
             (insert.or.is_some() || insert.ignore || insert.replace_into || insert.overwrite, "a conflict clause"),
             (insert.on.is_some(), "ON CONFLICT"),
-            (insert.returning.is_some() || insert.output.is_some(), "RETURNING"),
+            (insert.output.is_some(), "OUTPUT"),
             (insert.table_alias.is_some() || insert.insert_alias.is_some(), "an alias"),
             (!insert.assignments.is_empty(), "SET"),
             (insert.partitioned.is_some() || !insert.after_columns.is_empty(), "PARTITION"),
@@ -67,7 +65,7 @@ impl Binder<'_> {
                 "ON CONFLICT" | "a conflict clause" => {
                     error.with_hint("UPSERT INTO inserts the row, or updates the one with its primary key")
                 }
-                "RETURNING" => error.with_hint(RETURNING_HINT),
+                "OUTPUT" => error.with_hint("write RETURNING at the end"),
                 _ => error,
             });
         }
@@ -83,10 +81,12 @@ impl Binder<'_> {
             return Err(UserError::syntax(format!("{verb} needs VALUES or a query")));
         };
         let plain = source.order_by.is_none() && source.limit_clause.is_none() && source.with.is_none();
-        match source.body.as_ref() {
-            ast::SetExpr::Values(values) if plain => self.insert_values(&table, assigned, values, upsert),
-            _ => self.insert_query(&table, assigned, source, upsert),
-        }
+        let mut plan = match source.body.as_ref() {
+            ast::SetExpr::Values(values) if plain => self.insert_values(&table, assigned, values, upsert)?,
+            _ => self.insert_query(&table, assigned, source, upsert)?,
+        };
+        plan.returning = self.returning(&table, None, insert.returning.as_ref())?;
+        Ok(Plan::Insert(plan))
     }
 
     fn insert_values(
@@ -95,7 +95,7 @@ impl Binder<'_> {
         assigned: Vec<u16>,
         values: &ast::Values,
         upsert: bool,
-    ) -> UserResult<Plan> {
+    ) -> UserResult<Insert> {
         let slot = self.new_slot()?;
         self.facts.open_block();
         let mut rows = Vec::with_capacity(values.rows.len());
@@ -110,7 +110,7 @@ impl Binder<'_> {
         let mut rows = rows.into_iter();
         let Some(row) = rows.next() else { return Err(UserError::syntax("VALUES without a row")) };
         let source = InsertSource::Values { more: rows.collect() };
-        Ok(Plan::Insert(Insert { table: table.id, source, row, upsert, assigned, slot }))
+        Ok(Insert { table: table.id, source, row, upsert, assigned, slot, returning: None })
     }
 
     /// One full-width row: given values in their places, defaults elsewhere.
@@ -137,7 +137,7 @@ impl Binder<'_> {
         assigned: Vec<u16>,
         source: &ast::Query,
         upsert: bool,
-    ) -> UserResult<Plan> {
+    ) -> UserResult<Insert> {
         let block = self.facts.next_block();
         let (query, _) = self.in_frame(|binder| binder.query(source))?;
         if query.columns.len() != assigned.len() {
@@ -166,7 +166,7 @@ impl Binder<'_> {
         };
         self.facts.add_write_in(table, key, Some(block));
         let source = InsertSource::Query(Box::new(query));
-        Ok(Plan::Insert(Insert { table: table.id, source, row, upsert, assigned, slot }))
+        Ok(Insert { table: table.id, source, row, upsert, assigned, slot, returning: None })
     }
 
     /// A value as the column stores it: of its kind; constants also within its range.
@@ -192,28 +192,38 @@ impl Binder<'_> {
 
     fn update(&mut self, update: &ast::Update) -> UserResult<Plan> {
         let refused = [
-            (update.from.is_some() || !update.table.joins.is_empty(), "a join in UPDATE"),
-            (update.returning.is_some() || update.output.is_some(), "RETURNING in UPDATE"),
+            (!update.table.joins.is_empty(), "a join before SET"),
+            (update.output.is_some(), "OUTPUT in UPDATE"),
             (!update.order_by.is_empty() || update.limit.is_some(), "ORDER BY and LIMIT in UPDATE"),
             (update.or.is_some(), "a conflict clause in UPDATE"),
         ];
         if let Some((_, clause)) = refused.into_iter().find(|(present, _)| *present) {
             let error = UserError::not_supported(clause);
             return Err(match clause {
-                "a join in UPDATE" => {
-                    error.with_hint("take the values from subqueries: SET c = (SELECT ...) WHERE key IN (SELECT ...)")
+                "a join before SET" => error.with_hint("write UPDATE t SET c = s.c FROM s WHERE t.id = s.id"),
+                "OUTPUT in UPDATE" => error.with_hint("write RETURNING at the end"),
+                "ORDER BY and LIMIT in UPDATE" => {
+                    error.with_hint("choose the rows in a subquery: WHERE key IN (SELECT key ... ORDER BY ... LIMIT n)")
                 }
-                "RETURNING in UPDATE" => error.with_hint(RETURNING_HINT),
                 _ => error,
             });
         }
         let (table, slot) = self.enter_target(&update.table.relation, "updated")?;
         let result = self.update_in_scope(update, &table, slot);
         self.leave_target();
-        result
+        let mut plan = result?;
+        plan.returning = self.returning(&table, alias_of(&update.table.relation), update.returning.as_ref())?;
+        Ok(Plan::Update(plan))
     }
 
-    fn update_in_scope(&mut self, update: &ast::Update, table: &Arc<Table>, slot: u16) -> UserResult<Plan> {
+    fn update_in_scope(&mut self, update: &ast::Update, table: &Arc<Table>, slot: u16) -> UserResult<Update> {
+        let mut conjuncts = Vec::new();
+        let joined = match &update.from {
+            None => Vec::new(),
+            Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => {
+                self.bind_from(from, &mut conjuncts)?
+            }
+        };
         let mut assignments: Vec<(u16, Expr)> = Vec::with_capacity(update.assignments.len());
         for assignment in &update.assignments {
             let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
@@ -243,17 +253,23 @@ impl Binder<'_> {
             };
             assignments.push((position, value));
         }
-        let conjuncts = self.where_clause(update.selection.as_ref())?;
-        let (access, filter) = planner::access_for_change(self, table, slot, conjuncts);
-        Ok(Plan::Update(Update { table: table.id, slot, access, filter, assignments }))
+        conjuncts.append(&mut self.where_clause(update.selection.as_ref())?);
+        let planner::Changed { access, filter, joined } =
+            planner::arrange_change(self, table, slot, joined, conjuncts)?;
+        Ok(Update { table: table.id, slot, access, filter, joined, assignments, returning: None })
     }
 
-    fn delete(&mut self, delete: &ast::Delete, offset: Option<&ast::Expr>) -> UserResult<Plan> {
-        if delete.using.is_some() || delete.returning.is_some() || delete.output.is_some() || !delete.tables.is_empty()
-        {
-            return Err(UserError::not_supported("USING and RETURNING in DELETE").with_hint(
-                "DELETE FROM t WHERE key IN (SELECT ...); a SELECT before it in one procedure answers the rows",
-            ));
+    fn delete(&mut self, delete: &ast::Delete, offset: Option<&ast::Expr>, migrate: bool) -> UserResult<Plan> {
+        let verb = if migrate { "MIGRATE" } else { "DELETE" };
+        let refused = [
+            (delete.output.is_some(), "OUTPUT", "write RETURNING at the end"),
+            (!delete.tables.is_empty(), "tables before FROM", "write DELETE FROM t USING s WHERE t.id = s.id"),
+            (migrate && delete.using.is_some(), "USING", "choose the rows with WHERE, which may have subqueries"),
+            (migrate && delete.returning.is_some(), "RETURNING", "leave it out"),
+            (migrate && (!delete.order_by.is_empty() || delete.limit.is_some()), "LIMIT", "choose the rows with WHERE"),
+        ];
+        if let Some((_, clause, hint)) = refused.into_iter().find(|(present, ..)| *present) {
+            return Err(UserError::not_supported(format!("{clause} in {verb}")).with_hint(hint));
         }
         let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
         let [from] = from.as_slice() else { return Err(UserError::not_supported("DELETE from several tables")) };
@@ -264,7 +280,17 @@ impl Binder<'_> {
         let (table, slot) = self.enter_target(&from.relation, "deleted from")?;
         let result = self.delete_in_scope(delete, offset, &table, slot);
         self.leave_target();
-        result
+        let mut plan = result?;
+        plan.returning = self.returning(&table, alias_of(&from.relation), delete.returning.as_ref())?;
+        plan.migrate = migrate;
+        if migrate && !table.export.as_ref().is_some_and(|export| export.migrate) {
+            return Err(UserError::compile(
+                "42809",
+                format!("the rows of table {} have nowhere to migrate to", table.name),
+            )
+            .with_hint("MIGRATE is for tables that are declared with MIGRATE TO TARGET"));
+        }
+        Ok(Plan::Delete(plan))
     }
 
     fn delete_in_scope(
@@ -273,7 +299,12 @@ impl Binder<'_> {
         offset: Option<&ast::Expr>,
         table: &Arc<Table>,
         slot: u16,
-    ) -> UserResult<Plan> {
+    ) -> UserResult<Delete> {
+        let mut conjuncts = Vec::new();
+        let joined = match &delete.using {
+            None => Vec::new(),
+            Some(using) => self.bind_from(using, &mut conjuncts)?,
+        };
         let mut order_by = Vec::with_capacity(delete.order_by.len());
         for item in &delete.order_by {
             let (expr, descending) = order_item(item)?;
@@ -287,9 +318,16 @@ impl Binder<'_> {
         if !order_by.is_empty() && limit.is_none() && offset.is_none() {
             return Err(UserError::compile("42601", "DELETE with ORDER BY needs LIMIT or OFFSET"));
         }
-        let conjuncts = self.where_clause(delete.selection.as_ref())?;
-        let (access, filter) = planner::access_for_change(self, table, slot, conjuncts);
-        Ok(Plan::Delete(Delete { table: table.id, slot, access, filter, order_by, limit, offset }))
+        if !joined.is_empty() && !order_by.is_empty() {
+            return Err(UserError::not_supported("ORDER BY and LIMIT in DELETE with USING")
+                .with_hint("choose the rows in a subquery: WHERE key IN (SELECT key ... ORDER BY ... LIMIT n)"));
+        }
+        conjuncts.append(&mut self.where_clause(delete.selection.as_ref())?);
+        let planner::Changed { access, filter, joined } =
+            planner::arrange_change(self, table, slot, joined, conjuncts)?;
+        let (returning, migrate) = (None, false);
+        let table = table.id;
+        Ok(Delete { table, slot, access, filter, order_by, limit, offset, joined, returning, migrate })
     }
 
     fn where_clause(&mut self, selection: Option<&ast::Expr>) -> UserResult<Vec<Expr>> {
@@ -314,12 +352,20 @@ impl Binder<'_> {
             self.leave_target();
             return Err(error);
         }
+        self.note_migration(&table);
         Ok((table, slot))
     }
 
     fn leave_target(&mut self) {
         self.pop_scope();
         self.facts.close_block();
+    }
+}
+
+fn alias_of(factor: &ast::TableFactor) -> Option<&ast::TableAlias> {
+    match factor {
+        ast::TableFactor::Table { alias, .. } => alias.as_ref(),
+        _ => None,
     }
 }
 

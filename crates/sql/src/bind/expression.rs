@@ -8,7 +8,7 @@ use super::types::{
 use super::{Binder, suggest};
 use crate::plan::SubqueryKind;
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{ArithmeticOperator, CompareOperator, Expr};
+use ferrite_expr::{ArithmeticOperator, CompareOperator, Expr, Function};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 
@@ -52,11 +52,14 @@ impl Binder<'_> {
             A::InUnnest { expr, array_expr, negated } => self.in_array(expr, array_expr, *negated),
             A::Between { expr, negated, low, high } => self.between(expr, low, high, *negated),
             A::Like { negated, expr, pattern, escape_char, any: false } => {
-                self.like(expr, pattern, escape_char.as_deref(), *negated, false)
+                self.like([expr, pattern], escape_char.as_deref(), *negated, Likeness::Pattern)
             }
-            // STARTS WITH comes as ILIKE from the token layer.
-            A::ILike { negated, expr, pattern, escape_char: None, any: false } => {
-                self.like(expr, pattern, None, *negated, true)
+            A::ILike { negated, expr, pattern, escape_char, any: false } => {
+                self.like([expr, pattern], escape_char.as_deref(), *negated, Likeness::AnyCase)
+            }
+            // STARTS WITH comes so from the token layer.
+            A::SimilarTo { negated, expr, pattern, escape_char: None } => {
+                self.like([expr, pattern], None, *negated, Likeness::Prefix)
             }
             A::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, false),
             A::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true),
@@ -109,7 +112,7 @@ impl Binder<'_> {
                     && ident.quote_style.is_none()
                     && matches!(name.as_str(), "NOW" | "CURRENT_TIMESTAMP" | "CURRENT_DATE" | "MIGRATING") =>
             {
-                self.call(&name, &[])
+                if name == "MIGRATING" { self.migrating(&[]) } else { self.call(&name, &[]) }
             }
             result => result.map_err(|error| suggest::at(error, ident.span)),
         }
@@ -514,21 +517,11 @@ impl Binder<'_> {
 
     fn like(
         &mut self,
-        operand: &ast::Expr,
-        pattern: &ast::Expr,
+        [operand, pattern]: [&ast::Expr; 2],
         escape: Option<&ast::Expr>,
         negated: bool,
-        prefix_only: bool,
+        how: Likeness,
     ) -> UserResult<Typed> {
-        let mut both = Vec::with_capacity(2);
-        for side in [operand, pattern] {
-            let mut typed = self.expression(side)?;
-            self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
-            match typed.sql_type {
-                None | Some(SqlType::Varchar) => both.push(Box::new(typed.expr)),
-                Some(other) => return Err(incompatible(other, SqlType::Varchar)),
-            }
-        }
         let escape = match escape {
             None => None,
             Some(expr) => match self.expression(expr)?.constant() {
@@ -536,9 +529,25 @@ impl Binder<'_> {
                 _ => return Err(UserError::compile("22019", "ESCAPE takes one character")),
             },
         };
-        let pattern = both.pop().unwrap_or_else(|| Box::new(Expr::null()));
-        let operand = both.pop().unwrap_or_else(|| Box::new(Expr::null()));
+        if how == Likeness::AnyCase && escape.is_some_and(char::is_alphabetic) {
+            return Err(UserError::compile("22019", "ILIKE takes no letter as ESCAPE character"));
+        }
+        let (operand, pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
+        let prefix_only = how == Likeness::Prefix;
         Ok(Typed::boolean(fold(Expr::Like { operand, pattern, escape, prefix_only, negated })?))
+    }
+
+    fn side_of_like(&mut self, side: &ast::Expr, how: Likeness) -> UserResult<Box<Expr>> {
+        let mut typed = self.expression(side)?;
+        self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+        match typed.sql_type {
+            None => Ok(Box::new(typed.expr)),
+            Some(SqlType::Varchar) if how == Likeness::AnyCase => {
+                fold(Expr::Call { function: Function::Lower, arguments: [typed.expr].into() }).map(Box::new)
+            }
+            Some(SqlType::Varchar) => Ok(Box::new(typed.expr)),
+            Some(other) => Err(incompatible(other, SqlType::Varchar)),
+        }
     }
 
     fn any_all(
@@ -665,6 +674,14 @@ impl Binder<'_> {
         let otherwise = Box::new(to_kind(otherwise, decided)?);
         Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
     }
+}
+
+/// LIKE, ILIKE and STARTS WITH.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    Pattern,
+    AnyCase,
+    Prefix,
 }
 
 pub(crate) fn single_column(query: &crate::plan::Query) -> UserResult<SqlType> {

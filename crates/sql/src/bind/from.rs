@@ -119,16 +119,26 @@ impl Binder<'_> {
             J::Left(constraint) | J::LeftOuter(constraint) => (Joined::Left, constraint),
             J::Right(constraint) | J::RightOuter(constraint) => (Joined::Right, constraint),
             J::FullOuter(constraint) => (Joined::Full, constraint),
-            J::CrossApply | J::OuterApply => return Err(lateral()),
+            J::CrossApply | J::OuterApply => {
+                return Err(UserError::not_supported("APPLY")
+                    .with_hint("write CROSS JOIN LATERAL (...) or LEFT JOIN LATERAL (...) AS x ON TRUE"));
+            }
             _ => return Err(UserError::not_supported("this kind of join")),
         };
         if left.scope.len() >= limits::JOIN_TABLES_MAX {
             return Err(UserError::limit(format!("more than {} tables are joined", limits::JOIN_TABLES_MAX)));
         }
+        if left.is_full() {
+            // Before what stands on the right can refer to it.
+            left = self.wrapped(left)?;
+        }
         let mut right = self.factor(&join.relation)?;
-        let one_left = matches!(kind, Joined::Right | Joined::Full);
+        if one_left(kind) && self.reads(&right, &left) {
+            return Err(UserError::compile("42P10", "LATERAL cannot refer to the other side of a RIGHT or FULL join")
+                .with_hint("use an INNER or LEFT join"));
+        }
         let one_right = matches!(kind, Joined::Left | Joined::Full);
-        if left.is_full() || (one_left && !left.is_single()) {
+        if one_left(kind) && !left.is_single() {
             left = self.wrapped(left)?;
         }
         if right.is_full() || (one_right && !right.is_single()) {
@@ -162,6 +172,20 @@ impl Binder<'_> {
             }
         }
         Ok(Chain { sources, conjuncts, star, scope: left.scope.start..right.scope.end, first_slot: left.first_slot })
+    }
+
+    /// Whether what stands in the chain is computed from rows of the other: LATERAL.
+    fn reads(&self, chain: &Chain, other: &Chain) -> bool {
+        let of_other = other.first_slot..chain.first_slot;
+        let mut reads = false;
+        for source in &chain.sources {
+            if let PendingInput::Derived { query, correlated: true } = &source.input {
+                for_each_expr(query, &mut |expr| {
+                    for_each_slot(expr, &self.subqueries, &mut |slot| reads |= of_other.contains(&slot));
+                });
+            }
+        }
+        reads
     }
 
     /// Binds ON, USING or NATURAL; answers what `*` shows of both sides.
@@ -267,6 +291,11 @@ impl Binder<'_> {
                 };
                 Ok(self.chain_of(source, first_slot))
             }
+            ast::TableFactor::Derived { lateral: true, subquery, alias, .. } => {
+                let (query, correlated) = self.subquery_body(subquery)?;
+                let source = self.derived_source(query, correlated, String::new(), alias.as_ref())?;
+                Ok(self.chain_of(source, first_slot))
+            }
             ast::TableFactor::Derived { lateral: false, subquery, alias, .. } => {
                 // What stands beside it in FROM is not in its reach.
                 let scope = self.pop_scope();
@@ -285,9 +314,13 @@ impl Binder<'_> {
                 Err(UserError::not_supported("an alias of a join in parentheses")
                     .with_hint("write it as a derived table: (SELECT ... FROM ... JOIN ...) AS alias"))
             }
-            ast::TableFactor::Derived { lateral: true, .. } => Err(lateral()),
-            ast::TableFactor::Table { name, .. } => {
-                Err(UserError::not_supported(format!("{name}(...) in FROM: a function that makes a table")))
+            ast::TableFactor::Table { name, args: Some(arguments), alias, .. } => {
+                let source = self.table_function(name, &arguments.args, alias.as_ref())?;
+                Ok(self.chain_of(source, first_slot))
+            }
+            ast::TableFactor::Function { name, args, alias, .. } => {
+                let source = self.table_function(name, args, alias.as_ref())?;
+                Ok(self.chain_of(source, first_slot))
             }
             _ => Err(UserError::not_supported("this kind of table in FROM")),
         }
@@ -385,6 +418,7 @@ impl Binder<'_> {
         let slot = self.new_slot()?;
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         self.enter_source(table.name.clone(), slot, columns, alias)?;
+        self.note_migration(&table);
         let input = if table.partitioned_without_column && self.reach == Reach::All {
             let raw_slot = self.new_slot()?;
             let group_slot = self.new_slot()?;
@@ -393,6 +427,13 @@ impl Binder<'_> {
             PendingInput::Table(table)
         };
         Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
+    }
+
+    /// The source that came into the scope last is of this table.
+    pub fn note_migration(&mut self, table: &Table) {
+        if let Some(source) = self.scope().and_then(|scope| scope.sources.last_mut()) {
+            source.migrates = table.export.as_ref().is_some_and(|export| export.migrate);
+        }
     }
 
     /// Brings a source's columns into reach.
@@ -424,14 +465,14 @@ impl Binder<'_> {
             return Err(UserError::compile("42712", format!("table name {name} stands twice in FROM"))
                 .with_hint("give one of them an alias"));
         }
-        scope.sources.push(ScopeSource { name, slot, first_column: 0, columns });
+        scope.sources.push(ScopeSource { name, slot, first_column: 0, columns, migrates: false });
         Ok(())
     }
 }
 
-fn lateral() -> UserError {
-    UserError::not_supported("LATERAL")
-        .with_hint("use a correlated subquery in the SELECT list, or a join with a window function")
+/// Whether such a join takes one source on its left.
+fn one_left(kind: Joined) -> bool {
+    matches!(kind, Joined::Right | Joined::Full)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

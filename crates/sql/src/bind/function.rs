@@ -14,6 +14,9 @@ use sqlparser::ast;
 impl Binder<'_> {
     pub fn function(&mut self, function: &ast::Function) -> UserResult<Typed> {
         let name = object_name(&function.name)?;
+        if super::texts::is_text_aggregate(&name) {
+            return self.text_aggregate(&name, function);
+        }
         if function.null_treatment.is_some() || !function.within_group.is_empty() {
             return Err(UserError::not_supported(format!("NULLS and WITHIN GROUP of {name}")));
         }
@@ -44,6 +47,8 @@ impl Binder<'_> {
             "COALESCE" | "IFNULL" | "NVL" => self.coalesce(&arguments),
             "NULLIF" => self.null_if(&arguments),
             "DECODE" => self.decode(&arguments),
+            "MIGRATING" => self.migrating(&arguments),
+            "GROUPING" => self.grouping(&arguments),
             _ if Function::takes_unit(&name) && !arguments.is_empty() => self.function_of_time(&name, &arguments),
             _ => self.call(&name, &arguments),
         }
@@ -197,6 +202,16 @@ impl Binder<'_> {
         self.searched_case(branches, otherwise)
     }
 
+    /// MIGRATING: of the one table in reach whose rows may be.
+    pub fn migrating(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        if !arguments.is_empty() {
+            return Err(UserError::compile("42883", "MIGRATING takes no arguments"));
+        }
+        let rows = self.migrating_rows()?;
+        let arguments = [rows].into();
+        Ok(Typed::boolean(Expr::Call { function: Function::Migrating, arguments }))
+    }
+
     fn aggregate(
         &mut self,
         name: &str,
@@ -205,17 +220,22 @@ impl Binder<'_> {
         distinct: bool,
         filter: Option<&ast::Expr>,
     ) -> UserResult<Typed> {
+        if distinct && arguments == [None] {
+            return Err(UserError::compile("42601", format!("{name}(*) is not a function")));
+        }
+        self.gathered(name, |binder| binder.one_argument(name, kind, arguments, distinct, filter))
+    }
+
+    /// An aggregate of the block, bound by `bind`.
+    pub fn gathered(&mut self, name: &str, bind: impl FnOnce(&mut Self) -> UserResult<Aggregate>) -> UserResult<Typed> {
         let allowed = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.aggregates.allowed, false));
         if !allowed {
             return Err(UserError::compile("42803", format!("the aggregate {name} is not allowed here"))
                 .with_hint("aggregates may stand in the SELECT list, HAVING and ORDER BY, and not inside each other"));
         }
-        if distinct && arguments == [None] {
-            return Err(UserError::compile("42601", format!("{name}(*) is not a function")));
-        }
         let windows = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
         let first_subquery = self.subqueries.len();
-        let (kind, argument, argument_type) = self.aggregate_argument(name, kind, arguments, filter)?;
+        let aggregate = bind(self)?;
         let inside = first_subquery..self.subqueries.len();
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
@@ -224,6 +244,18 @@ impl Binder<'_> {
             }
             scope.windows.allowed = windows;
         }
+        self.add_aggregate(aggregate)
+    }
+
+    fn one_argument(
+        &mut self,
+        name: &str,
+        kind: AggregateKind,
+        arguments: &[Option<&ast::Expr>],
+        distinct: bool,
+        filter: Option<&ast::Expr>,
+    ) -> UserResult<Aggregate> {
+        let (kind, argument, argument_type) = self.aggregate_argument(name, kind, arguments, filter)?;
         let result_type = Aggregate::result_type_for(kind, argument_type)?;
         // These are the same for distinct values as for all.
         let distinct = distinct
@@ -235,8 +267,7 @@ impl Binder<'_> {
                     | AggregateKind::BoolAnd
                     | AggregateKind::BoolOr
             );
-        let aggregate = Aggregate { kind, distinct, argument, argument_type, result_type };
-        self.add_aggregate(aggregate)
+        Ok(Aggregate { kind, distinct, argument, argument_type, result_type })
     }
 
     /// The value that an aggregate takes from each row, and its type. FILTER makes it NULL for the rows that do not count.

@@ -2,6 +2,7 @@
 
 use super::Binder;
 use super::from::PendingInput;
+use super::grouping::{Grouping, Groups};
 use super::scope::{Scope, fold_name, object_name};
 use super::types::{Typed, common_type, same_kind};
 use crate::plan::{
@@ -30,9 +31,9 @@ impl Tail<'_> {
 }
 
 /// Output columns of a SELECT while it is bound.
-struct Output {
-    name: String,
-    typed: Typed,
+pub(crate) struct Output {
+    pub name: String,
+    pub typed: Typed,
 }
 
 impl Binder<'_> {
@@ -340,11 +341,12 @@ impl Binder<'_> {
         }
         let groups = self.group_by(select)?;
         let first_subquery = self.subqueries.len();
-        let group_slot = if groups.is_empty() { None } else { Some(self.new_slot()?) };
+        let group_slot = if groups.grouped { Some(self.new_slot()?) } else { None };
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
             scope.aggregates.slot = group_slot;
-            scope.aggregates.group_count = groups.len() as u16;
+            scope.aggregates.group_count = groups.keys.len() as u16 + u16::from(!groups.sets.is_empty());
+            scope.aggregates.groups = groups.clone();
             scope.windows.allowed = true;
         }
         let outputs = self.projection(&select.projection)?;
@@ -353,7 +355,7 @@ impl Binder<'_> {
         }
         let mut having = Vec::new();
         if let Some(condition) = &select.having {
-            split_conjunction(self.having(condition, &groups)?, &mut having);
+            split_conjunction(self.having(condition, &groups.keys)?, &mut having);
         }
         let mut exprs: Vec<Expr> = outputs.iter().map(|output| output.typed.expr.clone()).collect();
         let order_by = self.order_by(&tail.order_by, &outputs, &mut exprs)?;
@@ -366,7 +368,7 @@ impl Binder<'_> {
                 Some(slot) => slot,
                 None => self.new_slot()?,
             };
-            let group_by: Vec<Expr> = groups;
+            let Groups { keys: group_by, sets, .. } = groups;
             let grouping = Grouping { group_by: &group_by, slot, local_slots: &local_slots };
             exprs.iter_mut().chain(&mut having).try_for_each(|expr| grouping.apply(expr))?;
             for window in &mut windows {
@@ -392,7 +394,7 @@ impl Binder<'_> {
                 });
                 result?;
             }
-            Some(Aggregation { slot, group_by, aggregates: aggregates.found, having: conjunction(having) })
+            Some(Aggregation { slot, group_by, sets, aggregates: aggregates.found, having: conjunction(having) })
         } else {
             None
         };
@@ -491,37 +493,7 @@ impl Binder<'_> {
         }
     }
 
-    /// GROUP BY: expressions, or names and numbers of the SELECT list.
-    fn group_by(&mut self, select: &ast::Select) -> UserResult<Vec<Expr>> {
-        let exprs = match &select.group_by {
-            ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
-            _ => return Err(UserError::not_supported("GROUP BY ALL and modifiers of GROUP BY")),
-        };
-        let mut groups: Vec<Expr> = Vec::with_capacity(exprs.len());
-        for expr in exprs {
-            let bound = match ordinal(expr, select.projection.len())? {
-                Some(position) => match &select.projection[position] {
-                    ast::SelectItem::UnnamedExpr(item) | ast::SelectItem::ExprWithAlias { expr: item, .. } => {
-                        self.expression(item)?
-                    }
-                    _ => return Err(UserError::not_supported("GROUP BY the number of a *")),
-                },
-                None => match self.expression(expr) {
-                    Err(error) if error.code() == "42704" => match aliased(expr, &select.projection) {
-                        Some(item) => self.expression(item)?,
-                        None => return Err(error),
-                    },
-                    result => result?,
-                },
-            };
-            if !groups.contains(&bound.expr) {
-                groups.push(bound.expr);
-            }
-        }
-        Ok(groups)
-    }
-
-    fn projection(&mut self, items: &[ast::SelectItem]) -> UserResult<Vec<Output>> {
+    pub fn projection(&mut self, items: &[ast::SelectItem]) -> UserResult<Vec<Output>> {
         let mut outputs: Vec<Output> = Vec::with_capacity(items.len());
         for item in items {
             match item {
@@ -629,33 +601,6 @@ fn column_slot(expr: &Expr) -> Option<u16> {
     }
 }
 
-/// Brings expressions over rows to expressions over their group's row.
-struct Grouping<'g> {
-    group_by: &'g [Expr],
-    slot: u16,
-    local_slots: &'g [u16],
-}
-
-impl Grouping<'_> {
-    fn apply(&self, expr: &mut Expr) -> UserResult<()> {
-        rewrite(expr, &mut |inner| {
-            let position = self.group_by.iter().position(|key| key == inner)?;
-            Some(Expr::column(self.slot, position as u16))
-        });
-        let ungrouped =
-            expr.any(&mut |inner| matches!(inner, Expr::Column { slot, .. } if self.local_slots.contains(slot)));
-        if ungrouped {
-            return Err(UserError::compile(
-                "42803",
-                "expression not in aggregate or GROUP BY columns: a column of the SELECT list, HAVING or ORDER BY is \
-                 neither grouped by nor inside an aggregate",
-            )
-            .with_hint("add it to GROUP BY or wrap it in MIN() or MAX()"));
-        }
-        Ok(())
-    }
-}
-
 pub(crate) fn order_items(order_by: &ast::OrderBy) -> UserResult<Vec<(&ast::Expr, bool)>> {
     let ast::OrderByKind::Expressions(items) = &order_by.kind else {
         return Err(UserError::not_supported("ORDER BY ALL"));
@@ -679,23 +624,13 @@ pub(crate) fn order_item(item: &ast::OrderByExpr) -> UserResult<(&ast::Expr, boo
 }
 
 /// The position that a number in ORDER BY or GROUP BY means.
-fn ordinal(expr: &ast::Expr, count: usize) -> UserResult<Option<usize>> {
+pub(crate) fn ordinal(expr: &ast::Expr, count: usize) -> UserResult<Option<usize>> {
     let ast::Expr::Value(value) = expr else { return Ok(None) };
     let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
     match digits.parse::<usize>() {
         Ok(position) if (1..=count).contains(&position) => Ok(Some(position - 1)),
         _ => Err(UserError::compile("42601", format!("column number {digits} is not in the SELECT list"))),
     }
-}
-
-/// The item of the SELECT list that has this name as alias.
-fn aliased<'a>(expr: &ast::Expr, items: &'a [ast::SelectItem]) -> Option<&'a ast::Expr> {
-    let ast::Expr::Identifier(ident) = expr else { return None };
-    let name = fold_name(ident);
-    items.iter().find_map(|item| match item {
-        ast::SelectItem::ExprWithAlias { expr, alias } if fold_name(alias) == name => Some(expr),
-        _ => None,
-    })
 }
 
 fn implied_name(expr: &ast::Expr) -> Option<String> {
@@ -752,6 +687,7 @@ pub(crate) fn cast_output(query: &mut Query, position: usize, to: SqlType) -> Us
     match &mut query.body {
         QueryBody::Select(select) => convert(&mut select.output[position]),
         QueryBody::Values(rows) => rows.iter_mut().try_for_each(|row| convert(&mut row[position])),
+        QueryBody::Series { .. } => Err(UserError::internal("a series is always read by another query")),
         QueryBody::SetOperation { left, right, .. } => {
             cast_output(left, position, to)?;
             cast_output(right, position, to)

@@ -53,7 +53,8 @@ impl Binder<'_> {
             argument_type: SqlType::Bigint,
             result_type: SqlType::Bigint,
         };
-        let aggregation = Aggregation { slot, group_by: Vec::new(), aggregates: vec![aggregate], having: None };
+        let aggregation =
+            Aggregation { slot, group_by: Vec::new(), sets: Vec::new(), aggregates: vec![aggregate], having: None };
         let is = |rank: i64| Expr::Compare {
             operator: CompareOperator::Equal,
             left: Box::new(Expr::column(slot, 0)),

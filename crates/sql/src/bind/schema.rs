@@ -332,18 +332,20 @@ fn default_value(
 }
 
 /// A scope with one row of a table at slot 0.
-fn row_scope(name: &str, columns: &[Column]) -> Scope {
+fn row_scope(catalog: &Catalog, name: &str, columns: &[Column]) -> Scope {
+    let export = catalog.table_named(name).and_then(|table| table.export.as_ref());
+    let migrates = export.is_some_and(|export| export.migrate);
     let columns =
         columns.iter().map(|column| ScopeColumn::new(column.name.clone(), column.column_type.sql_type)).collect();
     Scope {
-        sources: vec![ScopeSource { name: name.to_owned(), slot: 0, first_column: 0, columns }],
+        sources: vec![ScopeSource { name: name.to_owned(), slot: 0, first_column: 0, columns, migrates }],
         ..Scope::default()
     }
 }
 
 fn row_expression(catalog: &Catalog, table: &str, columns: &[Column], expr: &ast::Expr) -> UserResult<Typed> {
     let mut binder = Binder::new(catalog, Reach::Local);
-    binder.push_scope(row_scope(table, columns));
+    binder.push_scope(row_scope(catalog, table, columns));
     let typed = binder.expression(expr)?;
     let changing =
         typed.expr.any(&mut |inner| matches!(inner, Expr::Call { function, .. } if !function.is_deterministic()));

@@ -46,6 +46,8 @@ pub(crate) struct ScopeSource {
     /// Where its columns begin in the row of the slot.
     pub first_column: u16,
     pub columns: Vec<ScopeColumn>,
+    /// A table with MIGRATE: its rows may be asked whether they are MIGRATING.
+    pub migrates: bool,
 }
 
 impl ScopeSource {
@@ -82,6 +84,8 @@ pub(crate) struct AggregateScope {
     pub slot: Option<u16>,
     /// Columns of the group's row before the aggregates.
     pub group_count: u16,
+    /// What the block is grouped by.
+    pub groups: super::grouping::Groups,
     pub found: Vec<Aggregate>,
     /// Subqueries, by their numbers, inside arguments.
     pub inside: Vec<std::ops::Range<usize>>,
@@ -214,6 +218,32 @@ impl Binder<'_> {
             (Some((_, typed)), _) => Ok(typed.clone()),
             (None, qualifier) => Err(self.unknown_column(qualifier, name)),
         }
+    }
+
+    /// A column of the row that MIGRATING is about.
+    pub fn migrating_rows(&mut self) -> UserResult<Expr> {
+        for (level, scope) in self.scopes.iter().enumerate().rev() {
+            let mut migrating = scope.sources.iter().filter(|source| source.migrates);
+            match (migrating.next(), migrating.next()) {
+                (Some(source), None) => {
+                    let column = source.column(0);
+                    for frame in &mut self.frames {
+                        frame.correlated |= level < frame.first_scope;
+                    }
+                    return Ok(column);
+                }
+                (Some(one), Some(other)) => {
+                    return Err(UserError::compile(
+                        "42702",
+                        format!("MIGRATING is ambiguous: rows of {} and of {} may migrate", one.name, other.name),
+                    )
+                    .with_hint("use a derived table for one of them"));
+                }
+                _ => {}
+            }
+        }
+        Err(UserError::compile("42809", "MIGRATING is about rows of a table that is declared with MIGRATE TO")
+            .with_hint("no table here is"))
     }
 
     /// The variable that SET, INTO or a loop assigns.

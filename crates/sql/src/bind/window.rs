@@ -7,6 +7,7 @@ use super::types::{Typed, common_type, to_kind, widest};
 use crate::plan::{FrameBound, FrameUnit, Window, WindowFrame, WindowFunction, WindowKind};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
+use ferrite_value::temporal::{MICROSECONDS_PER_DAY, TimeUnit};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 
@@ -91,11 +92,14 @@ impl Binder<'_> {
             partition_by.push(self.output_expression(expr)?.expr);
         }
         let mut order_by = Vec::with_capacity(spec.order_by.len());
+        let mut types = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
             let (expr, descending) = order_item(item)?;
-            order_by.push((self.output_expression(expr)?.expr, descending));
+            let typed = self.output_expression(expr)?;
+            types.push(typed.decided_type());
+            order_by.push((typed.expr, descending));
         }
-        let frame = self.window_frame(spec.window_frame.as_ref(), !order_by.is_empty())?;
+        let frame = self.window_frame(spec.window_frame.as_ref(), &types)?;
         let (kind, arguments, result_type) = self.window_kind(name, arguments, filter)?;
         let ordered_kind = matches!(kind, WindowKind::Rank | WindowKind::DenseRank);
         if ordered_kind && order_by.is_empty() {
@@ -166,7 +170,7 @@ impl Binder<'_> {
         Err(UserError::compile("42P20", "windows are made from each other in a circle"))
     }
 
-    fn window_frame(&mut self, frame: Option<&ast::WindowFrame>, ordered: bool) -> UserResult<WindowFrame> {
+    fn window_frame(&mut self, frame: Option<&ast::WindowFrame>, ordered_by: &[SqlType]) -> UserResult<WindowFrame> {
         let Some(frame) = frame else {
             return Ok(WindowFrame {
                 unit: FrameUnit::Range,
@@ -179,12 +183,12 @@ impl Binder<'_> {
             ast::WindowFrameUnits::Range => FrameUnit::Range,
             ast::WindowFrameUnits::Groups => FrameUnit::Groups,
         };
-        if unit == FrameUnit::Groups && !ordered {
+        if unit == FrameUnit::Groups && ordered_by.is_empty() {
             return Err(UserError::compile("42P20", "GROUPS needs ORDER BY in its window"));
         }
-        let start = self.frame_bound(&frame.start_bound, unit)?;
+        let start = self.frame_bound(&frame.start_bound, unit, ordered_by)?;
         let end = match &frame.end_bound {
-            Some(bound) => self.frame_bound(bound, unit)?,
+            Some(bound) => self.frame_bound(bound, unit, ordered_by)?,
             None => FrameBound::CurrentRow,
         };
         // What the start may be counts up: preceding, current, following.
@@ -202,7 +206,12 @@ impl Binder<'_> {
         Ok(WindowFrame { unit, start, end })
     }
 
-    fn frame_bound(&mut self, bound: &ast::WindowFrameBound, unit: FrameUnit) -> UserResult<FrameBound> {
+    fn frame_bound(
+        &mut self,
+        bound: &ast::WindowFrameBound,
+        unit: FrameUnit,
+        ordered_by: &[SqlType],
+    ) -> UserResult<FrameBound> {
         let (offset, preceding) = match bound {
             ast::WindowFrameBound::CurrentRow => return Ok(FrameBound::CurrentRow),
             ast::WindowFrameBound::Preceding(None) => return Ok(FrameBound::UnboundedPreceding),
@@ -210,12 +219,49 @@ impl Binder<'_> {
             ast::WindowFrameBound::Preceding(Some(offset)) => (offset, true),
             ast::WindowFrameBound::Following(Some(offset)) => (offset, false),
         };
-        if unit == FrameUnit::Range {
-            return Err(UserError::not_supported("RANGE with an offset")
-                .with_hint("use ROWS to count rows, or GROUPS to count different values"));
-        }
-        let count = self.row_count(if preceding { "PRECEDING" } else { "FOLLOWING" }, offset)?;
+        let count = match unit {
+            FrameUnit::Range => self.distance(offset, ordered_by)?,
+            _ => self.row_count(if preceding { "PRECEDING" } else { "FOLLOWING" }, offset)?,
+        };
         Ok(if preceding { FrameBound::Preceding(count) } else { FrameBound::Following(count) })
+    }
+
+    /// The offset of RANGE: how far a row's value of the one ORDER BY may be.
+    fn distance(&mut self, offset: &ast::Expr, ordered_by: &[SqlType]) -> UserResult<Expr> {
+        let [ordered_by] = ordered_by else {
+            return Err(UserError::compile("42P20", "RANGE with an offset needs exactly one ORDER BY in its window")
+                .with_hint("use ROWS to count rows, or GROUPS to count different values"));
+        };
+        let distance_type = match ordered_by {
+            SqlType::Timestamp | SqlType::Date => SqlType::Bigint,
+            numeric if numeric.is_numeric() => *numeric,
+            other => {
+                return Err(UserError::compile(
+                    "42P20",
+                    format!("RANGE with an offset is not for values of type {other}"),
+                )
+                .with_hint("use ROWS to count rows, or GROUPS to count different values"));
+            }
+        };
+        if let ast::Expr::Interval(interval) = offset {
+            return interval_distance(interval, *ordered_by, "the offset of RANGE").map(Expr::integer);
+        }
+        let mut typed = self.expression(offset)?;
+        self.settle(&mut typed, widest(distance_type));
+        let given = typed.decided_type();
+        let fits = if distance_type.is_integer() { given.is_integer() } else { given.is_numeric() };
+        if !fits || typed.expr.any(&mut |inner| matches!(inner, Expr::Column { .. })) {
+            let error = UserError::compile(
+                "42P20",
+                format!("the offset of RANGE must be a number, as ORDER BY is {ordered_by}"),
+            );
+            return Err(match ordered_by {
+                SqlType::Timestamp => error.with_hint("of a TIMESTAMP it is microseconds, or INTERVAL '5' MINUTE"),
+                SqlType::Date => error.with_hint("of a DATE it is days, or INTERVAL '7' DAY"),
+                _ => error,
+            });
+        }
+        to_kind(typed, distance_type)
     }
 
     fn window_kind(
@@ -303,5 +349,32 @@ impl Binder<'_> {
         let result_type = Aggregate::result_type_for(kind, argument_type)?;
         let aggregate = Aggregate { kind, distinct: false, argument: None, argument_type, result_type };
         Ok((WindowKind::Aggregate(aggregate), argument.into_iter().collect(), result_type))
+    }
+}
+
+/// INTERVAL '5' MINUTE as microseconds, or days of a DATE.
+pub(crate) fn interval_distance(interval: &ast::Interval, of: SqlType, what: &str) -> UserResult<i64> {
+    let malformed = || {
+        UserError::compile("42P20", format!("{what} cannot be {interval}")).with_hint(
+            "write INTERVAL '5' MINUTE; with units from MICROSECOND to WEEK, for MONTH and YEAR have no fixed length",
+        )
+    };
+    let ast::Interval { value, leading_field: Some(unit), leading_precision: None, last_field: None, .. } = interval
+    else {
+        return Err(malformed());
+    };
+    let count = match value.as_ref() {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) | ast::Value::Number(text, _) => text.trim().parse::<i64>().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let unit = TimeUnit::from_name(&unit.to_string().to_uppercase()).and_then(TimeUnit::microseconds);
+    let microseconds = count.zip(unit).and_then(|(count, unit)| count.checked_mul(unit)).ok_or_else(malformed)?;
+    match of {
+        SqlType::Timestamp => Ok(microseconds),
+        SqlType::Date if microseconds % MICROSECONDS_PER_DAY == 0 => Ok(microseconds / MICROSECONDS_PER_DAY),
+        _ => Err(malformed()),
     }
 }

@@ -1,6 +1,6 @@
 //! Expressions as text, with names in place of numbers.
 
-use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Step, Window, WindowKind};
+use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Select, Step, Window, WindowKind};
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr};
@@ -49,8 +49,14 @@ impl<'p> Names<'p> {
                             self.query(query);
                         }
                     }
-                    Plan::Update(update) => self.hold(update.slot, Held::Table(update.table)),
-                    Plan::Delete(delete) => self.hold(delete.slot, Held::Table(delete.table)),
+                    Plan::Update(update) => {
+                        self.hold(update.slot, Held::Table(update.table));
+                        update.joined.iter().for_each(|joined| self.select(joined));
+                    }
+                    Plan::Delete(delete) => {
+                        self.hold(delete.slot, Held::Table(delete.table));
+                        delete.joined.iter().for_each(|joined| self.select(joined));
+                    }
                     Plan::Truncate { .. } => {}
                 },
                 Step::Fetch { query, .. } => self.query(query),
@@ -71,26 +77,29 @@ impl<'p> Names<'p> {
 
     fn query(&mut self, query: &Query) {
         match &query.body {
-            QueryBody::Select(select) => {
-                for source in &select.sources {
-                    self.input(source.slot, &source.input);
-                }
-                if let Some(aggregation) = &select.aggregation {
-                    let keys = aggregation.group_by.iter().map(|key| self.expr(key));
-                    let aggregates = aggregation.aggregates.iter().map(|aggregate| self.aggregate(aggregate));
-                    let columns = keys.chain(aggregates).collect();
-                    self.hold(aggregation.slot, Held::Columns(columns));
-                }
-            }
+            QueryBody::Select(select) => self.select(select),
             QueryBody::SetOperation { left, right, .. } => {
                 self.query(left);
                 self.query(right);
             }
-            QueryBody::Values(_) => {}
+            QueryBody::Values(_) | QueryBody::Series { .. } => {}
             QueryBody::Recursive { first, step, .. } => {
                 self.query(first);
                 self.query(step);
             }
+        }
+    }
+
+    fn select(&mut self, select: &Select) {
+        for source in &select.sources {
+            self.input(source.slot, &source.input);
+        }
+        if let Some(aggregation) = &select.aggregation {
+            let keys = aggregation.group_by.iter().map(|key| self.expr(key));
+            let aggregates = aggregation.aggregates.iter().map(|aggregate| self.aggregate(aggregate));
+            let set = (!aggregation.sets.is_empty()).then(|| "grouping set".to_owned());
+            let columns = keys.chain(set).chain(aggregates).collect();
+            self.hold(aggregation.slot, Held::Columns(columns));
         }
     }
 

@@ -24,7 +24,11 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
     } else if cursor.is_word("INSERT") {
         insert(cursor.rest(), placeholders, false)?
     } else if cursor.is_word("DELETE") {
-        delete(cursor.rest(), placeholders)?
+        delete(cursor.rest(), placeholders, false)?
+    } else if cursor.is_word("MIGRATE") {
+        let mut lexemes = cursor.rest().to_vec();
+        lexemes[0].token.token = Token::make_word("DELETE", None);
+        delete(&lexemes, placeholders, true)?
     } else if cursor.is_word("UPDATE") {
         match parse_with(cursor.rest(), placeholders, |parser| parser.parse_statement())? {
             ast::Statement::Update(update) => SqlKind::Update(Box::new(update)),
@@ -46,8 +50,8 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
     } else {
         return Err(match cursor.peek() {
             Some(token @ Token::Word(word)) => match word.value.to_uppercase().as_str() {
-                statement @ ("MIGRATE" | "MERGE" | "EXEC" | "EXECUTE" | "CALL" | "SET" | "SHOW" | "GRANT" | "BEGIN"
-                | "COMMIT" | "ROLLBACK" | "REPLACE") => UserError::not_supported(format!("statement {statement}")),
+                statement @ ("MERGE" | "EXEC" | "EXECUTE" | "CALL" | "SET" | "SHOW" | "GRANT" | "BEGIN" | "COMMIT"
+                | "ROLLBACK" | "REPLACE") => UserError::not_supported(format!("statement {statement}")),
                 _ => unexpected(token),
             },
             Some(token) => unexpected(token),
@@ -76,7 +80,7 @@ fn insert(lexemes: &[Lexeme], placeholders: &mut u16, upsert: bool) -> UserResul
 }
 
 /// DELETE ... ORDER BY ... LIMIT/OFFSET in either order: sqlparser knows no OFFSET there, so it is cut out.
-fn delete(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<SqlKind> {
+fn delete(lexemes: &[Lexeme], placeholders: &mut u16, migrate: bool) -> UserResult<SqlKind> {
     let mut depth = 0usize;
     let mut offset_at = None;
     for (position, lexeme) in lexemes.iter().enumerate() {
@@ -88,7 +92,7 @@ fn delete(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<SqlKind> {
         }
     }
     let Some(position) = offset_at else {
-        return delete_without_offset(lexemes, None, placeholders);
+        return delete_without_offset(lexemes, None, placeholders, migrate);
     };
     let value = lexemes.get(position + 1..position + 2).unwrap_or_default();
     if !matches!(value.first().map(|lexeme| &lexeme.token.token), Some(Token::Number(..) | Token::Placeholder(_))) {
@@ -104,15 +108,20 @@ fn delete(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<SqlKind> {
     }
     let offset = Cursor::expression(value, &mut offset_placeholder)?;
     kept.extend_from_slice(&lexemes[position + 2..]);
-    let kind = delete_without_offset(&kept, Some(offset), placeholders)?;
+    let kind = delete_without_offset(&kept, Some(offset), placeholders, migrate)?;
     *placeholders += u16::from(is_parameter);
     Ok(kind)
 }
 
-fn delete_without_offset(lexemes: &[Lexeme], offset: Option<ast::Expr>, placeholders: &mut u16) -> UserResult<SqlKind> {
+fn delete_without_offset(
+    lexemes: &[Lexeme],
+    offset: Option<ast::Expr>,
+    placeholders: &mut u16,
+    migrate: bool,
+) -> UserResult<SqlKind> {
     match parse_with(lexemes, placeholders, |parser| parser.parse_statement())? {
         ast::Statement::Delete(delete) => {
-            Ok(SqlKind::Delete { delete: Box::new(delete), offset: offset.map(Box::new) })
+            Ok(SqlKind::Delete { delete: Box::new(delete), offset: offset.map(Box::new), migrate })
         }
         _ => Err(UserError::syntax("a DELETE statement is required")),
     }

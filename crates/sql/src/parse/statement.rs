@@ -59,11 +59,24 @@ pub(crate) struct SqlStatement {
 #[derive(Clone, Debug)]
 pub(crate) enum SqlKind {
     Query(Box<ast::Query>),
-    Insert { insert: Box<ast::Insert>, upsert: bool },
+    Insert {
+        insert: Box<ast::Insert>,
+        upsert: bool,
+    },
     Update(Box<ast::Update>),
-    Delete { delete: Box<ast::Delete>, offset: Option<Box<ast::Expr>> },
-    Truncate { table: String },
-    Explain { analyze: bool, explained: Box<Statement> },
+    /// `migrate`: MIGRATE FROM.
+    Delete {
+        delete: Box<ast::Delete>,
+        offset: Option<Box<ast::Expr>>,
+        migrate: bool,
+    },
+    Truncate {
+        table: String,
+    },
+    Explain {
+        analyze: bool,
+        explained: Box<Statement>,
+    },
 }
 
 /// An expression and the text it was written as.

@@ -228,6 +228,7 @@ fn is_operator(token: &Token) -> bool {
                 | Keyword::IS
                 | Keyword::IN
                 | Keyword::LIKE
+                | Keyword::ILIKE
                 | Keyword::BETWEEN
                 | Keyword::UNION
                 | Keyword::INTERSECT
@@ -339,14 +340,15 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
                     push(Token::RParen);
                 }
             }
-            // STARTS WITH goes as ILIKE, which is no operator of ours.
+            // STARTS WITH goes as SIMILAR TO, which is no operator of ours.
             Token::Word(_)
                 if lexeme.is_word("STARTS") && at(position + 1).is_some_and(|next| token_is_word(next, "WITH")) =>
             {
-                push(Token::make_word("ILIKE", None));
+                push(Token::make_word("SIMILAR", None));
+                push(Token::make_word("TO", None));
                 position += 1;
             }
-            Token::Word(_) if lexeme.is_word("ILIKE") || lexeme.is_word("UNNEST") => {
+            Token::Word(_) if lexeme.is_word("SIMILAR") || lexeme.is_word("UNNEST") => {
                 return Err(unexpected(&lexeme.token.token));
             }
             // VARCHAR(n BYTES) goes as VARCHAR(n OCTETS).

@@ -224,7 +224,10 @@ pub(crate) fn shortcut_extremes(
     filter: &Option<Expr>,
     aggregation: &Aggregation,
 ) {
-    let ([source], None, true) = (sources, filter, aggregation.group_by.is_empty()) else { return };
+    let ([source], None, true) = (sources, filter, aggregation.group_by.is_empty() && aggregation.sets.is_empty())
+    else {
+        return;
+    };
     let Input::Table { table, access } = &mut source.input else { return };
     let (Some(table), None, JoinKind::Inner) = (catalog.table(*table), &source.filter, source.join) else { return };
     let Some(first) = aggregation.aggregates.first() else { return };
@@ -330,7 +333,7 @@ fn added_up(
     let select = Select {
         sources: vec![source],
         filter: None,
-        aggregation: Some(Aggregation { slot: group_slot, group_by, aggregates, having: None }),
+        aggregation: Some(Aggregation { slot: group_slot, group_by, sets: Vec::new(), aggregates, having: None }),
         windowing: None,
         distinct: false,
         output,
@@ -345,17 +348,38 @@ fn added_up(
     }
 }
 
-/// The access path for UPDATE and DELETE, with what it leaves of the condition.
-pub(crate) fn access_for_change(
+/// How UPDATE and DELETE find their rows.
+pub(crate) struct Changed {
+    pub access: Access,
+    /// What the access path leaves of the conditions on the table alone.
+    pub filter: Option<Expr>,
+    /// FROM and USING with the other conditions: asked for each row of the table, which is bound then.
+    pub joined: Option<Box<Select>>,
+}
+
+/// The access path for UPDATE and DELETE, and the order of what they join with.
+pub(crate) fn arrange_change(
     binder: &mut Binder<'_>,
     table: &Arc<Table>,
     slot: u16,
+    pending: Vec<PendingSource>,
     mut conjuncts: Vec<Expr>,
-) -> (Access, Option<Expr>) {
+) -> UserResult<Changed> {
     binder.facts.add_equalities(&conjuncts);
     binder.facts.add_write(table, Expr::column(slot, table.partition_column.unwrap_or_default()));
+    let joined = if pending.is_empty() {
+        None
+    } else {
+        let others: Vec<u16> = pending.iter().map(|source| source.slot).collect();
+        let reached = Reached { local: &others, bound: &[], subqueries: &binder.subqueries };
+        let (own, shared): (Vec<Expr>, Vec<Expr>) = conjuncts.into_iter().partition(|expr| reached.reaches(expr));
+        conjuncts = own;
+        let Arranged { sources, filter, .. } = arrange(binder, pending, shared, &[])?;
+        let (aggregation, windowing, distinct, output) = (None, None, false, Vec::new());
+        Some(Box::new(Select { sources, filter, aggregation, windowing, distinct, output }))
+    };
     let reached = Reached { local: &[slot], bound: &[], subqueries: &binder.subqueries };
     let choice = choose(table, slot, &conjuncts, &reached);
     remove_all(&mut conjuncts, &choice.consumed);
-    (choice.access, conjunction(conjuncts))
+    Ok(Changed { access: choice.access, filter: conjunction(conjuncts), joined })
 }

@@ -8,6 +8,7 @@ use super::estimate::{ROWS_UNKNOWN, access_rows, selectivity};
 use super::{Reached, hash};
 use crate::bind::Binder;
 use crate::bind::from::{PendingInput, PendingSource};
+use crate::walk::{for_each_expr, for_each_slot};
 use ferrite_expr::Expr;
 
 /// All subsets of this many sources are 128.
@@ -31,7 +32,8 @@ pub(super) fn arranged(
     local: &[u16],
     conjuncts: &[Expr],
 ) -> Vec<PendingSource> {
-    let search = Search { binder, pending: &pending, local, conjuncts };
+    let needed = pending.iter().map(|source| needed_by(binder, &pending, source)).collect();
+    let search = Search { binder, pending: &pending, needed, local, conjuncts };
     let order = if pending.len() <= EXHAUSTIVE_MAX { search.exhaustively() } else { search.greedily() };
     let mut pending: Vec<Option<PendingSource>> = pending.into_iter().map(Some).collect();
     order.into_iter().filter_map(|position| pending[position].take()).collect()
@@ -40,9 +42,27 @@ pub(super) fn arranged(
 struct Search<'s, 'c> {
     binder: &'s Binder<'c>,
     pending: &'s [PendingSource],
+    /// For each source the ones that it is computed from, bit by bit: they come before it.
+    needed: Vec<u64>,
     local: &'s [u16],
     conjuncts: &'s [Expr],
 }
+
+/// The sources that a LATERAL one refers to.
+fn needed_by(binder: &Binder<'_>, pending: &[PendingSource], source: &PendingSource) -> u64 {
+    let mut needed = 0;
+    if let PendingInput::Derived { query, correlated: true } = &source.input {
+        for_each_expr(query, &mut |expr| {
+            for_each_slot(expr, &binder.subqueries, &mut |slot| {
+                let place = pending.iter().position(|other| other.slot == slot);
+                needed |= place.map_or(0, |place| 1_u64 << place);
+            });
+        });
+    }
+    needed
+}
+
+const _: () = assert!(ferrite_base::limits::JOIN_TABLES_MAX <= u64::BITS as usize);
 
 impl Search<'_, '_> {
     fn exhaustively(&self) -> Vec<usize> {
@@ -51,7 +71,8 @@ impl Search<'_, '_> {
         best[0] = Some(Plan { order: Vec::new(), cost: 0.0, rows: 1.0 });
         for joined in 0..best.len() {
             let Some(plan) = best[joined].clone() else { continue };
-            for next in (0..count).filter(|next| joined & (1 << next) == 0) {
+            let open = (0..count).filter(|next| joined & (1 << next) == 0);
+            for next in open.filter(|next| self.needed[*next] & !(joined as u64) == 0) {
                 let longer = self.with(&plan, next);
                 let place = &mut best[joined | 1 << next];
                 if place.as_ref().is_none_or(|known| better(&longer, known)) {
@@ -65,7 +86,9 @@ impl Search<'_, '_> {
     fn greedily(&self) -> Vec<usize> {
         let mut plan = Plan { order: Vec::new(), cost: 0.0, rows: 1.0 };
         while plan.order.len() < self.pending.len() {
+            let joined = plan.order.iter().fold(0_u64, |joined, place| joined | 1 << place);
             let open = (0..self.pending.len()).filter(|next| !plan.order.contains(next));
+            let open = open.filter(|next| self.needed[*next] & !joined == 0);
             let longer = open.map(|next| self.with(&plan, next));
             let best = longer.reduce(|best, other| if better(&other, &best) { other } else { best });
             plan = best.expect("a source is left");

@@ -48,7 +48,10 @@ fn inner(select: &Select, column: u16) -> Option<&Expr> {
     let output = select.output.get(usize::from(column))?;
     let expr = match (&select.aggregation, output) {
         (None, output) => output,
-        (Some(aggregation), Expr::Column { slot, column }) if *slot == aggregation.slot => {
+        // In some of several sets a key is NULL whatever the row has.
+        (Some(aggregation), Expr::Column { slot, column })
+            if *slot == aggregation.slot && aggregation.sets.is_empty() =>
+        {
             aggregation.group_by.get(usize::from(*column))?
         }
         (Some(_), _) => return None,

@@ -131,7 +131,9 @@ impl Facts {
         for (position, expr) in select.output.iter().enumerate().take(query.columns.len()) {
             let inner = match (&select.aggregation, expr) {
                 (None, expr) => expr,
-                (Some(aggregation), Expr::Column { slot, column }) if *slot == aggregation.slot => {
+                (Some(aggregation), Expr::Column { slot, column })
+                    if *slot == aggregation.slot && aggregation.sets.is_empty() =>
+                {
                     match aggregation.group_by.get(usize::from(*column)) {
                         Some(key) => key,
                         None => continue,
@@ -155,6 +157,9 @@ impl Facts {
     /// The group's row equals the group's keys.
     pub fn grouped(&mut self, aggregation: &Aggregation) {
         let Some(block) = self.open.last().copied() else { return };
+        if !aggregation.sets.is_empty() {
+            return;
+        }
         let slot = aggregation.slot;
         let keys = aggregation.group_by.iter().enumerate();
         let pairs: Vec<_> = keys.map(|(position, key)| (Expr::column(slot, position as u16), key.clone())).collect();

@@ -1,0 +1,219 @@
+//! GROUP BY: expressions, names and numbers of the SELECT list, and the grouping sets that ROLLUP, CUBE and GROUPING SETS
+//! make of them.
+
+use super::Binder;
+use super::query::ordinal;
+use super::scope::fold_name;
+use super::types::Typed;
+use crate::walk::rewrite;
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, Expr};
+use ferrite_value::{OwnedValue, SqlType};
+use sqlparser::ast;
+
+/// What a block is grouped by.
+#[derive(Clone, Default)]
+pub(crate) struct Groups {
+    /// Each once.
+    pub keys: Vec<Expr>,
+    /// As [`crate::plan::Aggregation::sets`].
+    pub sets: Vec<u64>,
+    /// GROUP BY is there, though it may name nothing: `GROUP BY ()`.
+    pub grouped: bool,
+}
+
+/// Keys that a set has bits for.
+const SET_KEYS_MAX: usize = 63;
+
+impl Binder<'_> {
+    pub fn group_by(&mut self, select: &ast::Select) -> UserResult<Groups> {
+        let exprs = match &select.group_by {
+            ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
+            ast::GroupByExpr::All(_) => {
+                return Err(UserError::not_supported("GROUP BY ALL").with_hint("name the columns to group by"));
+            }
+            ast::GroupByExpr::Expressions(..) => {
+                return Err(UserError::not_supported("WITH after GROUP BY")
+                    .with_hint("write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b)"));
+            }
+        };
+        let mut groups = Groups { grouped: !exprs.is_empty(), ..Groups::default() };
+        // The sets of all elements so far, each with each.
+        let mut sets: Vec<u64> = vec![0];
+        let mut several = false;
+        for expr in exprs {
+            let alternatives: Vec<u64> = match expr {
+                ast::Expr::GroupingSets(lists) => self.key_sets(lists, select, &mut groups.keys)?,
+                ast::Expr::Rollup(lists) => {
+                    let parts = self.key_sets(lists, select, &mut groups.keys)?;
+                    (0..=parts.len())
+                        .rev()
+                        .map(|length| parts[..length].iter().fold(0, |set, part| set | part))
+                        .collect()
+                }
+                ast::Expr::Cube(lists) => {
+                    let parts = self.key_sets(lists, select, &mut groups.keys)?;
+                    if parts.len() >= limits::GROUPING_SETS_MAX.ilog2() as usize + 1 {
+                        return Err(too_many_sets());
+                    }
+                    let chosen = |choice: usize| {
+                        parts
+                            .iter()
+                            .enumerate()
+                            .filter(|(place, _)| choice >> place & 1 == 1)
+                            .fold(0, |set, (_, part)| set | part)
+                    };
+                    (0..1_usize << parts.len()).rev().map(chosen).collect()
+                }
+                ast::Expr::Tuple(exprs) => self.key_sets(std::slice::from_ref(exprs), select, &mut groups.keys)?,
+                expr => vec![self.group_key(expr, select, &mut groups.keys)?],
+            };
+            several |= alternatives.len() != 1;
+            if sets.len() * alternatives.len() > limits::GROUPING_SETS_MAX {
+                return Err(too_many_sets());
+            }
+            sets = sets.iter().flat_map(|set| alternatives.iter().map(move |alternative| set | alternative)).collect();
+        }
+        if several {
+            if groups.keys.len() > SET_KEYS_MAX {
+                return Err(UserError::limit(format!("GROUP BY with sets has more than {SET_KEYS_MAX} keys")));
+            }
+            groups.sets = sets;
+        }
+        Ok(groups)
+    }
+
+    fn key_sets(
+        &mut self,
+        lists: &[Vec<ast::Expr>],
+        select: &ast::Select,
+        keys: &mut Vec<Expr>,
+    ) -> UserResult<Vec<u64>> {
+        let mut sets = Vec::with_capacity(lists.len());
+        for list in lists {
+            let mut set = 0;
+            for expr in list {
+                set |= self.group_key(expr, select, keys)?;
+            }
+            sets.push(set);
+        }
+        Ok(sets)
+    }
+
+    /// The bit of a key, which joins `keys` if it is new.
+    fn group_key(&mut self, expr: &ast::Expr, select: &ast::Select, keys: &mut Vec<Expr>) -> UserResult<u64> {
+        let bound = match ordinal(expr, select.projection.len())? {
+            Some(position) => match &select.projection[position] {
+                ast::SelectItem::UnnamedExpr(item) | ast::SelectItem::ExprWithAlias { expr: item, .. } => {
+                    self.expression(item)?
+                }
+                _ => return Err(UserError::not_supported("GROUP BY the number of a *").with_hint("name the column")),
+            },
+            None => match self.expression(expr) {
+                Err(error) if error.code() == "42704" => match aliased(expr, &select.projection) {
+                    Some(item) => self.expression(item)?,
+                    None => return Err(error),
+                },
+                result => result?,
+            },
+        };
+        let position = match keys.iter().position(|key| *key == bound.expr) {
+            Some(position) => position,
+            None => {
+                keys.push(bound.expr);
+                keys.len() - 1
+            }
+        };
+        // Without sets nobody reads the bits, and there may be more keys.
+        Ok(1_u64.checked_shl(position as u32).unwrap_or(0))
+    }
+
+    /// GROUPING(a, b): a binary number, with a 1 for each argument that the row is not grouped by.
+    pub fn grouping(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
+        if arguments.is_empty() || arguments.len() > SET_KEYS_MAX {
+            return Err(UserError::compile("42883", "GROUPING takes one or more expressions of GROUP BY"));
+        }
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(self.expression(argument)?.expr);
+        }
+        let Some(scope) = self.scope() else { return Err(UserError::internal("GROUPING outside a query")) };
+        let (allowed, slot) = (scope.aggregates.allowed, scope.aggregates.slot);
+        let groups = scope.aggregates.groups.clone();
+        let mut number: Option<Expr> = None;
+        for argument in &bound {
+            let Some(position) = groups.keys.iter().position(|key| key == argument).filter(|_| allowed) else {
+                return Err(UserError::compile("42803", "GROUPING takes expressions that GROUP BY names"));
+            };
+            let without = (0..).zip(&groups.sets).filter(|(_, set)| **set >> position & 1 == 0);
+            let list: Box<[Expr]> = without.map(|(number, _)| Expr::integer(number)).collect();
+            let bit = match (slot, list.is_empty()) {
+                (Some(slot), false) => {
+                    let operand = Box::new(Expr::column(slot, groups.keys.len() as u16));
+                    let left_out = Expr::InList { operand, list, negated: false };
+                    Expr::Case {
+                        branches: [(left_out, Expr::integer(1))].into(),
+                        otherwise: Box::new(Expr::integer(0)),
+                    }
+                }
+                _ => Expr::integer(0),
+            };
+            let integer = |operator, left, right| Expr::Arithmetic {
+                operator,
+                domain: ArithmeticDomain::Integer,
+                left: Box::new(left),
+                right: Box::new(right),
+            };
+            number = Some(match number {
+                None => bit,
+                Some(number) => {
+                    let shifted = integer(ArithmeticOperator::Multiply, number, Expr::integer(2));
+                    integer(ArithmeticOperator::Add, shifted, bit)
+                }
+            });
+        }
+        Ok(Typed::new(number.unwrap_or(Expr::Constant(OwnedValue::Integer(0))), SqlType::Integer))
+    }
+}
+
+fn too_many_sets() -> UserError {
+    UserError::limit(format!("GROUP BY makes more than {} grouping sets", limits::GROUPING_SETS_MAX))
+        .with_hint("name the sets that are wanted: GROUP BY GROUPING SETS ((a, b), (a), ())")
+}
+
+/// The item of the SELECT list that has this name as alias.
+fn aliased<'a>(expr: &ast::Expr, items: &'a [ast::SelectItem]) -> Option<&'a ast::Expr> {
+    let ast::Expr::Identifier(ident) = expr else { return None };
+    let name = fold_name(ident);
+    items.iter().find_map(|item| match item {
+        ast::SelectItem::ExprWithAlias { expr, alias } if fold_name(alias) == name => Some(expr),
+        _ => None,
+    })
+}
+
+/// Brings expressions over rows to expressions over their group's row.
+pub(crate) struct Grouping<'g> {
+    pub group_by: &'g [Expr],
+    pub slot: u16,
+    pub local_slots: &'g [u16],
+}
+
+impl Grouping<'_> {
+    pub fn apply(&self, expr: &mut Expr) -> UserResult<()> {
+        rewrite(expr, &mut |inner| {
+            let position = self.group_by.iter().position(|key| key == inner)?;
+            Some(Expr::column(self.slot, position as u16))
+        });
+        let ungrouped =
+            expr.any(&mut |inner| matches!(inner, Expr::Column { slot, .. } if self.local_slots.contains(slot)));
+        if ungrouped {
+            return Err(UserError::compile(
+                "42803",
+                "expression not in aggregate or GROUP BY columns: a column of the SELECT list, HAVING or ORDER BY is \
+                 neither grouped by nor inside an aggregate",
+            )
+            .with_hint("add it to GROUP BY or wrap it in MIN() or MAX()"));
+        }
+        Ok(())
+    }
+}
