@@ -1,0 +1,446 @@
+package io.ferritedb.client;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Connections to all nodes, where a call goes, how many may be on their way, and what is counted. Safe for many threads; an application
+ * needs one.
+ *
+ * <pre>{@code
+ * try (Client client = Client.to("localhost").connect()) {
+ *     long answer = client.callSync("Vote", 6175551234L, 1, 2L).scalarLong();
+ * }
+ * }</pre>
+ */
+public final class Client implements AutoCloseable {
+    private static final long TICK = 20_000_000L;
+    private static final long PING_AFTER = 10_000_000_000L;
+    private static final long SILENCE = 30_000_000_000L;
+
+    private final ClientOptions options;
+    private final List<Node> nodes = new CopyOnWriteArrayList<>();
+    private volatile Connection[] live = new Connection[0];
+    private volatile Map<Integer, Connection> byHost = Map.of();
+    private final AtomicInteger next = new AtomicInteger();
+    private final ConcurrentHashMap<String, byte[]> names = new ConcurrentHashMap<>();
+    private final Topology topology = new Topology();
+    private final Admission admission;
+    private volatile boolean closed;
+    private boolean pressure;
+    final ClientStatistics.Recorder statistics = new ClientStatistics.Recorder();
+    /** Latencies since the number of calls outstanding was set the last time; null without a target. */
+    private volatile ClientStatistics.Growing tuning;
+
+    /** Begins with servers: {@code Client.to("db1,db2").connect()}. */
+    public static ClientOptions to(String servers) {
+        return new ClientOptions().servers(servers);
+    }
+
+    Client(ClientOptions options) {
+        this.options = options;
+        tuning = options.latencyTarget == null ? null : new ClientStatistics.Growing();
+        admission = new Admission(options.latencyTarget == null ? options.maxOutstanding : Math.min(options.maxOutstanding, 64), options.callsPerSecond);
+        List<Node> first = new ArrayList<>();
+        for (var server : options.servers) {
+            for (int at = 0; at < options.connectionsPerServer; at++) first.add(new Node(server));
+        }
+        nodes.addAll(first);
+        first.forEach(Node::start);
+        List<String> reasons = new ArrayList<>();
+        boolean any = false;
+        for (Node node : first) {
+            try {
+                node.firstAttempt.join();
+                any = true;
+            } catch (CompletionException failed) {
+                reasons.add(failed.getCause().getMessage());
+            }
+        }
+        if (!any) {
+            close(Duration.ZERO);
+            throw new ConnectException("no server could be reached: " + String.join("; ", reasons), false, null);
+        }
+        new Connection.DriverThread(this::tick, "ferrite-ticks").start();
+    }
+
+    /** Calls a procedure. The future ends with its result or a {@link CallException}. */
+    public CompletableFuture<CallResult> call(String procedure, Object... parameters) {
+        return call(options.timeout, procedure, parameters);
+    }
+
+    /** As {@link #call(String, Object...)}, with a time of its own. */
+    public CompletableFuture<CallResult> call(Duration timeout, String procedure, Object... parameters) {
+        return submit(procedure, parameters, -1, timeout, false);
+    }
+
+    /** Calls a procedure and waits for its result. */
+    public CallResult callSync(String procedure, Object... parameters) {
+        return await(call(procedure, parameters));
+    }
+
+    /** Runs SQL with {@code ?} for parameters and waits for its last table. */
+    public Table query(String sql, Object... parameters) {
+        Object[] all = new Object[parameters.length + 1];
+        all[0] = sql;
+        System.arraycopy(parameters, 0, all, 1, parameters.length);
+        List<Table> tables = callSync("@AdHoc", all).tables();
+        if (tables.isEmpty()) throw new java.util.NoSuchElementException("the statement returned no table");
+        return tables.get(tables.size() - 1);
+    }
+
+    /** An interface whose methods are procedures, see {@link Procedure}. */
+    public <T> T procedures(Class<T> type) {
+        return ProcedureProxy.make(this, type);
+    }
+
+    /** Calls a single-partition procedure once on every partition; its first parameter is the partitioning one and is put in here. */
+    public CompletableFuture<Map<Integer, CallResult>> callAllPartitions(String procedure, Object... parameters) {
+        return call("@GetPartitionKeys", "INTEGER").thenCompose(keys -> {
+            Map<Integer, CompletableFuture<CallResult>> legs = new HashMap<>();
+            for (Row row : keys.table()) {
+                Object[] all = new Object[parameters.length + 1];
+                all[0] = (int) row.getLong(1);
+                System.arraycopy(parameters, 0, all, 1, parameters.length);
+                int partition = (int) row.getLong(0);
+                legs.put(partition, submit(procedure, all, partition, options.timeout, false));
+            }
+            return CompletableFuture.allOf(legs.values().toArray(CompletableFuture[]::new)).thenApply(done -> {
+                Map<Integer, CallResult> results = new HashMap<>();
+                legs.forEach((partition, leg) -> results.put(partition, leg.join()));
+                return results;
+            });
+        });
+    }
+
+    /** Rows for a table, inserted many at a time, see {@link BulkLoader}. */
+    public BulkLoader loader(String table) {
+        return new BulkLoader(this, table);
+    }
+
+    /** Waits for a future of this driver and throws what it ended with. */
+    static <T> T await(CompletableFuture<T> future) {
+        try {
+            return future.join();
+        } catch (CompletionException failed) {
+            if (failed.getCause() instanceof RuntimeException reason) throw reason;
+            throw failed;
+        }
+    }
+
+    /** Everything since the client was made. */
+    public ClientStatistics statistics() {
+        return statistics.total(connectionStatistics(), admission);
+    }
+
+    /** What was counted since this was called the last time. */
+    public ClientStatistics intervalStatistics() {
+        return statistics.interval(connectionStatistics(), admission);
+    }
+
+    private List<ClientStatistics.ConnectionStatistics> connectionStatistics() {
+        return nodes.stream().map(Node::statistics).toList();
+    }
+
+    public boolean connected() {
+        return live.length > 0;
+    }
+
+    /** Calls without an answer. */
+    public int outstanding() {
+        return admission.outstanding();
+    }
+
+    /** Waits up to two minutes for answers that are missing, then closes. */
+    @Override
+    public void close() {
+        close(Duration.ofMinutes(2));
+    }
+
+    /** No new calls; waits for the answers that are missing, at most so long; then closes. */
+    public void close(Duration longest) {
+        closed = true;
+        long until = System.nanoTime() + longest.toNanos();
+        try {
+            for (Connection connection : live) connection.drain(until);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        for (Node node : nodes) {
+            Connection connection = node.connection;
+            if (connection != null) connection.end("the client was closed");
+            node.thread.interrupt();
+        }
+    }
+
+    // --- calls ---
+
+    private CompletableFuture<CallResult> submit(String procedure, Object[] parameters, int partition, Duration timeout, boolean internal) {
+        long deadline = System.nanoTime() + Math.min(timeout.toNanos(), Long.MAX_VALUE / 4);
+        Call call = new Call(this, procedure, deadline, internal);
+        boolean own = Thread.currentThread() instanceof Connection.DriverThread;
+        String refusal = closed ? "the client is closed" : internal ? null : admit(own, deadline);
+        if (refusal != null) {
+            call.completeExceptionally(CallException.notSent(refusal, procedure));
+            return call;
+        }
+        byte[] name = names.computeIfAbsent(procedure, text -> text.getBytes(StandardCharsets.UTF_8));
+        try {
+            while (true) {
+                Connection connection = choose(procedure, parameters, partition);
+                if (connection != null && connection.send(call, name, parameters, partition)) return call;
+                if (closed) throw CallException.notSent("the client is closed", procedure);
+                boolean wait = options.whenFull == ClientOptions.WhenFull.BLOCK && !own && System.nanoTime() - deadline < 0;
+                if (!wait) throw CallException.notSent("no connection to any server", procedure);
+                synchronized (nodes) {
+                    if (live.length == 0) nodes.wait(10);
+                }
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            complete(call, null, CallException.notSent("interrupted while waiting for a connection", procedure));
+        } catch (RuntimeException error) {
+            complete(call, null, error);
+        }
+        return call;
+    }
+
+    /** Takes room and a turn under the rate; a reason if there is none. */
+    private String admit(boolean own, long deadline) {
+        boolean mayWait = options.whenFull == ClientOptions.WhenFull.BLOCK && !own;
+        if (admission.limitsRate() && !admission.turn(mayWait, deadline)) return "the rate is used up";
+        if (admission.tryEnter()) return null;
+        if (own) {
+            admission.force();
+            return null;
+        }
+        pressure(true);
+        if (!mayWait) return admission.limit() + " calls are outstanding already";
+        try {
+            return admission.enter(deadline) ? null : "no room within the call's time: " + admission.limit() + " calls are outstanding";
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            return "interrupted while waiting for room";
+        }
+    }
+
+    private void pressure(boolean full) {
+        if (pressure == full) return;
+        pressure = full;
+        for (var listener : options.listeners) listener.backPressure(full);
+    }
+
+    private Connection choose(String procedure, Object[] parameters, int partition) {
+        Connection[] connections = live;
+        if (connections.length == 0) return null;
+        if (connections.length == 1) return connections[0];
+        if (options.affinity) {
+            Integer host = partition >= 0 ? topology.leader(partition) : topology.host(procedure, parameters);
+            Connection local = host == null ? null : byHost.get(host);
+            if (local != null) return local;
+        }
+        return connections[Math.floorMod(next.getAndIncrement(), connections.length)];
+    }
+
+    /** Ends a call once. The first to come decides. */
+    void complete(Call call, CallResult result, RuntimeException failure) {
+        if (options.executor == null || call.internal) finish(call, result, failure);
+        else options.executor.execute(() -> finish(call, result, failure));
+    }
+
+    /** An answer came in time. */
+    void counted(String procedure, CallException.Outcome outcome, long nanoseconds) {
+        statistics.answered(procedure, outcome, nanoseconds);
+        ClientStatistics.Growing tuned = tuning;
+        if (tuned != null) tuned.answered(outcome, nanoseconds);
+    }
+
+    private void finish(Call call, CallResult result, RuntimeException failure) {
+        boolean mine = failure == null ? call.complete(result) : call.completeExceptionally(failure);
+        if (mine && !call.internal) release();
+    }
+
+    /** The caller cancelled a call: its room is free, its answer will be late. */
+    void given(Call call) {
+        if (!call.internal) release();
+    }
+
+    private void release() {
+        admission.leave();
+        if (pressure && admission.outstanding() < admission.limit()) pressure(false);
+    }
+
+    void late(String procedure) {
+        statistics.late(procedure);
+        for (var listener : options.listeners) listener.late(procedure);
+    }
+
+    // --- connections ---
+
+    private void tick() {
+        long tuned = System.nanoTime();
+        while (!closed) {
+            LockSupport.parkNanos(TICK);
+            long now = System.nanoTime();
+            for (Connection connection : live) {
+                connection.tick(now, SILENCE);
+                if (connection.wantsPing(now, PING_AFTER)) ask(connection, "@Ping", result -> connection.pinged());
+            }
+            if (options.latencyTarget != null && now - tuned > 200_000_000L) {
+                tuned = now;
+                tune();
+            }
+        }
+    }
+
+    /** Additive increase, multiplicative decrease of the calls outstanding, by the p99 of the last fifth of a second. */
+    private void tune() {
+        var counts = tuning.counts();
+        tuning = new ClientStatistics.Growing();
+        if (counts.succeeded() + counts.failed() < 20) return;
+        double target = options.latencyTarget.toNanos() / 1e3;
+        int limit = admission.limit();
+        if (counts.percentile(99) > target) admission.limit(Math.max(1, limit * 8 / 10));
+        else if (admission.outstanding() >= limit * 3 / 4) admission.limit(Math.min(options.maxOutstanding, limit + Math.max(1, limit / 10)));
+    }
+
+    private void ask(Connection connection, String procedure, java.util.function.Consumer<CallResult> then, Object... parameters) {
+        Call call = new Call(this, procedure, System.nanoTime() + options.connectTimeout.toNanos(), true);
+        call.thenAccept(then).exceptionally(failed -> null); // Without an answer calls go anywhere, which is right if slower.
+        connection.send(call, procedure.getBytes(StandardCharsets.UTF_8), parameters, -1);
+    }
+
+    private synchronized void regroup() {
+        List<Connection> connections = new ArrayList<>();
+        Map<Integer, Connection> hosts = new HashMap<>();
+        for (Node node : nodes) {
+            Connection connection = node.connection;
+            if (connection == null) continue;
+            connections.add(connection);
+            hosts.putIfAbsent(connection.login.hostId(), connection);
+        }
+        live = connections.toArray(Connection[]::new);
+        byHost = hosts;
+        synchronized (nodes) {
+            nodes.notifyAll();
+        }
+    }
+
+    private void discover(CallResult overview) {
+        Map<Integer, Map<String, String>> hosts = new HashMap<>();
+        for (Row row : overview.table()) hosts.computeIfAbsent((int) row.getLong(0), id -> new HashMap<>()).put(row.getString(1), row.getString(2));
+        if (hosts.size() < 2) return;
+        hosts.forEach((id, values) -> {
+            if (nodes.stream().anyMatch(node -> node.connection != null && node.connection.login.hostId() == id)) return;
+            try {
+                var address = new ClientOptions.Address(values.get("IPADDRESS"), Integer.parseInt(values.get("CLIENTPORT")));
+                if (address.host() == null || nodes.stream().anyMatch(node -> node.address.equals(address))) return;
+                Node node = new Node(address);
+                nodes.add(node);
+                node.start();
+            } catch (NumberFormatException noPort) {
+                // A node that does not say where it listens is not called.
+            }
+        });
+    }
+
+    /** One node: its thread connects, reads answers until the connection breaks, pauses, connects again. */
+    private final class Node {
+        final ClientOptions.Address address;
+        final CompletableFuture<Void> firstAttempt = new CompletableFuture<>();
+        final Thread thread;
+        volatile Connection connection;
+        volatile long reconnects;
+
+        Node(ClientOptions.Address address) {
+            this.address = address;
+            this.thread = new Connection.DriverThread(this::run, "ferrite-reader-" + address);
+        }
+
+        void start() {
+            thread.start();
+        }
+
+        ClientStatistics.ConnectionStatistics statistics() {
+            Connection now = connection;
+            return now == null
+                    ? new ClientStatistics.ConnectionStatistics(address.toString(), false, -1, 0, 0, 0, reconnects)
+                    : new ClientStatistics.ConnectionStatistics(address.toString(), true, now.login.hostId(), now.outstanding(), now.bytesSent.sum(), now.bytesReceived.sum(), reconnects);
+        }
+
+        private void run() {
+            long pause = options.reconnectFirst.toMillis();
+            while (!closed) {
+                try {
+                    Connection opened = new Connection(options, address, this::pushed);
+                    refuseStranger(opened);
+                    connection = opened;
+                    regroup();
+                    pause = options.reconnectFirst.toMillis();
+                    for (var listener : options.listeners) listener.up(address.toString());
+                    if (options.affinity || options.discover) subscribe(opened);
+                    firstAttempt.complete(null);
+                    String reason = opened.read();
+                    connection = null;
+                    regroup();
+                    if (closed) return;
+                    reconnects += 1;
+                    for (var listener : options.listeners) listener.down(address.toString(), reason);
+                } catch (ConnectException failed) {
+                    firstAttempt.completeExceptionally(failed);
+                    if (closed) return;
+                    for (var listener : options.listeners) listener.connectFailed(address.toString(), failed);
+                    if (failed.permanent()) return;
+                }
+                try {
+                    Thread.sleep(pause / 2 + ThreadLocalRandom.current().nextLong(pause / 2 + 1));
+                } catch (InterruptedException interrupted) {
+                    return;
+                }
+                pause = Math.min(pause * 2, options.reconnectLast.toMillis());
+            }
+        }
+
+        /** Two nodes that do not belong to one cluster must not answer the calls of one client. */
+        private void refuseStranger(Connection opened) {
+            for (Connection other : live) {
+                if (other.login.clusterStart() != opened.login.clusterStart() || other.login.leaderAddress() != opened.login.leaderAddress()) {
+                    opened.end("another cluster");
+                    throw new ConnectException(address + " belongs to another cluster than " + other.address, true, null);
+                }
+            }
+        }
+
+        private void subscribe(Connection opened) {
+            ask(opened, "@Subscribe", result -> {}, "TOPOLOGY");
+            ask(opened, "@Statistics", result -> learn(true, result.tables()), "TOPO", 0);
+            ask(opened, "@SystemCatalog", result -> learn(false, result.tables()), "PROCEDURES");
+            if (options.discover) ask(opened, "@SystemInformation", Client.this::discover, "OVERVIEW");
+        }
+
+        private void pushed(Decoder.Response response) {
+            learn(Connection.isTopology(response), response.tables());
+        }
+
+        private void learn(boolean sites, List<Table> tables) {
+            try {
+                if (sites) topology.learnTopology(tables);
+                else topology.learnProcedures(tables);
+                for (var listener : options.listeners) listener.topologyChanged();
+            } catch (RuntimeException unexpected) {
+                // An answer of another shape: this server is called without affinity.
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+package io.ferritedb.client;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Consumer;
+
+/**
+ * One connection: login, calls out, answers in. Callers write their calls into one buffer under the lock; the writer thread sends what has
+ * gathered in one system call; the reader thread takes the lock once for all answers that one read brought.
+ * A call that was handed over ends exactly once.
+ */
+final class Connection {
+    private static final long PUSHED_TOPOLOGY = Long.MAX_VALUE - 1;
+    private static final long PUSHED_PROCEDURES = Long.MAX_VALUE - 2;
+    private static final long GENERATIONS = 1 << 30;
+
+    final ClientOptions.Address address;
+    final Decoder.Login login;
+    final LongAdder bytesSent = new LongAdder();
+    final LongAdder bytesReceived = new LongAdder();
+    private final Socket socket;
+    private final InputStream in;
+    private final OutputStream out;
+    private final Consumer<Decoder.Response> pushed;
+
+    // Under the lock of this object.
+    private Encoder filling = new Encoder(1 << 16);
+    private Call[] slots = new Call[1024];
+    private long[] handles = new long[1024];
+    private int[] free = new int[1024];
+    private int freeCount = 1024;
+    private boolean writerWaits;
+    private boolean closed;
+    private boolean draining;
+
+    private volatile int outstanding;
+    private volatile boolean pinging;
+    private volatile long lastReceived = System.nanoTime();
+
+    /** Connects and logs in. */
+    Connection(ClientOptions options, ClientOptions.Address address, Consumer<Decoder.Response> pushed) {
+        this.address = address;
+        this.pushed = pushed;
+        for (int at = 0; at < free.length; at++) free[at] = at;
+        Socket opened = null;
+        try {
+            opened = options.tls == null ? new Socket() : options.tls.getSocketFactory().createSocket();
+            int timeout = (int) Math.min(Integer.MAX_VALUE, options.connectTimeout.toMillis());
+            opened.connect(new InetSocketAddress(address.host(), address.port()), timeout);
+            opened.setTcpNoDelay(true);
+            opened.setSoTimeout(timeout);
+            in = opened.getInputStream();
+            out = opened.getOutputStream();
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(options.password.getBytes(StandardCharsets.UTF_8));
+            out.write(Encoder.login(options.user, digest));
+            out.flush();
+            byte[] head = in.readNBytes(4);
+            int length = head.length < 4 ? -1 : ByteBuffer.wrap(head).getInt();
+            if (length < 2 || length > 1 << 16) throw new ConnectException(address + ": the server closed the connection during the login", false, null);
+            byte[] body = in.readNBytes(length);
+            if (body.length < length) throw new ConnectException(address + ": the server closed the connection during the login", false, null);
+            login = Decoder.login(body);
+            if (login.refused() != 0) throw new ConnectException(address + ": " + Decoder.refusal(login.refused()), Decoder.permanent(login.refused()), null);
+            opened.setSoTimeout(0);
+            socket = opened;
+        } catch (IOException error) {
+            close(opened);
+            throw new ConnectException(address + ": " + error.getMessage(), false, error);
+        } catch (ProtocolException error) {
+            close(opened);
+            throw new ConnectException(address + ": " + error.getMessage(), true, error);
+        } catch (ConnectException error) {
+            close(opened);
+            throw error;
+        } catch (NoSuchAlgorithmException unreachable) {
+            throw new IllegalStateException(unreachable);
+        }
+        Thread writer = new DriverThread(this::write, "ferrite-writer-" + address);
+        writer.start();
+    }
+
+    int outstanding() {
+        return outstanding;
+    }
+
+    /** Takes a call. False if the connection is over. Throws if the parameters cannot be sent; then the call never was here. */
+    boolean send(Call call, byte[] name, Object[] parameters, int partition) {
+        synchronized (this) {
+            if (closed || draining) return false;
+            if (freeCount == 0) grow();
+            int slot = free[freeCount - 1];
+            long handle = (handles[slot] >>> 32) + 1 << 32 | slot;
+            if (handle >>> 32 >= GENERATIONS) handle = slot;
+            call.sentAt = System.nanoTime();
+            filling.call(name, handle, parameters, partition);
+            freeCount -= 1;
+            handles[slot] = handle;
+            slots[slot] = call;
+            outstanding += 1;
+            if (writerWaits) {
+                writerWaits = false;
+                notifyAll();
+            }
+            return true;
+        }
+    }
+
+    private void grow() {
+        int size = slots.length;
+        slots = Arrays.copyOf(slots, size * 2);
+        handles = Arrays.copyOf(handles, size * 2);
+        free = Arrays.copyOf(free, size * 2);
+        for (int at = 0; at < size; at++) free[at] = size + at;
+        freeCount = size;
+    }
+
+    private void write() {
+        Encoder empty = new Encoder(1 << 16);
+        try {
+            while (true) {
+                Encoder full;
+                synchronized (this) {
+                    while (filling.length() == 0 && !closed) {
+                        writerWaits = true;
+                        wait();
+                    }
+                    if (filling.length() == 0) return;
+                    full = filling;
+                    filling = empty;
+                }
+                out.write(full.array(), 0, full.length());
+                bytesSent.add(full.length());
+                full.clear();
+                empty = full;
+            }
+        } catch (IOException error) {
+            end("the connection broke: " + error.getMessage());
+        } catch (InterruptedException interrupted) {
+            end("the driver's thread was interrupted");
+        }
+    }
+
+    /** Reads answers until the connection is over; says why it is. */
+    String read() {
+        byte[] buffer = new byte[1 << 17];
+        int filled = 0;
+        List<Decoder.Response> responses = new ArrayList<>();
+        Call[] calls = new Call[256];
+        try {
+            while (true) {
+                int count = in.read(buffer, filled, buffer.length - filled);
+                if (count < 0) return end("the server closed the connection");
+                bytesReceived.add(count);
+                filled += count;
+                long now = System.nanoTime();
+                lastReceived = now;
+                int at = 0;
+                int wanted = 0;
+                while (filled - at >= 4) {
+                    int length = ByteBuffer.wrap(buffer).getInt(at);
+                    if (length <= 0 || length > Encoder.MESSAGE_MAX) throw new ProtocolException("a message of " + length + " bytes");
+                    if (filled - at - 4 < length) {
+                        wanted = 4 + length;
+                        break;
+                    }
+                    at += 4 + length;
+                }
+                // Tables keep the bytes that they are in: those of whole answers are copied out once, in one piece.
+                byte[] whole = Arrays.copyOf(buffer, at);
+                responses.clear();
+                for (int start = 0; start < at; ) {
+                    int length = ByteBuffer.wrap(whole).getInt(start);
+                    responses.add(Decoder.response(whole, start + 4, start + 4 + length));
+                    start += 4 + length;
+                }
+                if (calls.length < responses.size()) calls = new Call[responses.size() * 2];
+                take(responses, calls);
+                for (int index = 0; index < responses.size(); index++) {
+                    if (calls[index] != null) calls[index].answered(responses.get(index), now);
+                    calls[index] = null;
+                }
+                filled -= at;
+                byte[] next = wanted <= buffer.length ? buffer : new byte[wanted];
+                System.arraycopy(buffer, at, next, 0, filled);
+                buffer = next;
+            }
+        } catch (IOException error) {
+            return end("the connection broke: " + error.getMessage());
+        } catch (ProtocolException error) {
+            return end("what the server sent is not the protocol: " + error.getMessage());
+        }
+    }
+
+    private void take(List<Decoder.Response> responses, Call[] calls) {
+        synchronized (this) {
+            for (int index = 0; index < responses.size(); index++) {
+                long handle = responses.get(index).handle();
+                if (handle == PUSHED_TOPOLOGY || handle == PUSHED_PROCEDURES) {
+                    pushed.accept(responses.get(index));
+                    continue;
+                }
+                int slot = (int) handle;
+                if (slot < 0 || slot >= slots.length || slots[slot] == null || handles[slot] != handle) {
+                    throw new ProtocolException("an answer to a call that was not made");
+                }
+                calls[index] = slots[slot];
+                slots[slot] = null;
+                free[freeCount++] = slot;
+                outstanding -= 1;
+            }
+            if (draining && outstanding == 0) notifyAll();
+        }
+    }
+
+    static boolean isTopology(Decoder.Response response) {
+        return response.handle() == PUSHED_TOPOLOGY;
+    }
+
+    /** Ends calls whose time is over; their places stay taken until their answers come, or the connection ends. */
+    void tick(long now, long silence) {
+        List<Call> late = null;
+        boolean waiting = false;
+        synchronized (this) {
+            for (Call call : slots) {
+                if (call == null || call.isDone()) continue;
+                waiting = true;
+                if (call.deadline - now < 0) {
+                    if (late == null) late = new ArrayList<>();
+                    late.add(call);
+                }
+            }
+        }
+        if (late != null) {
+            for (Call call : late) {
+                call.ended(CallException.unknown("no answer from " + address + " in time; the transaction may have committed", call.procedure, Status.RESPONSE_TIMEOUT));
+            }
+        }
+        if (waiting && now - lastReceived > silence) end("the server has been silent for " + (now - lastReceived) / 1_000_000_000L + " s");
+    }
+
+    /** Nothing was received for long, and nobody has asked yet whether the server is there. */
+    boolean wantsPing(long now, long after) {
+        if (pinging || now - lastReceived <= after) return false;
+        pinging = true;
+        return true;
+    }
+
+    void pinged() {
+        pinging = false;
+    }
+
+    /** Waits until every call has its answer, at most until a moment. */
+    void drain(long until) throws InterruptedException {
+        synchronized (this) {
+            draining = true;
+            while (outstanding > 0 && !closed) {
+                long left = (until - System.nanoTime()) / 1_000_000;
+                if (left <= 0) return;
+                wait(left);
+            }
+        }
+    }
+
+    /** Ends the connection and every call on it. */
+    String end(String why) {
+        Call[] left;
+        synchronized (this) {
+            if (closed) return why;
+            closed = true;
+            left = slots;
+            slots = new Call[slots.length];
+            outstanding = 0;
+            notifyAll();
+        }
+        close(socket);
+        for (Call call : left) {
+            if (call != null) call.ended(CallException.unknown(why + " (" + address + "); the transaction may have committed", call.procedure, Status.CONNECTION_LOST));
+        }
+        return why;
+    }
+
+    private static void close(Socket socket) {
+        try {
+            if (socket != null) socket.close();
+        } catch (IOException ignored) {
+            // It is over either way.
+        }
+    }
+
+    /** A thread of the driver: calls made on it never wait for room. */
+    static final class DriverThread extends Thread {
+        DriverThread(Runnable work, String name) {
+            super(work, name);
+            setDaemon(true);
+        }
+    }
+}
