@@ -8,6 +8,7 @@ mod disk;
 mod priority;
 mod random;
 mod real_disk;
+pub mod simulated;
 mod volatile_disk;
 
 pub use clock::{Clock, SystemClock};

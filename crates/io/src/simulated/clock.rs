@@ -1,0 +1,31 @@
+//! A clock that stands still until it is moved on. Clones show the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// Wall time at the beginning: 2024-01-01.
+const EPOCH_MICROS: i64 = 1_704_067_200_000_000;
+
+#[derive(Clone, Default, Debug)]
+pub struct SimulatedClock {
+    nanos: Arc<AtomicU64>,
+}
+
+impl SimulatedClock {
+    pub fn advance(&self, time: Duration) {
+        self.nanos.fetch_add(time.as_nanos() as u64, SeqCst);
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn monotonic_nanos(&self) -> u64 {
+        self.nanos.load(SeqCst)
+    }
+
+    fn wall_micros(&self) -> i64 {
+        EPOCH_MICROS + (self.nanos.load(SeqCst) / 1_000) as i64
+    }
+}
