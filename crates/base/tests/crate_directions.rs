@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("replica", &["base"]),
     ("partition", &["base", "io", "value", "expr", "wire", "catalog", "sql", "table", "exec", "log", "replica"]),
     ("node", &["base", "io", "value", "expr", "wire", "catalog", "sql", "exec", "partition", "log"]),
+    ("sim", &["base", "io", "value", "wire", "catalog", "sql", "table", "log", "partition", "node"]),
     ("bench", &["base", "value", "wire", "client"]),
     ("shell", &["base", "value", "wire", "client"]),
     ("ferrite", &["base", "io", "value", "node", "client", "bench", "shell"]),
@@ -29,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("arc-swap", &["node"]),
     ("clap", &["bench", "shell", "ferrite"]),
-    ("crossbeam-channel", &["partition", "node"]),
+    ("crossbeam-channel", &["partition", "node", "sim"]),
     ("flate2", &["node", "shell"]),
     ("hdrhistogram", &["bench", "node"]),
     ("jiff", &["expr"]),

@@ -14,7 +14,7 @@ mod mailbox;
 mod network;
 mod plan_cache;
 mod result;
-mod route;
+pub mod route;
 mod server;
 mod shared;
 mod statistics;

@@ -583,7 +583,7 @@ impl DiskFile for SimulatedFile {
 }
 
 fn is_direct(buffer: &[u8], offset: u64) -> bool {
-    (buffer.as_ptr() as usize).is_multiple_of(SECTOR_BYTES)
+    (buffer.is_empty() || (buffer.as_ptr() as usize).is_multiple_of(SECTOR_BYTES))
         && buffer.len().is_multiple_of(SECTOR_BYTES)
         && offset.is_multiple_of(SECTOR_BYTES as u64)
 }

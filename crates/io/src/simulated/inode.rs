@@ -82,6 +82,11 @@ impl Inode {
     pub(super) fn lose_pending(&mut self, random: &mut SimulatedRandom) {
         self.tear(Tearing::choose(random), random);
         self.device = self.durable.clone();
+        // The file's length is the system's to know, not the device's.
+        if self.device.len() != self.cache.len() {
+            self.device.resize(self.cache.len(), 0);
+            self.pending.push(Change::Length(self.cache.len()));
+        }
     }
 
     /// What the machine finds when it starts again.

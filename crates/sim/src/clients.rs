@@ -1,0 +1,407 @@
+//! The clients: what they ask for next, how it goes to the node, and what the answers mean.
+
+use crate::history::{Action, Answer, Cut, History, Looked, Told, body_text, name_text};
+use crate::plan::Plan;
+use crate::trace::Trace;
+use crossbeam_channel::Sender;
+use ferrite_base::PartitionId;
+use ferrite_io::Clock;
+use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_node::route::{Route, route};
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Hold, Mailbox, ProgramCall, Reply};
+use ferrite_value::Value;
+use ferrite_value::ring::Ring;
+use ferrite_wire::parameters::write_value;
+use ferrite_wire::{Parameters, Response, Status, frame};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const ITEMS: u64 = 12;
+const CONNECTION: u64 = 1;
+
+/// Where answers arrive, and calls that must be sent again.
+pub struct Letterbox {
+    disk: SimulatedDisk,
+    state: Mutex<Arrived>,
+}
+
+#[derive(Default)]
+pub struct Arrived {
+    pub answers: Vec<AnswerBatch>,
+    pub again: Vec<usize>,
+}
+
+impl Letterbox {
+    pub fn new(disk: SimulatedDisk) -> Arc<Letterbox> {
+        Arc::new(Letterbox { disk, state: Mutex::default() })
+    }
+
+    pub fn take(&self) -> Arrived {
+        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Mailbox for Letterbox {
+    fn deliver(&self, answers: AnswerBatch) {
+        // What is left of a process that has ended tells nobody anything.
+        if !self.disk.has_halted() {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).answers.push(answers);
+        }
+    }
+}
+
+/// The ways into the node.
+pub struct Doors {
+    pub partitions: Vec<Sender<Event>>,
+    pub coordinator: Sender<Job>,
+    pub ring: Arc<Ring>,
+    pub compiled: Arc<Mutex<Arc<Compiled>>>,
+    pub letterbox: Arc<Letterbox>,
+    pub clock: SimulatedClock,
+}
+
+pub struct Clients {
+    pub random: SimulatedRandom,
+    pub history: History,
+    pub trace: Trace,
+    pub homes: i64,
+    pub window: usize,
+    waiting: usize,
+    /// Without new calls, so that those on the way are answered.
+    pub quiet: bool,
+}
+
+impl Clients {
+    pub fn new(random: SimulatedRandom, plan: &Plan, trace: Trace) -> Clients {
+        let history = History::default();
+        Clients { random, history, trace, homes: plan.homes, window: plan.turns.window, waiting: 0, quiet: false }
+    }
+
+    pub fn can_submit(&self) -> bool {
+        !self.quiet && self.waiting < self.window
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub fn server_ended(&mut self) {
+        self.waiting = 0;
+        self.history.server_ended();
+    }
+
+    /// Sends what is next.
+    pub fn submit(&mut self, doors: &Doors) {
+        let now = doors.clock.wall_micros();
+        let action = self.next_action();
+        let number = self.history.begin(action.clone(), now);
+        self.trace.line(&format!("submit {number} {action:?}"));
+        self.waiting += 1;
+        match &action {
+            Action::Schema { text } => {
+                let reply = reply(doors, number, now);
+                doors.coordinator.send(Job::Schema { text: text.clone(), reply }).expect("the node is there");
+            }
+            Action::Expire => self.expire(doors, number, now),
+            _ => self.call(doors, number, &action, now),
+        }
+    }
+
+    fn next_action(&mut self) -> Action {
+        let home = self.random.below(self.homes as u64) as i64;
+        let item = self.random.below(ITEMS) as i64;
+        let random = &mut self.random;
+        match random.below(100) {
+            0..35 => {
+                let body = match random.below(20) {
+                    0 => 20_000 + random.below(90_000) as usize,
+                    1..4 => random.below(5_000) as usize,
+                    _ => random.below(60) as usize,
+                };
+                let value = (!random.percent(20)).then(|| random.below(10) as i64);
+                let name = (!random.percent(20)).then(|| random.below(ITEMS * 2) as i64);
+                Action::Put { home, item, value, name, body }
+            }
+            35..41 => Action::Remove { home, item },
+            41..47 => Action::Bump { home, delta: random.below(5) as i64 - 2 },
+            47..51 => Action::Touch { home },
+            51..56 => Action::Spoil { home, item, overdraw: random.percent(50) },
+            56..68 => {
+                let to = (home + 1 + random.below(self.homes as u64 - 1) as i64) % self.homes;
+                Action::Transfer { from: home, to, amount: random.below(600) as i64 }
+            }
+            68..70 => Action::Clear { homes: self.known_homes() },
+            70..74 => Action::Rate { item, value: random.below(100) as i64 },
+            74..88 => Action::Look { home, item },
+            88..94 => Action::Cut,
+            94..97 => Action::Expire,
+            _ if self.history.schema.outstanding.is_none() => {
+                let (text, variant) = self.history.schema.variant.change(&mut self.random);
+                let outstanding = crate::history::Outstanding { variant, text: text.clone(), told: None };
+                self.history.schema.outstanding = Some(outstanding);
+                Action::Schema { text }
+            }
+            _ => Action::Look { home, item },
+        }
+    }
+
+    /// Homes that have been changed for certain.
+    fn known_homes(&self) -> Vec<i64> {
+        let mut known: BTreeSet<i64> = self.history.recovered.keys().copied().filter(|home| *home >= 0).collect();
+        for operation in &self.history.operations {
+            if let Told::Done(Answer::Steps(steps)) = &operation.told {
+                known.extend(steps.iter().map(|(home, _)| *home).filter(|home| *home >= 0));
+            }
+        }
+        known.into_iter().collect()
+    }
+
+    fn call(&mut self, doors: &Doors, number: usize, action: &Action, now: i64) {
+        let operation = Value::Integer(number as i64);
+        let integer = |value: i64| Value::Integer(value);
+        let (name_given, body_given);
+        let (procedure, values) = match *action {
+            Action::Put { home, item, value, name, body } => {
+                name_given = name.map(name_text);
+                body_given = body_text(number, body);
+                let name = name_given.as_deref().map_or(Value::Null, Value::Text);
+                let value = value.map_or(Value::Null, Value::Integer);
+                ("Put", vec![integer(home), operation, integer(item), value, name, Value::Text(&body_given)])
+            }
+            Action::Remove { home, item } => ("Remove", vec![integer(home), operation, integer(item)]),
+            Action::Bump { home, delta } => ("Bump", vec![integer(home), operation, integer(delta)]),
+            Action::Touch { home } => ("Touch", vec![integer(home), operation]),
+            Action::Spoil { home, item, overdraw } => {
+                ("Spoil", vec![integer(home), operation, integer(item), integer(overdraw.into())])
+            }
+            Action::Transfer { from, to, amount } => {
+                ("Transfer", vec![integer(from), integer(to), operation, integer(amount)])
+            }
+            Action::Clear { .. } => ("Clear", vec![operation]),
+            Action::Rate { item, value } => ("Rate", vec![operation, integer(item), integer(value)]),
+            Action::Look { home, item } => ("Look", vec![integer(home), integer(item)]),
+            Action::Cut => ("Cut", Vec::new()),
+            Action::Expire | Action::Schema { .. } => unreachable!("sent in other ways"),
+        };
+        let mut parameters = (values.len() as i16).to_be_bytes().to_vec();
+        for value in &values {
+            write_value(&mut parameters, value).expect("parameters of these kinds can be written");
+        }
+        let compiled = Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner));
+        let procedure = compiled.find(procedure).expect("the first schema has it");
+        let program = Arc::clone(compiled.program(procedure));
+        let parsed = Parameters::parse(&parameters).expect("just written");
+        let routed =
+            route(&program, &Default::default(), &parsed, &doors.ring, number as u32).expect("keys are integers");
+        match routed {
+            Route::Partition { partition, drop_first_parameter } => {
+                let header = CallHeader {
+                    connection: CONNECTION,
+                    handle: number as i64,
+                    procedure,
+                    parameters_start: 0,
+                    parameters_end: parameters.len() as u32,
+                    drop_first_parameter,
+                };
+                let batch = CallBatch {
+                    compiled,
+                    mailbox: doors.letterbox.clone(),
+                    calls: vec![header],
+                    bytes: parameters,
+                    answers: Vec::new(),
+                    cached: None,
+                    sent_micros: now,
+                };
+                doors.partitions[partition.index()].send(Event::Calls(batch)).expect("the node is there");
+            }
+            Route::Multi(hold) => {
+                let letterbox = Arc::clone(&doors.letterbox);
+                let call = ProgramCall {
+                    program,
+                    compiled,
+                    parameters,
+                    reply: reply(doors, number, now),
+                    hold,
+                    load: false,
+                    retry: Some(again(letterbox, number)),
+                    recompile: None,
+                    turn: None,
+                };
+                doors.coordinator.send(Job::Calls(vec![call])).expect("the node is there");
+            }
+        }
+    }
+
+    /// Deletes rows whose time to live has passed, on one partition, as the expiry thread does.
+    fn expire(&mut self, doors: &Doors, number: usize, now: i64) {
+        let compiled = Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner));
+        let table = compiled.catalog.table_named("SESSIONS").expect("the first schema has it");
+        let time = table.time_to_live.as_ref().expect("it has one");
+        let cutoff = time.cutoff(now, true);
+        self.history.cutoff = self.history.cutoff.max(cutoff);
+        let partition = PartitionId(self.random.below(doors.partitions.len() as u64) as u32);
+        let call = ProgramCall {
+            program: Arc::new(ferrite_sql::expire_program(table, time, cutoff)),
+            compiled: Arc::clone(&compiled),
+            parameters: vec![0; 2],
+            reply: reply(doors, number, now),
+            hold: Hold::All,
+            load: false,
+            retry: Some(again(Arc::clone(&doors.letterbox), number)),
+            recompile: None,
+            turn: None,
+        };
+        doors.partitions[partition.index()].send(Event::Program(Box::new(call))).expect("the node is there");
+    }
+
+    /// Opens what has arrived.
+    pub fn read_letters(&mut self, letterbox: &Letterbox) {
+        let Arrived { answers, again } = letterbox.take();
+        for number in again {
+            self.told(number, Told::Refused("sent back".to_owned()));
+        }
+        for batch in answers {
+            let mut bytes = &batch.bytes[..];
+            while let Some((length, body)) = frame::split(bytes).expect("answers are whole frames") {
+                let response = Response::parse(body).expect("answers are well-formed");
+                let number = response.handle as usize;
+                let told = self.understand(number, &response);
+                self.told(number, told);
+                bytes = &bytes[length..];
+            }
+            assert!(bytes.is_empty(), "answers are whole frames");
+        }
+    }
+
+    fn told(&mut self, number: usize, told: Told) {
+        self.trace.line(&format!("told {number} {}", summary(&told)));
+        let History { operations, schema, failed, .. } = &mut self.history;
+        let operation = &mut operations[number];
+        let before = std::mem::replace(&mut operation.told, told);
+        self.waiting -= 1;
+        let told = &operation.told;
+        let mut problem = None;
+        if before != Told::Nothing {
+            problem = Some(("one answer", format!("operation {number} was answered twice: {before:?}, {told:?}")));
+        } else if *failed && matches!(told, Told::Done(_)) {
+            let detail = format!("operation {number} was acknowledged after the log had failed");
+            problem = Some(("the first failure is final", detail));
+        }
+        if matches!(operation.action, Action::Schema { .. })
+            && let Some(outstanding) = &mut schema.outstanding
+        {
+            match told {
+                Told::Done(_) => outstanding.told = Some(true),
+                Told::Failed(_) | Told::Refused(_) => outstanding.told = Some(false),
+                Told::Nothing | Told::Unknown => {}
+            }
+            if let Some(done) = outstanding.told {
+                let outstanding = schema.outstanding.take().expect("seen above");
+                if done {
+                    schema.variant = outstanding.variant;
+                    schema.catalog = crate::invariants::schema::after(&schema.catalog, &outstanding.text);
+                }
+            }
+        }
+        if let Some((invariant, detail)) = problem {
+            self.history.violated(invariant, detail);
+        }
+    }
+
+    fn understand(&self, number: usize, response: &Response<'_>) -> Told {
+        let text = response.status_text.unwrap_or_default().to_owned();
+        match response.status() {
+            Some(Status::Success) => Told::Done(answer(&self.history.operations[number].action, response)),
+            Some(Status::ResponseUnknown) => Told::Unknown,
+            Some(Status::ServerUnavailable) => Told::Refused(text),
+            _ => Told::Failed(text),
+        }
+    }
+}
+
+fn reply(doors: &Doors, number: usize, now: i64) -> Reply {
+    Reply { mailbox: doors.letterbox.clone(), connection: CONNECTION, handle: number as i64, sent_micros: now }
+}
+
+fn again(letterbox: Arc<Letterbox>, number: usize) -> Box<dyn FnOnce(Arc<Compiled>) + Send> {
+    Box::new(move |_| letterbox.state.lock().unwrap_or_else(PoisonError::into_inner).again.push(number))
+}
+
+fn summary(told: &Told) -> String {
+    let mut text = format!("{told:?}");
+    let end = (0..=200.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
+    text
+}
+
+fn answer(action: &Action, response: &Response<'_>) -> Answer {
+    let tables: Vec<Vec<Vec<Cell>>> = response.tables().map(|table| cells(&table.expect("well-formed"))).collect();
+    match action {
+        Action::Put { home, .. } | Action::Remove { home, .. } | Action::Bump { home, .. } | Action::Touch { home } => {
+            Answer::Steps(vec![(*home, response.scalar().expect("the step"))])
+        }
+        Action::Rate { .. } => Answer::Steps(vec![(crate::history::RATES, response.scalar().expect("the step"))]),
+        Action::Transfer { .. } | Action::Clear { .. } => {
+            Answer::Steps(tables.iter().flatten().map(|row| (row[0].number(), row[1].number())).collect())
+        }
+        Action::Look { .. } => Answer::Looked(Looked {
+            step: tables[0].first().map_or(0, |row| row[0].number()),
+            item: tables[1].first().map(|row| (row[0].integer(), row[1].text(), row[2].text())),
+            totals: tables[2]
+                .first()
+                .map(|row| (row[0].number(), row[1].integer(), row[2].integer(), row[3].integer())),
+            balance: tables[3].first().map(|row| row[0].number()),
+        }),
+        Action::Cut => Answer::Cut(Cut {
+            steps: tables[0].iter().map(|row| (row[0].number(), row[1].number())).collect(),
+            balances: tables[1].iter().map(|row| (row[0].number(), row[1].number())).collect(),
+            rates: tables[2].first().map_or(0, |row| row[0].number()),
+            by_value: grouped(&tables[3]),
+            items: tables[4].iter().map(|row| ((row[0].number(), row[1].number()), row[2].integer())).collect(),
+        }),
+        _ => Answer::Other,
+    }
+}
+
+fn grouped(rows: &[Vec<Cell>]) -> BTreeMap<Option<i64>, i64> {
+    let mut groups = BTreeMap::new();
+    for row in rows {
+        *groups.entry(row[0].integer()).or_default() += row[1].number();
+    }
+    groups
+}
+
+/// A value of an answer.
+#[derive(Clone, Debug)]
+enum Cell {
+    Null,
+    Integer(i64),
+    Text(String),
+    Other,
+}
+
+impl Cell {
+    fn integer(&self) -> Option<i64> {
+        if let Cell::Integer(value) = self { Some(*value) } else { None }
+    }
+
+    fn number(&self) -> i64 {
+        self.integer().unwrap_or_else(|| panic!("{self:?} is not a number"))
+    }
+
+    fn text(&self) -> Option<String> {
+        if let Cell::Text(text) = self { Some(text.clone()) } else { None }
+    }
+}
+
+fn cells(table: &ferrite_wire::Table<'_>) -> Vec<Vec<Cell>> {
+    let cell = |value: Value<'_>| match value {
+        Value::Null => Cell::Null,
+        Value::Integer(value) => Cell::Integer(value),
+        Value::Text(text) => Cell::Text(text.to_owned()),
+        _ => Cell::Other,
+    };
+    let rows = table.rows().map(|row| row.expect("well-formed"));
+    rows.map(|row| row.cells().map(|value| cell(value.expect("well-formed"))).collect()).collect()
+}

@@ -1,0 +1,276 @@
+//! A whole node on one thread: recovery, then partitions, coordinator and log, moved on one step at a time in an order that the seed
+//! decides.
+//!
+//! The parties are the server's own. What is missing is what stands in front of them (sockets, sessions, compiling of ad hoc texts).
+
+use crate::clients::{Clients, Doors, Letterbox};
+use crate::plan::Turns;
+use crossbeam_channel::{Receiver, unbounded};
+use ferrite_base::{PartitionId, Sequence};
+use ferrite_io::Clock;
+use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_log::{Log, LogOptions};
+use ferrite_partition::commit::Completion;
+use ferrite_partition::coordinator::{Borrower, Coordinator};
+use ferrite_partition::execute::Executor;
+use ferrite_partition::gate::{Failure, Gate};
+use ferrite_partition::long_read::{Home, LongRead, LongReads};
+use ferrite_partition::recovery::{self, Recovered, StartError};
+use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::{RowCounts, schema};
+use ferrite_value::ring::Ring;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub const DIRECTORY: &str = "/data";
+
+/// Nothing is interrupted: how long something takes in real time must not decide what happens.
+const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// The coordinator waits for another party, and nobody can do anything.
+pub const STANDSTILL: &str = "standstill: the coordinator waits, and no party has anything to do";
+
+/// All but the coordinator, which moves them on while it waits.
+struct Others {
+    partitions: Vec<Partition>,
+    log: Log<Completion>,
+    reads: Receiver<LongRead>,
+    executor: Executor,
+    doors: Doors,
+    clients: Arc<Mutex<Clients>>,
+    random: SimulatedRandom,
+    turns: Turns,
+}
+
+pub struct Node {
+    // First, as it ends before the others do.
+    coordinator: Coordinator,
+    others: Arc<Mutex<Others>>,
+    random: SimulatedRandom,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Party {
+    Clients,
+    Partition(usize),
+    Log,
+    LogAhead,
+    Read,
+    Clock,
+}
+
+/// Opens the database, and runs the first schema if it has none.
+pub fn recover(
+    disk: &SimulatedDisk,
+    clock: &SimulatedClock,
+    random: &mut SimulatedRandom,
+    log: &LogOptions,
+    partitions: u32,
+) -> Result<Recovered, StartError> {
+    let (disk, time) = (Arc::new(disk.clone()), Arc::new(clock.clone()));
+    let mut recovered = recovery::open(disk, time, random, Path::new(DIRECTORY), log.clone(), Some(partitions), 1)?;
+    if recovered.compiled.catalog.version.0 == 0 {
+        schema::at_first_start(&mut recovered, crate::schema::FIRST, clock).map_err(StartError::Compile)?;
+    }
+    Ok(recovered)
+}
+
+impl Node {
+    pub fn new(
+        recovered: Recovered,
+        disk: &SimulatedDisk,
+        clock: &SimulatedClock,
+        clients: Arc<Mutex<Clients>>,
+        mut random: SimulatedRandom,
+        turns: Turns,
+    ) -> Node {
+        let Recovered { stores, sequences, compiled, log, .. } = recovered;
+        let time: Arc<dyn Clock> = Arc::new(clock.clone());
+        let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
+        let (coordinator, jobs) = unbounded();
+        let failure = Failure::new(|_| {});
+        let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
+        let counts = Arc::new(RowCounts::new(stores.len()));
+        let ring = Arc::new(Ring::new_default(stores.len() as u32));
+        let (mut inboxes, mut borrowers, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, (store, sequence)) in stores.into_iter().zip(sequences).enumerate() {
+            let (sender, inbox) = unbounded();
+            let gate = Gate::new(sequence, Arc::clone(&failure));
+            borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
+            let start = Start {
+                id: PartitionId(id as u32),
+                store,
+                compiled: Arc::clone(&compiled),
+                sequence,
+                query_time_max: QUERY_TIME_MAX,
+                counts: Arc::clone(&counts),
+                long_reads: long_reads.at(Home::Partition(sender.clone())),
+            };
+            inboxes.push(sender);
+            partitions.push(Partition::new(start, inbox, gate, log.appender(), Arc::clone(&time)));
+        }
+        let published = Arc::clone(&current);
+        let mut multi = Coordinator::new(
+            jobs,
+            borrowers,
+            compiled,
+            Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
+            Gate::new(Sequence(0), failure),
+            log.appender(),
+            time,
+            QUERY_TIME_MAX,
+            long_reads,
+        );
+        let letterbox = Letterbox::new(disk.clone());
+        let doors =
+            Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, clock: clock.clone() };
+        let executor = Executor::new(QUERY_TIME_MAX);
+        let own = random.fork();
+        let others = Arc::new(Mutex::new(Others { partitions, log, reads, executor, doors, clients, random, turns }));
+        // Not a strong one, or the two would keep each other alive.
+        let moved = Arc::downgrade(&others);
+        multi.on_one_thread(move || {
+            let others = moved.upgrade().expect("the others live as long as the coordinator");
+            let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
+            assert!(others.step(), "{STANDSTILL}");
+        });
+        Node { coordinator: multi, others, random: own }
+    }
+
+    fn others(&self) -> MutexGuard<'_, Others> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves one party on. False if none has anything to do.
+    pub fn step(&mut self) -> bool {
+        let can = self.coordinator.can_step();
+        let (mine, all) = {
+            let others = self.others();
+            let mine = if can { others.turns.coordinator } else { 0 };
+            (mine, mine + others.ready().iter().map(|(weight, _)| weight).sum::<u64>())
+        };
+        if all == 0 {
+            return false;
+        }
+        if self.random.below(all) < mine {
+            self.coordinator.step();
+            self.others().read_letters();
+            true
+        } else {
+            self.others().step()
+        }
+    }
+
+    /// Reads answers that were given before the process ended.
+    pub fn read_letters(&self) {
+        self.others().read_letters();
+    }
+
+    pub fn log_has_failed(&self) -> bool {
+        self.others().log.failure().is_some()
+    }
+
+    /// All stores are at home, and nothing is on the way.
+    pub fn stores(&self, look: &mut dyn FnMut(&[&ferrite_table::Store])) {
+        let others = self.others();
+        let stores: Vec<_> = others.partitions.iter().filter_map(Partition::store).collect();
+        look(&stores);
+    }
+
+    /// The orderly end.
+    pub fn close(self) -> Result<(), ferrite_log::LogFailed> {
+        let Node { coordinator, others, .. } = self;
+        drop(coordinator);
+        let others = Arc::into_inner(others).expect("nobody else has them");
+        let Others { log, .. } = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+        log.close()
+    }
+}
+
+impl Others {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who can do something now, and how much each wants its turn.
+    fn ready(&self) -> Vec<(u64, Party)> {
+        let turns = &self.turns;
+        let mut ready = Vec::new();
+        if self.clients().can_submit() {
+            ready.push((turns.submit, Party::Clients));
+        }
+        for (number, partition) in self.partitions.iter().enumerate() {
+            if partition.can_step() {
+                ready.push((turns.partition, Party::Partition(number)));
+            }
+        }
+        if self.log.has_work() {
+            ready.push((turns.log, Party::Log));
+        }
+        if !self.reads.is_empty() {
+            ready.push((turns.log, Party::Read));
+        }
+        if !ready.is_empty() {
+            ready.push((turns.ahead, Party::LogAhead));
+            ready.push((turns.clock, Party::Clock));
+        }
+        ready
+    }
+
+    fn step(&mut self) -> bool {
+        let ready = self.ready();
+        let all: u64 = ready.iter().map(|(weight, _)| weight).sum();
+        if all == 0 {
+            return false;
+        }
+        let mut point = self.random.below(all);
+        let chosen = ready.iter().find(|(weight, _)| {
+            let here = point < *weight;
+            point = point.saturating_sub(*weight);
+            here
+        });
+        let (_, party) = *chosen.expect("the point lies within the weights");
+        match party {
+            Party::Clients => {
+                let clients = Arc::clone(&self.clients);
+                clients.lock().unwrap_or_else(PoisonError::into_inner).submit(&self.doors);
+            }
+            Party::Partition(number) => {
+                self.trace(&format!("partition {number}"));
+                self.partitions[number].step();
+            }
+            Party::Log => {
+                self.trace("log");
+                self.log.step();
+            }
+            Party::LogAhead => {
+                self.log.step_ahead();
+            }
+            Party::Read => {
+                if let Ok(read) = self.reads.try_recv() {
+                    read.answer(&mut self.executor);
+                }
+            }
+            Party::Clock => {
+                let micros = 1 << self.random.below(17);
+                self.doors.clock.advance(Duration::from_micros(micros));
+                // With an interval, an fsync may be due.
+                self.log.step();
+            }
+        }
+        self.read_letters();
+        true
+    }
+
+    fn read_letters(&self) {
+        let failed = self.log.failure().is_some();
+        let mut clients = self.clients();
+        clients.read_letters(&self.doors.letterbox);
+        clients.history.failed |= failed;
+    }
+
+    fn trace(&self, line: &str) {
+        self.clients().trace.line(line);
+    }
+}

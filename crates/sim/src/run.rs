@@ -1,0 +1,390 @@
+//! One seed from beginning to end: a database that lives several times, each life ended in another way, and is checked after each.
+
+use crate::clients::Clients;
+use crate::history::{Outstanding, Told};
+use crate::invariants::{self, Violation};
+use crate::node::{self, Node};
+use crate::plan::Plan;
+use crate::state::State;
+use crate::trace::Trace;
+use ferrite_io::simulated::{
+    CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
+};
+use ferrite_partition::recovery::{Recovered, StartError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a seed came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub trace: u64,
+    pub counts: Counts,
+    pub violation: Option<Violation>,
+}
+
+/// How much a seed has tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    pub operations: u64,
+    pub acknowledged: u64,
+    pub unknown: u64,
+    pub recoveries: u64,
+    pub power_losses: u64,
+    pub crashes_in_recovery: u64,
+    pub failures: u64,
+    pub rot: u64,
+    pub rot_refused: u64,
+    pub schema_changes: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        self.operations += other.operations;
+        self.acknowledged += other.acknowledged;
+        self.unknown += other.unknown;
+        self.recoveries += other.recoveries;
+        self.power_losses += other.power_losses;
+        self.crashes_in_recovery += other.crashes_in_recovery;
+        self.failures += other.failures;
+        self.rot += other.rot;
+        self.rot_refused += other.rot_refused;
+        self.schema_changes += other.schema_changes;
+    }
+}
+
+/// Runs one seed. Whatever goes wrong, a panic included, is in the report.
+pub fn run(seed: u64, show: bool) -> Report {
+    let trace = Trace::new(show);
+    let mut world = World::new(seed, trace.clone());
+    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let violation = match outcome {
+        Ok(result) => result.err(),
+        Err(panic) => Some(Violation { invariant: "nothing panics", detail: text_of(&*panic) }),
+    };
+    if let Some(violation) = &violation {
+        trace.line(&format!("violated {violation}"));
+    }
+    world.count();
+    Report { seed, trace: trace.hash(), counts: world.counts, violation }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "a panic".to_owned())
+}
+
+struct World {
+    random: SimulatedRandom,
+    plan: Plan,
+    clock: SimulatedClock,
+    disk: SimulatedDisk,
+    clients: Arc<Mutex<Clients>>,
+    trace: Trace,
+    counts: Counts,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// At a change of the disk.
+    PowerAtBoundary {
+        within: u64,
+    },
+    /// Between two steps.
+    Stop,
+    /// A fault of the disk, and some time after it.
+    Fault {
+        kind: FaultKind,
+        within: u64,
+        error: i32,
+        short: u64,
+    },
+    FullDisk {
+        room: u64,
+        freed: bool,
+    },
+    Close,
+}
+
+impl World {
+    fn new(seed: u64, trace: Trace) -> World {
+        let mut random = SimulatedRandom::new(seed);
+        let mut plan = Plan::new(&mut random);
+        plan.log.database = Some(ferrite_log::DatabaseId::random(&mut random));
+        let clock = SimulatedClock::default();
+        let disk = SimulatedDisk::new(random.number(), clock.clone());
+        disk.unwind_at_power_loss();
+        let told = trace.clone();
+        disk.trace(move |line| told.line(line));
+        trace.line(&format!("seed {seed} {plan:?}"));
+        let mut clients = Clients::new(random.fork(), &plan, trace.clone());
+        clients.history.schema.outstanding =
+            Some(Outstanding { variant: Default::default(), text: crate::schema::FIRST.to_owned(), told: None });
+        World { random, plan, clock, disk, clients: Arc::new(Mutex::new(clients)), trace, counts: Counts::default() }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&mut self) {
+        let clients = self.clients();
+        let operations = &clients.history.operations;
+        let told =
+            |wanted: fn(&Told) -> bool| operations.iter().filter(|operation| wanted(&operation.told)).count() as u64;
+        let (acknowledged, unknown) = (told(|told| matches!(told, Told::Done(_))), told(|told| *told == Told::Unknown));
+        let (all, changes) = (operations.len() as u64, clients.history.schema.catalog.version.0);
+        drop(clients);
+        self.counts.operations = all;
+        self.counts.acknowledged = acknowledged;
+        self.counts.unknown = unknown;
+        self.counts.schema_changes = changes;
+    }
+
+    fn run(&mut self) -> Result<(), Violation> {
+        for life in 1..=self.plan.lives {
+            let last = life == self.plan.lives;
+            let recovered = self.recover(last)?;
+            let mut turns = self.plan.turns;
+            if self.random.percent(30) {
+                // A log that seldom gets its turn gathers large batches.
+                turns.log = 1;
+            }
+            let random = self.random.fork();
+            let node = Node::new(recovered, &self.disk, &self.clock, Arc::clone(&self.clients), random, turns);
+            let end = if last { End::Close } else { self.choose_end() };
+            self.trace.line(&format!("life {life} ends by {end:?}"));
+            self.live(node, end)?;
+        }
+        // And once more, to see what is left.
+        drop(self.recover(true)?);
+        Ok(())
+    }
+
+    fn choose_end(&mut self) -> End {
+        let random = &mut self.random;
+        match random.below(10) {
+            0..4 if self.plan.power_loss => End::PowerAtBoundary { within: 1 + random.below(120) },
+            0..5 => End::Stop,
+            5..7 => {
+                let kind = self.plan.fault_kind(random, &[FaultKind::Preallocate, FaultKind::Name]);
+                let error = if kind == FaultKind::Sync || random.percent(60) { Fault::EIO } else { Fault::ENOSPC };
+                End::Fault { kind, within: 1 + random.below(60), error, short: random.below(20_000) }
+            }
+            7 => {
+                let room = random.below(4 * self.plan.log.segment_bytes);
+                End::FullDisk { room, freed: random.percent(30) }
+            }
+            _ => End::Close,
+        }
+    }
+
+    /// Runs the node until the end that was chosen for it.
+    fn live(&mut self, node: Node, end: End) -> Result<(), Violation> {
+        let mut steps = 100 + self.random.below(900);
+        match end {
+            End::PowerAtBoundary { within } => {
+                let after = self.random.percent(50);
+                self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
+                steps = 100_000;
+            }
+            End::Fault { kind, within, error, short } => {
+                let at = self.disk.count(kind) + within;
+                let times = if self.random.percent(50) { 1 } else { u64::MAX };
+                self.disk.fail(Fault { kind, at, times, error, short: short as usize });
+            }
+            End::FullDisk { room, .. } => self.disk.set_capacity(self.disk.used_bytes() + room),
+            End::Stop | End::Close => {}
+        }
+        let mut node = Some(node);
+        let lived = catch_unwind(AssertUnwindSafe(|| {
+            let node = node.as_mut().expect("it lives");
+            for step in 0..steps {
+                node.step();
+                if let End::FullDisk { freed: true, .. } = end
+                    && step == steps / 2
+                {
+                    self.disk.set_capacity(u64::MAX);
+                }
+            }
+        }));
+        let Some(node) = node.take() else { unreachable!("it was there") };
+        if let Err(panic) = lived {
+            if !panic.is::<PowerLost>() {
+                std::panic::resume_unwind(panic);
+            }
+            // What was delivered before the power went has reached the clients.
+            node.read_letters();
+            return self.end_process(node, Restart::Power);
+        }
+        self.counts.failures += u64::from(node.log_has_failed());
+        if end == End::Close && !node.log_has_failed() {
+            return self.close(node);
+        }
+        let power = self.plan.power_loss && self.random.percent(60);
+        self.end_process(node, if power { Restart::Power } else { Restart::Process })
+    }
+
+    fn end_process(&mut self, node: Node, restart: Restart) -> Result<(), Violation> {
+        self.disk.halt();
+        drop(node);
+        self.trace.line(&format!("restart {restart:?}"));
+        self.clients().server_ended();
+        self.disk.heal();
+        self.disk.set_capacity(u64::MAX);
+        self.disk.restart(restart);
+        self.counts.power_losses += u64::from(restart == Restart::Power);
+        Ok(())
+    }
+
+    /// Answers everything, and closes the log. Afterwards nothing may be lost, whatever the durability.
+    fn close(&mut self, mut node: Node) -> Result<(), Violation> {
+        self.clients().quiet = true;
+        while node.step() {}
+        let waiting = self.clients().waiting();
+        self.clients().quiet = false;
+        if waiting > 0 {
+            let detail = format!("{waiting} calls got no answer, and nobody has anything to do");
+            return Err(Violation { invariant: "every call is answered", detail });
+        }
+        let mut live = None;
+        node.stores(&mut |stores| live = Some(State::read(stores)));
+        let closed = node.close();
+        self.clients().server_ended();
+        if let Err(failure) = closed {
+            return Err(Violation { invariant: "a healthy log closes", detail: failure.to_string() });
+        }
+        let copy = self.copy_of_disk();
+        let live = live.expect("the stores were read");
+        let again = self.open_copy(&copy)?;
+        if again != live {
+            let detail = difference(&again, &live);
+            return Err(Violation { invariant: "after an orderly end all is as it was, row ids too", detail });
+        }
+        let restart = if self.random.percent(50) { Restart::Power } else { Restart::Process };
+        self.disk.restart(restart);
+        Ok(())
+    }
+
+    /// Opens the database, through crashes and faults if the seed wants so, and checks what it holds.
+    fn recover(&mut self, healthy: bool) -> Result<Recovered, Violation> {
+        let mut trouble = if healthy { 0 } else { self.random.below(4) };
+        loop {
+            self.counts.recoveries += 1;
+            let crash = trouble > 0 && self.random.percent(60);
+            let fault = trouble > 0 && !crash;
+            trouble = trouble.saturating_sub(1);
+            if crash {
+                let (within, after) = (1 + self.random.below(12), self.random.percent(50));
+                self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
+            }
+            if fault {
+                let kind = self.plan.fault_kind(&mut self.random, &[FaultKind::Read, FaultKind::Name]);
+                let (at, error) = (self.disk.count(kind) + 1 + self.random.below(6), Fault::EIO);
+                self.disk.fail(Fault { kind, at, times: 1, error, short: self.random.below(5_000) as usize });
+            }
+            self.trace.line("recover");
+            let (disk, clock, log, partitions) = (&self.disk, &self.clock, &self.plan.log, self.plan.partitions);
+            let mut random = self.random.fork();
+            let opened = catch_unwind(AssertUnwindSafe(|| node::recover(disk, clock, &mut random, log, partitions)));
+            self.disk.crash_at(None);
+            self.disk.heal();
+            match opened {
+                Ok(Ok(recovered)) => return self.check(recovered),
+                Ok(Err(error)) if fault => self.trace.line(&format!("recovery failed {error}")),
+                Ok(Err(error)) => {
+                    let detail = error.to_string();
+                    return Err(Violation { invariant: "a healthy disk can be opened", detail });
+                }
+                Err(panic) if panic.is::<PowerLost>() => self.counts.crashes_in_recovery += 1,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+            let power = self.plan.power_loss && self.random.percent(70);
+            self.disk.restart(if power { Restart::Power } else { Restart::Process });
+        }
+    }
+
+    fn check(&mut self, recovered: Recovered) -> Result<Recovered, Violation> {
+        let state = State::read(&recovered.stores.iter().collect::<Vec<_>>());
+        self.trace.line(&format!("recovered {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
+        invariants::check(&self.clients().history, &state)?;
+        invariants::adopt(&mut self.clients().history, &state);
+        for _ in 0..self.random.below(3) {
+            self.check_rot(&state)?;
+        }
+        Ok(recovered)
+    }
+
+    /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or changes nothing.
+    fn check_rot(&mut self, state: &State) -> Result<(), Violation> {
+        let copy = self.copy_of_disk();
+        let logs: Vec<_> = copy.files().into_iter().filter(|path| path.extension().is_some()).collect();
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let path = self.random.pick(&logs).clone();
+        let bytes = copy.bytes_of(&path).unwrap_or_default();
+        // Where there is something, mostly.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1).max(1) as u64;
+        let (position, bit) = (self.random.below(used), self.random.below(8) as u8);
+        copy.rot(&path, position, bit);
+        self.counts.rot += 1;
+        self.trace.line(&format!("rot {} byte {position} bit {bit}", path.display()));
+        match self.open_other(&copy) {
+            Err(error) => {
+                self.counts.rot_refused += 1;
+                let named = error.to_string();
+                self.trace.line(&format!("refused {named}"));
+                if !named.contains("redo-") {
+                    let detail = format!("{named:?} does not name the file");
+                    return Err(Violation { invariant: "rot is an error with a name", detail });
+                }
+                Ok(())
+            }
+            Ok(found) if found == *state => Ok(()),
+            Ok(found) => {
+                let what = difference(&found, state);
+                let detail = format!("bit {bit} of byte {position} of {} changed: {what}", path.display());
+                Err(Violation { invariant: "rot is never passed over in silence", detail })
+            }
+        }
+    }
+
+    /// The same files on another disk, all of them durable.
+    fn copy_of_disk(&mut self) -> SimulatedDisk {
+        let copy = SimulatedDisk::new(self.random.number(), SimulatedClock::default());
+        for path in self.disk.files() {
+            copy.put_file(&path, self.disk.bytes_of(&path).unwrap_or_default());
+        }
+        copy
+    }
+
+    fn open_copy(&mut self, copy: &SimulatedDisk) -> Result<State, Violation> {
+        self.open_other(copy).map_err(|error| {
+            let detail = error.to_string();
+            Violation { invariant: "a healthy disk can be opened", detail }
+        })
+    }
+
+    fn open_other(&mut self, disk: &SimulatedDisk) -> Result<State, StartError> {
+        let clock = SimulatedClock::default();
+        let mut random = self.random.fork();
+        let recovered = node::recover(disk, &clock, &mut random, &self.plan.log, self.plan.partitions)?;
+        Ok(State::read(&recovered.stores.iter().collect::<Vec<_>>()))
+    }
+}
+
+fn difference(is: &State, should: &State) -> String {
+    let (is, should) = (format!("{is:#?}"), format!("{should:#?}"));
+    let line = is.lines().zip(should.lines()).position(|(is, should)| is != should).unwrap_or_default();
+    let part = |text: &str| {
+        text.lines()
+            .skip(line.saturating_sub(2))
+            .take(5)
+            .map(|line| line.chars().take(150).collect::<String>())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    format!("{} instead of {}", part(&is), part(&should))
+}

@@ -1,0 +1,60 @@
+//! Seeds: the same one does the same, hundreds of them violate nothing, and those that once did are run for ever.
+
+use ferrite_sim::{Counts, run};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Runs seeds on two threads; what all have tried together, and what was violated.
+fn run_all(seeds: &[u64]) -> (Counts, Vec<String>) {
+    let (next, totals) = (AtomicU64::new(0), Mutex::new((Counts::default(), Vec::new())));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let report = run(*seed, false);
+                    let mut totals = totals.lock().expect("nobody panics with the totals");
+                    totals.0.add(&report.counts);
+                    totals.1.extend(report.violation.map(|violation| format!("seed {seed}: {violation}")));
+                }
+            });
+        }
+    });
+    totals.into_inner().expect("nobody panics with the totals")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 1..=8 {
+        assert_eq!(run(seed, false), run(seed, false));
+    }
+    assert_ne!(run(1, false).trace, run(2, false).trace);
+}
+
+#[test]
+fn three_hundred_seeds_violate_nothing() {
+    let (counts, violations) = run_all(&(1..=300).collect::<Vec<_>>());
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    // What nobody tries, nobody finds.
+    assert!(counts.power_losses > 200 && counts.crashes_in_recovery > 100 && counts.failures > 50, "{counts:?}");
+    assert!(counts.rot_refused > 200 && counts.unknown > 1_000 && counts.schema_changes > 1_000, "{counts:?}");
+}
+
+/// Each file `NAME.seed` says in its first line which seed it is, and below what once went wrong with it.
+#[test]
+fn seeds_that_once_failed() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let mut seeds = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("the directory of kept seeds") {
+        let path = entry.expect("a readable directory").path();
+        if path.extension().is_none_or(|extension| extension != "seed") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a readable story");
+        let number = text.lines().next().and_then(|line| line.strip_prefix("seed ")).and_then(|seed| seed.parse().ok());
+        seeds.push(number.unwrap_or_else(|| panic!("{} does not begin with its seed", path.display())));
+        assert!(text.lines().count() > 2, "{} has no story", path.display());
+    }
+    let (_, violations) = run_all(&seeds);
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
