@@ -93,6 +93,11 @@ pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
 /// Largest payload of one redo log block (one group commit), in bytes.
 pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;
 
+/// Bytes of a block of rows in a snapshot; more only where one row needs it.
+pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
+/// Whole snapshots that are kept. The log reaches back to the oldest of them.
+pub const SNAPSHOTS_KEPT: usize = 2;
+
 const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX);
 const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);

@@ -119,7 +119,7 @@ fn the_log(dir: &Path, durability: Durability) {
     {
         let options = LogOptions { durability, ..LogOptions::default() };
         let (log, _) =
-            Log::<Tell>::open::<String>(Arc::new(RealDisk), Arc::new(SystemClock), &log_dir, options, |_| Ok(()))
+            Log::<Tell>::open::<String>(Arc::new(RealDisk), Arc::new(SystemClock), &log_dir, options, |_, _| Ok(()))
                 .unwrap();
         let appender = log.appender();
         let (sender, receiver) = channel();
@@ -164,7 +164,7 @@ fn the_log(dir: &Path, durability: Durability) {
         Arc::new(SystemClock),
         &log_dir,
         LogOptions { durability, ..LogOptions::default() },
-        |payload| {
+        |_, payload: &[u8]| {
             read.fetch_add(payload.len() as u64, Relaxed);
             Ok(())
         },

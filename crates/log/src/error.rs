@@ -59,7 +59,11 @@ impl fmt::Display for LogError {
                 path.display()
             ),
             LogError::MissingSegment { path } => {
-                write!(f, "redo log segment {} is missing: restore the file from a copy", path.display())
+                write!(
+                    f,
+                    "redo log segment {} is missing, and no snapshot makes up for it: restore the file from a copy",
+                    path.display()
+                )
             }
             LogError::ForeignSegment { path, found, expected } => write!(
                 f,

@@ -45,6 +45,16 @@ impl fmt::Debug for DatabaseId {
     }
 }
 
+/// Where a block stands, and what comes before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogPosition {
+    pub segment: u64,
+    /// In the segment's file.
+    pub position: u64,
+    pub block: u64,
+    pub previous_checksum: u32,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
     pub database: DatabaseId,

@@ -1,17 +1,23 @@
 //! The queue in front of the log thread. All that waits is taken at once, by exchanging two vectors; an idle thread sleeps.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::error::LogFailed;
+use crate::format::LogPosition;
 use crate::statistics::LogStatistics;
 
 /// Bytes and their receipt. Empty bytes are a barrier.
 pub(crate) struct Append<C> {
     pub payload: Vec<u8>,
+    /// Told where the block is that begins with the payload; there is one then.
+    pub mark: Option<Mark>,
     pub completion: C,
 }
+
+/// Learns a position before the append completes.
+pub(crate) type Mark = Arc<OnceLock<LogPosition>>;
 
 pub(crate) struct Inbox<C> {
     state: Mutex<State<C>>,

@@ -4,6 +4,7 @@
 //! [`Durability`] covers, whole and in order; that damage to what was durable is an error, never a silent cut; and that the first
 //! write or fsync error is the last thing it ever does to the disk. Does not know what the appended bytes say, nor partitions.
 
+mod cut;
 mod error;
 mod format;
 mod inbox;
@@ -16,10 +17,11 @@ mod segment;
 mod statistics;
 mod writer;
 
+pub use cut::{blocks_behind, cut_before, make_durable};
 pub use error::{LogError, LogFailed, OpenError};
-pub use format::DatabaseId;
+pub use format::{DatabaseId, LogPosition};
 pub use log::{Appender, Completion, Log};
 pub use measure::measure_fsync;
 pub use options::{Durability, LogOptions};
-pub use recovery::{Recovery, TornTail};
+pub use recovery::{BlockPlace, Recovery, TornTail};
 pub use statistics::{Histogram, LogStatistics};

@@ -9,9 +9,10 @@ use std::time::Duration;
 use ferrite_io::{Clock, Disk, DiskError, DiskLock, DiskResult};
 
 use crate::error::{LogError, LogFailed, OpenError};
+use crate::format::LogPosition;
 use crate::inbox::{Append, Inbox, Taken};
 use crate::options::{Durability, LogOptions};
-use crate::recovery::{self, Recovery};
+use crate::recovery::{self, BlockPlace, Recovery};
 use crate::statistics::LogStatistics;
 use crate::writer::Writer;
 
@@ -59,7 +60,17 @@ impl<C: Completion> Appender<C> {
     /// Hands over `payload`, which will be replayed whole or not at all. Waits only if too much is queued already.
     /// Empty, it is a barrier: written nowhere, completed when all before it is.
     pub fn append(&self, payload: Vec<u8>, completion: C) {
-        if let Err((append, reason)) = self.inbox.put(Append { payload, completion }) {
+        self.put(Append { payload, mark: None, completion });
+    }
+
+    /// The same, in a block that begins with it, whose place is in `mark` when the append completes. The payload must not be empty.
+    pub fn append_marked(&self, payload: Vec<u8>, mark: Arc<OnceLock<LogPosition>>, completion: C) {
+        assert!(!payload.is_empty(), "a barrier has no place");
+        self.put(Append { payload, mark: Some(mark), completion });
+    }
+
+    fn put(&self, append: Append<C>) {
+        if let Err((append, reason)) = self.inbox.put(append) {
             append.finish(Err(reason));
         }
     }
@@ -72,26 +83,44 @@ impl<C: Completion> Appender<C> {
 
 impl<C: Completion> Append<C> {
     fn finish(self, outcome: Result<(), LogFailed>) {
-        let Append { mut payload, completion } = self;
+        let Append { mut payload, completion, .. } = self;
         payload.clear();
         completion.complete(payload, outcome);
     }
 }
 
 impl<C: Completion> Log<C> {
+    /// Makes the directory if need be, and locks it against other processes.
+    pub fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>, LogError> {
+        disk.create_dir(dir)?;
+        disk.lock(&dir.join("LOCK")).map_err(LogError::Locked)
+    }
+
     /// Opens the log in `dir`, made if need be, and locks it against other processes. Gives the payloads of all that it
-    /// holds to `visit`, in the order of writing (several appends may come in one piece, one append never in several), then
-    /// starts the log thread.
+    /// holds, and where each begins, to `visit`, in the order of writing (several appends may come in one piece, one append
+    /// never in several), then starts the log thread.
     pub fn open<E>(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
         options: LogOptions,
-        visit: impl FnMut(&[u8]) -> Result<(), E>,
+        visit: impl FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
     ) -> Result<(Self, Recovery), OpenError<E>> {
         options.check()?;
-        disk.create_dir(dir)?;
-        let lock = disk.lock(&dir.join("LOCK")).map_err(LogError::Locked)?;
+        let lock = Self::lock(&*disk, dir)?;
+        Self::open_locked(disk, clock, dir, options, lock, visit)
+    }
+
+    /// The same with the lock taken before.
+    pub fn open_locked<E>(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: LogOptions,
+        lock: Box<dyn DiskLock>,
+        visit: impl FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+    ) -> Result<(Self, Recovery), OpenError<E>> {
+        options.check()?;
         let statistics = Arc::new(LogStatistics::default());
         let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
         let writer = Writer::open(disk, dir, &options, statistics.clone(), tail).map_err(LogError::Disk)?;
@@ -274,7 +303,7 @@ impl<C: Completion> Worker<C> {
                 return Ok(());
             }
             let begin = worker.clock.monotonic_nanos();
-            worker.writer.write(batch.iter().map(|append| append.payload.as_slice()))?;
+            worker.writer.write(batch.iter().map(|append| (append.payload.as_slice(), append.mark.as_ref())))?;
             match worker.durability {
                 Durability::Sync => {
                     worker.writer.sync()?;

@@ -6,7 +6,7 @@ use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, LOG_SEGMENT_BYTES};
 use ferrite_io::SECTOR_BYTES;
 
 use crate::error::LogError;
-use crate::format::{BLOCK_HEADER_BYTES, DatabaseId, SEGMENT_BYTES_MAX};
+use crate::format::{BLOCK_HEADER_BYTES, DatabaseId, LogPosition, SEGMENT_BYTES_MAX};
 
 /// When an append completes, and so what a completed append survives.
 ///
@@ -28,6 +28,11 @@ pub struct LogOptions {
     pub durability: Durability,
     /// The database that must be found, or that a new log is made for. `None`: whichever is there, or a new random one.
     pub database: Option<DatabaseId>,
+    /// Where reading begins: a block that was durable before its place was written down, by a snapshot of what lies before it. `None`:
+    /// the log's first block. What lies before is not looked at, and may be gone.
+    pub from: Option<LogPosition>,
+    /// Cut the log where acknowledged blocks cannot be read, in place of refusing. Only ever at the operator's word.
+    pub accept_loss: bool,
     /// Size of new segment files; a multiple of the sector.
     pub segment_bytes: u64,
     /// Largest payload of one block.
@@ -45,6 +50,8 @@ impl Default for LogOptions {
         LogOptions {
             durability: Durability::Sync,
             database: None,
+            from: None,
+            accept_loss: false,
             segment_bytes: LOG_SEGMENT_BYTES,
             block_bytes_max: LOG_BLOCK_BYTES_MAX,
             queue_bytes_max: 4 * LOG_BLOCK_BYTES_MAX,

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
 
 use crate::error::{LogError, OpenError};
-use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, SEGMENT_BYTES_MAX, SegmentHeader};
+use crate::format::{
+    Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, SegmentHeader,
+};
 use crate::options::LogOptions;
-use crate::segment::{prepare_segment, segment_number, segment_path};
+use crate::segment::{prepare_segment, segment_numbers, segment_path};
 
 /// What was found at opening.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +49,13 @@ pub(crate) struct Tail {
     pub spare: Option<u64>,
 }
 
+/// Where a payload begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockPlace<'a> {
+    pub path: &'a Path,
+    pub position: u64,
+}
+
 struct Segment {
     number: u64,
     path: PathBuf,
@@ -59,12 +68,28 @@ pub(crate) fn recover<E>(
     disk: &dyn Disk,
     dir: &Path,
     options: &LogOptions,
-    visit: impl FnMut(&[u8]) -> Result<(), E>,
+    visit: impl FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
 ) -> Result<(Tail, Recovery), OpenError<E>> {
     let segments = find_segments(disk, dir, options)?;
-    let Some(first) = segments.first().and_then(|first| first.header.ok()) else {
-        return Ok(create(disk, dir, options, &segments)?);
+    let first = match (segments.first().and_then(|first| first.header.ok()), options.from) {
+        (Some(first), _) => first,
+        (None, None) => return Ok(create(disk, dir, options, &segments)?),
+        (None, Some(from)) => {
+            return Err(OpenError::Log(LogError::Rot {
+                path: segment_path(dir, from.segment),
+                position: 0,
+                detail: "the header cannot be read, though a snapshot says that blocks behind it were durable"
+                    .to_owned(),
+            }));
+        }
     };
+    // The chain of blocks goes on from the header, or from what was written down of a later block.
+    let from = options.from.unwrap_or(LogPosition {
+        segment: first.number,
+        position: SECTOR_BYTES as u64,
+        block: first.first_block,
+        previous_checksum: first.previous_checksum,
+    });
     let mut reader = Reader {
         disk,
         database: first.database,
@@ -72,10 +97,11 @@ pub(crate) fn recover<E>(
         visit,
         buffer: SectorBuffer::new(),
         loaded: None,
-        next_block: first.first_block,
-        previous_checksum: first.previous_checksum,
+        next_block: from.block,
+        previous_checksum: from.previous_checksum,
         last_flags: CLEAN_END,
-        proven: first.durable_through,
+        proven: options.from.map_or(first.durable_through, |from| from.block),
+        first_position: from.position as usize,
         last_data_block: 0,
         group: Vec::new(),
         group_start: None,
@@ -83,19 +109,25 @@ pub(crate) fn recover<E>(
         payload_bytes: 0,
     };
     let stop = reader.read_all()?;
-    reader.look_for_proof(&stop)?;
+    if !options.accept_loss {
+        reader.look_for_proof(&stop)?;
+    }
     Ok(reader.cut(&stop, dir, options)?)
 }
 
 /// Lists the segments and judges their headers as far as each can be judged alone.
 fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -> Result<Vec<Segment>, LogError> {
-    let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| segment_number(name)).collect();
-    numbers.sort_unstable();
+    let first = options.from.map_or(1, |from| from.segment);
+    let mut numbers = segment_numbers(disk, dir)?;
+    numbers.retain(|number| *number >= first);
+    if numbers.is_empty() && options.from.is_some() {
+        return Err(LogError::MissingSegment { path: segment_path(dir, first) });
+    }
     let mut database = options.database;
     let mut sector = SectorBuffer::new();
     let mut segments = Vec::with_capacity(numbers.len());
     for (index, number) in numbers.into_iter().enumerate() {
-        let expected_number = index as u64 + 1;
+        let expected_number = first + index as u64;
         if number != expected_number {
             return Err(LogError::MissingSegment { path: segment_path(dir, expected_number) });
         }
@@ -185,6 +217,8 @@ struct Reader<'a, V> {
     buffer: SectorBuffer,
     loaded: Option<usize>,
 
+    /// Where the first block begins that is read, in the first segment.
+    first_position: usize,
     next_block: u64,
     previous_checksum: u32,
     last_flags: u32,
@@ -216,7 +250,7 @@ struct Stop {
 impl<V> Reader<'_, V> {
     fn read_all<E>(&mut self) -> Result<Stop, OpenError<E>>
     where
-        V: FnMut(&[u8]) -> Result<(), E>,
+        V: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
     {
         let mut index = 0;
         loop {
@@ -256,12 +290,12 @@ impl<V> Reader<'_, V> {
     /// Reads the loaded segment up to the first block that is not valid.
     fn read_segment<E>(&mut self, index: usize) -> Result<Stop, OpenError<E>>
     where
-        V: FnMut(&[u8]) -> Result<(), E>,
+        V: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
     {
         // Apart, so that a block's payload can be borrowed while the reader notes what it read.
         let loaded = std::mem::take(&mut self.buffer);
         let buffer = loaded.as_slice();
-        let mut position = SECTOR_BYTES;
+        let mut position = if index == 0 { self.first_position } else { SECTOR_BYTES };
         let result = loop {
             let block = match Block::decode(self.database, &buffer[position.min(buffer.len())..]) {
                 Ok(block) if block.number != self.next_block => Err("a block with another number stands here"),
@@ -286,7 +320,7 @@ impl<V> Reader<'_, V> {
 
     fn accept<E>(&mut self, block: Block<'_>, index: usize, position: usize) -> Result<(), OpenError<E>>
     where
-        V: FnMut(&[u8]) -> Result<(), E>,
+        V: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
     {
         let continues = block.flags & CONTINUES != 0;
         if !block.payload.is_empty() {
@@ -305,9 +339,10 @@ impl<V> Reader<'_, V> {
             };
             if !continues {
                 self.payload_bytes += payload.len() as u64;
-                (self.visit)(payload).map_err(|error| OpenError::Replay {
-                    path: self.segments[start.index].path.clone(),
-                    position: start.position as u64,
+                let place = BlockPlace { path: &self.segments[start.index].path, position: start.position as u64 };
+                (self.visit)(place, payload).map_err(|error| OpenError::Replay {
+                    path: place.path.to_path_buf(),
+                    position: place.position,
                     error,
                 })?;
                 self.group = Vec::new();
@@ -327,7 +362,7 @@ impl<V> Reader<'_, V> {
     fn look_for_proof(&mut self, stop: &Stop) -> Result<(), LogError> {
         let cut = self.group_start.unwrap_or(stop.place);
         // A batch never calls its own blocks durable, so with a whole log this holds for an incomplete group too.
-        let mut proof = (self.proven >= cut.block).then(|| "an earlier block".to_owned());
+        let mut proof = (self.proven >= cut.block).then(|| "what was written before it".to_owned());
         for index in stop.place.index..self.segments.len() {
             if proof.is_some() {
                 break;

@@ -20,6 +20,13 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|number| *number > 0)
 }
 
+/// The segments that are there, ascending.
+pub(crate) fn segment_numbers(disk: &dyn Disk, dir: &Path) -> DiskResult<Vec<u64>> {
+    let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
 /// Makes the file: space, zeros, and durable, its name included. Zeros are written although unwritten space reads as zero, since
 /// turning it into written space costs a journal commit in every fsync. `pace` is called after each piece, with the bytes filled.
 pub(crate) fn prepare_segment(

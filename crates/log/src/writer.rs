@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
 use crate::format::{
-    BLOCK_HEADER_BYTES, CLEAN_END, CONTINUES, DatabaseId, OPENED, SegmentHeader, begin_block, block_bytes_on_disk,
-    finish_block,
+    BLOCK_HEADER_BYTES, CLEAN_END, CONTINUES, DatabaseId, LogPosition, OPENED, SegmentHeader, begin_block,
+    block_bytes_on_disk, finish_block,
 };
+use crate::inbox::Mark;
 use crate::options::{Durability, LogOptions};
 use crate::prepare::{Ahead, Preparer};
 use crate::recovery::Tail;
@@ -100,11 +101,15 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only after `sync`.
-    pub fn write<'a>(&mut self, payloads: impl Iterator<Item = &'a [u8]>) -> DiskResult<()> {
+    /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only after `sync`. One with a mark
+    /// begins a block.
+    pub fn write<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], Option<&'a Mark>)>) -> DiskResult<()> {
         self.begin_batch()?;
-        for payload in payloads.filter(|payload| !payload.is_empty()) {
+        for (payload, mark) in payloads.filter(|(payload, _)| !payload.is_empty()) {
             self.statistics.payload_bytes.fetch_add(payload.len() as u64, Relaxed);
+            if let Some(mark) = mark {
+                let _ = mark.set(self.place_of_next(payload)?);
+            }
             if payload.len() <= self.block_bytes_max {
                 self.put(payload)?;
             } else {
@@ -159,6 +164,20 @@ impl Writer {
         self.durable_through = self.durable_through.max(self.preparer.retired_through()?);
         self.batch_after = self.next_block - 1;
         Ok(())
+    }
+
+    /// Ends the block that is open, and says where the next begins, which will hold the payload or its first piece.
+    fn place_of_next(&mut self, payload: &[u8]) -> DiskResult<LogPosition> {
+        self.end_block(0)?;
+        if !self.fits(if payload.len() <= self.block_bytes_max { payload.len() } else { 1 }) {
+            self.next_segment()?;
+        }
+        Ok(LogPosition {
+            segment: self.segment_number,
+            position: self.position,
+            block: self.next_block,
+            previous_checksum: self.previous_checksum,
+        })
     }
 
     fn put(&mut self, payload: &[u8]) -> DiskResult<()> {

@@ -117,7 +117,7 @@ pub fn open(
     let begin = clock.monotonic_nanos();
     let mut replay = Replay::default();
     let (log, found) =
-        Log::open(disk, Arc::clone(&clock), dir, options, |payload| replay.payload(payload)).map_err(|error| {
+        Log::open(disk, Arc::clone(&clock), dir, options, |_, payload| replay.payload(payload)).map_err(|error| {
             match error {
                 OpenError::Log(error) => StartError::Log(error),
                 OpenError::Replay { path, position, error } => {

@@ -2,7 +2,7 @@
 
 use ferrite_base::{Epoch, PartitionId, Sequence, limits};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
-use ferrite_log::{Durability, Log, LogOptions};
+use ferrite_log::{BlockPlace, Durability, Log, LogOptions};
 use ferrite_partition::commit;
 use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
 use ferrite_partition::recovery::{self, Recovered, StartError};
@@ -48,7 +48,7 @@ fn schema(version: u64, text: &str) -> Vec<u8> {
 /// Writes a log that holds these payloads, each in an append of its own.
 fn write(dir: &Path, payloads: &[Vec<u8>]) {
     let options = LogOptions { segment_bytes: 1 << 20, block_bytes_max: 1 << 16, ..LogOptions::default() };
-    let visit = |_: &[u8]| Ok::<(), Infallible>(());
+    let visit = |_: BlockPlace<'_>, _: &[u8]| Ok::<(), Infallible>(());
     let (log, _) = Log::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options, visit).expect("a new log");
     for payload in payloads {
         commit::append_and_wait(&log, payload.clone()).expect("a healthy log takes it");

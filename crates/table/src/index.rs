@@ -34,6 +34,23 @@ pub(crate) enum Structure {
     Bytes(BTreeSet<(KeyBytes, u32)>),
 }
 
+/// Keys of all rows of a table, in the order in which they came.
+pub(crate) enum SortedKeys {
+    Integers(Vec<(u64, u32)>),
+    Bytes(Vec<(KeyBytes, u32)>),
+}
+
+impl SortedKeys {
+    pub(crate) fn push(&mut self, key: EncodedKey, row: RowId) {
+        match (self, key) {
+            (_, EncodedKey::NotIndexed) => {}
+            (SortedKeys::Integers(keys), EncodedKey::Integer(key)) => keys.push((key, row.0)),
+            (SortedKeys::Bytes(keys), EncodedKey::Bytes(key)) => keys.push((key, row.0)),
+            _ => unreachable!("keys come from the index that they are given to"),
+        }
+    }
+}
+
 pub(crate) struct Part {
     pub(crate) key: KeyPart,
     pub(crate) nullable: bool,
@@ -91,6 +108,44 @@ impl IndexData {
         let columns = columns.unwrap_or_default();
         let read_columns = (0..layout.columns.len() as u16).filter(|column| reads.contains(*column)).collect();
         IndexData { definition: definition.clone(), parts, columns, single_integer, reads, read_columns, structure }
+    }
+
+    /// Where the keys of all rows are gathered for [`IndexData::fill`]. None for hash indexes, which take them one by one.
+    pub(crate) fn sorted_keys(&self, rows: usize) -> Option<SortedKeys> {
+        match &self.structure {
+            Structure::Hash(_) => None,
+            Structure::UniqueIntegers(_) | Structure::Integers(_) => {
+                Some(SortedKeys::Integers(Vec::with_capacity(rows)))
+            }
+            Structure::UniqueBytes(_) | Structure::Bytes(_) => Some(SortedKeys::Bytes(Vec::with_capacity(rows))),
+        }
+    }
+
+    /// Fills an empty ordered index. Err: a row whose key an earlier one has, though the index is unique.
+    pub(crate) fn fill(&mut self, keys: SortedKeys) -> Result<(), RowId> {
+        fn sorted<K: Ord>(mut keys: Vec<(K, u32)>, unique: bool) -> Result<Vec<(K, u32)>, RowId> {
+            keys.sort_unstable();
+            let twice = keys.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1).min();
+            match twice {
+                Some(row) if unique => Err(RowId(row)),
+                _ => Ok(keys),
+            }
+        }
+        let unique = self.is_unique();
+        match (&mut self.structure, keys) {
+            (Structure::UniqueIntegers(map), SortedKeys::Integers(keys)) => {
+                *map = sorted(keys, unique)?.into_iter().collect();
+            }
+            (Structure::Integers(set), SortedKeys::Integers(keys)) => {
+                *set = sorted(keys, unique)?.into_iter().collect()
+            }
+            (Structure::UniqueBytes(map), SortedKeys::Bytes(keys)) => {
+                *map = sorted(keys, unique)?.into_iter().collect()
+            }
+            (Structure::Bytes(set), SortedKeys::Bytes(keys)) => *set = sorted(keys, unique)?.into_iter().collect(),
+            _ => unreachable!("keys come from the index that they are given to"),
+        }
+        Ok(())
     }
 
     pub(crate) fn is_unique(&self) -> bool {

@@ -4,25 +4,26 @@ use crate::long_values::{Handle, LongValues};
 use ferrite_base::limits::INLINE_BYTES_MAX;
 use ferrite_value::{ColumnType, Decimal, Point, SqlType, Value, compare};
 
-/// How one column is stored.
+/// How one column is stored. The numbers stand in snapshots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum Storage {
-    Tinyint,
-    Smallint,
-    Integer,
-    Bigint,
-    Float,
-    Timestamp,
-    Date,
-    Decimal,
-    Boolean,
-    Point,
-    InlineText,
-    InlineBytes,
-    InlineGeography,
-    LongText,
-    LongBytes,
-    LongGeography,
+    Tinyint = 1,
+    Smallint = 2,
+    Integer = 3,
+    Bigint = 4,
+    Float = 5,
+    Timestamp = 6,
+    Date = 7,
+    Decimal = 8,
+    Boolean = 9,
+    Point = 10,
+    InlineText = 11,
+    InlineBytes = 12,
+    InlineGeography = 13,
+    LongText = 14,
+    LongBytes = 15,
+    LongGeography = 16,
 }
 
 impl Storage {
@@ -50,6 +51,15 @@ impl Storage {
 
     pub(crate) fn is_long(self) -> bool {
         matches!(self, Storage::LongText | Storage::LongBytes | Storage::LongGeography)
+    }
+
+    /// The value of a long column whose contents, checked to be UTF-8 where it is text, are these.
+    pub(crate) fn long_value(self, contents: &[u8]) -> Value<'_> {
+        match self {
+            Storage::LongText => Value::Text(std::str::from_utf8(contents).expect("checked by whoever read it")),
+            Storage::LongBytes => Value::Bytes(contents),
+            _ => Value::Geography(contents),
+        }
     }
 
     /// Is `value`, not NULL, of the kind that this storage holds?
@@ -163,6 +173,33 @@ impl ColumnLayout {
         row[offset..offset + 8].try_into().expect("the slice is 8 long")
     }
 
+    /// Bytes that the column takes in a row.
+    pub(crate) fn bytes(&self) -> u16 {
+        self.bytes
+    }
+
+    /// The bytes that stand in the row are a value of the column, as far as reading it relies on that.
+    #[inline]
+    fn is_sound(&self, row: &[u8]) -> bool {
+        let offset = self.offset as usize;
+        match self.storage {
+            Storage::Boolean => row[offset] <= 1,
+            Storage::Decimal => Decimal::from_scaled(i128::from_le_bytes(fixed(row, offset))).is_some(),
+            Storage::InlineText | Storage::InlineBytes | Storage::InlineGeography => {
+                row[offset] as usize + 1 <= self.bytes as usize
+                    && (self.storage != Storage::InlineText
+                        || std::str::from_utf8(self.inline_contents(row, offset)).is_ok())
+            }
+            _ => true,
+        }
+    }
+
+    /// Writes the handle of a long column.
+    pub(crate) fn set_handle(&self, row: &mut [u8], handle: Handle) {
+        let offset = self.offset as usize;
+        row[offset..offset + 8].copy_from_slice(&handle.0);
+    }
+
     /// The handle of a long column; that of an empty value where the column is NULL.
     pub(crate) fn handle(&self, row: &[u8]) -> Handle {
         Handle(*self.handle_bytes(row))
@@ -234,9 +271,7 @@ impl ColumnLayout {
     }
 
     fn write_long(&self, row: &mut [u8], contents: &[u8], longs: &mut LongValues) {
-        let handle = longs.store(contents);
-        let offset = self.offset as usize;
-        row[offset..offset + 8].copy_from_slice(&handle.0);
+        self.set_handle(row, longs.store(contents));
     }
 }
 
@@ -286,6 +321,12 @@ impl RowLayout {
             let range = column.offset as usize..column.offset as usize + column.bytes as usize;
             column.is_null(left) == column.is_null(right) && left[range.clone()] == right[range]
         })
+    }
+
+    /// A column, in this order of columns, whose bytes in `row` are no value of it. Handles are not looked at.
+    pub(crate) fn misfit(&self, row: &[u8]) -> Option<u16> {
+        let misfits = |column: &ColumnLayout| !column.is_null(row) && !column.is_sound(row);
+        self.columns.iter().position(misfits).map(|position| position as u16)
     }
 
     pub(crate) fn null_bytes(&self) -> usize {

@@ -5,16 +5,19 @@
 //!
 //! From the bottom up: `holds` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `key_bytes`, `index` and `look_up`
 //! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views; `store` and `redo` put
-//! it together; `schema` follows changes of the schema; `snapshot` shows others what there is; `verify` checks all of it.
+//! it together; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
+//! rows for snapshots on disk and `load` makes a store of them; `verify` checks all of it.
 
 mod constraint;
 mod evaluation;
 mod hash_table;
 mod hashing;
 mod holds;
+mod image;
 mod index;
 mod key_bytes;
 mod layout;
+mod load;
 mod long_values;
 mod look_up;
 mod memory;
@@ -31,6 +34,8 @@ mod verify;
 mod view_maintenance;
 mod view_plan;
 
+pub use image::{ImageError, RunReader, Shape, StoredColumn};
+pub use load::Loading;
 pub use look_up::Rows;
 pub use memory::{IndexMemory, TableMemory};
 pub use pages::Scan;

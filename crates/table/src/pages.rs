@@ -306,6 +306,93 @@ impl Pages {
         }
     }
 
+    /// Page numbers given out, with rows or without.
+    pub(crate) fn page_count(&self) -> usize {
+        self.pages.length()
+    }
+
+    /// The first rows at or behind row id `from` that stand in consecutive slots of one page: the first one's id, and their bytes.
+    pub(crate) fn next_run(&self, from: u64) -> Option<(RowId, &[u8])> {
+        let geometry = &self.geometry;
+        let mut page = (from >> geometry.slot_bits) as usize;
+        let mut slot = (from & ((1 << geometry.slot_bits) - 1)) as usize;
+        while page < self.pages.length() {
+            if let Some(bytes) = self.pages.page(page)
+                && let Some(first) = self.next_slot(bytes, slot, true)
+            {
+                let end = self.next_slot(bytes, first, false).unwrap_or(geometry.slots);
+                let range = self.row_range(first).start..self.row_range(end - 1).end;
+                return Some((RowId((page << geometry.slot_bits | first) as u32), &bytes[range]));
+            }
+            (page, slot) = (page + 1, 0);
+        }
+        None
+    }
+
+    /// The first slot from `from` on that is live, or is not.
+    fn next_slot(&self, page: &[u8], from: usize, live: bool) -> Option<usize> {
+        let geometry = &self.geometry;
+        if from >= geometry.slots {
+            return None;
+        }
+        let mut mask = u64::MAX << (from % 64);
+        for index in from / 64..geometry.words() {
+            let word = bitmap_word(page, index);
+            let wanted = if live { word } else { !word } & geometry.slots_of_word(index) & mask;
+            if wanted != 0 {
+                return Some(index * 64 + wanted.trailing_zeros() as usize);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+
+    /// Gives out page numbers up to `count`, as far as row ids can name them; whether they can.
+    pub(crate) fn give_out(&mut self, count: usize) -> bool {
+        if count > 1 << (32 - self.geometry.slot_bits) {
+            return false;
+        }
+        while self.pages.length() < count {
+            self.add_page();
+        }
+        true
+    }
+
+    /// Puts rows in consecutive free slots of a page whose number was given out. None where they do not fit there.
+    pub(crate) fn restore_run(&mut self, first: RowId, rows: &[u8]) -> Option<&mut [u8]> {
+        let (page, slot) = self.split(first);
+        let count = rows.len() / self.geometry.row_bytes;
+        if page >= self.pages.length() || count == 0 || slot + count > self.geometry.slots {
+            return None;
+        }
+        self.materialize(page);
+        let free = |bytes: &[u8]| self.next_slot(bytes, slot, true).is_none_or(|taken| taken >= slot + count);
+        if !self.pages.page(page).is_some_and(free) {
+            return None;
+        }
+        let slots = self.geometry.slots;
+        let range = self.row_range(slot).start..self.row_range(slot + count - 1).end;
+        let bytes = self.pages.page_mut(page);
+        let mut next = slot;
+        while next < slot + count {
+            let index = next / 64;
+            let end = (slot + count).min((index + 1) * 64);
+            let bits = if end - next == 64 { u64::MAX } else { ((1 << (end - next)) - 1) << (next % 64) };
+            let word = bitmap_word(bytes, index);
+            write_bitmap_word(bytes, index, word | bits);
+            next = end;
+        }
+        let live = read_word(bytes, LIVE) as usize + count;
+        write_word(bytes, LIVE, live as u32);
+        if live == slots {
+            self.with_space[page / 64] &= !(1 << (page % 64));
+        }
+        self.rows += count as u64;
+        let place = &mut bytes[range];
+        place.copy_from_slice(rows);
+        Some(place)
+    }
+
     /// The live rows, ascending.
     pub(crate) fn scan(&self) -> Scan<'_> {
         Scan { pages: self, page: 0, bytes: None, word_index: 0, word: 0, base: 0 }

@@ -246,7 +246,7 @@ impl Store {
     }
 
     /// A table without rows, with its indexes.
-    fn empty_table(&self, definition: &Arc<Table>) -> Box<TableData> {
+    pub(crate) fn empty_table(&self, definition: &Arc<Table>) -> Box<TableData> {
         let columns: Vec<_> = definition.columns.iter().map(|column| (column.column_type, column.nullable)).collect();
         Box::new(TableData::new(definition.clone(), &columns, &self.holds))
     }
@@ -352,7 +352,7 @@ impl Store {
     }
 
     /// After tables or indexes have come or gone: who depends on whom, and through which index.
-    fn attach_views(&mut self) {
+    pub(crate) fn attach_views(&mut self) {
         for data in self.tables.iter_mut().flatten() {
             data.dependents.clear();
         }
@@ -372,7 +372,7 @@ impl Store {
     }
 }
 
-fn definition(catalog: &Catalog, id: TableId) -> UserResult<&Arc<Table>> {
+pub(crate) fn definition(catalog: &Catalog, id: TableId) -> UserResult<&Arc<Table>> {
     catalog.table(id).ok_or_else(|| no_table(id))
 }
 

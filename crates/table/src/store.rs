@@ -79,6 +79,11 @@ impl Store {
         }
     }
 
+    /// All tables, views and streams, by id.
+    pub fn tables(&self) -> impl Iterator<Item = &TableData> {
+        self.tables.iter().filter_map(Option::as_deref)
+    }
+
     pub(crate) fn find_table(&self, id: TableId) -> Option<&TableData> {
         self.tables.get(id.index())?.as_deref()
     }

@@ -415,16 +415,36 @@ impl TableData {
     pub(crate) fn build_index(&self, definition: &Index) -> UserResult<IndexData> {
         let mut index = IndexData::new(definition, self.layout());
         let mut arena = Bump::new();
+        let duplicate = |index: &IndexData, id: RowId| {
+            let arena = Bump::new();
+            constraint::unique(&self.definition, index, SourceRow::Stored(self.row(id)), &arena)
+        };
+        // Ordered ones are built of sorted keys, which is several times as fast as finding each key's place.
+        let mut sorted = index.sorted_keys(self.row_count() as usize);
         for id in self.scan() {
             arena.reset();
             let row = SourceRow::Stored(self.row(id));
             let key = index.key_of_row(row, &arena)?;
-            if index.is_unique() && index.conflict(&key, row, None, &self.contents.rows).is_some() {
-                return Err(constraint::unique(&self.definition, &index, row, &arena));
+            match &mut sorted {
+                Some(keys) => keys.push(key, id),
+                None if index.is_unique() && index.conflict(&key, row, None, &self.contents.rows).is_some() => {
+                    return Err(duplicate(&index, id));
+                }
+                None => index.insert(key, id),
             }
-            index.insert(key, id);
+        }
+        if let Some(keys) = sorted {
+            index.fill(keys).map_err(|id| duplicate(&index, id))?;
         }
         Ok(index)
+    }
+
+    /// Makes the indexes that the catalog names anew.
+    pub(crate) fn rebuild_indexes(&mut self) -> UserResult<()> {
+        let definition = Arc::clone(&self.definition);
+        let built = definition.indexes.iter().map(|index| self.build_index(index)).collect::<UserResult<_>>()?;
+        self.contents.indexes = built;
+        Ok(())
     }
 }
 

@@ -44,7 +44,7 @@ pub fn open_on(
     options: LogOptions,
 ) -> Result<(TestLog, Recovery, Vec<Vec<u8>>), LogError> {
     let mut payloads = Vec::new();
-    let result = Log::open(disk, Arc::new(SystemClock), dir, options, |payload| {
+    let result = Log::open(disk, Arc::new(SystemClock), dir, options, |_, payload| {
         payloads.push(payload.to_vec());
         Ok::<(), Infallible>(())
     });

@@ -1,0 +1,24 @@
+//! Snapshots on disk: written, verified, loaded. The format is docs/format/snapshot.md.
+//!
+//! Owns the files of one directory. Promises that what is read back is what was written, or an error that names file and position,
+//! and that a snapshot with a manifest was whole and durable when it got it. Does not know the log, the schema's text, or when a
+//! snapshot is wanted; threads are its callers' business: everything here goes in steps.
+//!
+//! To write one: a [`StoreWriter`] per partition, [`Verifier`] over each file, then [`Files::commit`]. To read one:
+//! [`Files::manifest`], then [`load`] per partition, or [`Reader`] for its blocks.
+
+mod error;
+mod files;
+mod format;
+mod load;
+mod manifest;
+mod reader;
+mod writer;
+
+pub use error::SnapshotError;
+pub use files::{Files, Found, own_name};
+pub use format::{FileIdentity, Head};
+pub use load::{Verified, Verifier, load};
+pub use manifest::{LogPlace, Manifest, RowsFile, SchemaBase, SchemaChange};
+pub use reader::{Content, Reader};
+pub use writer::{StoreWriter, Written, write_store};

@@ -1,0 +1,238 @@
+//! The manifest: what a snapshot is, and where the log goes on from it. Bytes only.
+
+use crate::format::{Bytes, FORMAT_VERSION};
+use ferrite_base::checksum::crc32c;
+use ferrite_base::{Epoch, Sequence};
+
+const MAGIC: &[u8; 8] = b"FERRSNAP";
+const CHECKSUM_AT: usize = 12;
+const SUMMED_FROM: usize = 16;
+
+/// Where a block stands in the log, and what comes before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogPlace {
+    pub segment: u64,
+    /// In the segment's file.
+    pub position: u64,
+    pub block: u64,
+    pub previous_checksum: u32,
+}
+
+/// A schema record of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SchemaChange {
+    /// The catalog's after the change.
+    pub version: u64,
+    /// The transaction's, microseconds since 1970.
+    pub time: i64,
+    pub text: String,
+}
+
+/// A schema in one text, in place of the changes that led to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SchemaBase {
+    pub version: u64,
+    pub next_table_id: u32,
+    pub next_index_id: u32,
+    pub text: String,
+    /// Tables, views and streams.
+    pub tables: Vec<(u32, String)>,
+    pub indexes: Vec<(u32, String)>,
+}
+
+/// One partition's rows file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowsFile {
+    pub epoch: Epoch,
+    /// Of the last transaction that the file shows.
+    pub sequence: Sequence,
+    pub bytes: u64,
+    pub blocks: u32,
+    /// Of the last block, and so of all.
+    pub checksum: u32,
+    pub rows: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    /// That of the log.
+    pub database: [u8; 16],
+    pub snapshot: u64,
+    /// Microseconds since 1970.
+    pub taken: i64,
+    /// From the log's first record.
+    pub partitions: u32,
+    pub created_ms: u64,
+    pub genesis_id: [u8; 16],
+    /// Of the block that begins with the checkpoint record.
+    pub log: LogPlace,
+    pub catalog_version: u64,
+    pub base: Option<SchemaBase>,
+    pub changes: Vec<SchemaChange>,
+    /// By partition.
+    pub files: Vec<RowsFile>,
+}
+
+/// Why bytes are no manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ManifestFault {
+    Damaged(&'static str),
+    Version(u32),
+}
+
+impl Manifest {
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 12]);
+        out.extend_from_slice(&self.database);
+        out.extend_from_slice(&self.snapshot.to_le_bytes());
+        out.extend_from_slice(&self.taken.to_le_bytes());
+        out.extend_from_slice(&self.partitions.to_le_bytes());
+        out.extend_from_slice(&self.created_ms.to_le_bytes());
+        out.extend_from_slice(&self.genesis_id);
+        out.extend_from_slice(&self.log.segment.to_le_bytes());
+        out.extend_from_slice(&self.log.position.to_le_bytes());
+        out.extend_from_slice(&self.log.block.to_le_bytes());
+        out.extend_from_slice(&self.log.previous_checksum.to_le_bytes());
+        out.extend_from_slice(&self.catalog_version.to_le_bytes());
+        out.push(u8::from(self.base.is_some()));
+        if let Some(base) = &self.base {
+            out.extend_from_slice(&base.version.to_le_bytes());
+            out.extend_from_slice(&base.next_table_id.to_le_bytes());
+            out.extend_from_slice(&base.next_index_id.to_le_bytes());
+            put_text(&mut out, &base.text);
+            for names in [&base.tables, &base.indexes] {
+                out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+                for (id, name) in names {
+                    out.extend_from_slice(&id.to_le_bytes());
+                    out.extend_from_slice(&(name.len() as u16).to_le_bytes());
+                    out.extend_from_slice(name.as_bytes());
+                }
+            }
+        }
+        out.extend_from_slice(&(self.changes.len() as u32).to_le_bytes());
+        for change in &self.changes {
+            out.extend_from_slice(&change.version.to_le_bytes());
+            out.extend_from_slice(&change.time.to_le_bytes());
+            put_text(&mut out, &change.text);
+        }
+        out.extend_from_slice(&(self.files.len() as u32).to_le_bytes());
+        for file in &self.files {
+            out.extend_from_slice(&file.epoch.0.to_le_bytes());
+            out.extend_from_slice(&file.sequence.0.to_le_bytes());
+            out.extend_from_slice(&file.bytes.to_le_bytes());
+            out.extend_from_slice(&file.blocks.to_le_bytes());
+            out.extend_from_slice(&file.checksum.to_le_bytes());
+            out.extend_from_slice(&file.rows.to_le_bytes());
+        }
+        let bytes = out.len() as u64;
+        out[SUMMED_FROM..SUMMED_FROM + 8].copy_from_slice(&bytes.to_le_bytes());
+        let checksum = crc32c(&out[SUMMED_FROM..]);
+        out[CHECKSUM_AT..SUMMED_FROM].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, ManifestFault> {
+        let (Some(head), Some(summed)) = (bytes.get(..SUMMED_FROM), bytes.get(SUMMED_FROM..)) else {
+            return Err(ManifestFault::Damaged("the file ends early"));
+        };
+        if head[..8] != *MAGIC || crc32c(summed).to_le_bytes() != head[CHECKSUM_AT..] {
+            return Err(ManifestFault::Damaged("the checksum is wrong"));
+        }
+        let version = u32::from_le_bytes(head[8..12].try_into().expect("4 bytes"));
+        if version != FORMAT_VERSION {
+            return Err(ManifestFault::Version(version));
+        }
+        let mut body = Bytes(summed);
+        if body.u64() != Some(bytes.len() as u64) {
+            return Err(ManifestFault::Damaged("the file is not as long as it says"));
+        }
+        Manifest::body(body).ok_or(ManifestFault::Damaged("the contents are malformed"))
+    }
+
+    fn body(mut body: Bytes<'_>) -> Option<Manifest> {
+        let manifest = Manifest {
+            database: body.array()?,
+            snapshot: body.u64()?,
+            taken: body.u64()? as i64,
+            partitions: body.u32()?,
+            created_ms: body.u64()?,
+            genesis_id: body.array()?,
+            log: LogPlace {
+                segment: body.u64()?,
+                position: body.u64()?,
+                block: body.u64()?,
+                previous_checksum: body.u32()?,
+            },
+            catalog_version: body.u64()?,
+            base: match body.u8()? {
+                0 => None,
+                1 => Some(SchemaBase {
+                    version: body.u64()?,
+                    next_table_id: body.u32()?,
+                    next_index_id: body.u32()?,
+                    text: take_text(&mut body)?,
+                    tables: take_names(&mut body)?,
+                    indexes: take_names(&mut body)?,
+                }),
+                _ => return None,
+            },
+            changes: {
+                let mut changes = Vec::new();
+                for _ in 0..body.u32()? {
+                    let (version, time) = (body.u64()?, body.u64()? as i64);
+                    changes.push(SchemaChange { version, time, text: take_text(&mut body)? });
+                }
+                changes
+            },
+            files: {
+                let mut files = Vec::new();
+                for _ in 0..body.u32()? {
+                    files.push(RowsFile {
+                        epoch: Epoch(body.u64()?),
+                        sequence: Sequence(body.u64()?),
+                        bytes: body.u64()?,
+                        blocks: body.u32()?,
+                        checksum: body.u32()?,
+                        rows: body.u64()?,
+                    });
+                }
+                files
+            },
+        };
+        let sound = body.0.is_empty()
+            && manifest.partitions > 0
+            && manifest.files.len() == manifest.partitions as usize
+            && manifest.log.segment > 0
+            && manifest.log.block > 0;
+        sound.then_some(manifest)
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take_text(body: &mut Bytes<'_>) -> Option<String> {
+    let length = body.u32()? as usize;
+    body.text(length)
+}
+
+fn take_names(body: &mut Bytes<'_>) -> Option<Vec<(u32, String)>> {
+    let mut names = Vec::new();
+    for _ in 0..body.u32()? {
+        let (id, length) = (body.u32()?, body.u16()? as usize);
+        names.push((id, body.text(length)?));
+    }
+    Some(names)
+}
