@@ -5,11 +5,13 @@
 
 pub mod apply;
 pub mod change;
+mod ids;
 pub mod objects;
 mod schema_text;
 
 pub use apply::settle;
 pub use change::{Change, ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
+pub use ids::Ids;
 pub use objects::{
     Catalog, Check, Column, Export, Index, IndexKind, IndexText, Procedure, ProcedurePartitioning, Table, TableKind,
     TimeToLive, TimeUnit, VIEW_KEY_INDEX, View, ViewOutput,

@@ -317,6 +317,11 @@ impl Catalog {
         self.tables.insert(table.name.clone(), table);
     }
 
+    /// Room for all table ids that were given out, whether their tables are there still or not.
+    pub(crate) fn reserve_ids(&mut self) {
+        self.by_id.resize(self.next_table_id as usize, None);
+    }
+
     pub(crate) fn take_table(&mut self, id: TableId) -> Option<Arc<Table>> {
         let table = self.by_id.get_mut(id.index())?.take()?;
         self.tables.remove(&table.name);

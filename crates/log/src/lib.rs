@@ -23,5 +23,5 @@ pub use format::{DatabaseId, LogPosition};
 pub use log::{Appender, Completion, Log};
 pub use measure::measure_fsync;
 pub use options::{Durability, LogOptions};
-pub use recovery::{BlockPlace, Recovery, TornTail};
+pub use recovery::{BlockPlace, Recovery, TornTail, Visitor};
 pub use statistics::{Histogram, LogStatistics};

@@ -12,7 +12,7 @@ use crate::error::{LogError, LogFailed, OpenError};
 use crate::format::LogPosition;
 use crate::inbox::{Append, Inbox, Taken};
 use crate::options::{Durability, LogOptions};
-use crate::recovery::{self, BlockPlace, Recovery};
+use crate::recovery::{self, Recovery, Visitor};
 use crate::statistics::LogStatistics;
 use crate::writer::Writer;
 
@@ -104,7 +104,7 @@ impl<C: Completion> Log<C> {
         clock: Arc<dyn Clock>,
         dir: &Path,
         options: LogOptions,
-        visit: impl FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+        visit: impl Visitor<E>,
     ) -> Result<(Self, Recovery), OpenError<E>> {
         options.check()?;
         let lock = Self::lock(&*disk, dir)?;
@@ -118,7 +118,7 @@ impl<C: Completion> Log<C> {
         dir: &Path,
         options: LogOptions,
         lock: Box<dyn DiskLock>,
-        visit: impl FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+        visit: impl Visitor<E>,
     ) -> Result<(Self, Recovery), OpenError<E>> {
         options.check()?;
         let statistics = Arc::new(LogStatistics::default());

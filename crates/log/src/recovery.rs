@@ -56,6 +56,22 @@ pub struct BlockPlace<'a> {
     pub position: u64,
 }
 
+/// What is given all that the log holds. A closure over places and payloads is one.
+pub trait Visitor<E> {
+    fn payload(&mut self, place: BlockPlace<'_>, payload: &[u8]) -> Result<(), E>;
+
+    /// All was given. Called before anything is changed on disk.
+    fn end(&mut self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+impl<E, F: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>> Visitor<E> for F {
+    fn payload(&mut self, place: BlockPlace<'_>, payload: &[u8]) -> Result<(), E> {
+        self(place, payload)
+    }
+}
+
 struct Segment {
     number: u64,
     path: PathBuf,
@@ -68,7 +84,7 @@ pub(crate) fn recover<E>(
     disk: &dyn Disk,
     dir: &Path,
     options: &LogOptions,
-    visit: impl FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+    visit: impl Visitor<E>,
 ) -> Result<(Tail, Recovery), OpenError<E>> {
     let segments = find_segments(disk, dir, options)?;
     let first = match (segments.first().and_then(|first| first.header.ok()), options.from) {
@@ -112,6 +128,11 @@ pub(crate) fn recover<E>(
     if !options.accept_loss {
         reader.look_for_proof(&stop)?;
     }
+    reader.visit.end().map_err(|error| OpenError::Replay {
+        path: reader.segments[stop.place.index].path.clone(),
+        position: stop.place.position as u64,
+        error,
+    })?;
     Ok(reader.cut(&stop, dir, options)?)
 }
 
@@ -250,7 +271,7 @@ struct Stop {
 impl<V> Reader<'_, V> {
     fn read_all<E>(&mut self) -> Result<Stop, OpenError<E>>
     where
-        V: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+        V: Visitor<E>,
     {
         let mut index = 0;
         loop {
@@ -290,7 +311,7 @@ impl<V> Reader<'_, V> {
     /// Reads the loaded segment up to the first block that is not valid.
     fn read_segment<E>(&mut self, index: usize) -> Result<Stop, OpenError<E>>
     where
-        V: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+        V: Visitor<E>,
     {
         // Apart, so that a block's payload can be borrowed while the reader notes what it read.
         let loaded = std::mem::take(&mut self.buffer);
@@ -320,7 +341,7 @@ impl<V> Reader<'_, V> {
 
     fn accept<E>(&mut self, block: Block<'_>, index: usize, position: usize) -> Result<(), OpenError<E>>
     where
-        V: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>,
+        V: Visitor<E>,
     {
         let continues = block.flags & CONTINUES != 0;
         if !block.payload.is_empty() {
@@ -340,7 +361,7 @@ impl<V> Reader<'_, V> {
             if !continues {
                 self.payload_bytes += payload.len() as u64;
                 let place = BlockPlace { path: &self.segments[start.index].path, position: start.position as u64 };
-                (self.visit)(place, payload).map_err(|error| OpenError::Replay {
+                self.visit.payload(place, payload).map_err(|error| OpenError::Replay {
                     path: place.path.to_path_buf(),
                     position: place.position,
                     error,

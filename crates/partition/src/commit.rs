@@ -19,14 +19,14 @@ pub enum Parties {
     Several(Vec<(Arc<Gate>, Sequence)>),
     /// One that stands still until the outcome is known: a schema change.
     Waiting(Arc<Gate>, Sequence, Sender<()>),
-    /// The start of a server, which stands still too, and fails if the log does.
-    Start(Sender<Result<(), LogFailed>>),
+    /// Somebody who wants to know the outcome and answers nobody: the start of a server, a snapshot.
+    Asking(Sender<Result<(), LogFailed>>),
 }
 
 /// Appends a record and waits until it is durable: before a server says that it is ready, when there is no gate yet.
 pub fn append_and_wait(log: &Log<Completion>, payload: Vec<u8>) -> Result<(), LogFailed> {
     let (tell, told) = bounded(1);
-    log.appender().append(payload, Completion { parties: Parties::Start(tell), buffers: None });
+    log.appender().append(payload, Completion { parties: Parties::Asking(tell), buffers: None });
     // A log without a thread of its own is moved on by whoever waits.
     while log.step() {}
     told.recv().expect("the log completes every append")
@@ -45,7 +45,7 @@ impl ferrite_log::Completion for Completion {
                 tell(gate, *sequence);
                 let _ = told.send(());
             }
-            Parties::Start(told) => {
+            Parties::Asking(told) => {
                 let _ = told.send(outcome.clone());
             }
         }

@@ -14,16 +14,17 @@ use crate::execute::{Executor, Outcome};
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
-use crate::schema;
+use crate::schema::{self, SchemaHistory};
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
-use ferrite_base::{PartitionId, Sequence, TableId, UserResult, limits};
+use ferrite_base::{Epoch, PartitionId, Sequence, TableId, UserResult, limits};
+use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
-use ferrite_log::Appender;
+use ferrite_log::{Appender, LogFailed, LogPosition};
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A store on its way between its partition and the coordinator.
@@ -46,7 +47,27 @@ pub enum Job {
     Quiesce(Reply),
     /// Somebody wants to know what was counted here.
     Report(Sender<Report>),
+    /// A snapshot of this number is to be written to disk.
+    Checkpoint {
+        snapshot: u64,
+        to: Sender<Taken>,
+    },
     Stop,
+}
+
+/// All that a snapshot on disk shows, as it was at one place in the log.
+pub struct Taken {
+    pub snapshot: u64,
+    /// By partition.
+    pub stores: Vec<Store>,
+    pub places: Vec<(Epoch, Sequence)>,
+    pub catalog: Arc<Catalog>,
+    pub history: SchemaHistory,
+    /// Microseconds since 1970.
+    pub time: i64,
+    /// Where the checkpoint record stands, once that is known to be written.
+    pub mark: Arc<OnceLock<LogPosition>>,
+    pub logged: Receiver<Result<(), LogFailed>>,
 }
 
 /// The coordinator's way to one partition.
@@ -90,6 +111,7 @@ pub struct Coordinator {
     counters: Counters,
     long_reads: LongReads,
     others: Option<Others>,
+    history: SchemaHistory,
 }
 
 /// Moves another party on.
@@ -138,7 +160,13 @@ impl Coordinator {
             counters: Counters::default(),
             long_reads,
             others: None,
+            history: SchemaHistory::default(),
         }
+    }
+
+    /// The schema changes that led to the catalog it was made with.
+    pub fn with_history(self, history: SchemaHistory) -> Coordinator {
+        Coordinator { history, ..self }
     }
 
     pub fn run(mut self) {
@@ -183,9 +211,40 @@ impl Coordinator {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());
             }
+            Job::Checkpoint { snapshot, to } => {
+                let taken = self.checkpoint(snapshot);
+                // Whoever asked may have given up waiting.
+                let _ = to.send(taken);
+            }
             Job::Stop => return false,
         }
         true
+    }
+
+    /// Snapshots of all stores, and the record that says so: everything before it in the log is in them, and nothing behind it.
+    fn checkpoint(&mut self, snapshot: u64) -> Taken {
+        let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
+        let (mut stores, mut places) = (Vec::new(), Vec::new());
+        for (store, place) in borrowed.iter_mut().flatten() {
+            stores.push(store.snapshot(|_| true));
+            places.push((FIRST_EPOCH, place.sequence));
+        }
+        let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
+        let mut payload = Vec::new();
+        record::write_checkpoint(&mut payload, snapshot, self.compiled.catalog.version.0, &places);
+        let completion = Completion { parties: Parties::Asking(tell), buffers: None };
+        self.log.append_marked(payload, Arc::clone(&mark), completion);
+        self.give_back(borrowed);
+        Taken {
+            snapshot,
+            stores,
+            places,
+            catalog: Arc::clone(&self.compiled.catalog),
+            history: self.history.clone(),
+            time: self.clock.wall_micros(),
+            mark,
+            logged,
+        }
     }
 
     /// What is next to do; when there is nothing yet, the time until there is counts as idle.
@@ -413,6 +472,7 @@ impl Coordinator {
             let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
             receive(&mut self.others, &told).expect("the log completes every append");
+            self.history.add(version, time, text);
             self.counters.catalog_changes(&self.compiled);
             self.compiled = Arc::clone(&compiled);
             if self.gate.failure().is_none() {

@@ -14,10 +14,13 @@ pub mod execute;
 pub mod gate;
 pub mod long_read;
 mod prefetch;
+mod progress;
 pub mod record;
 pub mod recovery;
+mod replay;
 mod row_counts;
 pub mod schema;
+pub mod snapshots;
 pub mod thread;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};

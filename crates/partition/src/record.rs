@@ -10,6 +10,7 @@ const KIND_GENESIS: u8 = 1;
 const KIND_BATCH: u8 = 2;
 const KIND_MULTI: u8 = 3;
 const KIND_SCHEMA: u8 = 4;
+const KIND_CHECKPOINT: u8 = 5;
 
 /// Facts fixed when a database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,8 @@ pub enum Record<'a> {
     Batch { partition: PartitionId, epoch: Epoch, first: Sequence, count: u32, transactions: &'a [u8] },
     Multi { ticket: u64, parts: Vec<Part<'a>> },
     Schema { version: u64, time: i64, text: &'a str },
+    /// A snapshot has all before this record, and nothing behind it.
+    Checkpoint { snapshot: u64, catalog_version: u64, places: Vec<(Epoch, Sequence)> },
 }
 
 /// One partition's share of a multi-partition transaction.
@@ -137,6 +140,19 @@ pub fn write_schema(out: &mut Vec<u8>, version: u64, time: i64, text: &str) {
     });
 }
 
+/// `places`: where each partition's history stands, in their order.
+pub fn write_checkpoint(out: &mut Vec<u8>, snapshot: u64, catalog_version: u64, places: &[(Epoch, Sequence)]) {
+    framed(out, KIND_CHECKPOINT, |out| {
+        out.extend_from_slice(&snapshot.to_le_bytes());
+        out.extend_from_slice(&catalog_version.to_le_bytes());
+        out.extend_from_slice(&(places.len() as u32).to_le_bytes());
+        for (epoch, sequence) in places {
+            out.extend_from_slice(&epoch.0.to_le_bytes());
+            out.extend_from_slice(&sequence.0.to_le_bytes());
+        }
+    });
+}
+
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -212,6 +228,15 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             let text = std::str::from_utf8(body.0).map_err(|_| RecordError("a schema record is not UTF-8"))?;
             Record::Schema { version, time, text }
         }
+        KIND_CHECKPOINT => {
+            let (snapshot, catalog_version) = (body.u64()?, body.u64()?);
+            let mut places = Vec::new();
+            for _ in 0..body.u32()? {
+                places.push((Epoch(body.u64()?), Sequence(body.u64()?)));
+            }
+            body.end()?;
+            Record::Checkpoint { snapshot, catalog_version, places }
+        }
         _ => return Err(RecordError("a record is of an unknown kind")),
     };
     Ok(Some(record))
@@ -244,6 +269,7 @@ mod tests {
         let part = Part { partition: PartitionId(1), epoch: Epoch(1), sequence: Sequence(4), changes: b"xyz" };
         write_multi(&mut out, 5, &[part, Part { partition: PartitionId(0), ..part }]);
         write_schema(&mut out, 2, 1234, "CREATE TABLE t (a INTEGER)");
+        write_checkpoint(&mut out, 6, 2, &[(Epoch(1), Sequence(4)), (Epoch(1), Sequence(11))]);
         out
     }
 
@@ -255,7 +281,7 @@ mod tests {
         while let Some(record) = next_record(&mut rest).unwrap() {
             records.push(record);
         }
-        assert_eq!(records.len(), 4, "the empty batch leaves nothing");
+        assert_eq!(records.len(), 5, "the empty batch leaves nothing");
         let Record::Batch { first: Sequence(10), count: 2, mut transactions, .. } = records[1] else {
             panic!("{records:?}")
         };
@@ -264,6 +290,8 @@ mod tests {
         assert_eq!(next_transaction(&mut transactions), Ok(None));
         assert!(matches!(&records[2], Record::Multi { ticket: 5, parts } if parts[1].changes == b"xyz"));
         assert!(matches!(records[3], Record::Schema { version: 2, time: 1234, .. }));
+        let Record::Checkpoint { snapshot: 6, catalog_version: 2, places } = &records[4] else { panic!("{records:?}") };
+        assert_eq!(places[1], (Epoch(1), Sequence(11)));
     }
 
     #[test]

@@ -1,18 +1,25 @@
-//! From the log to stores: replay at start. Applies row changes; runs no statement and no procedure.
+//! From disk to stores: the newest whole snapshot, then the log from there (docs/format/snapshot.md, "Reading"). Runs no statement
+//! and no procedure.
 
 use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
+use crate::progress::{Progress, Report};
 use crate::record::{self, Genesis, Record, RecordError};
-use crate::schema;
-use ferrite_base::{PartitionId, Sequence, UserError, limits};
+use crate::replay::Replay;
+use crate::schema::SchemaHistory;
+use crate::snapshots::{self, Kept, Snapshots};
+use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, Disk, Random};
-use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, OpenError};
-use ferrite_table::Store;
+use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, LogPosition, OpenError};
+use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
+use ferrite_table::{Loading, Store};
 use ferrite_value::ring::Ring;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Everything that a node runs on.
@@ -22,7 +29,11 @@ pub struct Recovered {
     /// Last sequence number of each partition.
     pub sequences: Vec<Sequence>,
     pub compiled: Arc<Compiled>,
+    /// How the catalog came about.
+    pub history: SchemaHistory,
     pub log: Log<Completion>,
+    /// For the snapshots to come.
+    pub snapshots: Snapshots,
     pub summary: Summary,
 }
 
@@ -31,11 +42,34 @@ pub struct Recovered {
 pub struct Summary {
     pub created: bool,
     pub transactions: u64,
+    /// Rows inserted, changed or deleted by these transactions.
+    pub row_changes: u64,
     pub schema_changes: u64,
     pub log_bytes: u64,
+    /// First and last segment that was read.
+    pub log_segments: (u64, u64),
+    /// All of it, reading snapshots and log and building indexes.
     pub duration: Duration,
+    /// Of the log alone.
+    pub replay_duration: Duration,
     /// Bytes of an unfinished write at the end of the log that were cut off. None of it was acknowledged.
     pub torn_bytes: u64,
+    pub snapshot: Option<Loaded>,
+    /// Snapshots that could not be used, newest first, and why.
+    pub damaged: Vec<(u64, String)>,
+    /// Threads that loaded and replayed.
+    pub threads: usize,
+}
+
+/// The snapshot that recovery began with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loaded {
+    pub snapshot: u64,
+    /// When it was taken, microseconds since 1970.
+    pub taken: i64,
+    pub rows: u64,
+    pub bytes: u64,
+    pub duration: Duration,
 }
 
 #[derive(Debug)]
@@ -70,6 +104,29 @@ pub enum StartError {
         stored: u32,
     },
     Compile(UserError),
+    /// Acknowledged transactions cannot be read from the log.
+    Rot {
+        path: PathBuf,
+        position: u64,
+        detail: String,
+        stake: Vec<Stake>,
+    },
+    /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
+    Snapshot(SnapshotError),
+    /// The log does not go on where the snapshot says.
+    Checkpoint {
+        snapshot: u64,
+    },
+}
+
+/// Transactions of one partition that are lost if the log ends where it cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stake {
+    pub partition: PartitionId,
+    /// The first that cannot be read.
+    pub first: Sequence,
+    /// The last that is known of; there may be more.
+    pub last: Sequence,
 }
 
 impl fmt::Display for StartError {
@@ -98,13 +155,48 @@ impl fmt::Display for StartError {
                  --partitions, or name another directory"
             ),
             StartError::Compile(error) => write!(f, "a stored procedure does not fit the recovered schema: {error}"),
+            StartError::Rot { path, position, detail, stake } => {
+                write!(
+                    f,
+                    "redo log {} is damaged at byte {position}: {detail}. Acknowledged transactions stand there and behind: \
+                     nothing was changed.",
+                    path.display()
+                )?;
+                for Stake { partition, first, last } in stake {
+                    write!(f, " Partition {partition}: from transaction {first} to at least {last}.")?;
+                }
+                write!(
+                    f,
+                    " Restore the file from a copy; or, to go on without these transactions, run: ferrite admin recover --dir {} \
+                     --accept-loss",
+                    path.parent().unwrap_or(path).display()
+                )
+            }
+            StartError::Snapshot(error) => error.fmt(f),
+            StartError::Checkpoint { snapshot } => write!(
+                f,
+                "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
+                 do not belong together. Restore both from the same copy"
+            ),
         }
     }
 }
 
 impl std::error::Error for StartError {}
 
-/// Opens or makes the database in `dir`. `partitions` is what a new database gets and what an old one must have, if given.
+/// How to recover.
+pub struct Options<'r> {
+    pub log: LogOptions,
+    /// What a new database gets and what an old one must have, if given.
+    pub partitions: Option<u32>,
+    pub partitions_default: u32,
+    /// Threads that load and replay, for as many partitions at a time; none: the calling one does it all.
+    pub threads: usize,
+    /// Told what the operator should see while it goes on.
+    pub report: &'r Report,
+}
+
+/// [`open_with`] where nobody watches, on the calling thread if the log has no threads either.
 pub fn open(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -114,158 +206,271 @@ pub fn open(
     partitions: Option<u32>,
     partitions_default: u32,
 ) -> Result<Recovered, StartError> {
+    let threads = if options.own_threads { default_threads() } else { 0 };
+    let options = Options { log: options, partitions, partitions_default, threads, report: &|_| {} };
+    open_with(disk, clock, random, dir, options)
+}
+
+/// As many as there are cores.
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Opens or makes the database in `dir`.
+pub fn open_with(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    random: &mut dyn Random,
+    dir: &Path,
+    mut options: Options<'_>,
+) -> Result<Recovered, StartError> {
     let begin = clock.monotonic_nanos();
-    let mut replay = Replay::default();
-    let (log, found) =
-        Log::open(disk, Arc::clone(&clock), dir, options, |_, payload| replay.payload(payload)).map_err(|error| {
-            match error {
-                OpenError::Log(error) => StartError::Log(error),
-                OpenError::Replay { path, position, error } => {
-                    StartError::Replay { path, position, reason: Box::new(error) }
-                }
-            }
-        })?;
+    let lock = Log::<Completion>::lock(&*disk, dir).map_err(StartError::Log)?;
+    let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
+    let failed = |error| StartError::Snapshot(SnapshotError::Disk(error));
+    files.create_dir().map_err(failed)?;
+    let found = files.find().map_err(failed)?;
+    let progress = Progress::new(Arc::clone(&clock), options.report);
+    let mut replay = Replay { threads: options.threads, ..Replay::default() };
+    let mut damaged = Vec::new();
+    let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
+    let loaded = base.as_ref().map(|base| base.loaded);
+    if let Some(base) = base {
+        let log = base.manifest.log;
+        options.log.database = Some(DatabaseId(base.manifest.database));
+        options.log.from = Some(LogPosition {
+            segment: log.segment,
+            position: log.position,
+            block: log.block,
+            previous_checksum: log.previous_checksum,
+        });
+        replay.begins_with = Some(base.manifest.snapshot);
+        base.begin(&mut replay);
+    }
+    let first_segment = options.log.from.map_or(1, |from| from.segment);
+    let replaying = clock.monotonic_nanos();
+    progress.begin("log");
+    let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
+    let opened =
+        Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
+    let (log, read) = opened.map_err(|error| match error {
+        OpenError::Log(LogError::Rot { path, position, detail }) => {
+            let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
+            let stake = at_stake(&*disk, &path, position, &reached);
+            StartError::Rot { path, position, detail, stake }
+        }
+        OpenError::Log(error) => StartError::Log(error),
+        OpenError::Replay { error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. }), .. } => error,
+        OpenError::Replay { path, position, error } => StartError::Replay { path, position, reason: Box::new(error) },
+    })?;
     let created = replay.state.is_none();
     if created {
         let genesis = Genesis {
-            partitions: partitions.unwrap_or(partitions_default),
+            partitions: options.partitions.unwrap_or(options.partitions_default),
             created_ms: (clock.wall_micros() / 1_000) as u64,
             database_id: DatabaseId::random(random).0,
         };
+        replay.threads = 0;
+        replay.genesis(genesis)?;
         let mut payload = Vec::new();
         record::write_genesis(&mut payload, &genesis);
-        replay.payload(&payload)?;
         commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
     }
-    let state = replay.state.expect("a genesis record was found or just written");
-    if let Some(asked) = partitions
-        && asked != state.genesis.partitions
+    let Replay { state, transactions, schema_changes, last_checkpoint, .. } = replay;
+    let state = state.expect("a genesis record was found or just written");
+    let genesis = state.genesis;
+    if let Some(asked) = options.partitions
+        && asked != genesis.partitions
     {
-        return Err(StartError::Partitions { asked, stored: state.genesis.partitions });
+        return Err(StartError::Partitions { asked, stored: genesis.partitions });
     }
-    let compiled = Compiled::new(Arc::new(state.catalog)).map_err(StartError::Compile)?;
-    let mut stores = state.stores;
+    let (sequences, history) = (state.sequences.clone(), state.history.clone());
+    let compiled = Compiled::new(Arc::new(state.catalog.clone())).map_err(StartError::Compile)?;
+    let mut stores = state.into_stores()?;
     for store in &mut stores {
         store.set_catalog(Arc::clone(&compiled.catalog));
     }
+    files.remove_leftovers(&found).map_err(failed)?;
+    let next = found.next.max(last_checkpoint + 1);
+    let kept = kept_snapshots(&files, &found, loaded.map(|loaded| loaded.snapshot));
+    let end = clock.monotonic_nanos();
     Ok(Recovered {
-        genesis: state.genesis,
-        stores,
-        sequences: state.sequences,
-        compiled: Arc::new(compiled),
-        log,
+        genesis,
+        sequences,
+        history,
         summary: Summary {
             created,
-            transactions: replay.transactions,
-            schema_changes: replay.schema_changes,
-            log_bytes: found.payload_bytes,
-            duration: Duration::from_nanos(clock.monotonic_nanos() - begin),
-            torn_bytes: found.torn.as_ref().map_or(0, |tail| tail.bytes),
+            transactions,
+            row_changes: stores.iter().map(Store::replayed).sum(),
+            schema_changes,
+            log_bytes: read.payload_bytes,
+            log_segments: (first_segment, first_segment + read.segments - 1),
+            duration: Duration::from_nanos(end - begin),
+            replay_duration: Duration::from_nanos(end - replaying),
+            torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
+            snapshot: loaded,
+            damaged,
+            threads: options.threads,
         },
+        compiled: Arc::new(compiled),
+        snapshots: Snapshots::new(disk, clock, dir, read.database, genesis, kept, next),
+        log,
+        stores,
     })
 }
 
-#[derive(Default)]
-struct Replay {
-    state: Option<State>,
-    transactions: u64,
-    schema_changes: u64,
+/// A replay that tells how far it is.
+struct ReplayInSight<'p> {
+    replay: &'p mut Replay,
+    progress: &'p Progress<'p>,
 }
 
-struct State {
-    genesis: Genesis,
+impl ferrite_log::Visitor<StartError> for ReplayInSight<'_> {
+    fn payload(&mut self, place: ferrite_log::BlockPlace<'_>, payload: &[u8]) -> Result<(), StartError> {
+        self.replay.payload(place, payload)?;
+        self.progress.add(payload.len() as u64, 0);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), StartError> {
+        self.replay.end()
+    }
+}
+
+/// A snapshot, loaded.
+struct Base {
+    manifest: Manifest,
     stores: Vec<Store>,
-    sequences: Vec<Sequence>,
     catalog: Catalog,
+    history: SchemaHistory,
+    loaded: Loaded,
 }
 
-impl Replay {
-    fn payload(&mut self, mut payload: &[u8]) -> Result<(), StartError> {
-        while let Some(record) = record::next_record(&mut payload).map_err(StartError::Record)? {
-            self.record(record)?;
-        }
-        Ok(())
+impl Base {
+    fn begin(self, replay: &mut Replay) {
+        let Manifest { partitions, created_ms, genesis_id, .. } = self.manifest;
+        let genesis = Genesis { partitions, created_ms, database_id: genesis_id };
+        let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
+        replay.begin(genesis, self.stores, sequences, self.catalog, self.history);
     }
+}
 
-    fn record(&mut self, record: Record<'_>) -> Result<(), StartError> {
-        if let Record::Genesis(genesis) = record {
-            return self.genesis(genesis);
-        }
-        let state = self
-            .state
-            .as_mut()
-            .ok_or(StartError::Record(RecordError("the first record does not say what database this is")))?;
-        match record {
-            Record::Genesis(_) => unreachable!("handled above"),
-            Record::Batch { partition, first, count, mut transactions, .. } => {
-                let mut sequence = Sequence(first.0.wrapping_sub(1));
-                let mut done = 0;
-                while let Some(changes) = record::next_transaction(&mut transactions).map_err(StartError::Record)? {
-                    sequence = Sequence(sequence.0.wrapping_add(1));
-                    state.apply(partition, sequence, changes)?;
-                    done += 1;
-                }
-                if done != count {
-                    return Err(StartError::Record(RecordError(
-                        "a batch does not hold as many transactions as it says",
-                    )));
-                }
-                self.transactions += u64::from(count);
-            }
-            Record::Multi { parts, .. } => {
-                for part in parts {
-                    state.apply(part.partition, part.sequence, part.changes)?;
-                }
-                self.transactions += 1;
-            }
-            Record::Schema { version, time, text } => {
-                let failed = |error| StartError::Schema { version, error };
-                let planned = schema::plan(&state.catalog, text).map_err(failed)?;
-                if planned.catalog.version.0 != version {
-                    return Err(StartError::Record(RecordError("a schema change is missing before this one")));
-                }
-                schema::apply(&mut state.stores, &planned, time).map_err(failed)?;
-                state.catalog = (*planned.catalog).clone();
-                self.schema_changes += 1;
+/// The newest snapshot that is whole; why others are not goes to `damaged`. None: the log is read from its beginning.
+fn load_newest(
+    files: &Files,
+    found: &Found,
+    threads: usize,
+    progress: &Progress<'_>,
+    damaged: &mut Vec<(u64, String)>,
+) -> Result<Option<Base>, StartError> {
+    for snapshot in found.snapshots.iter().rev() {
+        match load(files, *snapshot, threads, progress) {
+            Ok(base) => return Ok(Some(base)),
+            // It is whole, for another release. That one's log is not for this one either.
+            Err(error @ SnapshotError::Version { .. }) => return Err(StartError::Snapshot(error)),
+            Err(error) => {
+                progress.say(&format!("snapshot {snapshot} cannot be used: {error}"));
+                damaged.push((*snapshot, error.to_string()));
             }
         }
-        Ok(())
     }
+    Ok(None)
+}
 
-    fn genesis(&mut self, genesis: Genesis) -> Result<(), StartError> {
-        if self.state.is_some() {
-            return Err(StartError::Record(RecordError("a second record says what database this is")));
-        }
-        if genesis.partitions == 0 || genesis.partitions as usize > limits::PARTITIONS_MAX {
-            return Err(StartError::Record(RecordError("the number of partitions is out of range")));
-        }
-        let ring = Arc::new(Ring::new_default(genesis.partitions));
-        self.state = Some(State {
-            genesis,
-            stores: (0..genesis.partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect(),
-            sequences: vec![Sequence(0); genesis.partitions as usize],
-            catalog: Catalog::default(),
+fn load(files: &Files, snapshot: u64, threads: usize, progress: &Progress<'_>) -> Result<Base, SnapshotError> {
+    let name = own_name(snapshot);
+    let begin = progress.now();
+    progress.begin("snapshot");
+    let manifest = files.manifest(&name)?;
+    let refuse = |error: UserError| SnapshotError::Damaged {
+        path: files.manifest_path(&name),
+        position: 120,
+        detail: format!("the schema cannot be made: {error}"),
+    };
+    let history = SchemaHistory::of(&manifest);
+    let catalog = history.catalog().map_err(refuse)?;
+    if catalog.version.0 != manifest.catalog_version {
+        return Err(refuse(UserError::internal(format!("it is version {}", catalog.version))));
+    }
+    let shared = Arc::new(catalog.clone());
+    let ring = Arc::new(Ring::new_default(manifest.partitions));
+    let load_one = |partition: u32, expected: RowsFile| -> Result<Store, SnapshotError> {
+        let identity = FileIdentity { database: manifest.database, snapshot, partition };
+        let loading =
+            Loading::begin(PartitionId(partition), Arc::clone(&ring), &shared).map_err(refuse)?;
+        let path = files.rows_path(&name, partition);
+        let pace = |bytes, rows| progress.add(bytes, rows);
+        ferrite_snapshot::load(&**files.disk(), &path, identity, expected, loading, pace)
+    };
+    let stores = if threads == 0 {
+        let each = manifest.files.iter().zip(0..);
+        each.map(|(file, partition)| load_one(partition, *file)).collect::<Result<Vec<_>, _>>()?
+    } else {
+        let (next, done) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(manifest.files.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let partition = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(file) = manifest.files.get(partition as usize) else { break };
+                        let result = load_one(partition, *file);
+                        done.lock().expect("no panic with the results").push((partition, result));
+                    }
+                });
+            }
         });
-        Ok(())
-    }
+        let mut done = done.into_inner().expect("no panic with the results");
+        done.sort_by_key(|(partition, _)| *partition);
+        done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?
+    };
+    let loaded = Loaded {
+        snapshot,
+        taken: manifest.taken,
+        rows: manifest.rows(),
+        bytes: manifest.bytes(),
+        duration: Duration::from_nanos(progress.now() - begin),
+    };
+    Ok(Base { manifest, stores, catalog, history, loaded })
 }
 
-impl State {
-    fn apply(&mut self, partition: PartitionId, sequence: Sequence, changes: &[u8]) -> Result<(), StartError> {
-        let last = self
-            .sequences
-            .get_mut(partition.index())
-            .ok_or(StartError::Record(RecordError("a record names a partition that there is not")))?;
-        let expected = Sequence(last.0 + 1);
-        if sequence != expected {
-            return Err(StartError::Sequence { partition, expected, found: sequence });
+/// The snapshots that count: the one that was loaded, and older ones whose manifests can be read and whose files are as long as they say.
+fn kept_snapshots(files: &Files, found: &Found, loaded: Option<u64>) -> Vec<Kept> {
+    let Some(loaded) = loaded else { return Vec::new() };
+    let mut kept = Vec::new();
+    for snapshot in found.snapshots.iter().filter(|number| **number <= loaded) {
+        let name = own_name(*snapshot);
+        let Ok(manifest) = files.manifest(&name) else { continue };
+        let whole = (0..).zip(&manifest.files).all(|(partition, file)| {
+            let opened = files.disk().open(&files.rows_path(&name, partition), ferrite_io::OpenMode::Read);
+            opened.and_then(|opened| opened.bytes()).is_ok_and(|bytes| bytes == file.bytes)
+        });
+        if whole {
+            kept.push(Kept { snapshot: *snapshot, log_segment: manifest.log.segment });
         }
-        self.stores[partition.index()].apply_redo(changes).map_err(|error| StartError::Changes {
-            partition,
-            sequence,
-            reason: error.to_string(),
-        })?;
-        *last = sequence;
-        Ok(())
     }
+    kept
+}
+
+/// What is known of transactions that stand at or behind a position in the log and were not replayed.
+fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
+    let mut last: BTreeMap<PartitionId, Sequence> = BTreeMap::new();
+    let mut meet = |partition: PartitionId, sequence: Sequence| {
+        let known = last.entry(partition).or_default();
+        *known = (*known).max(sequence);
+    };
+    // An error of the disk leaves fewer figures, not a wrong decision.
+    let _ = ferrite_log::blocks_behind(disk, path, position, |mut payload| {
+        while let Ok(Some(record)) = record::next_record(&mut payload) {
+            match record {
+                Record::Batch { partition, first, count, .. } => {
+                    meet(partition, Sequence(first.0.saturating_add(u64::from(count)).saturating_sub(1)));
+                }
+                Record::Multi { parts, .. } => parts.iter().for_each(|part| meet(part.partition, part.sequence)),
+                _ => {}
+            }
+        }
+    });
+    let first = |partition: PartitionId| Sequence(reached.get(partition.index()).map_or(0, |last| last.0) + 1);
+    let stakes = last.into_iter().map(|(partition, last)| Stake { partition, first: first(partition), last });
+    stakes.filter(|stake| stake.first <= stake.last).collect()
 }

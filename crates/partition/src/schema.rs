@@ -4,11 +4,96 @@ use crate::commit;
 use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
-use ferrite_base::{TableId, UserResult};
-use ferrite_catalog::{Catalog, Change, Effect, settle};
+use ferrite_base::{CatalogVersion, IndexId, TableId, UserError, UserResult};
+use ferrite_catalog::{Catalog, Change, Effect, Ids, settle};
 use ferrite_io::Clock;
+use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
 use ferrite_table::Store;
 use std::sync::Arc;
+
+/// How a catalog came about, for a snapshot to tell: replay's own way to it.
+#[derive(Clone, Default)]
+pub struct SchemaHistory {
+    pub base: Option<Arc<SchemaBase>>,
+    /// Since the base, or since the beginning.
+    pub changes: Vec<Arc<SchemaChange>>,
+}
+
+impl SchemaHistory {
+    pub fn add(&mut self, version: u64, time: i64, text: &str) {
+        self.changes.push(Arc::new(SchemaChange { version, time, text: text.to_owned() }));
+    }
+
+    /// The history that a snapshot tells.
+    pub fn of(manifest: &Manifest) -> SchemaHistory {
+        let changes = manifest.changes.iter().cloned().map(Arc::new).collect();
+        SchemaHistory { base: manifest.base.clone().map(Arc::new), changes }
+    }
+
+    /// The catalog that it leads to.
+    pub fn catalog(&self) -> UserResult<Catalog> {
+        let mut catalog = match &self.base {
+            Some(base) => base_catalog(base)?,
+            None => Catalog::default(),
+        };
+        for change in &self.changes {
+            catalog = Catalog::clone(&*plan(&catalog, &change.text)?.catalog);
+            if catalog.version.0 != change.version {
+                return Err(UserError::internal(format!(
+                    "a schema change leads to version {} in place of {}",
+                    catalog.version, change.version
+                )));
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// The same in one text, once there are many changes and if that leads to the very same catalog.
+    pub fn condense(&mut self, catalog: &Catalog) {
+        if self.changes.len() < CHANGES_BEFORE_BASE {
+            return;
+        }
+        let base = SchemaBase {
+            version: catalog.version.0,
+            next_table_id: catalog.next_table_id,
+            next_index_id: catalog.next_index_id,
+            text: ferrite_catalog::schema_text(catalog),
+            tables: catalog.tables.values().map(|table| (table.id.0, table.name.clone())).collect(),
+            indexes: catalog
+                .tables
+                .values()
+                .flat_map(|table| table.indexes.iter().map(|index| (index.id.0, table.name.clone(), &index.name)))
+                .map(|(id, table, index)| (id, format!("{table}\0{index}")))
+                .collect(),
+        };
+        // Debug shows every field, so that equal texts mean equal catalogs.
+        if base_catalog(&base).is_ok_and(|made| format!("{made:?}") == format!("{catalog:?}")) {
+            *self = SchemaHistory { base: Some(Arc::new(base)), changes: Vec::new() };
+        }
+    }
+}
+
+/// Below this number the changes themselves are kept.
+const CHANGES_BEFORE_BASE: usize = 100;
+
+/// The catalog that a base stands for: its text's, with the ids that it lists.
+fn base_catalog(base: &SchemaBase) -> UserResult<Catalog> {
+    let made = if base.text.is_empty() { Catalog::default() } else { (*plan(&Catalog::default(), &base.text)?.catalog).clone() };
+    made.with_ids(&Ids {
+        version: CatalogVersion(base.version),
+        next_table_id: base.next_table_id,
+        next_index_id: base.next_index_id,
+        tables: base.tables.iter().map(|(id, name)| (name.clone(), TableId(*id))).collect(),
+        indexes: base
+            .indexes
+            .iter()
+            .filter_map(|(id, name)| {
+                let (table, index) = name.split_once('\0')?;
+                Some(((table.to_owned(), index.to_owned()), IndexId(*id)))
+            })
+            .collect(),
+    })
+}
 
 /// A bound schema change, not yet carried out.
 pub struct Planned {
@@ -59,6 +144,7 @@ pub fn at_first_start(recovered: &mut Recovered, text: &str, clock: &dyn Clock) 
     let mut payload = Vec::new();
     record::write_schema(&mut payload, compiled.catalog.version.0, time, text);
     commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
+    recovered.history.add(compiled.catalog.version.0, time, text);
     recovered.compiled = compiled;
     Ok(())
 }

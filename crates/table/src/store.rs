@@ -34,6 +34,8 @@ pub struct Store {
     generations: u64,
     /// Reused from change to change.
     changed: Vec<u16>,
+    /// Row changes that replay has made.
+    replayed: u64,
 }
 
 /// A change of one row, as its views see it.
@@ -59,6 +61,7 @@ impl Store {
             arena: Bump::new(),
             generations: 0,
             changed: Vec::new(),
+            replayed: 0,
         }
     }
 
@@ -360,9 +363,15 @@ impl Store {
         result
     }
 
+    /// Row changes that replay has made since the store was made.
+    pub fn replayed(&self) -> u64 {
+        self.replayed
+    }
+
     fn apply_changes(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
+            self.replayed += 1;
             let kind = reader.byte()?;
             if !(redo::INSERT..=redo::TRUNCATE).contains(&kind) {
                 return Err(RedoError::UnknownKind(kind));

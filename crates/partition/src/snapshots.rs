@@ -1,0 +1,260 @@
+//! Snapshots on disk: the steps from what the coordinator took to a snapshot that counts, and what may go then
+//! (docs/format/snapshot.md, "Writing").
+//!
+//! Owns the directory of snapshots while the node runs, and the log's old segments. Promises that a failure on the way leaves all
+//! that was there before. Threads are started for the length of one snapshot only, and none where none are asked for.
+
+use crate::coordinator::Taken;
+use crate::record::Genesis;
+use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
+use ferrite_log::{DatabaseId, LogFailed, LogPosition};
+use ferrite_snapshot::{
+    FileIdentity, Files, Found, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
+    own_name, write_store,
+};
+use ferrite_base::limits;
+use ferrite_table::Store;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Where snapshots are, in the directory of the database.
+pub const DIRECTORY: &str = "snapshots";
+
+/// Why there is no new snapshot. All older ones are as they were.
+#[derive(Debug)]
+pub enum SaveError {
+    Snapshot(SnapshotError),
+    /// The checkpoint record did not become durable.
+    Log(LogFailed),
+    /// The server stops.
+    Stopped,
+}
+
+impl fmt::Display for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SaveError::Snapshot(error) => error.fmt(f),
+            SaveError::Log(failure) => failure.fmt(f),
+            SaveError::Stopped => f.write_str("the server stops"),
+        }
+    }
+}
+
+impl std::error::Error for SaveError {}
+
+impl From<SnapshotError> for SaveError {
+    fn from(error: SnapshotError) -> SaveError {
+        SaveError::Snapshot(error)
+    }
+}
+
+impl From<DiskError> for SaveError {
+    fn from(error: DiskError) -> SaveError {
+        SaveError::Snapshot(SnapshotError::Disk(error))
+    }
+}
+
+/// A snapshot that counts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Saved {
+    pub snapshot: u64,
+    /// When it was taken, microseconds since 1970.
+    pub taken: i64,
+    pub bytes: u64,
+    pub rows: u64,
+    /// To write the rows files, and to read them back.
+    pub writing: Duration,
+    pub verifying: Duration,
+    /// Log segments that it made dispensable.
+    pub segments_cut: usize,
+    /// Why older snapshots or segments that could have gone are still there.
+    pub not_cut: Option<String>,
+}
+
+/// A whole snapshot, and the segment where the log goes on from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    pub snapshot: u64,
+    pub log_segment: u64,
+}
+
+/// Called after each block that was written or read back, with its bytes, from whichever thread does it: to keep to a rate, to show how
+/// far it is, to end it.
+pub type Pace<'p> = &'p (dyn Fn(u64) -> Result<(), SaveError> + Sync);
+
+/// The database's own snapshots.
+pub struct Snapshots {
+    files: Files,
+    log_dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    database: DatabaseId,
+    genesis: Genesis,
+    /// Ascending. Those that recovery found damaged are not among them.
+    kept: Vec<Kept>,
+    next: u64,
+}
+
+impl Snapshots {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        database: DatabaseId,
+        genesis: Genesis,
+        kept: Vec<Kept>,
+        next: u64,
+    ) -> Snapshots {
+        let files = Files::new(disk, &dir.join(DIRECTORY));
+        Snapshots { files, log_dir: dir.to_path_buf(), clock, database, genesis, kept, next }
+    }
+
+    /// The number that the next snapshot is to be taken under.
+    pub fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    pub fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Makes what was taken a snapshot on disk, with as many threads; none: on this one. Waits for the log. On an error the files
+    /// written go again, as far as the disk lets them.
+    pub fn save(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
+        let name = own_name(taken.snapshot);
+        let mut saved = self.write(taken, threads, pace).inspect_err(|_| {
+            // What cannot be removed now is a leftover at the next start.
+            let _ = self.files.remove(&name);
+        })?;
+        // The snapshot counts. What is left undone here costs space, and is done by the next.
+        match self.let_go() {
+            Ok(count) => saved.segments_cut = count,
+            Err(error) => saved.not_cut = Some(error.to_string()),
+        }
+        Ok(saved)
+    }
+
+    fn write(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
+        let Taken { snapshot, stores, places, catalog, mut history, time, mark, logged } = taken;
+        let name = own_name(snapshot);
+        self.files.create_dir()?;
+        let begun = self.clock.monotonic_nanos();
+        let partitions = stores.len() as u32;
+        let head = Head { database: self.database.0, partitions, taken: time };
+        let files = &self.files;
+        let identity = |partition| FileIdentity { database: head.database, snapshot, partition };
+        let stores: Vec<Mutex<Option<Store>>> = stores.into_iter().map(|store| Mutex::new(Some(store))).collect();
+        let written = in_parallel(partitions, threads, &|partition| {
+            let store = stores[partition as usize].lock().expect("no panic with a store").take();
+            let store = store.expect("each store is written once");
+            let place = places[partition as usize];
+            let path = files.rows_path(&name, partition);
+            let writer = StoreWriter::create(&**files.disk(), &path, identity(partition), head, store, place)?;
+            write_store(writer, pace)
+        })?;
+        let verifying = self.clock.monotonic_nanos();
+        in_parallel(partitions, threads, &|partition| {
+            let (path, expected) = (files.rows_path(&name, partition), written[partition as usize]);
+            let mut verifier = Verifier::open(&**files.disk(), &path, identity(partition), expected)?;
+            while let Verified::Some(bytes) = verifier.step()? {
+                pace(bytes)?;
+            }
+            Ok(())
+        })?;
+        let verified = self.clock.monotonic_nanos();
+        logged.recv().expect("the log completes every append").map_err(SaveError::Log)?;
+        let position = mark.get().expect("told before the append completes");
+        let oldest = self.kept.last().map_or(1, |kept| kept.log_segment);
+        ferrite_log::make_durable(&**files.disk(), &self.log_dir, oldest)?;
+        files.sync()?;
+        history.condense(&catalog);
+        let manifest = Manifest {
+            database: self.database.0,
+            snapshot,
+            taken: time,
+            partitions: self.genesis.partitions,
+            created_ms: self.genesis.created_ms,
+            genesis_id: self.genesis.database_id,
+            log: log_place(position),
+            catalog_version: catalog.version.0,
+            base: history.base.as_deref().cloned(),
+            changes: history.changes.iter().map(|change| (**change).clone()).collect(),
+            files: written,
+        };
+        files.commit(&name, &manifest)?;
+        self.kept.push(Kept { snapshot, log_segment: position.segment });
+        Ok(Saved {
+            snapshot,
+            taken: time,
+            bytes: manifest.bytes(),
+            rows: manifest.rows(),
+            writing: Duration::from_nanos(verifying - begun),
+            verifying: Duration::from_nanos(verified - verifying),
+            segments_cut: 0,
+            not_cut: None,
+        })
+    }
+
+    /// Removes what the newest whole snapshots make dispensable. How many log segments went.
+    fn let_go(&mut self) -> Result<usize, SaveError> {
+        let first_kept = self.kept.len().saturating_sub(limits::SNAPSHOTS_KEPT);
+        let kept = &self.kept[first_kept..];
+        let Found { snapshots, .. } = self.files.find()?;
+        for number in snapshots.into_iter().filter(|number| kept.iter().all(|kept| kept.snapshot != *number)) {
+            self.files.remove(&own_name(number))?;
+        }
+        self.kept.drain(..first_kept);
+        if self.kept.len() < limits::SNAPSHOTS_KEPT {
+            return Ok(0);
+        }
+        let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);
+        Ok(ferrite_log::cut_before(&**self.files.disk(), &self.log_dir, segment)?)
+    }
+}
+
+fn log_place(position: &LogPosition) -> LogPlace {
+    let LogPosition { segment, position, block, previous_checksum } = *position;
+    LogPlace { segment, position, block, previous_checksum }
+}
+
+/// Does `work` for every partition, on threads that yield to all others, or without threads on this one. The first error ends it.
+fn in_parallel<T: Send>(
+    partitions: u32,
+    threads: usize,
+    work: &(dyn Fn(u32) -> Result<T, SaveError> + Sync),
+) -> Result<Vec<T>, SaveError> {
+    if threads == 0 {
+        return (0..partitions).map(work).collect();
+    }
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let done: Mutex<Vec<(u32, Result<T, SaveError>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(partitions as usize) {
+            scope.spawn(|| {
+                lower_priority(Yielding::Some);
+                loop {
+                    let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
+                    if partition >= partitions || failed.load(Ordering::Relaxed) > 0 {
+                        break;
+                    }
+                    let result = work(partition);
+                    if result.is_err() {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    done.lock().expect("no panic with the results").push((partition, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no panic with the results");
+    done.sort_by_key(|(partition, _)| *partition);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
