@@ -39,4 +39,5 @@ pub use options::{ClientOptions, Credentials, WhenFull};
 pub use prepared::Prepared;
 pub use statistics::Statistics;
 
+pub use ferrite_value::OwnedValue;
 pub use ferrite_wire::{OwnedResponse, OwnedTable, Parameter, ParameterSet, Response, Status};

@@ -1,5 +1,6 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
+mod admin;
 mod server;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +30,9 @@ enum Command {
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
     Bench(ferrite_bench::BenchCommand),
+    /// Look after a database: snapshots, and recovery where the log is damaged.
+    #[command(subcommand)]
+    Admin(admin::Command),
     /// See it run: a server, the Voter application and a live scoreboard.
     Demo(ferrite_bench::DemoOptions),
 }
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         Command::Load(options) => ferrite_shell::run_load(&options),
         Command::Dump(options) => ferrite_shell::run_dump(&options),
         Command::Bench(command) => report(ferrite_bench::run_bench(&command)),
+        Command::Admin(command) => admin::run(command),
         Command::Demo(options) => report(ferrite_bench::run_demo(&options)),
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use ferrite_base::limits::QUERY_TIME_MAX;
 use ferrite_io::{RealDisk, VolatileDisk};
-use ferrite_node::{Durability, Server, ServerOptions};
+use ferrite_node::{Durability, Server, ServerOptions, SnapshotSettings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write;
@@ -45,6 +45,21 @@ pub struct Options {
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
+    /// Files of a snapshot that are written at a time. The threads yield to all others.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
+    snapshot_threads: u32,
+    /// Megabytes per second that writing a snapshot may take of the disk [default: what it gives].
+    #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    snapshot_rate: Option<u64>,
+    /// Megabytes of redo log after which a snapshot is taken, though not before the log is as large as the data. 0: never.
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    snapshot_log: u64,
+    /// Seconds after which a snapshot is taken if anything was written. 0: never.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
+    snapshot_interval: u64,
+    /// Threads that load the newest snapshot and replay the redo log at start [default: the cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    recovery_threads: Option<u32>,
     /// For tests of crashes: what was not fsynced dies with the process. The number decides which parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
     unsynced_writes_are_lost: Option<u64>,
@@ -63,8 +78,12 @@ fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn quarter_of_the_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).max(1))
+    (cores() / 4).max(1)
 }
 
 pub fn run(options: Options) -> ExitCode {
@@ -89,6 +108,13 @@ pub fn run(options: Options) -> ExitCode {
         schema,
         memory_ahead_bytes: (options.memory_ahead as usize) << 20,
         network_threads: options.network_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
+        snapshots: SnapshotSettings {
+            threads: options.snapshot_threads as usize,
+            bytes_per_second: options.snapshot_rate.map(|megabytes| megabytes * 1_000_000),
+            log_bytes: Some(options.snapshot_log << 20).filter(|bytes| *bytes > 0),
+            interval: Some(Duration::from_secs(options.snapshot_interval)).filter(|interval| !interval.is_zero()),
+        },
+        recovery_threads: options.recovery_threads.map_or_else(cores, |count| count as usize),
         report_threads: options.report_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
         disk: match options.unsynced_writes_are_lost {
             None => Arc::new(RealDisk),
@@ -102,13 +128,36 @@ pub fn run(options: Options) -> ExitCode {
     };
     let recovery = server.recovery();
     if !recovery.created {
+        if let Some(loaded) = &recovery.snapshot {
+            let seconds = loaded.duration.as_secs_f64();
+            eprintln!(
+                "ferrite: snapshot {}: {} rows and {:.1} MB loaded in {seconds:.3} s ({:.0} MB/s)",
+                loaded.snapshot,
+                loaded.rows,
+                loaded.bytes as f64 / 1e6,
+                loaded.bytes as f64 / 1e6 / seconds.max(1e-9)
+            );
+        }
+        let seconds = recovery.replay_duration.as_secs_f64();
+        let (first, last) = recovery.log_segments;
         eprintln!(
-            "ferrite: recovered {} transactions and {} schema changes from {:.1} MB of log in {:.3} s",
+            "ferrite: recovered {} transactions ({} row changes) and {} schema changes from {:.1} MB of log, segments {first} to {last}, \
+             in {seconds:.3} s ({:.0} row changes/s per thread, {} threads); {:.3} s in all",
             recovery.transactions,
+            recovery.row_changes,
             recovery.schema_changes,
             recovery.log_bytes as f64 / 1e6,
+            recovery.row_changes as f64
+                / seconds.max(1e-9)
+                / recovery.threads.clamp(1, server.partition_count()) as f64,
+            recovery.threads.clamp(1, server.partition_count()),
             recovery.duration.as_secs_f64()
         );
+        for (snapshot, why) in &recovery.damaged {
+            eprintln!(
+                "ferrite: snapshot {snapshot} is damaged, and was left as it is; an older one and the longer log were used: {why}"
+            );
+        }
     }
     if recovery.torn_bytes > 0 {
         eprintln!(

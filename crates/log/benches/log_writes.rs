@@ -118,9 +118,14 @@ fn the_log(dir: &Path, durability: Durability) {
         [(4_096usize, 1, 0, 4_000), (50_000, 1, 0, 6_000), (50_000, 1, 1_000, 3_000), (50_000, 4, 0, 12_000)]
     {
         let options = LogOptions { durability, ..LogOptions::default() };
-        let (log, _) =
-            Log::<Tell>::open::<String>(Arc::new(RealDisk), Arc::new(SystemClock), &log_dir, options, |_, _| Ok(()))
-                .unwrap();
+        let (log, _) = Log::<Tell>::open::<String>(
+            Arc::new(RealDisk),
+            Arc::new(SystemClock),
+            &log_dir,
+            options,
+            |_: ferrite_log::BlockPlace<'_>, _: &[u8]| Ok(()),
+        )
+        .unwrap();
         let appender = log.appender();
         let (sender, receiver) = channel();
         let mut spare: Vec<Vec<u8>> = Vec::new();
@@ -164,7 +169,7 @@ fn the_log(dir: &Path, durability: Durability) {
         Arc::new(SystemClock),
         &log_dir,
         LogOptions { durability, ..LogOptions::default() },
-        |_, payload: &[u8]| {
+        |_: ferrite_log::BlockPlace<'_>, payload: &[u8]| {
             read.fetch_add(payload.len() as u64, Relaxed);
             Ok(())
         },

@@ -241,7 +241,7 @@ fn a_visitor_that_refuses_stops_the_opening_with_the_place() {
         Arc::new(ferrite_io::SystemClock),
         dir.path(),
         options(),
-        |_, payload: &[u8]| if payload == b"bad" { Err("it is bad") } else { Ok(()) },
+        |_: ferrite_log::BlockPlace<'_>, payload: &[u8]| if payload == b"bad" { Err("it is bad") } else { Ok(()) },
     );
     let text = result.err().unwrap().to_string();
     assert!(text.contains("byte 8192") && text.ends_with("it is bad"), "{text}");

@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use crate::statistics;
 use ferrite_base::{ErrorKind, UserError, UserResult, limits};
 use ferrite_io::{Clock, SystemClock};
+use ferrite_partition::snapshots::Saved;
 use ferrite_value::{SqlType, Value};
 
 pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResult {
@@ -48,7 +49,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("@UpdateLicense", "no license is needed"),
     ("@QueryStats", "@Statistics gives the same figures, to be filtered by the client"),
     ("@ValidatePartitioning", "rows are checked against their partition when they are written"),
-    ("@SnapshotSave", "the redo log keeps everything"),
+    ("@SnapshotSave", "without parameters it writes a snapshot into the database's own directory"),
     ("@SnapshotRestore", "the redo log keeps everything"),
     ("@SnapshotScan", "the redo log keeps everything"),
     ("@SnapshotDelete", "the redo log keeps everything"),
@@ -59,6 +60,26 @@ const REFUSED: &[(&str, &str)] = &[
     ("@ElasticRemoveNT", "a node is the whole cluster"),
     ("@ResetDR", "there is no replication to other clusters"),
 ];
+
+/// A row per partition, as for any snapshot that was waited for.
+pub fn snapshot_saved(shared: &Shared, outcome: Result<&Saved, &str>) -> SystemTable {
+    let mut table = SystemTable::new(&[
+        ("HOST_ID", SqlType::Integer),
+        ("HOSTNAME", SqlType::Varchar),
+        ("SITE_ID", SqlType::Integer),
+        ("RESULT", SqlType::Varchar),
+        ("ERR_MSG", SqlType::Varchar),
+    ]);
+    let (result, message) = match outcome {
+        Ok(_) => ("SUCCESS", ""),
+        Err(error) => ("FAILURE", error),
+    };
+    let identity = &shared.identity;
+    for partition in 0..shared.partition_count() as i64 {
+        table.row(cells![i64::from(identity.host_id), identity.host_name.clone(), partition, result, message]);
+    }
+    table
+}
 
 /// The answer that says no more than that it is done.
 fn status(value: i64) -> SystemResult {

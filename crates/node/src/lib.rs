@@ -17,6 +17,7 @@ mod result;
 pub mod route;
 mod server;
 mod shared;
+mod snapshots;
 mod statistics;
 mod system;
 mod system_catalog;
@@ -25,5 +26,7 @@ mod topology;
 mod traffic;
 
 pub use ferrite_log::Durability;
+pub use ferrite_partition::recovery::accept_loss;
 pub use plan_cache::PlanCacheStatistics;
 pub use server::{Server, ServerError, ServerOptions};
+pub use snapshots::SnapshotSettings;

@@ -5,6 +5,7 @@ use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
 use crate::shared::{Identity, Shared};
+use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
@@ -51,6 +52,10 @@ pub struct ServerOptions {
     pub query_time_max: Duration,
     /// Threads for queries that take long, at least one.
     pub report_threads: usize,
+    /// When snapshots are written to disk, and how.
+    pub snapshots: SnapshotSettings,
+    /// Threads that load and replay at start.
+    pub recovery_threads: usize,
 }
 
 #[derive(Debug)]
@@ -81,6 +86,7 @@ pub struct Server {
     network: Vec<JoinHandle<()>>,
     system: JoinHandle<()>,
     expiry: JoinHandle<()>,
+    snapshots: JoinHandle<()>,
     coordinator: JoinHandle<()>,
     partitions: Vec<JoinHandle<()>>,
     reports: Vec<JoinHandle<()>>,
@@ -104,7 +110,6 @@ impl MemoryKeeper {
         Ok(MemoryKeeper { stop, thread })
     }
 
-
     fn stop(self) {
         self.stop.store(true, Ordering::Release);
         memory::wake_keeper();
@@ -120,14 +125,18 @@ impl Server {
         let listener = TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
         let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
         let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
-        let mut recovered = recovery::open(
+        let mut recovered = recovery::open_with(
             Arc::clone(&options.disk),
             Arc::clone(&clock),
             &mut SystemRandom,
             &options.dir,
-            LogOptions { durability: options.durability, ..LogOptions::default() },
-            options.partitions,
-            default_partitions(),
+            recovery::Options {
+                log: LogOptions { durability: options.durability, ..LogOptions::default() },
+                partitions: options.partitions,
+                partitions_default: default_partitions(),
+                threads: options.recovery_threads,
+                report: &|line| eprintln!("ferrite: {line}"),
+            },
         )
         .map_err(ServerError::Start)?;
         if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
@@ -138,6 +147,7 @@ impl Server {
         let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
         let (coordinator, jobs) = unbounded::<Job>();
         let (system, system_jobs) = unbounded::<SystemJob>();
+        let (snapshots, snapshot_jobs) = unbounded::<SnapshotJob>();
         let notices = expiry::notices();
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
         let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
@@ -156,6 +166,8 @@ impl Server {
             identity: identity(listen, &recovered.genesis, &options),
             log: Arc::clone(recovered.log.statistics()),
             recovery: recovered.summary.clone(),
+            snapshots,
+            snapshot_status: Arc::default(),
             started: Instant::now(),
             mode: Default::default(),
             shutdown: OnceLock::new(),
@@ -188,11 +200,23 @@ impl Server {
             Box::new(move |compiled| publisher.publish(compiled)),
             gate,
             recovered.log.appender(),
-            clock,
+            Arc::clone(&clock),
             options.query_time_max,
             long_reads,
-        );
+        )
+        .with_history(recovered.history);
         let coordinator = spawn("coordinator", move || multi.run())?;
+        let snapshots = SnapshotThread {
+            snapshots: recovered.snapshots,
+            inbox: snapshot_jobs,
+            coordinator: shared.coordinator.clone(),
+            log: Arc::clone(recovered.log.statistics()),
+            clock,
+            settings: options.snapshots,
+            status: Arc::clone(&shared.snapshot_status),
+            log_bytes_before: recovered.summary.log_bytes,
+        };
+        let snapshots = spawn("snapshot", move || snapshots.run())?;
         let expiry = Expiry::new(Arc::clone(&shared), expiry_clock, notices);
         let expiry = spawn("expiry", move || expiry.run())?;
         let mut reports = Vec::new();
@@ -207,7 +231,7 @@ impl Server {
         let system = spawn("system", move || systems.run())?;
         let network = start_network(&shared, listener, options.network_threads)?;
         let log = recovered.log;
-        Ok(Server { shared, log, network, system, expiry, coordinator, partitions, reports, memory })
+        Ok(Server { shared, log, network, system, expiry, snapshots, coordinator, partitions, reports, memory })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -242,6 +266,9 @@ impl Server {
         join([self.system]);
         let _ = self.shared.expiry.send(Notice::Stop);
         join([self.expiry]);
+        self.shared.snapshot_status.stop.store(true, Ordering::Relaxed);
+        let _ = self.shared.snapshots.send(SnapshotJob::Stop);
+        join([self.snapshots]);
         let _ = self.shared.coordinator.send(Job::Stop);
         join([self.coordinator]);
         for partition in &self.shared.partitions {

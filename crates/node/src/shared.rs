@@ -2,6 +2,7 @@
 
 use crate::mailbox::NetworkMailbox;
 use crate::plan_cache::PlanCache;
+use crate::snapshots::{SnapshotJob, SnapshotStatus};
 use crate::statistics::Baselines;
 use crate::system::SystemJob;
 use arc_swap::ArcSwap;
@@ -9,8 +10,8 @@ use crossbeam_channel::Sender;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_log::LogStatistics;
 use ferrite_partition::RowCounts;
-use ferrite_partition::long_read::LongReadFigures;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::long_read::LongReadFigures;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
 use ferrite_value::ring::Ring;
@@ -38,6 +39,8 @@ pub struct Shared {
     pub identity: Identity,
     pub log: Arc<LogStatistics>,
     pub recovery: Summary,
+    pub snapshots: Sender<SnapshotJob>,
+    pub snapshot_status: Arc<SnapshotStatus>,
     pub started: Instant,
     pub mode: Mode,
     /// Stops the server; set by whoever runs it.

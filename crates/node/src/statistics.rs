@@ -8,6 +8,7 @@ mod clients;
 mod collect;
 mod layouts;
 mod procedures;
+mod snapshots;
 mod storage;
 mod threads;
 
@@ -84,8 +85,8 @@ pub fn statistics(shared: &Shared, selector: &str, interval: bool) -> SystemResu
         "DRCONSUMER" => {
             vec![empty(&[BASE, DR_CONSUMER_NODE]), empty(&[BASE, DR_CONSUMER_PARTITION]), empty(&[DR_CONSUMER_CLUSTER])]
         }
-        "SNAPSHOTSTATUS" => vec![empty(&[BASE, SNAPSHOT_STATUS])],
-        "SNAPSHOTSUMMARY" => vec![empty(&[SNAPSHOT_SUMMARY])],
+        "SNAPSHOTSTATUS" => vec![snapshots::status(shared)],
+        "SNAPSHOTSUMMARY" => vec![snapshots::summary(shared)],
         "KSAFETY" => vec![empty(&[TIME, K_SAFETY])],
         "REBALANCE" => vec![empty(&[TIME, REBALANCE])],
         "EXPORT" => vec![empty(&[BASE, SITE, EXPORT])],
@@ -181,7 +182,7 @@ fn cpu(shared: &Shared) -> SystemTable {
 }
 
 fn command_log(shared: &Shared) -> SystemTable {
-    // Nothing is ever cut off the log yet, so all segments are in use. Milliseconds; 0 when each answer waits for fsync.
+    // Milliseconds; 0 when each answer waits for fsync.
     let segments = shared.log.segments.load(Relaxed) as i64;
     let interval = shared.identity.durability.strip_prefix("interval=").and_then(|text| text.parse().ok());
     one_row(

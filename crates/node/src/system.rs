@@ -4,6 +4,7 @@
 use crate::load::{self, Load};
 use crate::result::SystemResult;
 use crate::shared::Shared;
+use crate::snapshots::{SnapshotJob, Told};
 use crate::{adhoc, administration, statistics, system_catalog, system_information, topology};
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
@@ -108,6 +109,7 @@ impl System {
             "@AdHocSpForTest" => return self.ad_hoc_on_partition(&invocation, parameters, &compiled, body, reply),
             "@SwapTables" => return self.swap_tables(parameters, &compiled, reply),
             "@Quiesce" => return self.quiesce(reply),
+            "@SnapshotSave" if parameters.is_empty() => return self.save_snapshot(reply),
             "@Pause" => {
                 self.shared.mode.pause();
                 return self.quiesce(reply);
@@ -221,6 +223,27 @@ impl System {
     /// The answer comes when all that was taken before is executed and durable.
     fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
         self.shared.coordinator.send(Job::Quiesce(reply.clone())).expect("the coordinator outlives the system thread");
+        Ok(Handled::PassedOn)
+    }
+
+    /// The database's own snapshot; the answer comes when it is whole.
+    fn save_snapshot(&self, reply: &Reply) -> UserResult<Handled> {
+        let (shared, to) = (Arc::clone(&self.shared), reply.clone());
+        let told: Told = Box::new(move |outcome| {
+            let table = administration::snapshot_saved(&shared, outcome);
+            answer(&to, |out| {
+                let mut writer = ResponseWriter::begin(out, to.handle);
+                if let Ok(saved) = outcome {
+                    writer.status_text(&saved.to_string());
+                }
+                match table.write(&mut writer) {
+                    Ok(()) => writer.finish(),
+                    Err(error) => writer.fail(&error),
+                }
+            });
+        });
+        let job = SnapshotJob::Save(Some(told));
+        self.shared.snapshots.send(job).expect("the snapshot thread outlives the system thread");
         Ok(Handled::PassedOn)
     }
 

@@ -24,11 +24,28 @@ pub struct Genesis {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     Genesis(Genesis),
-    Batch { partition: PartitionId, epoch: Epoch, first: Sequence, count: u32, transactions: &'a [u8] },
-    Multi { ticket: u64, parts: Vec<Part<'a>> },
-    Schema { version: u64, time: i64, text: &'a str },
+    Batch {
+        partition: PartitionId,
+        epoch: Epoch,
+        first: Sequence,
+        count: u32,
+        transactions: &'a [u8],
+    },
+    Multi {
+        ticket: u64,
+        parts: Vec<Part<'a>>,
+    },
+    Schema {
+        version: u64,
+        time: i64,
+        text: &'a str,
+    },
     /// A snapshot has all before this record, and nothing behind it.
-    Checkpoint { snapshot: u64, catalog_version: u64, places: Vec<(Epoch, Sequence)> },
+    Checkpoint {
+        snapshot: u64,
+        catalog_version: u64,
+        places: Vec<(Epoch, Sequence)>,
+    },
 }
 
 /// One partition's share of a multi-partition transaction.

@@ -8,6 +8,7 @@ use crate::record::{self, Genesis, Record, RecordError};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
 use crate::snapshots::{self, Kept, Snapshots};
+use crate::thread::FIRST_EPOCH;
 use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, Disk, Random};
@@ -113,6 +114,7 @@ pub enum StartError {
     },
     /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
     Snapshot(SnapshotError),
+    NoDatabase(PathBuf),
     /// The log does not go on where the snapshot says.
     Checkpoint {
         snapshot: u64,
@@ -172,6 +174,7 @@ impl fmt::Display for StartError {
                     path.parent().unwrap_or(path).display()
                 )
             }
+            StartError::NoDatabase(dir) => write!(f, "{} has no database", dir.display()),
             StartError::Snapshot(error) => error.fmt(f),
             StartError::Checkpoint { snapshot } => write!(
                 f,
@@ -231,7 +234,8 @@ pub fn open_with(
     files.create_dir().map_err(failed)?;
     let found = files.find().map_err(failed)?;
     let progress = Progress::new(Arc::clone(&clock), options.report);
-    let mut replay = Replay { threads: options.threads, ..Replay::default() };
+    let accept_loss = options.log.accept_loss;
+    let mut replay = Replay { threads: options.threads, accept_loss, ..Replay::default() };
     let mut damaged = Vec::new();
     let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
     let loaded = base.as_ref().map(|base| base.loaded);
@@ -251,8 +255,7 @@ pub fn open_with(
     let replaying = clock.monotonic_nanos();
     progress.begin("log");
     let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
-    let opened =
-        Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
+    let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
         OpenError::Log(LogError::Rot { path, position, detail }) => {
             let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
@@ -274,6 +277,13 @@ pub fn open_with(
         replay.genesis(genesis)?;
         let mut payload = Vec::new();
         record::write_genesis(&mut payload, &genesis);
+        commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
+    }
+    // The snapshot is all there is: what was cut began with its checkpoint, which the log must begin with all the same.
+    if let (Some(snapshot), Some(state)) = (replay.begins_with, &replay.state) {
+        let places: Vec<_> = state.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
+        let mut payload = Vec::new();
+        record::write_checkpoint(&mut payload, snapshot, state.catalog.version.0, &places);
         commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
     }
     let Replay { state, transactions, schema_changes, last_checkpoint, .. } = replay;
@@ -317,6 +327,59 @@ pub fn open_with(
         log,
         stores,
     })
+}
+
+/// Cuts the log of a database that nobody runs where it cannot be read. What is lost then is said, and written to a file beside the log
+/// before anything is cut: the file's path, and its text. None: nothing is lost.
+pub fn accept_loss(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: &Path,
+    report: &Report,
+) -> Result<Option<(PathBuf, String)>, StartError> {
+    let failed = |error| StartError::Log(LogError::Disk(error));
+    if !disk.list(dir).map_err(failed)?.iter().any(|name| name.starts_with("redo-")) {
+        return Err(StartError::NoDatabase(dir.to_path_buf()));
+    }
+    let attempt = |accept_loss| {
+        let log = LogOptions { accept_loss, ..LogOptions::default() };
+        let options = Options { log, partitions: None, partitions_default: 1, threads: default_threads(), report };
+        let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
+        recovered.log.close().map_err(StartError::LogFailed)?;
+        Ok(recovered.summary)
+    };
+    let error = match attempt(false) {
+        Ok(_) => return Ok(None),
+        Err(error @ StartError::Rot { .. }) => error,
+        Err(error) => return Err(error),
+    };
+    let StartError::Rot { path, position, detail, stake } = error else { unreachable!("matched above") };
+    let now = clock.wall_micros();
+    let mut text = format!(
+        "Accepted loss, {} ms since 1970.\nThe redo log was cut at byte {position} of {}, and later segments were removed.\nWhy: {detail}.\n",
+        now / 1_000,
+        path.display()
+    );
+    for Stake { partition, first, last } in &stake {
+        text.push_str(&format!(
+            "Partition {partition}: transactions {first} to {last} are lost, and any after them.\n"
+        ));
+    }
+    if stake.is_empty() {
+        text.push_str("Which transactions are lost cannot be read: nothing behind that place is whole.\n");
+    }
+    let note = dir.join(format!("accepted-loss-{now}.txt"));
+    let file = disk.open(&note, ferrite_io::OpenMode::Create).map_err(failed)?;
+    file.write_at(text.as_bytes(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
+    disk.sync_dir(dir).map_err(failed)?;
+    let summary = attempt(true)?;
+    // What is newer than where the log ends now must not be taken for its continuation.
+    let files = Files::new(disk, &dir.join(snapshots::DIRECTORY));
+    let newest = summary.snapshot.map_or(0, |loaded| loaded.snapshot);
+    for number in files.find().map_err(failed)?.snapshots.into_iter().filter(|number| *number > newest) {
+        files.remove(&own_name(number)).map_err(failed)?;
+    }
+    Ok(Some((note, text)))
 }
 
 /// A replay that tells how far it is.
@@ -396,8 +459,7 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &Progress<'_>) -
     let ring = Arc::new(Ring::new_default(manifest.partitions));
     let load_one = |partition: u32, expected: RowsFile| -> Result<Store, SnapshotError> {
         let identity = FileIdentity { database: manifest.database, snapshot, partition };
-        let loading =
-            Loading::begin(PartitionId(partition), Arc::clone(&ring), &shared).map_err(refuse)?;
+        let loading = Loading::begin(PartitionId(partition), Arc::clone(&ring), &shared).map_err(refuse)?;
         let path = files.rows_path(&name, partition);
         let pace = |bytes, rows| progress.add(bytes, rows);
         ferrite_snapshot::load(&**files.disk(), &path, identity, expected, loading, pace)

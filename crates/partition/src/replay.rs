@@ -42,6 +42,8 @@ pub(crate) struct Replay {
     pub state: Option<State>,
     /// The snapshot that the state was loaded from: the log must begin with its checkpoint record.
     pub begins_with: Option<u64>,
+    /// The log may end before it.
+    pub accept_loss: bool,
     /// Threads for row changes; none: they are made in place.
     pub threads: usize,
     pub transactions: u64,
@@ -74,7 +76,7 @@ impl Visitor<StartError> for Replay {
     }
 
     fn end(&mut self) -> Result<(), StartError> {
-        if let Some(snapshot) = self.begins_with {
+        if let Some(snapshot) = self.begins_with.filter(|_| !self.accept_loss) {
             return Err(StartError::Checkpoint { snapshot });
         }
         self.state.as_mut().map_or(Ok(()), State::settle)
@@ -348,13 +350,9 @@ impl Worker {
             }
             Ok(stores)
         };
-        let thread = std::thread::Builder::new().name("replay".to_owned()).spawn(body).expect("a thread can be started");
-        Worker {
-            parcels: Some(parcels),
-            gathered: Parcel::default(),
-            path: Arc::default(),
-            thread: Some(thread),
-        }
+        let thread =
+            std::thread::Builder::new().name("replay".to_owned()).spawn(body).expect("a thread can be started");
+        Worker { parcels: Some(parcels), gathered: Parcel::default(), path: Arc::default(), thread: Some(thread) }
     }
 
     fn give(

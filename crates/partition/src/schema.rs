@@ -78,7 +78,11 @@ const CHANGES_BEFORE_BASE: usize = 100;
 
 /// The catalog that a base stands for: its text's, with the ids that it lists.
 fn base_catalog(base: &SchemaBase) -> UserResult<Catalog> {
-    let made = if base.text.is_empty() { Catalog::default() } else { (*plan(&Catalog::default(), &base.text)?.catalog).clone() };
+    let made = if base.text.is_empty() {
+        Catalog::default()
+    } else {
+        (*plan(&Catalog::default(), &base.text)?.catalog).clone()
+    };
     made.with_ids(&Ids {
         version: CatalogVersion(base.version),
         next_table_id: base.next_table_id,

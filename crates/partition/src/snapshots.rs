@@ -6,13 +6,13 @@
 
 use crate::coordinator::Taken;
 use crate::record::Genesis;
+use ferrite_base::limits;
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
 use ferrite_log::{DatabaseId, LogFailed, LogPosition};
 use ferrite_snapshot::{
-    FileIdentity, Files, Found, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
-    own_name, write_store,
+    FileIdentity, Files, Found, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier, own_name,
+    write_store,
 };
-use ferrite_base::limits;
 use ferrite_table::Store;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,21 @@ pub struct Saved {
     pub segments_cut: usize,
     /// Why older snapshots or segments that could have gone are still there.
     pub not_cut: Option<String>,
+}
+
+impl fmt::Display for Saved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "snapshot {}: {} rows, {:.1} MB, written in {:.3} s, read back in {:.3} s, {} log segments removed",
+            self.snapshot,
+            self.rows,
+            self.bytes as f64 / 1e6,
+            self.writing.as_secs_f64(),
+            self.verifying.as_secs_f64(),
+            self.segments_cut
+        )
+    }
 }
 
 /// A whole snapshot, and the segment where the log goes on from it.
@@ -257,4 +272,3 @@ fn in_parallel<T: Send>(
     done.sort_by_key(|(partition, _)| *partition);
     done.into_iter().map(|(_, result)| result).collect()
 }
-

@@ -44,10 +44,11 @@ pub fn open_on(
     options: LogOptions,
 ) -> Result<(TestLog, Recovery, Vec<Vec<u8>>), LogError> {
     let mut payloads = Vec::new();
-    let result = Log::open(disk, Arc::new(SystemClock), dir, options, |_, payload| {
-        payloads.push(payload.to_vec());
-        Ok::<(), Infallible>(())
-    });
+    let result =
+        Log::open(disk, Arc::new(SystemClock), dir, options, |_: ferrite_log::BlockPlace<'_>, payload: &[u8]| {
+            payloads.push(payload.to_vec());
+            Ok::<(), Infallible>(())
+        });
     match result {
         Ok((log, recovery)) => {
             let (sender, receiver) = channel();

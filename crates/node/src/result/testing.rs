@@ -45,6 +45,8 @@ pub fn shared(partitions: usize) -> Shared {
         },
         log: Arc::default(),
         recovery: Default::default(),
+        snapshots: unbounded().0,
+        snapshot_status: Arc::default(),
         started: Instant::now(),
         mode: Default::default(),
         shutdown: OnceLock::new(),

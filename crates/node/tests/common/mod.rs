@@ -7,7 +7,7 @@ pub mod raw;
 use ferrite_base::limits;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet, Status};
 use ferrite_io::RealDisk;
-use ferrite_node::{Durability, Server, ServerOptions};
+use ferrite_node::{Durability, Server, ServerOptions, SnapshotSettings};
 use ferrite_value::OwnedValue;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         disk: Arc::new(RealDisk),
         query_time_max: limits::QUERY_TIME_MAX,
         report_threads: 2,
+        snapshots: SnapshotSettings::default(),
+        recovery_threads: 2,
     }
 }
 

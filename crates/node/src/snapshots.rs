@@ -1,0 +1,190 @@
+//! The snapshot thread: when a snapshot is wanted, by whom, how fast it may be written, and what became of the last ones.
+//!
+//! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a time: all who ask while one is
+//! being written get the next.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use ferrite_base::memory;
+use ferrite_io::Clock;
+use ferrite_log::LogStatistics;
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Between two looks at how far the log has grown.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After a failure nothing is tried again, unless somebody asks, for this long.
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+/// Longest sleep to keep to a rate, so that a stopping server is not held up.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// Snapshots that are remembered for statistics.
+const REMEMBERED: usize = 16;
+
+/// When snapshots are taken by themselves, and how they are written.
+#[derive(Clone, Debug)]
+pub struct SnapshotSettings {
+    /// Files written, or read back, at a time.
+    pub threads: usize,
+    /// None: as fast as the disk.
+    pub bytes_per_second: Option<u64>,
+    /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not more. None: never.
+    pub log_bytes: Option<u64>,
+    /// Time since the last one after which one is taken, if the log has grown. None: never.
+    pub interval: Option<Duration>,
+}
+
+impl Default for SnapshotSettings {
+    fn default() -> Self {
+        SnapshotSettings { threads: 2, bytes_per_second: None, log_bytes: Some(1 << 30), interval: None }
+    }
+}
+
+/// Told when the snapshot that was asked for is there, or why not.
+pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
+
+pub enum SnapshotJob {
+    /// None: nobody waits.
+    Save(Option<Told>),
+    Stop,
+}
+
+/// One attempt.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub snapshot: u64,
+    /// Milliseconds since 1970.
+    pub begun_ms: i64,
+    pub ended_ms: i64,
+    pub outcome: Result<Saved, String>,
+}
+
+/// What others can see of the snapshots.
+#[derive(Default)]
+pub struct SnapshotStatus {
+    /// The number of the one that is being written; 0: none is.
+    pub running: AtomicU64,
+    /// Bytes written and read back of it.
+    pub bytes_done: AtomicU64,
+    /// Oldest first.
+    pub attempts: Mutex<VecDeque<Attempt>>,
+    /// Set when the server stops.
+    pub stop: AtomicBool,
+}
+
+impl SnapshotStatus {
+    pub fn attempts(&self) -> Vec<Attempt> {
+        self.attempts.lock().expect("no panic with the attempts").iter().cloned().collect()
+    }
+}
+
+pub struct SnapshotThread {
+    pub snapshots: Snapshots,
+    pub inbox: Receiver<SnapshotJob>,
+    pub coordinator: Sender<Job>,
+    pub log: Arc<LogStatistics>,
+    pub clock: Arc<dyn Clock>,
+    pub settings: SnapshotSettings,
+    pub status: Arc<SnapshotStatus>,
+    /// Bytes of log that recovery read: those since the last snapshot.
+    pub log_bytes_before: u64,
+}
+
+impl SnapshotThread {
+    pub fn run(mut self) {
+        // What the log had written when the last snapshot was taken.
+        let mut written = 0;
+        let mut before = self.log_bytes_before;
+        let (mut last, mut quiet_until) = (Instant::now(), Instant::now());
+        loop {
+            let mut asked: Vec<Told> = Vec::new();
+            match self.inbox.recv_timeout(LOOK_EVERY) {
+                Ok(SnapshotJob::Save(told)) => asked.extend(told),
+                Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    let grown = before + self.log.written_bytes.load(Relaxed) - written;
+                    if Instant::now() < quiet_until || !self.is_due(grown, last.elapsed()) {
+                        continue;
+                    }
+                }
+            }
+            while let Ok(job) = self.inbox.try_recv() {
+                match job {
+                    SnapshotJob::Save(told) => asked.extend(told),
+                    SnapshotJob::Stop => return,
+                }
+            }
+            let position = self.log.written_bytes.load(Relaxed);
+            let outcome = self.save();
+            match &outcome {
+                Ok(saved) => {
+                    (written, before, last) = (position, 0, Instant::now());
+                    eprintln!("ferrite: {saved}");
+                    if let Some(why) = &saved.not_cut {
+                        eprintln!(
+                            "ferrite: snapshot {} is whole, but what it replaces could not be removed: {why}",
+                            saved.snapshot
+                        );
+                    }
+                }
+                Err(SaveError::Stopped) => return,
+                Err(error) => {
+                    quiet_until = Instant::now() + AFTER_FAILURE;
+                    eprintln!("ferrite: no snapshot was taken: {error}");
+                }
+            }
+            let outcome = outcome.map_err(|error| error.to_string());
+            for told in asked {
+                told(outcome.as_ref().map_err(String::as_str));
+            }
+        }
+    }
+
+    fn is_due(&self, log_grown: u64, since: Duration) -> bool {
+        let by_size = self.settings.log_bytes.is_some_and(|bytes| log_grown >= bytes.max(memory::bytes_used() as u64));
+        let by_time = self.settings.interval.is_some_and(|interval| since >= interval && log_grown > 0);
+        by_size || by_time
+    }
+
+    fn save(&mut self) -> Result<Saved, SaveError> {
+        let snapshot = self.snapshots.next_number();
+        let begun_ms = self.clock.wall_micros() / 1_000;
+        let (to, taken) = bounded(1);
+        self.coordinator.send(Job::Checkpoint { snapshot, to }).expect("the coordinator outlives the snapshot thread");
+        let taken = taken.recv().expect("the coordinator answers before it ends");
+        let status = Arc::clone(&self.status);
+        status.bytes_done.store(0, Relaxed);
+        status.running.store(snapshot, Relaxed);
+        let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
+        let pace = move |bytes: u64| {
+            let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
+            let due = rate.map(|rate| Duration::from_secs_f64(done as f64 / rate as f64));
+            loop {
+                if status.stop.load(Relaxed) {
+                    return Err(SaveError::Stopped);
+                }
+                match due.and_then(|due| due.checked_sub(begun.elapsed())) {
+                    Some(early) if !early.is_zero() => std::thread::sleep(early.min(SLEEP_MAX)),
+                    _ => return Ok(()),
+                }
+            }
+        };
+        let outcome = self.snapshots.save(taken, self.settings.threads.max(1), &pace);
+        self.status.running.store(0, Relaxed);
+        let attempt = Attempt {
+            snapshot,
+            begun_ms,
+            ended_ms: self.clock.wall_micros() / 1_000,
+            outcome: outcome.as_ref().map(Saved::clone).map_err(SaveError::to_string),
+        };
+        let mut attempts = self.status.attempts.lock().expect("no panic with the attempts");
+        attempts.push_back(attempt);
+        if attempts.len() > REMEMBERED {
+            attempts.pop_front();
+        }
+        outcome
+    }
+}

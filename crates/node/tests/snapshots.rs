@@ -1,0 +1,89 @@
+//! Snapshots of a running server: asked for while transactions and schema changes go on, and what a restart makes of them.
+
+mod common;
+
+use common::{CONTESTANTS, VOTER, connect, options, start};
+use ferrite_node::{ServerOptions, SnapshotSettings};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+fn count(db: &common::Db, sql: &str) -> i64 {
+    db.call("@AdHoc", (sql,)).scalar().unwrap_or_else(|| panic!("{sql} answers a number"))
+}
+
+#[test]
+fn snapshots_are_taken_under_load_and_a_restart_has_everything() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let schema = Some(VOTER.to_owned());
+    let server = start(ServerOptions { schema, ..options(dir.path(), 3) });
+    let db = connect(&server);
+    db.call("@AdHoc", (CONTESTANTS,));
+    let (stop, votes) = (AtomicBool::new(false), AtomicI64::new(0));
+    std::thread::scope(|scope| {
+        let load = connect(&server);
+        scope.spawn({
+            let (stop, votes) = (&stop, &votes);
+            move || {
+                let mut phone = 5_550_000_000i64;
+                while !stop.load(SeqCst) {
+                    let outcome = load.call("Vote", (phone, 1i32, 1_000_000i64)).scalar();
+                    assert_eq!(outcome, Some(0));
+                    votes.fetch_add(1, SeqCst);
+                    phone += 1;
+                }
+            }
+        });
+        for round in 0..4 {
+            let response = db.call("@SnapshotSave", ());
+            assert_eq!(response.tables[0].rows.len(), 3, "a row per partition: {response:?}");
+            let text = response.status_text.expect("it says what was written");
+            assert!(text.starts_with(&format!("snapshot {}: ", round + 1)), "{text}");
+            db.call("@AdHoc", (format!("CREATE TABLE t{round} (a INTEGER NOT NULL)"),));
+            db.call("@AdHoc", (format!("INSERT INTO t{round} VALUES ({round})"),));
+        }
+        stop.store(true, SeqCst);
+    });
+    let votes = votes.load(SeqCst);
+    assert_eq!(count(&db, "SELECT COUNT(*) FROM votes"), votes);
+    let summary = db.call("@Statistics", ("SNAPSHOTSUMMARY", 0i32));
+    assert_eq!(summary.tables[0].rows.len(), 4);
+    assert_eq!(db.call("@Statistics", ("SNAPSHOTSTATUS", 0i32)).tables[0].rows.len(), 4);
+    drop(db);
+    server.stop().expect("a healthy log closes");
+    let server = start(options(dir.path(), 3));
+    let loaded = server.recovery().snapshot.expect("a snapshot was loaded");
+    assert_eq!((loaded.snapshot, server.recovery().damaged.len()), (4, 0));
+    let db = connect(&server);
+    assert_eq!(count(&db, "SELECT COUNT(*) FROM votes"), votes);
+    assert_eq!(count(&db, "SELECT SUM(num_votes) FROM v_votes_by_contestant_number_state"), votes);
+    for round in 0..4 {
+        assert_eq!(count(&db, &format!("SELECT a FROM t{round}")), round);
+    }
+    drop(db);
+    server.stop().expect("a healthy log closes");
+}
+
+#[test]
+fn the_log_is_cut_as_it_grows() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let snapshots = SnapshotSettings { interval: Some(Duration::from_millis(1)), ..SnapshotSettings::default() };
+    let server = start(ServerOptions { snapshots, ..options(dir.path(), 2) });
+    let db = connect(&server);
+    db.call(
+        "@AdHoc",
+        ("CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(60000)); PARTITION TABLE t ON COLUMN k",),
+    );
+    let (value, first) = ("v".repeat(60_000), dir.path().join("data/redo-0000000001.log"));
+    let begun = Instant::now();
+    let mut key = 0i64;
+    while first.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the first segment goes some day");
+        db.call("T.upsert", (key % 100, value.as_str()));
+        key += 1;
+    }
+    drop(db);
+    server.stop().expect("a healthy log closes");
+    let server = start(options(dir.path(), 2));
+    assert_eq!(count(&connect(&server), "SELECT COUNT(*) FROM t"), key.min(100));
+    server.stop().expect("a healthy log closes");
+}

@@ -1,0 +1,333 @@
+//! Snapshots and the log from them: together always the database as it was, whatever is interrupted or damaged.
+
+mod common;
+
+use common::crashing_disk::CrashingDisk;
+use common::{Node, SCHEMA, fill, log_options};
+use ferrite_io::{RealDisk, SystemClock, SystemRandom};
+use ferrite_partition::recovery::{self, Options, StartError};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn open(dir: &Path, partitions: u32) -> Node {
+    Node::open(Arc::new(RealDisk), dir, partitions).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Files of the directory or its snapshots whose names have this end, by name.
+fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = [dir.to_path_buf(), dir.join("snapshots")]
+        .iter()
+        .flat_map(|dir| fs::read_dir(dir).expect("a directory"))
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().ends_with(end))
+        .collect();
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for sub in ["", "snapshots"] {
+        fs::create_dir_all(to.join(sub)).expect("a directory");
+        for entry in fs::read_dir(from.join(sub)).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                fs::copy(&path, to.join(sub).join(path.file_name().expect("a name"))).expect("a copy");
+            }
+        }
+    }
+}
+
+/// A database with two snapshots, a log that was cut, and changes behind.
+fn sample(dir: &Path, partitions: u32) -> Vec<String> {
+    let mut node = open(dir, partitions);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 120);
+    node.save().expect("a healthy disk");
+    let events = node.table("EVENTS");
+    node.delete(events, |place| place % 3 == 1);
+    fill(&mut node, 120, 200);
+    node.save().expect("a healthy disk");
+    fill(&mut node, 200, 230);
+    let contents = node.contents();
+    node.close();
+    contents
+}
+
+#[test]
+fn a_snapshot_and_the_log_behind_it_are_the_database() {
+    for partitions in [1, 3] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let mut node = open(home.path(), partitions);
+        node.ddl(SCHEMA);
+        let mut next = 0;
+        let schema_changes = [
+            "ALTER TABLE events ADD COLUMN extra VARCHAR(200) DEFAULT 'none'",
+            "DROP INDEX by_group; CREATE INDEX by_group ON events (note, id)",
+            "CREATE TABLE short_lived (a INTEGER NOT NULL, at TIMESTAMP) USING TTL 5 MINUTES ON COLUMN at",
+            "DROP TABLE short_lived",
+            "CREATE VIEW late AS SELECT ok, COUNT(*) AS n, MAX(ratio) AS m FROM events GROUP BY ok",
+            "DROP PROCEDURE one; ALTER TABLE kinds RENAME TO sorts; ALTER TABLE sorts RENAME TO kinds",
+        ];
+        for (round, change) in schema_changes.iter().enumerate() {
+            fill(&mut node, next, next + 40);
+            next += 40;
+            let events = node.table("EVENTS");
+            node.delete(events, |place| place % 4 == round % 4);
+            // Before, between and behind a snapshot.
+            if round % 2 == 0 {
+                node.ddl(change);
+            }
+            let saved = node.save().expect("a healthy disk");
+            assert_eq!(saved.snapshot, round as u64 + 1);
+            if round % 2 == 1 {
+                node.ddl(change);
+            }
+            fill(&mut node, next, next + 5);
+            next += 5;
+            let before = node.contents();
+            node.close();
+            node = open(home.path(), partitions);
+            assert_eq!(node.contents(), before, "round {round}");
+            let loaded = node.0.summary.snapshot.expect("there is a snapshot");
+            assert_eq!(loaded.snapshot, saved.snapshot);
+            assert_eq!(node.0.snapshots.kept().len(), (round + 1).min(2));
+        }
+        assert_eq!(files(home.path(), ".manifest").len(), 2);
+        assert!(!home.path().join("redo-0000000001.log").exists(), "what no snapshot needs has gone");
+        // The same with threads.
+        let before = node.contents();
+        node.close();
+        let log = ferrite_log::LogOptions { own_threads: true, ..log_options() };
+        let options = Options { log, partitions: None, partitions_default: 1, threads: 3, report: &|_| {} };
+        let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
+        let recovered = recovery::open_with(disk, clock, &mut SystemRandom, home.path(), options).expect("it opens");
+        assert_eq!(Node(recovered).contents(), before);
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_snapshot_loses_nothing() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let base = home.path().join("base");
+    sample(&base, 2);
+    let mut steps = 0;
+    for changes in 0.. {
+        let dir = home.path().join(format!("crash{changes}"));
+        copy(&base, &dir);
+        let disk = CrashingDisk::new();
+        let mut node = Node::open(Arc::clone(&disk) as Arc<_>, &dir, 2).expect("a healthy disk so far");
+        fill(&mut node, 500, 510);
+        let before = node.contents();
+        let taken = node.take();
+        disk.stop_after(changes);
+        let saved = node.0.snapshots.save(taken, 0, &|_| Ok(()));
+        let done = disk.left() > 0;
+        drop(node);
+        let node = open(&dir, 2);
+        assert_eq!(node.contents(), before, "after {changes} changes");
+        let loaded = node.0.summary.snapshot.expect("there is a snapshot").snapshot;
+        assert!(loaded == 3 || saved.is_err(), "a snapshot that was promised is used");
+        assert!(node.0.summary.damaged.is_empty(), "nothing half-done looks like a snapshot");
+        assert_eq!(files(&dir, ".partial").len(), 0);
+        assert!(files(&dir, ".rows").len() <= 2 * 3, "leftovers are removed");
+        drop(node);
+        // And once more, with the next snapshot on top.
+        let mut node = open(&dir, 2);
+        node.save().expect("a healthy disk");
+        drop(node);
+        assert_eq!(open(&dir, 2).contents(), before);
+        fs::remove_dir_all(&dir).expect("it is ours");
+        if done && saved.is_ok_and(|saved| saved.not_cut.is_none()) {
+            steps = changes;
+            break;
+        }
+    }
+    assert!(steps > 20, "only {steps} steps were tried");
+}
+
+#[test]
+fn a_damaged_snapshot_gives_way_to_the_older_one() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let base = home.path().join("base");
+    let before = sample(&base, 2);
+    let newest = files(&base, "0000000002-p0000.rows").pop().expect("it is there");
+    let others = [files(&base, "0000000002.manifest").pop().expect("it is there"), newest];
+    for path in &others {
+        let bytes = fs::read(path).expect("it is there");
+        for position in (0..bytes.len()).step_by(bytes.len() / 40 + 1) {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 0x10;
+            fs::write(path, &damaged).expect("it is ours");
+            let node = open(&base, 2);
+            assert_eq!(node.0.summary.snapshot.expect("the older one").snapshot, 1, "byte {position}");
+            assert_eq!((node.0.summary.damaged.len(), node.contents() == before), (1, true), "byte {position}");
+            node.close();
+        }
+        for length in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+            fs::write(path, &bytes[..length]).expect("it is ours");
+            assert_eq!(open(&base, 2).contents(), before, "cut to {length}");
+        }
+        fs::write(path, &bytes).expect("it is ours");
+    }
+    // The next snapshot takes the place of the damaged one, not of the one that was used.
+    let mut bytes = fs::read(&others[1]).expect("it is there");
+    bytes[5_000] ^= 1;
+    fs::write(&others[1], &bytes).expect("it is ours");
+    let mut node = open(&base, 2);
+    assert_eq!(node.save().expect("a healthy disk").snapshot, 3);
+    let kept: Vec<u64> = node.0.snapshots.kept().iter().map(|kept| kept.snapshot).collect();
+    assert_eq!(kept, [1, 3]);
+    node.close();
+    // Both damaged, and the log does not reach back: nothing is made of it.
+    for path in files(&base, "p0001.rows") {
+        fs::write(path, b"nothing").expect("it is ours");
+    }
+    match Node::open(Arc::new(RealDisk), &base, 2) {
+        Err(StartError::Log(error)) => assert!(error.to_string().contains("missing"), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("a database without its beginning was opened"),
+    }
+}
+
+#[test]
+fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path().join("base");
+    let mut node = open(&dir, 2);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 50);
+    node.save().expect("a healthy disk");
+    let (mut histories, mut sequences) = (vec![node.contents()], vec![node.0.sequences.clone()]);
+    for id in 50..90 {
+        fill(&mut node, id, id + 1);
+        histories.push(node.contents());
+        sequences.push(node.0.sequences.clone());
+    }
+    node.close();
+    // A block in the middle of what stands behind the snapshot.
+    let segment = files(&dir, ".log").into_iter().rev().nth(1).expect("there are several");
+    let mut bytes = fs::read(&segment).expect("it is there");
+    // No sector begins with padding but behind the last block.
+    bytes[4 * 4_096 + 1] ^= 1;
+    fs::write(&segment, &bytes).expect("it is ours");
+    for _ in 0..2 {
+        match Node::open(Arc::new(RealDisk), &dir, 2) {
+            Err(StartError::Rot { path, position, stake, .. }) => {
+                assert!(path == segment && position <= 4 * 4_096, "{position}");
+                let last = sequences.last().expect("there are some");
+                assert!(stake.iter().all(|stake| stake.last == last[stake.partition.index()]), "{stake:?}");
+                assert!(!stake.is_empty());
+            }
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("rot was not seen"),
+        }
+    }
+    let accept = || recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, &|_| {});
+    let (note, text) = accept().unwrap_or_else(|error| panic!("{error}")).expect("something is lost");
+    assert_eq!(fs::read_to_string(note).expect("it is there"), text);
+    assert!(text.contains("are lost, and any after them"), "{text}");
+    let contents = open(&dir, 2).contents();
+    assert!(histories.contains(&contents), "what is left is what once was");
+    assert!(accept().expect("it opens").is_none(), "nothing more is lost");
+}
+
+#[test]
+fn where_the_checkpoint_itself_cannot_be_read_the_snapshot_is_what_is_left() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path();
+    let mut node = open(dir, 2);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 30);
+    let before = node.contents();
+    node.save().expect("a healthy disk");
+    fill(&mut node, 30, 33);
+    node.close();
+    let name = ferrite_snapshot::own_name(1);
+    let files = ferrite_snapshot::Files::new(Arc::new(RealDisk), &dir.join("snapshots"));
+    let place = files.manifest(&name).expect("it is whole").log;
+    let segment = dir.join(format!("redo-{:010}.log", place.segment));
+    let mut bytes = fs::read(&segment).expect("it is there");
+    bytes[place.position as usize + 60] ^= 1;
+    // What lies before it does not matter any more.
+    bytes[4_096 + 100] ^= 1;
+    fs::write(&segment, &bytes).expect("it is ours");
+    assert!(matches!(Node::open(Arc::new(RealDisk), dir, 2), Err(StartError::Rot { .. })));
+    let accepted = recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {});
+    assert!(accepted.unwrap_or_else(|error| panic!("{error}")).is_some());
+    let mut node = open(dir, 2);
+    assert_eq!(node.contents(), before);
+    fill(&mut node, 40, 45);
+    let before = node.contents();
+    node.close();
+    assert_eq!(open(dir, 2).contents(), before);
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_schema_change_leaves_the_old_schema_or_the_new() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let base = home.path().join("base");
+    sample(&base, 2);
+    let change =
+        "ALTER TABLE events ADD COLUMN more INTEGER DEFAULT 3; CREATE VIEW by_more AS SELECT more, COUNT(*) AS n FROM
+        events GROUP BY more; DROP VIEW everything";
+    for snapshot_first in [false, true] {
+        let mut outcomes = Vec::new();
+        for changes in 0.. {
+            let dir = home.path().join(format!("crash{changes}"));
+            copy(&base, &dir);
+            let disk = CrashingDisk::new();
+            let mut node = Node::open(Arc::clone(&disk) as Arc<_>, &dir, 2).expect("a healthy disk so far");
+            // A snapshot of the old schema is still being written when the change comes.
+            let taken = node.take();
+            if snapshot_first {
+                node.0.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk so far");
+            } else {
+                drop(taken);
+            }
+            let before = node.0.compiled.catalog.version.0;
+            disk.stop_after(changes);
+            let told = node.try_ddl(change);
+            drop(node);
+            let node = open(&dir, 2);
+            let after = node.0.compiled.catalog.version.0;
+            assert!(after == before + 1 || (after == before && told.is_err()), "after {changes} changes");
+            node.contents();
+            outcomes.push(after - before);
+            fs::remove_dir_all(&dir).expect("it is ours");
+            if told.is_ok() {
+                break;
+            }
+        }
+        assert_eq!((outcomes.first(), outcomes.last()), (Some(&0), Some(&1)), "{outcomes:?}");
+    }
+}
+
+#[test]
+fn many_schema_changes_become_one_text() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let mut node = open(home.path(), 2);
+    node.ddl(SCHEMA);
+    for number in 0..60 {
+        node.ddl(&format!("CREATE TABLE t{number} (a INTEGER NOT NULL PRIMARY KEY, b VARCHAR(10) UNIQUE)"));
+        node.ddl(&format!("DROP TABLE t{number}"));
+    }
+    node.ddl(
+        "CREATE TABLE last (a BIGINT NOT NULL, b INTEGER DEFAULT 7, PRIMARY KEY (a)); PARTITION TABLE last ON COLUMN a",
+    );
+    fill(&mut node, 0, 20);
+    node.save().expect("a healthy disk");
+    fill(&mut node, 20, 25);
+    let before = node.contents();
+    node.close();
+    let mut node = open(home.path(), 2);
+    assert!(node.0.history.base.is_some() && node.0.history.changes.is_empty());
+    assert_eq!(node.contents(), before);
+    // Ids go on where they were.
+    node.ddl("CREATE TABLE later (a INTEGER); CREATE INDEX later_a ON later (a)");
+    fill(&mut node, 25, 30);
+    let before = node.contents();
+    node.save().expect("a healthy disk");
+    node.close();
+    assert_eq!(open(home.path(), 2).contents(), before);
+}
