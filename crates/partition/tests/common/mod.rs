@@ -63,7 +63,9 @@ impl Node {
             let store = &self.0.stores[partition];
             let definition = Arc::clone(store.table(table).definition());
             if store.owns(&definition, &row[0]).expect("a key") {
-                self.change(partition, |store| drop(store.insert(table, row).expect("a row that fits")));
+                self.change(partition, |store| {
+                    store.insert(table, row).expect("a row that fits");
+                });
             }
         }
     }
