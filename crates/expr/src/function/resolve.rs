@@ -185,11 +185,20 @@ impl Function {
     pub fn resolve_with_unit(name: &str, unit: &str, argument_types: &[Option<SqlType>]) -> UserResult<Resolved> {
         if matches!(name, "EXTRACT" | "DATE_PART") {
             let field = field_of_extract(unit)
-                .ok_or_else(|| UserError::syntax(format!("{name} does not know the field {unit}")))?;
+                .ok_or_else(|| {
+                    UserError::syntax(format!("{name} does not know the field {unit}")).with_hint(
+                        "fields are YEAR, QUARTER, MONTH, WEEK, DAY, DAY_OF_WEEK, DAY_OF_YEAR, WEEKDAY, HOUR, MINUTE, SECOND, EPOCH",
+                    )
+                })?;
             return settle(name, Function::Extract(field), &[Timestamp], 0, Type(field_type(field)), argument_types);
         }
         let unit_named = TimeUnit::from_name(unit)
-            .ok_or_else(|| UserError::syntax(format!("{name} does not know the unit {unit}")))?;
+            .ok_or_else(|| {
+                UserError::syntax(format!("{name} does not know the unit {unit}")).with_hint(format!(
+                    "the unit comes first, {name}(DAY, ...): YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND \
+                     or MICROSECOND"
+                ))
+            })?;
         let whole_days = unit_named.microseconds().is_none_or(|length| length >= temporal::MICROSECONDS_PER_DAY);
         let (function, parameters, result): (Function, &[Takes], SqlType) = match name {
             // Of a DATE, whole days stay a DATE.
@@ -441,7 +450,8 @@ fn wider(left: SqlType, right: SqlType) -> SqlType {
 
 #[cold]
 fn wrong_count(name: &str, wanted: &str, given: usize) -> UserError {
-    UserError::compile("42883", format!("{name} takes {wanted} arguments, not {given}"))
+    let arguments = if wanted == "1" { "argument" } else { "arguments" };
+    UserError::compile("42883", format!("{name} takes {wanted} {arguments}, not {given}"))
 }
 
 #[cold]

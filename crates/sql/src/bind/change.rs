@@ -229,11 +229,14 @@ impl Binder<'_> {
             let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
                 return Err(UserError::not_supported("SET of several columns at once"));
             };
+            let written = name;
             let name = match name.0.as_slice() {
                 [_, ast::ObjectNamePart::Identifier(column)] => super::scope::fold_name(column),
                 _ => object_name(name)?,
             };
-            let position = table.column_named(&name).ok_or_else(|| suggest::unknown_column_of(table, &name))?;
+            let position = table
+                .column_named(&name)
+                .ok_or_else(|| suggest::placed(suggest::unknown_column_of(table, &name), written))?;
             if assignments.iter().any(|(other, _)| *other == position) {
                 return Err(UserError::compile("42701", format!("column {name} is assigned twice")));
             }
@@ -313,7 +316,8 @@ impl Binder<'_> {
         let limit = delete.limit.as_ref().map(|limit| self.row_count("LIMIT", limit)).transpose()?;
         let offset = offset.map(|offset| self.row_count("OFFSET", offset)).transpose()?;
         if order_by.is_empty() && (limit.is_some() || offset.is_some()) {
-            return Err(UserError::compile("42601", "DELETE with LIMIT or OFFSET needs ORDER BY"));
+            return Err(UserError::compile("42601", "DELETE with LIMIT or OFFSET needs ORDER BY")
+                .with_hint("which rows go must not be left open: DELETE FROM t ORDER BY key LIMIT n"));
         }
         if !order_by.is_empty() && limit.is_none() && offset.is_none() {
             return Err(UserError::compile("42601", "DELETE with ORDER BY needs LIMIT or OFFSET"));
@@ -440,6 +444,7 @@ fn width_mismatch(table: &Table, wanted: usize, given: usize) -> UserError {
         "42601",
         format!("row column count mismatch: {wanted} columns of {} and {given} values", table.name),
     )
+    .with_hint(format!("name the columns that the values are for: INSERT INTO {} (...) VALUES (...)", table.name))
 }
 
 /// The columns that INSERT names, or all.
@@ -448,9 +453,11 @@ fn target_columns(table: &Table, names: &[ast::ObjectName]) -> UserResult<Vec<u1
         return Ok((0..table.columns.len() as u16).collect());
     }
     let mut positions = Vec::with_capacity(names.len());
-    for name in names {
-        let name = object_name(name)?;
-        let position = table.column_named(&name).ok_or_else(|| suggest::unknown_column_of(table, &name))?;
+    for written in names {
+        let name = object_name(written)?;
+        let position = table
+            .column_named(&name)
+            .ok_or_else(|| suggest::placed(suggest::unknown_column_of(table, &name), written))?;
         if positions.contains(&position) {
             return Err(UserError::compile("42701", format!("column {name} is named twice")));
         }

@@ -114,6 +114,11 @@ impl Binder<'_> {
             {
                 if name == "MIGRATING" { self.migrating(&[]) } else { self.call(&name, &[]) }
             }
+            Err(error) if ident.quote_style.is_some() && error.hint().is_none() => {
+                let error =
+                    error.with_hint(format!("double quotes are for names; a text stands in single quotes: '{name}'"));
+                Err(suggest::at(error, ident.span))
+            }
             result => result.map_err(|error| suggest::at(error, ident.span)),
         }
     }
@@ -141,10 +146,10 @@ impl Binder<'_> {
             return Err(UserError::compile("42601", "? is not allowed in a procedure with declared parameters")
                 .with_hint("use the parameters by their names"));
         }
-        let index: u16 = text
-            .trim_start_matches('?')
-            .parse()
-            .map_err(|_| UserError::syntax(format!("malformed parameter {text}")))?;
+        let index: u16 = text.trim_start_matches('?').parse().map_err(|_| {
+            UserError::not_supported(format!("parameter {text}"))
+                .with_hint("write parameters as ?, or declare them in a procedure and use their names")
+        })?;
         if usize::from(index) >= self.parameter_count() {
             return Err(UserError::syntax("parameters are not allowed here"));
         }
@@ -201,7 +206,8 @@ impl Binder<'_> {
         match typed.sql_type {
             None | Some(SqlType::Boolean) => Ok(typed.expr),
             Some(other) => {
-                Err(UserError::compile("42804", format!("a condition is required, not a value of type {other}")))
+                Err(UserError::compile("42804", format!("a condition is required, not a value of type {other}"))
+                    .with_hint("compare the value with something"))
             }
         }
     }
@@ -218,7 +224,20 @@ impl Binder<'_> {
             B::Divide => ArithmeticOperator::Divide,
             B::Modulo => ArithmeticOperator::Remainder,
             B::StringConcat => return self.concatenation(left, right),
-            other => return Err(UserError::not_supported(format!("the operator {other}"))),
+            other => {
+                let error = UserError::not_supported(format!("the operator {other}"));
+                return Err(match other {
+                    B::PGRegexMatch | B::PGRegexIMatch => error.with_hint("use REGEXP_LIKE(text, pattern)"),
+                    B::PGRegexNotMatch | B::PGRegexNotIMatch => error.with_hint("use NOT REGEXP_LIKE(text, pattern)"),
+                    B::BitwiseAnd => error.with_hint("use BITAND(x, y)"),
+                    B::BitwiseOr => error.with_hint("use BITOR(x, y)"),
+                    B::BitwiseXor | B::PGBitwiseXor => error.with_hint("use BITXOR(x, y) or POWER(x, y)"),
+                    B::PGBitwiseShiftLeft => error.with_hint("use BIT_SHIFT_LEFT(x, bits)"),
+                    B::PGBitwiseShiftRight => error.with_hint("use BIT_SHIFT_RIGHT(x, bits)"),
+                    B::Arrow | B::LongArrow => error.with_hint("use FIELD(json, 'name') or ARRAY_ELEMENT(json, index)"),
+                    _ => error,
+                });
+            }
         };
         let left = self.expression(left)?;
         let right = self.expression(right)?;

@@ -280,6 +280,16 @@ impl Binder<'_> {
     fn factor(&mut self, factor: &ast::TableFactor) -> UserResult<Chain> {
         let first_slot = self.slots();
         match factor {
+            ast::TableFactor::Table { sample: Some(_), .. } => Err(UserError::not_supported("TABLESAMPLE")),
+            ast::TableFactor::Table { with_hints, version, with_ordinality, partitions, index_hints, .. }
+                if !with_hints.is_empty()
+                    || version.is_some()
+                    || *with_ordinality
+                    || !partitions.is_empty()
+                    || !index_hints.is_empty() =>
+            {
+                Err(UserError::not_supported(format!("what stands beside the table's name in {factor}")))
+            }
             ast::TableFactor::Table { name, alias, args: None, .. } => {
                 let folded = object_name(name)?;
                 let source = match self.common_table_named(&folded) {

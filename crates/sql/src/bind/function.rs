@@ -34,7 +34,8 @@ impl Binder<'_> {
             return Err(UserError::compile("42601", format!("FILTER is not allowed in {name}, which is no aggregate")));
         }
         if is_only_window(&name) {
-            return Err(UserError::compile("42P20", format!("the window function {name} needs OVER")));
+            return Err(UserError::compile("42P20", format!("the window function {name} needs OVER"))
+                .with_hint(format!("{name}(...) OVER (PARTITION BY ... ORDER BY ...)")));
         }
         if distinct {
             return Err(UserError::compile("42601", format!("DISTINCT is not allowed in {name}")));
@@ -87,7 +88,8 @@ impl Binder<'_> {
                 self.resolved_call(resolved, bound)
             }
             (_, Some(unit)) => self.call_with_unit(name, &unit, &arguments[1..]),
-            (_, None) => Err(UserError::compile("42601", format!("{name} needs a unit of time, not {}", arguments[0]))),
+            (_, None) => Err(UserError::compile("42601", format!("{name} needs a unit of time, not {}", arguments[0]))
+                .with_hint(format!("the unit comes first: {name}(DAY, ...)"))),
         }
     }
 

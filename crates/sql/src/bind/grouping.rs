@@ -3,7 +3,7 @@
 
 use super::Binder;
 use super::query::ordinal;
-use super::scope::fold_name;
+use super::scope::{ScopeSource, fold_name};
 use super::types::Typed;
 use crate::walk::rewrite;
 use ferrite_base::{UserError, UserResult, limits};
@@ -196,6 +196,8 @@ pub(crate) struct Grouping<'g> {
     pub group_by: &'g [Expr],
     pub slot: u16,
     pub local_slots: &'g [u16],
+    /// What the columns of those slots are called.
+    pub names: &'g [ScopeSource],
 }
 
 impl Grouping<'_> {
@@ -204,16 +206,32 @@ impl Grouping<'_> {
             let position = self.group_by.iter().position(|key| key == inner)?;
             Some(Expr::column(self.slot, position as u16))
         });
-        let ungrouped =
-            expr.any(&mut |inner| matches!(inner, Expr::Column { slot, .. } if self.local_slots.contains(slot)));
-        if ungrouped {
-            return Err(UserError::compile(
-                "42803",
-                "expression not in aggregate or GROUP BY columns: a column of the SELECT list, HAVING or ORDER BY is \
-                 neither grouped by nor inside an aggregate",
-            )
-            .with_hint("add it to GROUP BY or wrap it in MIN() or MAX()"));
-        }
-        Ok(())
+        let mut ungrouped = None;
+        expr.any(&mut |inner| match inner {
+            Expr::Column { slot, column } if self.local_slots.contains(slot) => {
+                ungrouped = Some((*slot, *column));
+                true
+            }
+            _ => false,
+        });
+        let Some((slot, column)) = ungrouped else { return Ok(()) };
+        let name =
+            self.name(slot, column).unwrap_or_else(|| "a column of the SELECT list, HAVING or ORDER BY".to_owned());
+        Err(UserError::compile(
+            "42803",
+            format!(
+                "expression not in aggregate or GROUP BY columns: {name} is neither grouped by nor inside an aggregate"
+            ),
+        )
+        .with_hint("add it to GROUP BY or wrap it in MIN() or MAX()"))
+    }
+
+    fn name(&self, slot: u16, column: u16) -> Option<String> {
+        let source = self.names.iter().find(|source| {
+            let columns = source.first_column..source.first_column + source.columns.len() as u16;
+            source.slot == slot && columns.contains(&column)
+        })?;
+        let column = &source.columns[usize::from(column - source.first_column)].name;
+        Some(if source.name.is_empty() { column.clone() } else { format!("{}.{column}", source.name) })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::types::{Typed, cast_constant, to_kind, whole_number};
 use crate::errors::at_compile_time;
+use crate::parse::advice;
 use crate::parse::cursor::{sized_type, type_named};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
@@ -129,11 +130,10 @@ pub(crate) fn data_type(data_type: &ast::DataType) -> UserResult<ColumnType> {
         }
         D::Custom(name, modifiers) => {
             let name = super::scope::object_name(name)?;
-            let sql_type =
-                type_named(&name).ok_or_else(|| UserError::compile("42704", format!("unknown type {name}")))?;
+            let sql_type = type_named(&name).ok_or_else(|| advice::unknown_type(&name))?;
             let length = modifiers.first().and_then(|modifier| modifier.parse().ok());
             sized_type(sql_type, length, false)
         }
-        other => Err(UserError::compile("42704", format!("unknown type {other}"))),
+        other => Err(advice::unknown_type(&other.to_string().to_uppercase())),
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod alter;
 pub(crate) mod change;
 pub(crate) mod common;
+pub(crate) mod ddl_names;
 pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod function;

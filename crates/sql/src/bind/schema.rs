@@ -24,6 +24,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
     let Body::Ddl(ddl) = &statement.body else {
         return Err(UserError::ddl("42601", "the statement is not a schema change"));
     };
+    super::ddl_names::check(catalog, ddl)?;
     let mut warnings = Vec::new();
     let change = match ddl.as_ref() {
         Ddl::CreateTable(table) if table.if_not_exists && catalog.table_named(&table.name).is_some() => {
@@ -432,7 +433,14 @@ fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<Pro
             "42601",
             format!("table {} is not partitioned on column {}", clause.table, clause.column),
         )
-        .with_hint(format!("PARTITION TABLE {} ON COLUMN {};", clause.table, clause.column)));
+        .with_hint(match table.partition_column {
+            None => format!("PARTITION TABLE {} ON COLUMN {};", clause.table, clause.column),
+            Some(column) => format!(
+                "it is partitioned on {0}: PARTITION ON TABLE {1} COLUMN {0}",
+                table.columns[usize::from(column)].name,
+                clause.table
+            ),
+        }));
     }
     Ok(ProcedurePartitioning { table: table.id, column, parameter: clause.parameter })
 }

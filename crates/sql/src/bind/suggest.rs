@@ -43,6 +43,15 @@ pub(crate) fn at(error: UserError, span: Span) -> UserError {
     located(error, Some(span.start))
 }
 
+/// The error with the place of the name that it is about.
+pub(crate) fn placed(error: UserError, name: &ast::ObjectName) -> UserError {
+    let last = match name.0.last() {
+        Some(ast::ObjectNamePart::Identifier(ident)) => Some(ident.span.start),
+        _ => None,
+    };
+    located(error, last)
+}
+
 fn located(error: UserError, place: Option<Location>) -> UserError {
     match place {
         Some(place) if place.line > 0 && error.detail().is_none() => {

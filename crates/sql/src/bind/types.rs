@@ -160,7 +160,15 @@ pub(crate) fn fold(expr: Expr) -> UserResult<Expr> {
 pub(crate) fn cast_constant(value: &OwnedValue, to: &ColumnType) -> UserResult<OwnedValue> {
     let arena = Bump::new();
     let value = value.as_value();
-    cast(value, to, &arena).map(|value| owned(&value)).map_err(at_compile_time)
+    cast(value, to, &arena).map(|value| owned(&value)).map_err(|error| {
+        let error = at_compile_time(error);
+        match value {
+            Value::Text(text) if error.detail().is_none() => {
+                error.with_detail(format!("'{}' is no {}", crate::errors::excerpt(text), to.sql_type))
+            }
+            _ => error,
+        }
+    })
 }
 
 pub(crate) fn owned(value: &Value<'_>) -> OwnedValue {

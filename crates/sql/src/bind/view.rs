@@ -23,7 +23,8 @@ pub(crate) fn bind_view(
         |what: &str| Err(UserError::ddl("0A000", format!("Materialized view \"{name}\" must not have {what}.")));
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return refuse("set operations or VALUES") };
     if query.with.is_some() || query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
-        return refuse("WITH, ORDER BY, LIMIT or OFFSET");
+        return refuse("WITH, ORDER BY, LIMIT or OFFSET")
+            .map_err(|error| error.with_hint("order its rows when it is read"));
     }
     if select.distinct.is_some() || select.top.is_some() || select.having.is_some() || select.into.is_some() {
         return refuse("DISTINCT, TOP, HAVING or INTO");
@@ -220,6 +221,7 @@ fn not_aggregated(name: &str) -> UserError {
         "42803",
         format!("Materialized view \"{name}\" must have non-group by columns aggregated by sum, count, min or max."),
     )
+    .with_hint("a view keeps groups up as rows change; instead of AVG keep SUM and COUNT, and divide when it is read")
 }
 
 fn name_columns(view: &str, names: Option<&[String]>, columns: &mut [Column]) -> UserResult<()> {

@@ -1,5 +1,6 @@
 //! A cursor over lexemes, for the productions that are our own.
 
+use super::advice;
 use super::tokens::{FerriteDialect, Lexeme, for_sqlparser, token_is_word, too_deep, unexpected};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_value::{ColumnType, SqlType};
@@ -99,7 +100,15 @@ impl<'l> Cursor<'l> {
     pub fn expect_end(&self) -> UserResult<()> {
         match self.peek() {
             None => Ok(()),
-            Some(token) => Err(unexpected(token)),
+            Some(token) => Err(self.refused(unexpected(token))),
+        }
+    }
+
+    /// The error with the place of what stands here.
+    pub fn refused(&self, error: UserError) -> UserError {
+        match self.lexemes.get(self.position) {
+            Some(lexeme) => advice::at(error, lexeme.token.span.start),
+            None => error,
         }
     }
 
@@ -107,7 +116,10 @@ impl<'l> Cursor<'l> {
     #[cold]
     pub fn unexpected(&self, wanted: &str) -> UserError {
         match self.peek() {
-            Some(token) => UserError::syntax(format!("unexpected token: {token} required: {wanted}")),
+            Some(token) => {
+                let error = UserError::syntax(format!("unexpected token: {token} required: {wanted}"));
+                self.refused(advice::meant(error, token))
+            }
             None => UserError::syntax(format!("unexpected end of statement, required: {wanted}")),
         }
     }
@@ -207,12 +219,10 @@ impl<'l> Cursor<'l> {
             _ => return Err(self.unexpected("a type")),
         };
         self.position += 1;
-        let sql_type = type_named(&name).ok_or_else(|| {
-            UserError::compile("42704", format!("unknown type {name}")).with_hint(
-                "types are TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DECIMAL, VARCHAR(n), VARBINARY(n), TIMESTAMP, DATE, \
-                 BOOLEAN, GEOGRAPHY_POINT, GEOGRAPHY",
-            )
-        })?;
+        let Some(sql_type) = type_named(&name) else {
+            self.position -= 1;
+            return Err(self.refused(advice::unknown_type(&name)));
+        };
         if name == "DOUBLE" {
             self.accept("PRECISION");
         }
@@ -261,16 +271,17 @@ pub(crate) fn parse_with<T>(
     let mut parser =
         Parser::new(&FerriteDialect).with_recursion_limit(limits::NESTING_MAX).with_tokens_with_locations(tokens);
     let parsed = parse(&mut parser).map_err(parser_error)?;
-    match parser.peek_token().token {
+    let next = parser.peek_token();
+    match next.token {
         Token::EOF => Ok(parsed),
-        token => Err(unexpected(&token)),
+        token => Err(advice::at(unexpected(&token), next.span.start)),
     }
 }
 
 pub(crate) fn parser_error(error: ParserError) -> UserError {
     match error {
         ParserError::RecursionLimitExceeded => too_deep(),
-        ParserError::ParserError(message) | ParserError::TokenizerError(message) => UserError::syntax(message),
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => advice::grammar_error(&message),
     }
 }
 

@@ -49,12 +49,9 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
         SqlKind::Query(parse_with(cursor.rest(), placeholders, |parser| parser.parse_query())?)
     } else {
         return Err(match cursor.peek() {
-            Some(token @ Token::Word(word)) => match word.value.to_uppercase().as_str() {
-                statement @ ("MERGE" | "EXEC" | "EXECUTE" | "CALL" | "SET" | "SHOW" | "GRANT" | "BEGIN" | "COMMIT"
-                | "ROLLBACK" | "REPLACE") => UserError::not_supported(format!("statement {statement}")),
-                _ => unexpected(token),
-            },
-            Some(token) => unexpected(token),
+            Some(token @ Token::Word(word)) => super::advice::other_statement(&word.value.to_uppercase())
+                .unwrap_or_else(|| cursor.refused(unexpected(token))),
+            Some(token) => cursor.refused(unexpected(token)),
             None => UserError::syntax("no SQL statement"),
         });
     };

@@ -1,5 +1,6 @@
 //! Text to statements. Knows the grammar, not the schema.
 
+pub(crate) mod advice;
 pub(crate) mod alter;
 pub(crate) mod cursor;
 pub(crate) mod data_change;

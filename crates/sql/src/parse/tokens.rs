@@ -93,7 +93,7 @@ pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
     let blanked = blank_slash_comments(text);
     let tokens = Tokenizer::new(&FerriteDialect, &blanked)
         .tokenize_with_location()
-        .map_err(|error| UserError::syntax(format!("{} at {}", error.message, place(error.location))))?;
+        .map_err(|error| super::advice::at(UserError::syntax(error.message), error.location))?;
     let mut places = Places::new(&blanked);
     let mut lexemes = Vec::with_capacity(tokens.len());
     for token in tokens {
@@ -106,10 +106,6 @@ pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
     }
     check_shape(&lexemes)?;
     Ok(lexemes)
-}
-
-fn place(location: sqlparser::tokenizer::Location) -> String {
-    format!("line {}, column {}", location.line, location.column)
 }
 
 /// `//` starts a comment, which sqlparser takes for an operator: overwritten with blanks, so that places stay.
@@ -349,7 +345,7 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
                 position += 1;
             }
             Token::Word(_) if lexeme.is_word("SIMILAR") || lexeme.is_word("UNNEST") => {
-                return Err(unexpected(&lexeme.token.token));
+                return Err(super::advice::at(unexpected(&lexeme.token.token), span.start));
             }
             // VARCHAR(n BYTES) goes as VARCHAR(n OCTETS).
             Token::Word(_)
@@ -380,5 +376,5 @@ fn next_placeholder(text: &str, placeholders: &mut u16) -> UserResult<String> {
 }
 
 pub(crate) fn unexpected(token: &Token) -> UserError {
-    UserError::syntax(format!("unexpected token: {token}"))
+    super::advice::meant(UserError::syntax(format!("unexpected token: {token}")), token)
 }

@@ -1,0 +1,67 @@
+//! Names of tables, columns, indexes and procedures in schema statements that nothing has: which one was probably meant.
+//!
+//! What a name stands for is decided where the change is applied; here is only what is told when it stands for nothing.
+
+use super::suggest::nearest;
+use crate::parse::statement::{AlterAction, Ddl};
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::Catalog;
+
+pub(crate) fn check(catalog: &Catalog, ddl: &Ddl) -> UserResult<()> {
+    match ddl {
+        Ddl::AlterTable { table, if_exists: false, actions, .. } => {
+            self::table(catalog, table)?;
+            actions.iter().try_for_each(|action| match action {
+                AlterAction::DropColumn { name, if_exists: false, .. } => column(catalog, table, actions, name),
+                AlterAction::SetType { column: name, .. }
+                | AlterAction::SetDefault { column: name, .. }
+                | AlterAction::SetNullable { column: name, .. }
+                | AlterAction::RenameColumn { column: name, .. } => column(catalog, table, actions, name),
+                _ => Ok(()),
+            })
+        }
+        Ddl::Replication { table: Some(name) } | Ddl::ReplicateTable { table: name } => table(catalog, name),
+        Ddl::DropTable { name, if_exists: false, .. } => table(catalog, name),
+        Ddl::PartitionTable { table: name, column: of } => {
+            table(catalog, name)?;
+            column(catalog, name, &[], of)
+        }
+        Ddl::CreateIndex { table: name, .. } => table(catalog, name),
+        Ddl::DropIndex { name, if_exists: false } => {
+            let indexes = catalog.tables.values().flat_map(|table| &table.indexes).map(|index| index.name.as_str());
+            found(name, catalog.index_named(name).is_some(), indexes)
+        }
+        Ddl::DropProcedure { name, if_exists: false } | Ddl::PartitionProcedure { name, .. } => {
+            let procedures = catalog.procedures.values().map(|procedure| procedure.name.as_str());
+            found(name, catalog.procedure_named(name).is_some(), procedures)
+        }
+        Ddl::SwapTables { one, other } => table(catalog, one).and_then(|()| table(catalog, other)),
+        _ => Ok(()),
+    }
+}
+
+fn table(catalog: &Catalog, name: &str) -> UserResult<()> {
+    found(name, catalog.table_named(name).is_some(), catalog.tables.keys().map(String::as_str))
+}
+
+/// A column of a table that is there, or that an action before adds or renames.
+fn column(catalog: &Catalog, table: &str, actions: &[AlterAction], name: &str) -> UserResult<()> {
+    let Some(table) = catalog.table_named(table) else { return Ok(()) };
+    let made = actions.iter().any(|action| match action {
+        AlterAction::Add { parts, .. } => parts.columns.iter().any(|column| column.name == name),
+        AlterAction::RenameColumn { to, .. } => to == name,
+        _ => false,
+    });
+    found(name, made || table.column_named(name).is_some(), table.columns.iter().map(|column| column.name.as_str()))
+}
+
+fn found<'c>(name: &str, there: bool, others: impl Iterator<Item = &'c str>) -> UserResult<()> {
+    if there {
+        return Ok(());
+    }
+    let error = UserError::ddl("42704", format!("object not found: {name}"));
+    Err(match nearest(name, others) {
+        Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+        None => error,
+    })
+}
