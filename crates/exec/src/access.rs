@@ -277,6 +277,9 @@ impl<'s> Frame<'s> {
     fn bound_value(&self, bound: &'s Option<Bound>) -> UserResult<Option<Option<(Value<'s>, bool)>>> {
         let Some(bound) = bound else { return Ok(Some(None)) };
         let value = self.evaluate(&bound.value)?;
-        Ok(if value.is_null() { None } else { Some(Some((value, bound.inclusive))) })
+        Ok(match value {
+            Value::Null => bound.open_if_null.then_some(None),
+            value => Some(Some((value, bound.inclusive))),
+        })
     }
 }

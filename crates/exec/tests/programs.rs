@@ -152,8 +152,8 @@ fn insert_lookup_range_and_scan_over_one_and_three_stores() {
         let range = Access::Range {
             index,
             equal: vec![],
-            lower: Some(Bound { value: Expr::integer(3), inclusive: false }),
-            upper: Some(Bound { value: Expr::integer(8), inclusive: true }),
+            lower: Some(Bound { value: Expr::integer(3), inclusive: false, open_if_null: false }),
+            upper: Some(Bound { value: Expr::integer(8), inclusive: true, open_if_null: false }),
             descending: true,
         };
         let mut ordered = query(vec![source(0, table, range)], None, vec![Expr::column(0, 0)]);

@@ -215,6 +215,8 @@ pub enum Function {
     Migrating,
     /// Any number of values, NULLs too, as one: what an aggregate over several arguments takes from a row.
     Together,
+    /// The least text above all that begin with the argument; NULL where there is none. For bounds of index scans.
+    TextAfter,
 }
 
 impl Function {
@@ -236,6 +238,12 @@ impl Function {
             Least => Ok(extreme(arguments, Ordering::Less)),
             SqlError => Err(sql_error(arguments)),
             Migrating => Ok(Value::Boolean(false)),
+            TextAfter => Ok(match arguments {
+                [Value::Text(prefix)] => {
+                    crate::like::text_after(prefix).map_or(Value::Null, |after| Value::Text(arena.alloc_str(&after)))
+                }
+                _ => return Err(crate::evaluate::mismatch("TextAfter", arguments)),
+            }),
             Together => Ok(Value::Array(arena.alloc_slice_copy(arguments))),
             Extract(_) | Truncate(_) | DateAdd(_) | DateDifference(_) | SinceEpoch(_) | ToTimestamp(_)
             | FormatTimestamp | IsValidTimestamp | MinValidTimestamp | MaxValidTimestamp | TimeWindow(..) => {

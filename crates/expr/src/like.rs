@@ -79,6 +79,22 @@ pub fn literal_prefix(pattern: &str, escape: Option<char>) -> Option<(&str, bool
     (end > 0).then(|| (&pattern[..end], &pattern[end..] == "%"))
 }
 
+/// The least text above all that begin with `prefix`; texts are ordered by their bytes, hence by their code points.
+pub fn text_after(prefix: &str) -> Option<String> {
+    let mut characters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = characters.pop() {
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            last => char::from_u32(last as u32 + 1),
+        };
+        if let Some(next) = next {
+            characters.push(next);
+            return Some(characters.into_iter().collect());
+        }
+    }
+    None
+}
+
 /// Before the first comparison, so that the error does not depend on the text.
 fn check_escapes(pattern: &str, escape: char) -> UserResult<()> {
     let mut characters = pattern.chars();
@@ -88,4 +104,18 @@ fn check_escapes(pattern: &str, escape: char) -> UserResult<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text_after;
+
+    #[test]
+    fn texts_after_a_prefix() {
+        assert_eq!(text_after("abc").as_deref(), Some("abd"));
+        assert_eq!(text_after("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(text_after("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(text_after("\u{10ffff}\u{10ffff}"), None);
+        assert_eq!(text_after(""), None);
+    }
 }

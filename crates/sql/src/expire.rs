@@ -16,7 +16,7 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
     };
     let (access, filter) = match table.indexes.iter().find(leads) {
         Some(index) => {
-            let upper = Some(Bound { value: cutoff, inclusive: true });
+            let upper = Some(Bound { value: cutoff, inclusive: true, open_if_null: false });
             let range = Access::Range { index: index.id, equal: Vec::new(), lower: None, upper, descending: false };
             (range, None)
         }

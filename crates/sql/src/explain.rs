@@ -517,7 +517,7 @@ impl<'p> Writer<'p> {
         let mut conditions = self.equalities(table, index, equal, 0);
         let next = self.key(table, index, equal.len());
         for (bound, sign) in [(lower, ">"), (upper, "<")] {
-            if let Some(Bound { value, inclusive }) = bound {
+            if let Some(Bound { value, inclusive, .. }) = bound {
                 let equals = if *inclusive { "=" } else { "" };
                 conditions.push(format!("{next} {sign}{equals} {}", self.names.expr(value)));
             }

@@ -371,6 +371,8 @@ pub enum KeyList {
 pub struct Bound {
     pub value: Expr,
     pub inclusive: bool,
+    /// A NULL is no bound, where otherwise nothing compares with it.
+    pub open_if_null: bool,
 }
 
 /// Grouping. Its result row, bound to `slot`, is the group keys, with `sets` the number of the row's set, then the aggregates.

@@ -173,7 +173,12 @@ impl Binder<'_> {
             return Err(UserError::compile(
                 "42601",
                 "both sides of a set operation must have the same number of columns",
-            ));
+            )
+            .with_detail(format!(
+                "the first has {}, the second {}",
+                left.columns.len(),
+                right.columns.len()
+            )));
         }
         let mut columns = left.columns.clone();
         for (position, column) in columns.iter_mut().enumerate() {
@@ -324,7 +329,11 @@ impl Binder<'_> {
         let distinct = match &select.distinct {
             None | Some(ast::Distinct::All) => false,
             Some(ast::Distinct::Distinct) => true,
-            Some(ast::Distinct::On(_)) => return Err(UserError::not_supported("DISTINCT ON")),
+            Some(ast::Distinct::On(_)) => {
+                return Err(UserError::not_supported("DISTINCT ON").with_hint(
+                    "number the rows in a derived table, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n, and take WHERE n = 1",
+                ));
+            }
         };
         if let Some(top) = &select.top {
             let count = self.top(top)?;
@@ -369,7 +378,8 @@ impl Binder<'_> {
                 None => self.new_slot()?,
             };
             let Groups { keys: group_by, sets, .. } = groups;
-            let grouping = Grouping { group_by: &group_by, slot, local_slots: &local_slots };
+            let names = self.scope().map(|scope| scope.sources.clone()).unwrap_or_default();
+            let grouping = Grouping { group_by: &group_by, slot, local_slots: &local_slots, names: &names };
             exprs.iter_mut().chain(&mut having).try_for_each(|expr| grouping.apply(expr))?;
             for window in &mut windows {
                 let order_by = window.order_by.iter_mut().map(|(expr, _)| expr);
@@ -408,9 +418,18 @@ impl Binder<'_> {
             let slot = self.new_slot()?;
             sources.push(Source { slot, input: Input::One, join: JoinKind::Inner, on: None, filter: None });
         }
-        if let Some(aggregation) = &aggregation {
-            planner::shortcut_extremes(self.catalog, &mut sources, &filter, aggregation);
-            self.facts.grouped(aggregation);
+        let (mut aggregation, mut filter) = (aggregation, filter);
+        if let Some(groups) = &aggregation {
+            planner::extremes::shortcut_extremes(self.catalog, &mut sources, &filter, groups);
+            self.facts.grouped(groups);
+            if windows.is_empty()
+                && let Some((tables, having)) =
+                    planner::extremes::separate_extremes(self, &sources, &filter, groups, &mut exprs)?
+            {
+                sources = tables;
+                filter = having;
+                aggregation = None;
+            }
         }
         let windowing = window_slot.map(|slot| {
             let kept = match &aggregation {
@@ -629,7 +648,8 @@ pub(crate) fn ordinal(expr: &ast::Expr, count: usize) -> UserResult<Option<usize
     let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
     match digits.parse::<usize>() {
         Ok(position) if (1..=count).contains(&position) => Ok(Some(position - 1)),
-        _ => Err(UserError::compile("42601", format!("column number {digits} is not in the SELECT list"))),
+        _ => Err(UserError::compile("42601", format!("column number {digits} is not in the SELECT list"))
+            .with_detail(format!("it has {count}"))),
     }
 }
 
@@ -659,7 +679,16 @@ fn refuse_clauses(select: &ast::Select) -> UserResult<()> {
         (select.flavor != ast::SelectFlavor::Standard, "FROM before SELECT"),
     ];
     match refused.into_iter().find(|(present, _)| *present) {
-        Some((_, clause)) => Err(UserError::not_supported(clause)),
+        Some((_, clause)) => {
+            let error = UserError::not_supported(clause);
+            Err(match clause {
+                "SELECT INTO here" => {
+                    error.with_hint("INSERT INTO t SELECT ... stores the rows; INTO is for variables of a procedure")
+                }
+                "QUALIFY" => error.with_hint("put the query into a derived table, and the condition into WHERE"),
+                _ => error,
+            })
+        }
         None => Ok(()),
     }
 }

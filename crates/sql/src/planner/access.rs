@@ -6,8 +6,8 @@ use super::implied::predicate_holds;
 use crate::plan::{Access, Bound, KeyList};
 use crate::walk::move_slot;
 use ferrite_catalog::{Index, IndexKind, Table};
-use ferrite_expr::like::literal_prefix;
-use ferrite_expr::{CompareOperator, Expr};
+use ferrite_expr::like::{literal_prefix, text_after};
+use ferrite_expr::{CompareOperator, Expr, Function};
 use ferrite_value::OwnedValue;
 
 /// Cost of reading everything. Costs only rank choices; the numbers mean nothing else.
@@ -130,15 +130,19 @@ fn bounds(
         };
         // A second bound on the same side stays a condition.
         if side.is_none() {
-            *side = Some(Bound { value: value.clone(), inclusive });
+            *side = Some(Bound { value: value.clone(), inclusive, open_if_null: false });
             consumed.push(position);
         }
     }
     if lower.is_none() && upper.is_none() {
         // The condition itself is still tested: the stretch has all that match, and may have more.
         if let Some((first, after)) = conjuncts.iter().find_map(|conjunct| prefix_of(conjunct, key)) {
-            lower = Some(Bound { value: text(first), inclusive: true });
-            upper = after.map(|after| Bound { value: text(after), inclusive: false });
+            lower = Some(Bound { value: text(first), inclusive: true, open_if_null: false });
+            upper = after.map(|after| Bound { value: text(after), inclusive: false, open_if_null: false });
+        } else if let Some(start) = conjuncts.iter().find_map(|conjunct| start_of(conjunct, key, reached)) {
+            let after = Expr::Call { function: Function::TextAfter, arguments: [start.clone()].into() };
+            lower = Some(Bound { value: start.clone(), inclusive: true, open_if_null: false });
+            upper = Some(Bound { value: after, inclusive: false, open_if_null: true });
         }
     }
     (lower, upper)
@@ -158,20 +162,17 @@ fn prefix_of(conjunct: &Expr, key: &Expr) -> Option<(String, Option<String>)> {
     (!prefix.is_empty()).then(|| (prefix.to_owned(), text_after(prefix)))
 }
 
-/// The least text above all that begin with `prefix`; texts are ordered by their bytes, hence by their code points.
-fn text_after(prefix: &str) -> Option<String> {
-    let mut characters: Vec<char> = prefix.chars().collect();
-    while let Some(last) = characters.pop() {
-        let next = match last {
-            '\u{d7ff}' => Some('\u{e000}'),
-            last => char::from_u32(last as u32 + 1),
-        };
-        if let Some(next) = next {
-            characters.push(next);
-            return Some(characters.into_iter().collect());
+/// The start of `key STARTS WITH start`, known when the statement runs. The pattern of LIKE may begin with a wildcard, which only
+/// a scan finds.
+fn start_of<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option<&'e Expr> {
+    match conjunct {
+        Expr::Like { operand, pattern, prefix_only: true, negated: false, .. }
+            if operand.as_ref() == key && reached.reaches(pattern) =>
+        {
+            Some(pattern)
         }
+        _ => None,
     }
-    None
 }
 
 /// `key operator value` or the same turned round, where `value` can be evaluated before the row is there.
@@ -296,18 +297,5 @@ pub(crate) fn extreme(table: &Table, slot: u16, access: &Access, value: &Expr, g
             Some(Access::Extreme { index: *index, equal, lower, upper, greatest })
         }
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_after_a_prefix() {
-        assert_eq!(text_after("abc").as_deref(), Some("abd"));
-        assert_eq!(text_after("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
-        assert_eq!(text_after("a\u{10ffff}").as_deref(), Some("b"));
-        assert_eq!(text_after("\u{10ffff}\u{10ffff}"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod estimate;
+pub(crate) mod extremes;
 mod hash;
 mod implied;
 mod order;
@@ -11,10 +12,10 @@ pub(crate) mod routing;
 use crate::bind::from::{PendingInput, PendingSource};
 use crate::bind::{Binder, Reach};
 use crate::plan::{Access, Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
-use crate::walk::{conjunction, for_each_slot, move_slot};
+use crate::walk::{conjunction, for_each_expr, for_each_slot, move_slot};
 use access::{Choice, choose};
 use ferrite_base::UserResult;
-use ferrite_catalog::{Catalog, Table, ViewOutput};
+use ferrite_catalog::{Table, ViewOutput};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use std::sync::Arc;
 
@@ -69,8 +70,8 @@ pub(crate) fn arrange(
     if !full {
         push_into_derived_tables(binder, &mut pending, &mut conjuncts);
     }
-    if pending.len() > 1 && pending.iter().all(|source| source.join == JoinKind::Inner) {
-        pending = order::arranged(binder, pending, &local, &conjuncts);
+    if !full {
+        pending = inner_first(binder, pending, &local, &conjuncts);
     }
     let mut left = pending.into_iter();
     while let Some(source) = left.next() {
@@ -158,6 +159,35 @@ pub(crate) fn arrange(
     Ok(Arranged { sources, filter: conjunction(conjuncts), presorted })
 }
 
+/// The inner joins in the best order, then the outer ones in theirs. An outer join keeps the rows before it and adds columns to them, so
+/// inner joins that stand after it may go before it: their conditions see the same rows of the same tables.
+fn inner_first(
+    binder: &Binder<'_>,
+    pending: Vec<PendingSource>,
+    local: &[u16],
+    conjuncts: &[Expr],
+) -> Vec<PendingSource> {
+    let outer: Vec<u16> =
+        pending.iter().filter(|source| source.join != JoinKind::Inner).map(|source| source.slot).collect();
+    if pending.len() - outer.len() < 2 || pending.iter().any(|source| is_computed_from(binder, source, &outer)) {
+        return pending;
+    }
+    let (inner, outer): (Vec<_>, Vec<_>) = pending.into_iter().partition(|source| source.join == JoinKind::Inner);
+    let mut arranged = order::arranged(binder, inner, local, conjuncts);
+    arranged.extend(outer);
+    arranged
+}
+
+/// Whether it is LATERAL, and refers to one of these slots.
+fn is_computed_from(binder: &Binder<'_>, source: &PendingSource, slots: &[u16]) -> bool {
+    let PendingInput::Derived { query, correlated: true } = &source.input else { return false };
+    let mut found = false;
+    for_each_expr(query, &mut |expr| {
+        for_each_slot(expr, &binder.subqueries, &mut |slot| found |= slots.contains(&slot));
+    });
+    found
+}
+
 fn remove_all(list: &mut Vec<Expr>, positions: &[usize]) {
     let mut position = 0;
     list.retain(|_| {
@@ -214,33 +244,6 @@ fn push_into_derived_tables(binder: &Binder<'_>, pending: &mut [PendingSource], 
     for source in pending.iter_mut().filter(|source| source.join == JoinKind::Inner) {
         let PendingInput::Derived { query, .. } = &mut source.input else { continue };
         conjuncts.retain(|conjunct| !push::push(binder.catalog, &binder.subqueries, query, source.slot, conjunct));
-    }
-}
-
-/// MIN or MAX of an index's key needs one row of each store, not all.
-pub(crate) fn shortcut_extremes(
-    catalog: &Catalog,
-    sources: &mut [Source],
-    filter: &Option<Expr>,
-    aggregation: &Aggregation,
-) {
-    let ([source], None, true) = (sources, filter, aggregation.group_by.is_empty() && aggregation.sets.is_empty())
-    else {
-        return;
-    };
-    let Input::Table { table, access } = &mut source.input else { return };
-    let (Some(table), None, JoinKind::Inner) = (catalog.table(*table), &source.filter, source.join) else { return };
-    let Some(first) = aggregation.aggregates.first() else { return };
-    let same = |other: &Aggregate| other.kind == first.kind && other.argument == first.argument;
-    let greatest = match first.kind {
-        AggregateKind::Min => false,
-        AggregateKind::Max => true,
-        _ => return,
-    };
-    if let (true, Some(value)) = (aggregation.aggregates.iter().all(same), &first.argument)
-        && let Some(shortcut) = access::extreme(table, source.slot, access, value, greatest)
-    {
-        *access = shortcut;
     }
 }
 
