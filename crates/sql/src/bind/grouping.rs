@@ -53,7 +53,7 @@ impl Binder<'_> {
                 }
                 ast::Expr::Cube(lists) => {
                     let parts = self.key_sets(lists, select, &mut groups.keys)?;
-                    if parts.len() >= limits::GROUPING_SETS_MAX.ilog2() as usize + 1 {
+                    if parts.len() > limits::GROUPING_SETS_MAX.ilog2() as usize {
                         return Err(too_many_sets());
                     }
                     let chosen = |choice: usize| {

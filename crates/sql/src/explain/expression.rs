@@ -3,7 +3,7 @@
 use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Select, Step, Window, WindowKind};
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
-use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr};
+use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr, Function};
 use ferrite_value::{OwnedValue, convert::to_text_string};
 
 /// What each slot of a program holds.
@@ -193,7 +193,11 @@ impl<'p> Names<'p> {
             None => "COUNT(*)".to_owned(),
             Some(argument) => {
                 let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
-                format!("{}({distinct}{})", aggregate.kind.name(), self.expr(argument))
+                let argument = match argument {
+                    Expr::Call { function: Function::Together, arguments } => self.list(arguments, ", "),
+                    argument => self.expr(argument),
+                };
+                format!("{}({distinct}{argument})", aggregate.kind.name())
             }
         }
     }
