@@ -12,7 +12,7 @@ use ferrite_table::Shape;
 use std::path::{Path, PathBuf};
 
 /// Bytes asked for at a time.
-const READ_BYTES: usize = 4 * 1024 * 1024;
+const READ_BYTES: usize = 8 * 1024 * 1024;
 
 /// What a block says.
 #[derive(Debug)]
@@ -30,9 +30,10 @@ pub struct Reader {
     path: PathBuf,
     identity: FileIdentity,
     expected: Option<RowsFile>,
-    /// The part of the file from `window_position` on.
+    /// The part of the file from `window_position` on, as far as it is `filled`.
     window: SectorBuffer,
     window_position: u64,
+    filled: usize,
     /// Where the next block begins.
     position: u64,
     place: Place,
@@ -64,6 +65,7 @@ impl Reader {
             expected,
             window: SectorBuffer::new(),
             window_position: 0,
+            filled: 0,
             position: 0,
             place: Place::default(),
             rows: 0,
@@ -150,21 +152,29 @@ impl Reader {
 
     /// The window from the next block on.
     fn here(&self) -> &[u8] {
-        &self.window.as_slice()[(self.position - self.window_position) as usize..]
+        &self.window.as_slice()[(self.position - self.window_position) as usize..self.filled]
     }
 
-    /// Sees to it that so many bytes of the next block are in the window.
+    /// Sees to it that so many bytes of the next block are in the window. What of it is there already moves to the front, and the rest
+    /// of the window is read: both begin at sectors, as blocks do.
     fn have(&mut self, bytes: usize) -> SnapshotResult<()> {
-        if (self.window_position..=self.window_position + self.window.len() as u64).contains(&self.position)
-            && self.here().len() >= bytes
-        {
+        let start = (self.position - self.window_position) as usize;
+        let there = self.filled - start;
+        if there >= bytes {
             return Ok(());
         }
-        self.window.resize(bytes.next_multiple_of(SECTOR_BYTES).max(READ_BYTES));
+        let size = bytes.next_multiple_of(SECTOR_BYTES).max(READ_BYTES);
+        if self.window.len() < size {
+            self.window.resize(size);
+        }
+        self.window.as_mut_slice().copy_within(start..self.filled, 0);
         self.window_position = self.position;
-        let count = self.file.read_at(self.window.as_mut_slice(), self.position)?;
-        self.window.resize(count);
-        if count < bytes {
+        self.filled = there;
+        // An end of the file that is not at a sector was read before, and there is nothing behind it.
+        if there.is_multiple_of(SECTOR_BYTES) {
+            self.filled += self.file.read_at(&mut self.window.as_mut_slice()[there..], self.position + there as u64)?;
+        }
+        if self.filled < bytes {
             return Err(self.refuse("the file ends within a block"));
         }
         Ok(())

@@ -186,7 +186,7 @@ impl ColumnLayout {
             Storage::Boolean => row[offset] <= 1,
             Storage::Decimal => Decimal::from_scaled(i128::from_le_bytes(fixed(row, offset))).is_some(),
             Storage::InlineText | Storage::InlineBytes | Storage::InlineGeography => {
-                row[offset] as usize + 1 <= self.bytes as usize
+                (row[offset] as usize) < self.bytes as usize
                     && (self.storage != Storage::InlineText
                         || std::str::from_utf8(self.inline_contents(row, offset)).is_ok())
             }
