@@ -7,6 +7,8 @@ pub mod error;
 pub mod ids;
 pub mod limits;
 pub mod memory;
+pub mod settings;
 
 pub use error::{ErrorKind, UserError, UserResult};
 pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
+pub use settings::Settings;

@@ -74,6 +74,19 @@ pub const PAGE_BYTES: usize = 16_384;
 
 /// Extents of page memory (2 MiB each) that are touched before they are needed.
 pub const EXTENTS_AHEAD: usize = 8;
+/// Extents of page memory without a page in use that are kept; more go back to the system.
+pub const EXTENTS_KEPT_MAX: usize = 32;
+
+/// Part of the machine's (or control group's) memory that the server may take unless told otherwise, in percent.
+pub const MEMORY_PERCENT_DEFAULT: usize = 80;
+/// Least memory limit: less does not run a server.
+pub const MEMORY_BYTES_MIN: usize = 67_108_864;
+/// One part in so many of the memory limit is kept for what is no new row: deletions, reads, rollbacks.
+pub const MEMORY_RESERVE_PART: usize = 16;
+/// Bytes that a query or a result may hold however full the memory is.
+pub const MEMORY_ALWAYS_BYTES: usize = 1_048_576;
+/// Bytes of one transaction's changes in one partition: what it overwrote, and what goes to the log.
+pub const TRANSACTION_BYTES_MAX: usize = 1_073_741_824;
 
 /// Calls taken from a connection and not yet answered, beyond which the server stops reading from it.
 pub const CONNECTION_OUTSTANDING_CALLS_MAX: usize = 32_768;
@@ -88,6 +101,8 @@ pub const LOGIN_SECONDS_MAX: u64 = 30;
 /// Connections of one node.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
+/// Free bytes of the log's disk from which on writes are refused, unless set otherwise: four segments of the log.
+pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
 /// Bytes of one redo log segment file.
 pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
 /// Largest payload of one redo log block (one group commit), in bytes.
@@ -102,6 +117,7 @@ const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX);
 const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);
 const _: () = assert!((LOG_BLOCK_BYTES_MAX as u64) < LOG_SEGMENT_BYTES);
+const _: () = assert!(DISK_RESERVE_BYTES >= 2 * LOG_SEGMENT_BYTES);
 const _: () = assert!(PAGE_BYTES.is_power_of_two());
 const _: () = assert!(PLAN_CACHE_LITERALS_MAX < PARAMETERS_MAX);
 const _: () = assert!(PLAN_CACHE_TEXT_BYTES_MAX <= STATEMENT_BYTES_MAX);

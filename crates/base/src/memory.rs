@@ -1,33 +1,64 @@
-//! Page memory: blocks of one size cut from large, huge-page-backed extents, shared by all tables of a process.
+//! Page memory: blocks of one size cut from large, huge-page-backed extents, shared by all tables of a process; and the ceiling on
+//! what the process takes in all.
 //!
 //! A random access to gigabytes of small pages costs a TLB miss besides the cache miss; 2 MiB extents that the kernel
-//! may back with huge pages save most of them. Blocks come back to a free list and are handed out again; extents are
-//! kept for the life of the process. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
+//! may back with huge pages save most of them. Blocks that come back are handed out again, those at the lowest addresses first, so
+//! that after many deletions whole extents become free. Of these some are kept, since the system is slow to give memory;
+//! [`keep_ahead`] gives the others back. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
 //!
 //! The first touch of an extent can take milliseconds: the kernel clears it, and a hypervisor may first have to find memory
 //! for it. [`keep_ahead`], run by a thread of the server, touches extents before they are wanted; where nobody runs it, whoever
 //! needs an extent pays.
+//!
+//! Knows nothing of who uses the memory. Whoever adds to it asks [`takes_rows`] or [`has_room`] first (docs/limits.md).
 
-use crate::limits::PAGE_BYTES;
+use crate::limits::{EXTENTS_KEPT_MAX, PAGE_BYTES};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+mod ceiling;
+mod heap;
+
+pub use ceiling::{has_room, limit, refused, set_limit, takes_rows, used};
+pub use heap::CountingAllocator;
 
 /// Bytes of an extent.
 pub const EXTENT_BYTES: usize = 2 * 1024 * 1024;
 
-struct FreeBlocks(Vec<NonNull<u8>>);
-// SAFETY: the pointers are unique owners of their blocks; moving them between threads moves that ownership.
-unsafe impl Send for FreeBlocks {}
+/// As many as an extent's map has bits.
+const EXTENT_PAGES: usize = EXTENT_BYTES / PAGE_BYTES;
+const _: () = assert!(EXTENT_PAGES == u128::BITS as usize);
+const ALL_FREE: u128 = u128::MAX;
+/// How long extents must lie idle before they go back: what comes and goes all the time should not cost the system's price each time.
+const IDLE: Duration = Duration::from_secs(1);
 
-static FREE: Mutex<FreeBlocks> = Mutex::new(FreeBlocks(Vec::new()));
+/// Where free page memory is. All addresses are those of extents.
+struct Pool {
+    /// Extents of which some pages are in use and others not: a bit per free page.
+    partial: BTreeMap<usize, u128>,
+    /// Extents that the system has backed and of which no page is in use.
+    ready: Vec<usize>,
+    /// Extents without memory behind them: given back, or not touched yet.
+    unbacked: Vec<usize>,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { partial: BTreeMap::new(), ready: Vec::new(), unbacked: Vec::new() });
+/// The keeper has something to do: an extent was taken, or more are idle than are kept.
+static CHANGED: Condvar = Condvar::new();
+/// More idle extents than this are worth a word to the keeper.
+static READY_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
 static BYTES_RESERVED: AtomicUsize = AtomicUsize::new(0);
 static BYTES_USED: AtomicUsize = AtomicUsize::new(0);
+/// Of these, in blocks that do not come from extents.
+static LARGE_BYTES_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of extents obtained from the system so far.
+/// Bytes of extents that the system has given and not got back.
 pub fn bytes_reserved() -> usize {
     BYTES_RESERVED.load(Ordering::Relaxed)
 }
@@ -35,6 +66,21 @@ pub fn bytes_reserved() -> usize {
 /// Bytes of blocks and large blocks that are in use.
 pub fn bytes_used() -> usize {
     BYTES_USED.load(Ordering::Relaxed)
+}
+
+/// Whether the block lies in an extent of which at most half is in use while there are free pages at lower addresses: moving its
+/// contents to a new block helps to make the extent free.
+pub fn lies_sparsely(block: &[u8]) -> bool {
+    let pool = pool();
+    let extent = block.as_ptr().addr() & !(EXTENT_BYTES - 1);
+    block.len() == PAGE_BYTES
+        && pool.partial.get(&extent).is_some_and(|free| free.count_ones() as usize >= EXTENT_PAGES / 2)
+        && pool.partial.first_key_value().is_some_and(|(lowest, _)| *lowest < extent)
+}
+
+/// Bytes of free pages in extents that are in use in part: what moving blocks closer together could free.
+pub fn bytes_scattered() -> usize {
+    pool().partial.values().map(|free| free.count_ones() as usize * PAGE_BYTES).sum()
 }
 
 /// A zeroed, 64-byte-aligned block of memory, at least one [`PAGE_BYTES`] long. Owned like a `Box<[u8]>`.
@@ -53,7 +99,15 @@ impl Block {
     pub fn zeroed(length: usize) -> Block {
         assert!(length >= PAGE_BYTES && length.is_multiple_of(64), "a block is whole cache lines of at least a page");
         BYTES_USED.fetch_add(length, Ordering::Relaxed);
-        let bytes = if length == PAGE_BYTES { page() } else { system(length) };
+        let bytes = if length == PAGE_BYTES {
+            let bytes = page();
+            // SAFETY: the block is PAGE_BYTES long and owned by nobody else since it was taken from the pool.
+            unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
+            bytes
+        } else {
+            LARGE_BYTES_USED.fetch_add(length, Ordering::Relaxed);
+            system(length)
+        };
         Block { bytes, length }
     }
 
@@ -61,7 +115,7 @@ impl Block {
     pub fn copy_of(original: &[u8]) -> Block {
         let mut copy = if original.len() == PAGE_BYTES {
             BYTES_USED.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-            Block { bytes: free_page().unwrap_or_else(fresh_page), length: PAGE_BYTES }
+            Block { bytes: page(), length: PAGE_BYTES }
         } else {
             Block::zeroed(original.len())
         };
@@ -100,14 +154,27 @@ fn system(length: usize) -> NonNull<u8> {
     bytes
 }
 
-/// The next extent of a region that was mapped for several. The allocator's own memory may have been touched before, and
-/// then the kernel backs only part of it with huge pages; a mapping of our own is fresh.
-fn extent() -> NonNull<u8> {
-    /// Rest of the region: its next extent and how many are left.
-    static REGION: Mutex<(usize, usize)> = Mutex::new((0, 0));
-    const REGION_EXTENTS: usize = 32;
-    let mut region = REGION.lock().expect("no panic while holding the region");
-    if region.1 == 0 {
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().expect("no panic while holding the pool")
+}
+
+fn pointer(address: usize) -> NonNull<u8> {
+    NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("a mapping is not at address 0")
+}
+
+impl Pool {
+    /// An extent without memory behind it, and of which nobody else knows.
+    fn unbacked_extent(&mut self) -> usize {
+        if self.unbacked.is_empty() {
+            self.map_region();
+        }
+        self.unbacked.pop().expect("a region has extents")
+    }
+
+    /// The allocator's own memory may have been touched before, and then the kernel backs only part of it with huge pages; a mapping
+    /// of our own is fresh.
+    fn map_region(&mut self) {
+        const REGION_EXTENTS: usize = 32;
         let length = (REGION_EXTENTS + 1) * EXTENT_BYTES;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that is there.
@@ -117,85 +184,134 @@ fn extent() -> NonNull<u8> {
         // SAFETY: the mapping is ours and never unmapped; the advice changes no contents. Refusal is harmless.
         let _ = unsafe { madvise(start, length, Advice::LinuxHugepage) };
         start.expose_provenance();
-        *region = (aligned, REGION_EXTENTS);
+        // The last is taken first: the lowest.
+        self.unbacked.extend((0..REGION_EXTENTS).rev().map(|number| aligned + number * EXTENT_BYTES));
     }
-    let extent = region.0;
-    *region = (extent + EXTENT_BYTES, region.1 - 1);
-    NonNull::new(std::ptr::with_exposed_provenance_mut(extent)).expect("a mapping is not at address 0")
+
+    /// The free page at the lowest address, or the first of an extent that is idle. None: there is neither.
+    fn take(&mut self) -> Option<usize> {
+        if let Some(mut lowest) = self.partial.first_entry() {
+            let extent = *lowest.key();
+            let page = lowest.get().trailing_zeros() as usize;
+            *lowest.get_mut() &= !(1 << page);
+            if *lowest.get() == 0 {
+                lowest.remove();
+            }
+            return Some(extent + page * PAGE_BYTES);
+        }
+        let extent = self.ready.pop()?;
+        CHANGED.notify_one();
+        self.partial.insert(extent, ALL_FREE & !1);
+        Some(extent)
+    }
+
+    fn put_back(&mut self, address: usize) {
+        let extent = address & !(EXTENT_BYTES - 1);
+        let bit = 1u128 << ((address - extent) / PAGE_BYTES);
+        let free = self.partial.entry(extent).or_insert(0);
+        assert!(*free & bit == 0, "a page comes back once");
+        *free |= bit;
+        if *free == ALL_FREE {
+            self.partial.remove(&extent);
+            self.ready.push(extent);
+            if self.ready.len() > READY_MAX.load(Ordering::Relaxed) {
+                CHANGED.notify_one();
+            }
+        }
+    }
 }
 
-/// Extents that were touched already.
-static READY: Mutex<FreeBlocks> = Mutex::new(FreeBlocks(Vec::new()));
-static TAKEN: Condvar = Condvar::new();
-
-fn ready_extent() -> Option<NonNull<u8>> {
-    let extent = READY.lock().expect("no panic while holding the ready list").0.pop();
-    if extent.is_some() {
-        TAKEN.notify_one();
-    }
-    extent
+/// A page whose contents are whatever they are.
+fn page() -> NonNull<u8> {
+    let mut pool = pool();
+    let address = pool.take().unwrap_or_else(|| {
+        let extent = pool.unbacked_extent();
+        BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
+        pool.partial.insert(extent, ALL_FREE & !1);
+        extent
+    });
+    pointer(address)
 }
 
-/// Touches `first` extents, then keeps `count` touched and ready, until `stop` is set and [`wake_keeper`] called.
+/// Touches `first` extents, then keeps `count` touched and ready, and gives back those beyond what is worth keeping, until `stop` is
+/// set and [`wake_keeper`] called.
 pub fn keep_ahead(first: usize, count: usize, stop: &AtomicBool) {
-    let mut ready = READY.lock().expect("no panic while holding the ready list");
     let mut wanted = first.max(count);
+    let kept_max = wanted.max(EXTENTS_KEPT_MAX);
+    READY_MAX.store(kept_max, Ordering::Relaxed);
+    let mut held = pool();
     while !stop.load(Ordering::Acquire) {
-        if ready.0.len() >= wanted {
-            wanted = count;
-            ready = TAKEN.wait(ready).expect("no panic while holding the ready list");
+        if held.ready.len() < wanted {
+            let extent = held.unbacked_extent();
+            drop(held);
+            for offset in (0..EXTENT_BYTES).step_by(4096) {
+                // SAFETY: the offset is within the extent, which nobody else knows of yet.
+                unsafe { pointer(extent).add(offset).write_volatile(0) };
+            }
+            BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
+            held = pool();
+            held.ready.push(extent);
             continue;
         }
-        drop(ready);
-        let fresh = extent();
-        for offset in (0..EXTENT_BYTES).step_by(4096) {
-            // SAFETY: the offset is within the extent, which nobody else knows of yet.
-            unsafe { fresh.add(offset).write_volatile(0) };
+        wanted = count;
+        if held.ready.len() <= kept_max {
+            held = CHANGED.wait(held).expect("no panic while holding the pool");
+            continue;
         }
-        ready = READY.lock().expect("no panic while holding the ready list");
-        ready.0.push(fresh);
+        let before = held.ready.len();
+        held = CHANGED.wait_timeout(held, IDLE).expect("no panic while holding the pool").0;
+        // More come: the time begins anew.
+        if held.ready.len() <= before {
+            drop(held);
+            give_back(kept_max);
+            held = pool();
+        }
+    }
+    READY_MAX.store(usize::MAX, Ordering::Relaxed);
+}
+
+/// Gives idle extents back to the system, but for `kept`.
+pub fn give_back(kept: usize) {
+    loop {
+        let mut held = pool();
+        if held.ready.len() <= kept {
+            return;
+        }
+        // The highest addresses go, so that what is left lies together.
+        let (position, extent) =
+            held.ready.iter().copied().enumerate().max_by_key(|(_, extent)| *extent).expect("there are more than kept");
+        held.ready.swap_remove(position);
+        drop(held);
+        // SAFETY: no page of the extent is in use, and nobody else knows of it now: its contents may go.
+        let given = unsafe { madvise(pointer(extent).as_ptr().cast(), EXTENT_BYTES, Advice::LinuxDontNeed) };
+        let mut held = pool();
+        match given {
+            Ok(()) => {
+                BYTES_RESERVED.fetch_sub(EXTENT_BYTES, Ordering::Relaxed);
+                held.unbacked.push(extent);
+            }
+            // Locked memory cannot go back. It stays of use to us.
+            Err(_) => {
+                held.ready.push(extent);
+                return;
+            }
+        }
     }
 }
 
 /// Makes [`keep_ahead`] look at its `stop`.
 pub fn wake_keeper() {
-    drop(READY.lock().expect("no panic while holding the ready list"));
-    TAKEN.notify_all();
-}
-
-fn page() -> NonNull<u8> {
-    if let Some(bytes) = free_page() {
-        // SAFETY: the block is PAGE_BYTES long and owned by nobody else since it was on the list.
-        unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
-        return bytes;
-    }
-    fresh_page()
-}
-
-/// A page that came back, or the next of an extent; its contents are zeros or those of its life before.
-fn free_page() -> Option<NonNull<u8>> {
-    FREE.lock().expect("no panic while holding the page list").0.pop()
-}
-
-/// The first page of a new extent, zeroed; the others go to the list.
-fn fresh_page() -> NonNull<u8> {
-    let mut free = FREE.lock().expect("no panic while holding the page list");
-    let extent = ready_extent().unwrap_or_else(extent);
-    BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
-    // Last block first, so that pages come in ascending address order.
-    for i in (1..EXTENT_BYTES / PAGE_BYTES).rev() {
-        // SAFETY: i is below the number of whole pages in the extent.
-        free.0.push(unsafe { extent.add(i * PAGE_BYTES) });
-    }
-    extent
+    drop(pool());
+    CHANGED.notify_all();
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         BYTES_USED.fetch_sub(self.length, Ordering::Relaxed);
         if self.length == PAGE_BYTES {
-            FREE.lock().expect("no panic while holding the page list").0.push(self.bytes);
+            pool().put_back(self.bytes.as_ptr().addr());
         } else {
+            LARGE_BYTES_USED.fetch_sub(self.length, Ordering::Relaxed);
             // SAFETY: allocated by `system` with the same layout.
             unsafe { std::alloc::dealloc(self.bytes.as_ptr(), large_layout(self.length)) };
         }
@@ -259,5 +375,25 @@ mod tests {
         let again: Vec<Block> = (0..200).map(|_| Block::zeroed(PAGE_BYTES)).collect();
         assert!(again.iter().all(|block| block.iter().all(|byte| *byte == 0)));
         assert!(address.addr().is_multiple_of(64));
+    }
+
+    #[test]
+    fn a_pool_hands_out_the_lowest_and_knows_when_an_extent_is_idle() {
+        let mut pool = Pool { partial: BTreeMap::new(), ready: vec![EXTENT_BYTES * 7], unbacked: Vec::new() };
+        let pages: Vec<usize> = (0..EXTENT_PAGES).map(|_| pool.take().expect("an extent's worth")).collect();
+        assert!(pages.iter().enumerate().all(|(number, page)| *page == EXTENT_BYTES * 7 + number * PAGE_BYTES));
+        assert_eq!((pool.take(), pool.partial.len()), (None, 0));
+        pages.iter().rev().take(2).for_each(|page| pool.put_back(*page));
+        assert_eq!(pool.take(), Some(pages[EXTENT_PAGES - 2]));
+        pages[..EXTENT_PAGES - 1].iter().for_each(|page| pool.put_back(*page));
+        assert_eq!((&pool.ready[..], pool.partial.len()), (&[EXTENT_BYTES * 7][..], 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "comes back once")]
+    fn a_page_cannot_come_back_twice() {
+        let mut pool = Pool { partial: BTreeMap::new(), ready: vec![EXTENT_BYTES], unbacked: Vec::new() };
+        let page = pool.take().expect("the first");
+        pool.put_back(page + PAGE_BYTES);
     }
 }

@@ -43,6 +43,17 @@ pub struct Scratch {
     pub(crate) targets: Vec<(u32, RowId)>,
 }
 
+/// Targets whose memory is kept for the next statement.
+const TARGETS_KEPT_MAX: usize = 65_536;
+
+impl Scratch {
+    pub(crate) fn keep(&mut self, targets: Vec<(u32, RowId)>) {
+        if targets.capacity() <= TARGETS_KEPT_MAX {
+            self.targets = targets;
+        }
+    }
+}
+
 /// Runs the program on `stores`: one partition's for a single-partition call, all partitions' for the others. The caller
 /// sets marks before, and after an error rolls all stores back to them; see [`run_transaction`].
 pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {

@@ -9,7 +9,7 @@ use crate::join::Rows;
 use crate::measure::Measures;
 use crate::subquery::Cached;
 use bumpalo::Bump;
-use ferrite_base::{UserError, UserResult, limits};
+use ferrite_base::{UserError, UserResult, limits, memory};
 use ferrite_expr::{Context, Expr};
 use ferrite_sql::plan::Program;
 use ferrite_table::{RowRef, Store};
@@ -64,6 +64,8 @@ pub(crate) struct Frame<'s> {
     repeats: Cell<bool>,
     ticks: Cell<u32>,
     temporary_bytes: Cell<usize>,
+    /// At how many of them to look whether there may be more.
+    temporary_look: Cell<usize>,
     /// What the arena held when the program began.
     arena_bytes_before: usize,
     /// Set when the statement computes much: what is computed for one row only then goes to `Rare::passing`.
@@ -104,6 +106,7 @@ impl<'s> Frame<'s> {
             repeats: Cell::new(false),
             ticks: Cell::new(0),
             temporary_bytes: Cell::new(0),
+            temporary_look: Cell::new(limits::MEMORY_ALWAYS_BYTES),
             arena_bytes_before,
             thrifty: Cell::new(false),
             measures,
@@ -239,7 +242,15 @@ impl<'s> Frame<'s> {
     pub(crate) fn charge(&self, bytes: usize) -> UserResult<()> {
         let total = self.temporary_bytes.get() + bytes;
         self.temporary_bytes.set(total);
-        if total > limits::TEMPORARY_BYTES_MAX { Err(too_much_memory()) } else { Ok(()) }
+        if total > self.temporary_look.get() { self.look(total) } else { Ok(()) }
+    }
+
+    /// Whether the statement may hold so much, and the server has memory for it.
+    #[cold]
+    fn look(&self, total: usize) -> UserResult<()> {
+        check_temporary(total)?;
+        self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(limits::TEMPORARY_BYTES_MAX));
+        Ok(())
     }
 
     /// The memory went back before the statement's end.
@@ -385,8 +396,15 @@ pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()
         return Err(UserError::data("57014", "Transaction Interrupted")
             .with_hint("it ran longer than it may; narrow the query, add an index, or start the server with a longer --query-timeout"));
     }
-    if call.arena.allocated_bytes().saturating_sub(arena_bytes_before) > limits::TEMPORARY_BYTES_MAX {
+    check_temporary(call.arena.allocated_bytes().saturating_sub(arena_bytes_before))
+}
+
+fn check_temporary(bytes: usize) -> UserResult<()> {
+    if bytes > limits::TEMPORARY_BYTES_MAX {
         return Err(too_much_memory());
+    }
+    if bytes > limits::MEMORY_ALWAYS_BYTES && !memory::has_room() {
+        return Err(memory::refused("the statement's temporary results"));
     }
     Ok(())
 }

@@ -182,6 +182,7 @@ impl<'r, 'x> Run<'r, 'x> {
             let slots = Slots::new(self.call);
             let frame = self.frame(&slots);
             frame.each_target(update.table, update.slot, &update.access, &update.filter, |store, id| {
+                frame.charge(size_of::<(u32, RowId)>())?;
                 if !with_subquery {
                     targets.push((store, id));
                     return Ok(());
@@ -226,7 +227,7 @@ impl<'r, 'x> Run<'r, 'x> {
             }
         }
         let modified = self.count_once(update.table, &targets);
-        self.scratch.targets = targets;
+        self.scratch.keep(targets);
         Ok(modified)
     }
 
@@ -257,6 +258,7 @@ impl<'r, 'x> Run<'r, 'x> {
             let frame = self.frame(&slots);
             if delete.limit.is_none() && delete.offset.is_none() {
                 frame.each_target(delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
+                    frame.charge(size_of::<(u32, RowId)>())?;
                     let mut take = || {
                         targets.push((store, id));
                         Ok(Flow::Enough)
@@ -285,7 +287,7 @@ impl<'r, 'x> Run<'r, 'x> {
             self.stores[*store as usize].delete(delete.table, *id)?;
         }
         let modified = self.count_once(delete.table, &targets);
-        self.scratch.targets = targets;
+        self.scratch.keep(targets);
         Ok(modified)
     }
 
@@ -471,6 +473,7 @@ impl<'s> Frame<'s> {
                 passed += 1;
                 if passed > offset {
                     targets.push((store, id));
+                    self.charge(size_of::<(u32, RowId)>())?;
                 }
             }
             Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })

@@ -4,10 +4,11 @@ mod admin;
 mod server;
 
 use clap::{Parser, Subcommand};
+use ferrite_base::memory::CountingAllocator;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 /// FerriteDB: an in-memory, distributed, ACID SQL database for transaction processing.
 #[derive(Parser)]

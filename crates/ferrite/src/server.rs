@@ -1,11 +1,13 @@
 //! `ferrite server`.
 
 use clap::Args;
-use ferrite_base::limits::QUERY_TIME_MAX;
+use ferrite_base::Settings;
+use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
 use ferrite_io::{RealDisk, VolatileDisk};
 use ferrite_node::{Durability, Server, ServerOptions, SnapshotSettings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +40,13 @@ pub struct Options {
     /// machines), this keeps latency even while the data grow to that size.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     memory_ahead: u64,
+    /// Memory that the server may take: bytes (also as 500M, 16G), or a part of the machine's or control group's memory (80%). Before
+    /// it is reached, new rows are refused; deletions and queries go on.
+    #[arg(long, value_name = "BYTES|PERCENT", default_value_t = Memory::default(), value_parser = memory)]
+    memory_limit: Memory,
+    /// Free room on the disk (bytes, also as 500M, 2G) from which on writes are refused, until there is more again; 0 for none.
+    #[arg(long, value_name = "BYTES", default_value_t = DISK_RESERVE_BYTES, value_parser = size)]
+    disk_reserve: u64,
     /// Threads for queries that take long: reports run there beside the transactions, so many at a time [default: a quarter of
     /// the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -82,6 +91,56 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// What `--memory-limit` says.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Memory {
+    Bytes(usize),
+    Percent(usize),
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::Percent(MEMORY_PERCENT_DEFAULT)
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Bytes(bytes) => write!(f, "{bytes}"),
+            Memory::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl Memory {
+    /// None: the machine does not say what it has.
+    fn bytes(self) -> Option<usize> {
+        match self {
+            Memory::Bytes(bytes) => Some(bytes),
+            Memory::Percent(percent) => {
+                ferrite_io::memory_bytes().map(|all| (all as u128 * percent as u128 / 100) as usize)
+            }
+        }
+    }
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    let said =
+        || format!("say bytes from {MEMORY_BYTES_MIN} on, such as 16G, or a part of all there is from 1% to 100%");
+    if let Some(number) = text.strip_suffix('%') {
+        let percent = number.parse().ok().filter(|percent| (1..=100).contains(percent)).ok_or_else(said)?;
+        return Ok(Memory::Percent(percent));
+    }
+    let bytes = ferrite_base::settings::bytes(text).ok_or_else(said)?;
+    usize::try_from(bytes).ok().filter(|bytes| *bytes >= MEMORY_BYTES_MIN).map(Memory::Bytes).ok_or_else(said)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    ferrite_base::settings::bytes(text)
+        .ok_or_else(|| "say a number of bytes, such as 1073741824, 500M or 2G".to_owned())
+}
+
 fn quarter_of_the_cores() -> usize {
     (cores() / 4).max(1)
 }
@@ -121,6 +180,7 @@ pub fn run(options: Options) -> ExitCode {
             Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),
         },
         query_time_max: Duration::from_secs(options.query_timeout),
+        settings: Settings { memory_bytes: options.memory_limit.bytes(), disk_reserve_bytes: options.disk_reserve },
     });
     let server = match started {
         Ok(server) => server,
@@ -164,6 +224,12 @@ pub fn run(options: Options) -> ExitCode {
             "ferrite: cut off {} bytes of writes that a crash had left unfinished; nothing of them was acknowledged, unless \
              the server ran with durability interval or none",
             recovery.torn_bytes
+        );
+    }
+    if !ferrite_base::memory::takes_rows() {
+        eprintln!(
+            "ferrite: the data take {} bytes, as much as --memory-limit allows: new rows are refused until some are deleted",
+            ferrite_base::memory::used()
         );
     }
     let partitions = server.partition_count();

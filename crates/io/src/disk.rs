@@ -104,6 +104,19 @@ pub trait Disk: Send + Sync {
 
     /// Makes names that came into the directory or left it durable.
     fn sync_dir(&self, dir: &Path) -> DiskResult<()>;
+
+    /// Room on the file system of a directory that is there. A disk that does not say has no end.
+    fn space(&self, _dir: &Path) -> DiskResult<Space> {
+        Ok(Space { free: u64::MAX, total: u64::MAX })
+    }
+}
+
+/// Room of a file system, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// What this process may still take.
+    pub free: u64,
+    pub total: u64,
 }
 
 /// Releases its lock when dropped.

@@ -5,6 +5,7 @@
 
 mod clock;
 mod disk;
+mod machine;
 mod priority;
 mod random;
 mod real_disk;
@@ -12,7 +13,10 @@ pub mod simulated;
 mod volatile_disk;
 
 pub use clock::{Clock, SystemClock};
-pub use disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer};
+pub use disk::{
+    Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer, Space,
+};
+pub use machine::memory_bytes;
 pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;

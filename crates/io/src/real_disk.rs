@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
-use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES};
+use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, Space};
 
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RealDisk;
@@ -92,6 +92,13 @@ impl Disk for RealDisk {
             .and_then(|file| file.sync_all())
             .map_err(|error| DiskError::new("sync directory", dir, error))
     }
+
+    fn space(&self, dir: &Path) -> DiskResult<Space> {
+        let found =
+            rustix::fs::statvfs(dir).map_err(|error| DiskError::new("ask for the free space of", dir, error))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Space { free: bytes(found.f_bavail), total: bytes(found.f_blocks) })
+    }
 }
 
 /// Opens past the page cache; on file systems that refuse, through it.
@@ -173,6 +180,14 @@ impl DiskFile for RealFile {
 mod tests {
     use super::*;
     use crate::disk::SectorBuffer;
+
+    #[test]
+    fn a_file_system_has_room_and_a_directory_that_is_not_there_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let Space { free, total } = RealDisk.space(dir.path()).unwrap();
+        assert!(free > 0 && free <= total);
+        assert!(RealDisk.space(&dir.path().join("nowhere")).is_err());
+    }
 
     #[test]
     fn files_are_written_read_listed_renamed_and_removed() {

@@ -18,6 +18,7 @@ pub mod route;
 mod server;
 mod shared;
 mod snapshots;
+mod space;
 mod statistics;
 mod system;
 mod system_catalog;

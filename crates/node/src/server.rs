@@ -6,10 +6,11 @@ use crate::network::{self, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
 use crate::shared::{Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
+use crate::space::SpaceWatch;
 use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
-use crossbeam_channel::unbounded;
-use ferrite_base::{limits, memory};
+use crossbeam_channel::{Sender, bounded, unbounded};
+use ferrite_base::{Settings, limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed, LogOptions};
 use ferrite_partition::RowCounts;
@@ -56,6 +57,8 @@ pub struct ServerOptions {
     pub snapshots: SnapshotSettings,
     /// Threads that load and replay at start.
     pub recovery_threads: usize,
+    /// The limits in force.
+    pub settings: Settings,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,8 @@ pub struct Server {
     partitions: Vec<JoinHandle<()>>,
     reports: Vec<JoinHandle<()>>,
     memory: MemoryKeeper,
+    /// The watch over the disk ends when this is dropped.
+    space: (Sender<()>, JoinHandle<()>),
 }
 
 /// The thread that touches page memory before it is needed.
@@ -144,6 +149,8 @@ impl Server {
                 .map_err(|error| ServerError::Schema(error.to_string()))?;
         }
 
+        // What was acknowledged once is taken up whatever it needs; the limit is for what comes now.
+        memory::set_limit(options.settings.memory_bytes);
         let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
         let (coordinator, jobs) = unbounded::<Job>();
         let (system, system_jobs) = unbounded::<SystemJob>();
@@ -231,9 +238,25 @@ impl Server {
         }
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
         let system = spawn("system", move || systems.run())?;
+        let (told, stop) = bounded(0);
+        let (disk, reserve) = (Arc::clone(&options.disk), options.settings.disk_reserve_bytes);
+        let watch = SpaceWatch { shared: Arc::clone(&shared), disk, dirs: vec![options.dir.clone()], reserve, stop };
+        let space = (told, spawn("space", move || watch.run())?);
         let network = start_network(&shared, listener, options.network_threads)?;
         let log = recovered.log;
-        Ok(Server { shared, log, network, system, expiry, snapshots, coordinator, partitions, reports, memory })
+        Ok(Server {
+            shared,
+            log,
+            network,
+            system,
+            expiry,
+            snapshots,
+            coordinator,
+            partitions,
+            reports,
+            memory,
+            space,
+        })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -278,6 +301,8 @@ impl Server {
         }
         join(self.partitions);
         join(self.reports);
+        drop(self.space.0);
+        join([self.space.1]);
         self.memory.stop();
         self.log.close()
     }

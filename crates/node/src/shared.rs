@@ -17,8 +17,8 @@ use ferrite_partition::{Compiled, Event};
 use ferrite_value::ring::Ring;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -51,49 +51,91 @@ pub struct Shared {
 
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
-pub struct Mode(AtomicU8);
+pub struct Mode {
+    /// One of the states below, and perhaps [`DISK_LOW`].
+    state: AtomicU8,
+    /// Free bytes of the disk and how many of them are the reserve, when that was looked at last.
+    free: AtomicU64,
+    reserve: AtomicU64,
+}
 
 const RUNNING: u8 = 0;
 const PAUSED: u8 = 1;
 const STOPPING: u8 = 2;
+const STATES: u8 = 3;
+/// The disk has less room than its reserve: writes are refused, in whatever state.
+const DISK_LOW: u8 = 4;
 
 impl Mode {
+    fn set(&self, state: u8) {
+        let kept = |before: u8| Some(before & !STATES | state);
+        self.state.fetch_update(Relaxed, Relaxed, kept).expect("there is always a next state");
+    }
+
     pub fn run(&self) {
-        self.0.store(RUNNING, Relaxed);
+        self.set(RUNNING);
     }
 
     /// Writes are refused from now on. A call that is being routed at this moment may still get through.
     pub fn pause(&self) {
-        self.0.store(PAUSED, Relaxed);
+        self.set(PAUSED);
     }
 
     /// All calls are refused from now on.
     pub fn stop(&self) {
-        self.0.store(STOPPING, Relaxed);
+        self.set(STOPPING);
     }
 
     pub fn is_running(&self) -> bool {
-        self.0.load(Relaxed) == RUNNING
+        self.state.load(Relaxed) & STATES == RUNNING
+    }
+
+    /// Says how much room the disk has. Whether that has changed anything.
+    pub fn disk_has(&self, free: u64, reserve: u64) -> bool {
+        self.free.store(free, Relaxed);
+        self.reserve.store(reserve, Relaxed);
+        let before = if free < reserve {
+            self.state.fetch_or(DISK_LOW, Relaxed)
+        } else {
+            self.state.fetch_and(!DISK_LOW, Relaxed)
+        };
+        (before & DISK_LOW != 0) != (free < reserve)
+    }
+
+    pub fn is_disk_low(&self) -> bool {
+        self.state.load(Relaxed) & DISK_LOW != 0
     }
 
     /// Whether a program may run now.
     #[inline]
     pub fn admit(&self, read_only: bool) -> UserResult<()> {
-        match self.0.load(Relaxed) {
+        match self.state.load(Relaxed) {
             RUNNING => Ok(()),
-            PAUSED if read_only => Ok(()),
-            mode => Err(refused(mode)),
+            mode => self.admit_by(mode, read_only),
         }
     }
-}
 
-#[cold]
-fn refused(mode: u8) -> UserError {
-    let text = match mode {
-        STOPPING => "Server is shutting down.",
-        _ => "Server is paused and is available in read-only mode - please try again later.",
-    };
-    UserError::new(ErrorKind::Unavailable, "57P03", text)
+    #[cold]
+    fn admit_by(&self, mode: u8, read_only: bool) -> UserResult<()> {
+        let text = match mode & STATES {
+            STOPPING => "Server is shutting down.",
+            _ if read_only => return Ok(()),
+            PAUSED => "Server is paused and is available in read-only mode - please try again later.",
+            _ => return Err(self.disk_low()),
+        };
+        Err(UserError::new(ErrorKind::Unavailable, "57P03", text))
+    }
+
+    fn disk_low(&self) -> UserError {
+        let text = "the disk of the redo log has less room than its reserve: writes are refused";
+        UserError::new(ErrorKind::Unavailable, "53100", text)
+            .with_detail(format!(
+                "{} bytes are free, the reserve is {} bytes (--disk-reserve)",
+                self.free.load(Relaxed),
+                self.reserve.load(Relaxed)
+            ))
+            .with_hint("free disk space: writes are taken again as soon as there is room, and reads go on meanwhile")
+    }
 }
 
 /// What this node says of itself.
@@ -124,5 +166,32 @@ impl Shared {
         for mailbox in self.network.get().into_iter().flatten() {
             mailbox.send(crate::mailbox::Mail::CatalogChanged);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_disk_refuses_writes_in_whatever_state() {
+        let mode = Mode::default();
+        let codes = || [true, false].map(|read_only| mode.admit(read_only).err().map(|error| error.code()));
+        assert_eq!(codes(), [None, None]);
+        assert!(!mode.disk_has(100, 100), "at the mark there is room");
+        assert!(mode.disk_has(99, 100) && !mode.disk_has(98, 100));
+        assert_eq!(codes(), [None, Some("53100")]);
+        assert!(mode.is_running() && mode.is_disk_low());
+        let error = mode.admit(false).expect_err("refused").to_string();
+        assert!(error.contains("98 bytes are free") && error.contains("--disk-reserve"), "{error}");
+        mode.pause();
+        assert_eq!(codes(), [None, Some("57P03")]);
+        mode.run();
+        assert_eq!(codes(), [None, Some("53100")], "what is resumed is not the disk");
+        mode.stop();
+        assert_eq!(codes(), [Some("57P03"); 2]);
+        assert!(mode.disk_has(100, 100));
+        mode.run();
+        assert_eq!(codes(), [None, None]);
     }
 }

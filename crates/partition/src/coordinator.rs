@@ -174,6 +174,7 @@ impl Coordinator {
             if !self.handle(job) {
                 break;
             }
+            self.executor.trim();
         }
     }
 

@@ -48,6 +48,8 @@ struct HeaderCache {
 // SAFETY: the pointers are compared, never followed.
 unsafe impl Send for HeaderCache {}
 
+/// Memory for values that is kept from call to call.
+const ARENA_BYTES_KEPT: usize = 4 * 1024 * 1024;
 /// More result shapes than this share the cache by replacing it.
 const CACHED_HEADERS_MAX: usize = 256;
 
@@ -91,6 +93,13 @@ impl Executor {
     pub fn catalog_changed(&mut self) {
         self.headers.entries.clear();
         self.forget_cached();
+    }
+
+    /// Gives memory back that a large statement has taken. To be called between calls.
+    pub fn trim(&mut self) {
+        if self.arena.allocated_bytes() > ARENA_BYTES_KEPT {
+            self.arena = Bump::new();
+        }
     }
 
     fn forget_cached(&mut self) {

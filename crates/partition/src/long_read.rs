@@ -217,6 +217,7 @@ impl LongRead {
         // The next one's snapshots come after these are gone.
         drop(stores);
         drop(turn);
+        executor.trim();
         match call.recompile {
             Some(recompile) if outcome.is_none() => recompile(),
             _ => {

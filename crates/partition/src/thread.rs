@@ -116,6 +116,7 @@ impl Partition {
                 Handled::Lent(back) => self.take_back(back.recv().expect("the coordinator gives back what it borrows")),
                 Handled::Stop => break,
             }
+            self.executor.trim();
             events += 1;
             if events == EVENTS_PER_COUNT {
                 events = 0;

@@ -1,9 +1,11 @@
 //! The words of refusals: constraints as the original words them, and limits.
 
 use crate::index::IndexData;
+use crate::pages::NoSlot;
 use crate::row::SourceRow;
 use bumpalo::Bump;
-use ferrite_base::UserError;
+use ferrite_base::limits::TRANSACTION_BYTES_MAX;
+use ferrite_base::{UserError, memory};
 use ferrite_catalog::Table;
 use ferrite_value::{Value, text};
 
@@ -82,7 +84,30 @@ pub(crate) fn wrong_width(table: &Table, width: usize) -> UserError {
 
 #[cold]
 #[inline(never)]
-pub(crate) fn table_full(table: &Table) -> UserError {
+pub(crate) fn no_slot(table: &Table, reason: NoSlot) -> UserError {
+    match reason {
+        NoSlot::Full => table_full(table),
+        NoSlot::NoMemory => no_memory(table),
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn no_memory(table: &Table) -> UserError {
+    memory::refused(&format!("more rows of {}", table.name))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn transaction_too_large() -> UserError {
+    UserError::limit("the transaction changes more than it may")
+        .with_detail(format!("the limit is {TRANSACTION_BYTES_MAX} bytes of changes in one partition"))
+        .with_hint("change fewer rows at once: divide the statement with WHERE or LIMIT; TRUNCATE TABLE empties a table of any size")
+}
+
+#[cold]
+#[inline(never)]
+fn table_full(table: &Table) -> UserError {
     UserError::limit(format!("table {} has as many rows in this partition as it can have", table.name))
         .with_hint("use more partitions, or delete rows")
 }

@@ -7,7 +7,7 @@ use crate::holds::{Hold, Holds};
 use crate::page_table::PageTable;
 use ferrite_base::RowId;
 use ferrite_base::limits::PAGE_BYTES;
-use ferrite_base::memory::Block;
+use ferrite_base::memory::{self, Block};
 use std::sync::Arc;
 
 const HEADER_BYTES: usize = 64;
@@ -85,6 +85,15 @@ pub(crate) struct Pages {
     /// The one page without rows that keeps its memory.
     kept_empty: Option<usize>,
     present: usize,
+}
+
+/// Why there is no slot for a new row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoSlot {
+    /// The table has all the pages that row ids can name.
+    Full,
+    /// It would need a page, and the memory limit is reached.
+    NoMemory,
 }
 
 /// Why a row cannot be put at a given place.
@@ -185,11 +194,16 @@ impl Pages {
         }
     }
 
-    /// Takes the lowest free slot, whose bytes are zeros. None when the table has all the pages that row ids can name.
+    /// Takes the lowest free slot, whose bytes are zeros. `limited`: not if that needs memory beyond the limit.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<RowId> {
-        let page = self.page_with_space()?;
-        self.materialize(page);
+    pub(crate) fn take(&mut self, limited: bool) -> Result<RowId, NoSlot> {
+        let page = self.page_with_space().ok_or(NoSlot::Full)?;
+        if self.pages.page(page).is_none() {
+            if limited && !memory::takes_rows() {
+                return Err(NoSlot::NoMemory);
+            }
+            self.materialize(page);
+        }
         let geometry = self.geometry;
         let bytes = self.pages.page_mut(page);
         let mut index = read_word(bytes, FIRST_WORD) as usize;
@@ -202,7 +216,7 @@ impl Pages {
         };
         write_word(bytes, FIRST_WORD, index as u32);
         self.mark_live(page, slot);
-        Some(RowId((page << geometry.slot_bits | slot) as u32))
+        Ok(RowId((page << geometry.slot_bits | slot) as u32))
     }
 
     /// Takes a given slot: for undo and redo.
@@ -458,18 +472,18 @@ mod tests {
     fn the_lowest_free_slot_is_taken_and_empty_pages_go_back() {
         let mut pages = Pages::new(2000, &Arc::default());
         let slots = pages.geometry.slots;
-        let ids: Vec<RowId> = (0..10 * slots).map(|_| pages.take().unwrap()).collect();
+        let ids: Vec<RowId> = (0..10 * slots).map(|_| pages.take(true).unwrap()).collect();
         assert!(ids.is_sorted() && pages.scan().eq(ids.iter().copied()));
         let full = pages.present;
         ids[slots..].iter().for_each(|id| pages.release(*id));
         assert_eq!((full, pages.present), (10, 2));
         assert_eq!(pages.scan().count(), slots);
         pages.release(ids[1]);
-        assert_eq!(pages.take(), Some(ids[1]));
-        assert_eq!(pages.take(), Some(ids[slots]));
+        assert_eq!(pages.take(true), Ok(ids[1]));
+        assert_eq!(pages.take(true), Ok(ids[slots]));
         assert_eq!(pages.take_at(ids[slots]), Err(PlaceError::Taken));
         assert_eq!(pages.take_at(RowId(u32::MAX)), Err(PlaceError::Beyond));
         assert_eq!(pages.take_at(ids[9 * slots]), Ok(()));
-        assert_eq!(pages.take(), Some(ids[slots + 1]));
+        assert_eq!(pages.take(true), Ok(ids[slots + 1]));
     }
 }

@@ -3,16 +3,18 @@
 //! Every change goes through here and keeps rows, indexes, views, undo and redo in step. A change that fails may have been made
 //! in part (a view's sum can overflow after the row is in): whoever calls rolls back to a mark from before it.
 
+use crate::constraint;
 use crate::holds::Holds;
 use crate::pages::PlaceError;
 use crate::redo::{self, Reader, RedoError};
 use crate::row::SourceRow;
 use crate::table::{InsertError, TableData};
-use crate::undo::{UndoKind, UndoLog, UndoMark};
+use crate::undo::{Excess, KEPT_BYTES_MAX, UndoKind, UndoLog, UndoMark};
 use crate::view_maintenance::{Direction, Surroundings, Tables, table};
 use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
-use ferrite_base::{PartitionId, RowId, TableId, UserResult};
+use ferrite_base::limits::TRANSACTION_BYTES_MAX;
+use ferrite_base::{PartitionId, RowId, TableId, UserError, UserResult, memory};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_value::ring::Ring;
 use ferrite_value::{Value, compare, hash};
@@ -118,7 +120,35 @@ impl Store {
         let id = self.insert_at(table, row, None).map_err(InsertError::into_user)?;
         let data = self.tables[table.index()].as_deref().expect("inserted into");
         redo::write_insert(&mut self.redo, table, id, data.layout(), row);
+        self.check_size()?;
         Ok(id)
+    }
+
+    /// The transaction has not become too large.
+    #[inline]
+    fn check_size(&self) -> UserResult<()> {
+        if self.redo.len() > TRANSACTION_BYTES_MAX || self.undo.excess().is_some() {
+            return Err(self.too_large());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_large(&self) -> UserError {
+        match self.undo.excess() {
+            Some(Excess::Memory) => memory::refused("a transaction that changes so much"),
+            Some(Excess::Transaction) | None => constraint::transaction_too_large(),
+        }
+    }
+
+    /// Before a change of a page that a snapshot may show, so that it has to be copied: is there memory for that?
+    #[inline]
+    fn check_copies(&self, there_is: fn() -> bool) -> UserResult<()> {
+        if !there_is() && self.undo.is_limited() && self.holds.count() > 0 {
+            return Err(memory::refused("changes while a snapshot is read")
+                .with_hint("try again when the long query or the snapshot has ended, or start the server with a higher --memory-limit"));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -139,13 +169,14 @@ impl Store {
 
     /// Sets columns of a row. Panics where the row is not there.
     pub fn update(&mut self, table: TableId, row: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<()> {
+        self.check_copies(memory::takes_rows)?;
         if !self.update_at(table, row, columns, values)? {
             return Ok(());
         }
         let data = self.tables[table.index()].as_deref().expect("updated");
         let stored = data.row(row);
         redo::write_update(&mut self.redo, table, row, data.layout(), &self.changed, |column| stored.column(column));
-        Ok(())
+        self.check_size()
     }
 
     /// Whether anything changed; what, is in `self.changed`.
@@ -163,6 +194,10 @@ impl Store {
         }
         if self.changed.is_empty() {
             return Ok(false);
+        }
+        let long_columns = &data.layout().long_columns;
+        if self.changed.iter().any(|column| long_columns.contains(column)) && self.undo.is_refused_memory() {
+            return Err(constraint::no_memory(data.definition()));
         }
         let mut bytes = std::mem::take(&mut data.row_bytes);
         bytes.clear();
@@ -199,9 +234,10 @@ impl Store {
 
     /// Panics where the row is not there.
     pub fn delete(&mut self, table: TableId, row: RowId) -> UserResult<()> {
+        self.check_copies(memory::has_room)?;
         self.delete_at(table, row)?;
         redo::write_delete(&mut self.redo, table, row);
-        Ok(())
+        self.check_size()
     }
 
     fn delete_at(&mut self, table: TableId, row: RowId) -> UserResult<()> {
@@ -316,6 +352,9 @@ impl Store {
     #[inline]
     pub fn commit(&mut self) {
         self.redo.clear();
+        if self.redo.capacity() > KEPT_BYTES_MAX {
+            self.redo = Vec::with_capacity(4096);
+        }
         if self.undo.is_empty() {
             return;
         }
@@ -355,7 +394,9 @@ impl Store {
     pub fn apply_redo(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
         assert!(self.undo.is_empty(), "replay is a transaction of its own");
         let mark = self.mark();
+        self.undo.set_limited(false);
         let result = self.apply_changes(bytes);
+        self.undo.set_limited(true);
         match result {
             Ok(()) => self.commit(),
             Err(_) => self.rollback_to(mark),

@@ -10,10 +10,13 @@ use crate::pages::{PlaceError, Scan};
 use crate::row::{RowRef, RowStore, SourceRow};
 use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
 use bumpalo::Bump;
-use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult};
+use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult, memory};
 use ferrite_catalog::{Index, Table, TableKind};
 use ferrite_value::{ColumnType, Value, convert};
 use std::sync::Arc;
+
+/// Rows that an index is given between two looks at the memory limit.
+const ROWS_PER_LOOK: usize = 1_024;
 
 /// Rows and indexes; replaced as a whole by TRUNCATE.
 pub(crate) struct Contents {
@@ -233,10 +236,15 @@ impl TableData {
         }
         let rows = &mut self.contents.rows;
         let id = match place {
-            None => match rows.pages.take() {
-                Some(id) => id,
-                None => return Err(constraint::table_full(&self.definition).into()),
-            },
+            None => {
+                if !rows.layout.long_columns.is_empty() && undo.is_refused_memory() {
+                    return Err(constraint::no_memory(&self.definition).into());
+                }
+                match rows.pages.take(undo.is_limited()) {
+                    Ok(id) => id,
+                    Err(reason) => return Err(constraint::no_slot(&self.definition, reason).into()),
+                }
+            }
             Some(id) => {
                 rows.pages.take_at(id).map_err(InsertError::Place)?;
                 id
@@ -421,7 +429,10 @@ impl TableData {
         };
         // Ordered ones are built of sorted keys, which is several times as fast as finding each key's place.
         let mut sorted = index.sorted_keys(self.row_count() as usize);
-        for id in self.scan() {
+        for (number, id) in self.scan().enumerate() {
+            if number % ROWS_PER_LOOK == 0 && !memory::takes_rows() {
+                return Err(constraint::no_memory(&self.definition));
+            }
             arena.reset();
             let row = SourceRow::Stored(self.row(id));
             let key = index.key_of_row(row, &arena)?;

@@ -5,7 +5,8 @@
 
 use crate::long_values::Handle;
 use crate::table::Contents;
-use ferrite_base::{RowId, TableId};
+use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, TRANSACTION_BYTES_MAX};
+use ferrite_base::{RowId, TableId, memory};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UndoKind {
@@ -42,6 +43,8 @@ pub(crate) struct UndoEntry<'u> {
 }
 
 const FOOTER_BYTES: usize = 16;
+/// Memory that is kept from transaction to transaction.
+pub(crate) const KEPT_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct UndoLog {
     bytes: Vec<u8>,
@@ -49,16 +52,34 @@ pub(crate) struct UndoLog {
     pub(crate) replaced: Vec<Contents>,
     /// Off while something is built that nobody can see yet.
     recording: bool,
+    /// Off while changes are made again that were acknowledged once: those are not refused.
+    limited: bool,
+    /// It has outgrown what a transaction may hold: the transaction must not go on.
+    excess: Option<Excess>,
+}
+
+/// Why a transaction must not go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Excess {
+    Transaction,
+    Memory,
 }
 
 impl UndoLog {
     pub(crate) fn new() -> UndoLog {
-        UndoLog { bytes: Vec::with_capacity(4096), freed: Vec::new(), replaced: Vec::new(), recording: true }
+        UndoLog { bytes: Vec::with_capacity(4096), recording: true, ..UndoLog::off() }
     }
 
     /// One that forgets at once.
     pub(crate) fn off() -> UndoLog {
-        UndoLog { bytes: Vec::new(), freed: Vec::new(), replaced: Vec::new(), recording: false }
+        UndoLog {
+            bytes: Vec::new(),
+            freed: Vec::new(),
+            replaced: Vec::new(),
+            recording: false,
+            limited: true,
+            excess: None,
+        }
     }
 
     #[inline]
@@ -86,9 +107,43 @@ impl UndoLog {
         footer[4..8].copy_from_slice(&table.0.to_le_bytes());
         footer[8..12].copy_from_slice(&row.0.to_le_bytes());
         footer[12..16].copy_from_slice(&(before.len() as u32).to_le_bytes());
-        self.bytes.reserve(before.len() + FOOTER_BYTES);
+        if self.bytes.capacity() - self.bytes.len() < before.len() + FOOTER_BYTES {
+            self.grow(before.len() + FOOTER_BYTES);
+        }
         self.bytes.extend_from_slice(before);
         self.bytes.extend_from_slice(&footer);
+    }
+
+    /// What was overwritten is kept in any case, so that it can be put back; but the transaction may have become too large.
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        self.bytes.reserve(more);
+        let bytes = self.bytes.capacity();
+        if self.limited && bytes > TRANSACTION_BYTES_MAX {
+            self.excess = Some(Excess::Transaction);
+        } else if self.limited && bytes > MEMORY_ALWAYS_BYTES && !memory::has_room() {
+            self.excess = Some(Excess::Memory);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn excess(&self) -> Option<Excess> {
+        self.excess
+    }
+
+    pub(crate) fn set_limited(&mut self, limited: bool) {
+        self.limited = limited;
+    }
+
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
+    }
+
+    /// Rows that need memory are refused now.
+    #[inline]
+    pub(crate) fn is_refused_memory(&self) -> bool {
+        self.limited && !memory::takes_rows()
     }
 
     #[inline]
@@ -133,16 +188,30 @@ impl UndoLog {
 
     pub(crate) fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
+        self.excess = None;
+        if length == 0 {
+            self.shrink();
+        }
+    }
+
+    /// Gives memory back that has become much.
+    #[inline]
+    fn shrink(&mut self) {
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.bytes = Vec::with_capacity(4096);
+        }
+        if self.freed.capacity() > KEPT_BYTES_MAX / size_of::<Freed>() {
+            self.freed = Vec::new();
+        }
     }
 
     /// Forgets everything; keeps its memory unless that has become much.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        if self.bytes.capacity() > 1 << 20 {
-            self.bytes = Vec::with_capacity(4096);
-        }
         self.freed.clear();
         self.replaced.clear();
+        self.excess = None;
+        self.shrink();
     }
 }

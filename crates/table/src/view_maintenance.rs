@@ -234,7 +234,10 @@ impl<'a> Surroundings<'a> {
             }
             return Ok(());
         }
-        let Some(row) = pages.take() else { return Err(constraint::table_full(view.definition())) };
+        let row = match pages.take(undo.is_limited()) {
+            Ok(row) => row,
+            Err(reason) => return Err(constraint::no_slot(view.definition(), reason)),
+        };
         let bytes = pages.row_mut(row);
         for (part, group) in plan.groups.iter().enumerate() {
             layout.columns[group.column as usize].write(bytes, &value(part), longs);

@@ -4,8 +4,8 @@
 use crate::scalar;
 use crate::status::APPLICATION_STATUS_NOT_SET;
 use crate::writer::Put;
-use ferrite_base::limits::RESULT_BYTES_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, RESULT_BYTES_MAX};
+use ferrite_base::{UserError, UserResult, memory};
 use ferrite_value::{SqlType, Value};
 
 /// The status byte of result tables, unless a procedure sets one.
@@ -59,6 +59,8 @@ pub struct TableWriter<'o, 'h> {
     rows: u32,
     /// Where in `out` the result has become too long.
     end_max: usize,
+    /// Where in `out` to look whether it may become longer.
+    look_at: usize,
 }
 
 impl<'o, 'h> TableWriter<'o, 'h> {
@@ -74,7 +76,8 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         let start = out.len();
         out.extend_from_slice(&header.bytes);
         let row_count_at = out.len() - 4;
-        TableWriter { out, types: &header.types, start, row_count_at, rows: 0, end_max }
+        let look_at = end_max.min(start + MEMORY_ALWAYS_BYTES);
+        TableWriter { out, types: &header.types, start, row_count_at, rows: 0, end_max, look_at }
     }
 
     /// Appends a row: as many values as there are columns. After an error the table is of no use: the response is to be
@@ -87,11 +90,24 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         for (sql_type, value) in self.types.iter().zip(values) {
             scalar::write(self.out, *sql_type, value)?;
         }
-        if self.out.len() > self.end_max {
-            return Err(result_too_large());
+        if self.out.len() > self.look_at {
+            self.look()?;
         }
         self.out.patch_length(at);
         self.rows += 1;
+        Ok(())
+    }
+
+    /// Whether the result may be so long, and the server has memory for it.
+    #[cold]
+    fn look(&mut self) -> UserResult<()> {
+        if self.out.len() > self.end_max {
+            return Err(result_too_large());
+        }
+        if !memory::has_room() {
+            return Err(memory::refused("a result of that size"));
+        }
+        self.look_at = self.end_max.min(self.out.len() + MEMORY_ALWAYS_BYTES);
         Ok(())
     }
 
@@ -103,7 +119,8 @@ impl<'o, 'h> TableWriter<'o, 'h> {
     /// Lets go of the buffer between rows, for callers that cannot hold on to it.
     #[inline]
     pub fn suspend(self) -> OpenTable {
-        OpenTable { start: self.start, row_count_at: self.row_count_at, rows: self.rows, end_max: self.end_max }
+        let TableWriter { start, row_count_at, rows, end_max, look_at, .. } = self;
+        OpenTable { start, row_count_at, rows, end_max, look_at }
     }
 
     /// Fills in length and row count.
@@ -121,14 +138,15 @@ pub struct OpenTable {
     row_count_at: usize,
     rows: u32,
     end_max: usize,
+    look_at: usize,
 }
 
 impl OpenTable {
     /// Goes on writing. `out` and `header` must be those it was begun with.
     #[inline]
     pub fn resume<'o, 'h>(self, out: &'o mut Vec<u8>, header: &'h TableHeader) -> TableWriter<'o, 'h> {
-        let OpenTable { start, row_count_at, rows, end_max } = self;
-        TableWriter { out, types: &header.types, start, row_count_at, rows, end_max }
+        let OpenTable { start, row_count_at, rows, end_max, look_at } = self;
+        TableWriter { out, types: &header.types, start, row_count_at, rows, end_max, look_at }
     }
 }
 

@@ -4,7 +4,7 @@
 pub mod gated_disk;
 pub mod raw;
 
-use ferrite_base::limits;
+use ferrite_base::{Settings, limits};
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet, Status};
 use ferrite_io::RealDisk;
 use ferrite_node::{Durability, Server, ServerOptions, SnapshotSettings};
@@ -33,6 +33,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         report_threads: 2,
         snapshots: SnapshotSettings::default(),
         recovery_threads: 2,
+        settings: Settings::default(),
     }
 }
 

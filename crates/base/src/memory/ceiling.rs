@@ -1,0 +1,90 @@
+//! The memory ceiling (`--memory-limit`): how much the process may take, and who is refused when.
+//!
+//! Two marks. From the lower one on, what adds rows is refused; between the two is the reserve, from which deletions, reads and
+//! rollbacks are served; at the upper one, whatever needs more than a little is refused too. Nobody is stopped in the middle of a
+//! change: who would need memory asks before, and a transaction that is refused is rolled back as a whole.
+//!
+//! Memory is the process's, so the ceiling is: one database runs in a process.
+
+use super::{BYTES_USED, LARGE_BYTES_USED, heap};
+use crate::UserError;
+use crate::error::ErrorKind;
+use crate::limits::MEMORY_RESERVE_PART;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static ROWS_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Sets the ceiling. None: there is none, which is how a process begins.
+pub fn set_limit(bytes: Option<usize>) {
+    let limit = bytes.unwrap_or(usize::MAX);
+    LIMIT.store(limit, Ordering::Relaxed);
+    ROWS_LIMIT.store(bytes.map_or(usize::MAX, |bytes| bytes - bytes / MEMORY_RESERVE_PART), Ordering::Relaxed);
+}
+
+pub fn limit() -> Option<usize> {
+    Some(LIMIT.load(Ordering::Relaxed)).filter(|limit| *limit != usize::MAX)
+}
+
+/// Bytes in use: pages, and what the allocator has given out where the process counts it ([`super::CountingAllocator`]).
+#[inline]
+pub fn used() -> usize {
+    let (blocks, large) = (BYTES_USED.load(Ordering::Relaxed), LARGE_BYTES_USED.load(Ordering::Relaxed));
+    // Large blocks come from the allocator, which counts them already.
+    blocks.saturating_sub(large) + heap::bytes().max(large)
+}
+
+/// Whether rows may be added.
+#[inline]
+pub fn takes_rows() -> bool {
+    used() < ROWS_LIMIT.load(Ordering::Relaxed)
+}
+
+/// Whether there is room for what is no row: the memory of a query, of a result, of a transaction's undo.
+#[inline]
+pub fn has_room() -> bool {
+    used() < LIMIT.load(Ordering::Relaxed)
+}
+
+/// What whoever is refused is told.
+#[cold]
+pub fn refused(what: &str) -> UserError {
+    let limit = limit().unwrap_or_default();
+    UserError::new(ErrorKind::Limit, "53200", format!("no memory for {what}: the server's memory limit is reached"))
+        .with_detail(format!("{} of {limit} bytes are in use, of which 1/{MEMORY_RESERVE_PART} is a reserve", used()))
+        .with_hint(
+            "delete rows that are not needed, in several steps where they are many, or truncate tables; or start the server \
+             with a higher --memory-limit or more memory",
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::PAGE_BYTES;
+    use crate::memory::Block;
+
+    /// The only test of this process that sets the limit; others that run beside it use little.
+    #[test]
+    fn rows_are_refused_before_everything_else() {
+        assert!(limit().is_none() && takes_rows() && has_room());
+        let total = 64 << 20;
+        set_limit(Some(used() + total));
+        let (mut blocks, mut rows_refused_at) = (Vec::new(), None);
+        while has_room() {
+            if !takes_rows() && rows_refused_at.is_none() {
+                rows_refused_at = Some(blocks.len());
+                let error = refused("a row");
+                assert_eq!((error.kind(), error.code()), (ErrorKind::Limit, "53200"));
+                assert!(error.to_string().contains("--memory-limit"), "{error}");
+            }
+            blocks.push(Block::zeroed(PAGE_BYTES));
+        }
+        let refused_at = rows_refused_at.expect("rows are refused first");
+        assert!(refused_at < blocks.len() && blocks.len() * PAGE_BYTES <= 2 * total);
+        drop(blocks);
+        assert!(takes_rows() && has_room(), "and it is as before when there is memory again");
+        set_limit(None);
+        assert!(limit().is_none());
+    }
+}

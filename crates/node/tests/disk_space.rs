@@ -1,0 +1,100 @@
+//! A disk that fills up: writes are refused while there is still room for those that are in, reads go on, and with space come writes.
+
+mod common;
+
+use common::{CONTESTANTS, VOTER, connect, options, start, text_of, votes};
+use ferrite_client::{ClientError, Status};
+use ferrite_io::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, RealDisk, Space};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A real disk that says what the test says about its room.
+struct Filling(AtomicU64);
+
+impl Disk for Filling {
+    fn create_dir(&self, path: &Path) -> DiskResult<()> {
+        RealDisk.create_dir(path)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>> {
+        RealDisk.open(path, mode)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {
+        RealDisk.lock(path)
+    }
+
+    fn list(&self, dir: &Path) -> DiskResult<Vec<String>> {
+        RealDisk.list(dir)
+    }
+
+    fn remove(&self, path: &Path) -> DiskResult<()> {
+        RealDisk.remove(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
+        RealDisk.sync_dir(dir)
+    }
+
+    fn space(&self, _dir: &Path) -> DiskResult<Space> {
+        Ok(Space { free: self.0.load(Ordering::SeqCst), total: u64::MAX })
+    }
+}
+
+#[test]
+fn writes_are_refused_below_the_reserve_and_taken_above_it() {
+    const RESERVE: u64 = 1_000_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let disk = Arc::new(Filling(AtomicU64::new(RESERVE)));
+    let mut options = options(dir.path(), 2);
+    options.disk = Arc::clone(&disk) as Arc<dyn Disk>;
+    options.settings.disk_reserve_bytes = RESERVE;
+    let server = start(options);
+    let db = connect(&server);
+    db.sql(VOTER);
+    db.sql(CONTESTANTS);
+    let mut cast = 0;
+    // Votes until they are refused, or taken, as the watch sees the disk.
+    let mut vote_until = |taken: bool| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            match db.0.call_blocking("Vote", (5_550_000_000i64 + cast, 1i32, i64::MAX)) {
+                Ok(_) => {
+                    cast += 1;
+                    if taken {
+                        return (cast, String::new());
+                    }
+                }
+                Err(ClientError::Failed(response)) => {
+                    assert_eq!(response.status(), Some(Status::ServerUnavailable));
+                    if !taken {
+                        return (cast, text_of(&response).to_owned());
+                    }
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert!(Instant::now() < deadline, "the watch looks at the disk every second");
+        }
+    };
+    vote_until(true);
+    disk.0.store(RESERVE - 1, Ordering::SeqCst);
+    let (taken, said) = vote_until(false);
+    assert!(said.contains("999999 bytes are free") && said.contains("--disk-reserve"), "{said}");
+    // Reads go on, and all kinds of writes are refused.
+    assert_eq!(votes(&db), [taken; 3]);
+    for text in ["DELETE FROM votes", "INSERT INTO contestants VALUES (9, 'Nine')", "CREATE TABLE other (id BIGINT)"] {
+        db.fails("@AdHoc", (text,), Status::ServerUnavailable, "the disk of the redo log");
+    }
+    db.fails("CONTESTANTS.insert", (9i32, "Nine"), Status::ServerUnavailable, "the disk of the redo log");
+    disk.0.store(RESERVE, Ordering::SeqCst);
+    let (cast, _) = vote_until(true);
+    assert_eq!(votes(&db), [cast; 3]);
+    db.sql("CREATE TABLE other (id BIGINT)");
+    server.stop().expect("the log is closed");
+}
