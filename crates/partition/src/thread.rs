@@ -33,6 +33,8 @@ const BUFFERS_KEPT: usize = 16;
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 /// Batches of calls, lendings and the like between two tellings of how many rows there are.
 const EVENTS_PER_COUNT: u32 = 64;
+/// Rows that move between two looks for events, when rows move to make a table smaller: a tenth of a millisecond or so.
+const COMPACTION_STEP: usize = 256;
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -121,6 +123,8 @@ impl Partition {
             if events == EVENTS_PER_COUNT {
                 events = 0;
                 self.publish_counts();
+                // For a partition that is never idle.
+                self.compact(true);
             }
         }
     }
@@ -133,7 +137,11 @@ impl Partition {
             self.take_back(loan);
             return true;
         }
-        let Ok(event) = self.inbox.try_recv() else { return false };
+        let Ok(event) = self.inbox.try_recv() else {
+            let works = self.can_compact();
+            self.compact(false);
+            return works;
+        };
         if let Handled::Lent(back) = self.handle(event) {
             self.lent_until = Some(back);
         }
@@ -144,8 +152,30 @@ impl Partition {
     pub fn can_step(&self) -> bool {
         match &self.lent_until {
             Some(back) => !back.is_empty(),
-            None => !self.inbox.is_empty(),
+            None => !self.inbox.is_empty() || self.can_compact(),
         }
+    }
+
+    fn can_compact(&self) -> bool {
+        self.store.as_ref().is_some_and(Store::has_compaction_work) && self.gate.failure().is_none()
+    }
+
+    /// A little of the work that gives memory back after deletions, as a transaction of its own; whether there is more. `places` as
+    /// with [`Store::compact`].
+    fn compact(&mut self, places: bool) -> bool {
+        if !self.can_compact() {
+            return false;
+        }
+        let mut redo = self.buffer();
+        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let store = self.store.as_mut().expect("seen just now");
+        let more = store.compact(COMPACTION_STEP, places);
+        if !store.redo().is_empty() {
+            writer.transaction(&mut redo, |out| store.take_redo_into(out));
+        }
+        store.commit();
+        self.append(redo, writer);
+        more
     }
 
     /// The rows and indexes, while they are here.
@@ -178,8 +208,13 @@ impl Partition {
 
     /// What is next to do; when there is nothing yet, the time until there is counts as idle.
     fn next(&mut self) -> Option<Event> {
-        if let Ok(event) = self.inbox.try_recv() {
-            return Some(event);
+        loop {
+            if let Ok(event) = self.inbox.try_recv() {
+                return Some(event);
+            }
+            if !self.compact(true) {
+                break;
+            }
         }
         let began = Instant::now();
         let event = self.inbox.recv().ok();

@@ -10,7 +10,7 @@
 
 use ferrite_base::RowId;
 use ferrite_base::limits::PAGE_BYTES;
-use ferrite_base::memory::Block;
+use ferrite_base::memory::{self, Block};
 use std::collections::{BTreeSet, btree_set};
 use std::ptr::NonNull;
 
@@ -22,6 +22,8 @@ const TOMBSTONE: u32 = 1;
 /// Entries of one tag in a segment; more go to the overflow set.
 const SAME_TAG_MAX: u32 = 16;
 const DEPTH_MAX: u32 = 24;
+/// Two segments become one when that will be filled to at most one part in so many.
+const MERGED_PART: usize = 2;
 
 const _: () = assert!(BUCKETS_MAX == 256 && DEPTH_MAX + BUCKETS_MAX.trailing_zeros() <= 32);
 
@@ -158,6 +160,8 @@ pub(crate) struct HashTable {
     directory: Vec<u32>,
     depth: u32,
     segments: Vec<Segment>,
+    /// Numbers of segments that have been merged into others.
+    unused: Vec<u32>,
     overflow: BTreeSet<(u32, u32)>,
 }
 
@@ -170,7 +174,13 @@ pub(crate) fn tag_of(hash: u64) -> u32 {
 
 impl HashTable {
     pub(crate) fn new() -> HashTable {
-        HashTable { directory: vec![0], depth: 0, segments: vec![Segment::new(1, 0)], overflow: BTreeSet::new() }
+        HashTable {
+            directory: vec![0],
+            depth: 0,
+            segments: vec![Segment::new(1, 0)],
+            unused: Vec::new(),
+            overflow: BTreeSet::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -365,13 +375,72 @@ impl HashTable {
         segment.live = live;
         segment.tombstones = 0;
         displaced.into_iter().for_each(|(tag, row)| segment.place(tag, row));
-        let number_of_other = self.segments.len() as u32;
-        self.segments.push(other);
+        let number_of_other = match self.unused.pop() {
+            Some(number) => {
+                self.segments[number as usize] = other;
+                number
+            }
+            None => {
+                self.segments.push(other);
+                self.segments.len() as u32 - 1
+            }
+        };
         // All directory places with the segment's prefix and a set next bit lead to the new one.
         let span = 1usize << (self.depth - depth);
         let start = (some_tag as u64 >> (32 - depth)) as usize * span;
         self.directory[start + span / 2..start + span].fill(number_of_other);
         true
+    }
+
+    /// Makes one segment of the one at this place of the directory and its sibling, where both are sparse, and goes to the next place.
+    /// False at the end.
+    pub(crate) fn merge_next(&mut self, place: &mut usize) -> bool {
+        let Some(number) = self.directory.get(*place).map(|number| *number as usize) else {
+            self.halve_directory();
+            return false;
+        };
+        let depth = self.segments[number].depth;
+        let span = 1usize << (self.depth - depth);
+        *place = *place / span * span;
+        // The sibling differs in the last bit that the tags share. Looked at from the first of the two.
+        if depth > 0 && *place & span == 0 {
+            let other = self.directory[*place + span] as usize;
+            let (one, two) = (&self.segments[number], &self.segments[other]);
+            let sparse = (one.live + two.live) as usize * MERGED_PART <= BUCKETS_MAX * ENTRIES;
+            if two.depth == depth && sparse && one.buckets().len() == BUCKETS_MAX && two.buckets().len() == BUCKETS_MAX
+            {
+                let mut merged = Segment::new(BUCKETS_MAX, depth - 1);
+                one.entries().chain(two.entries()).for_each(|(tag, row)| merged.place(tag, row));
+                self.segments[number] = merged;
+                self.segments[other] = Segment::new(1, 0);
+                self.unused.push(other as u32);
+                self.directory[*place..*place + 2 * span].fill(number as u32);
+                // Once more from where this one's own sibling may be.
+                *place &= !(2 * span);
+                return true;
+            }
+        }
+        *place += span;
+        true
+    }
+
+    /// As long as no two neighbouring places lead to different segments.
+    fn halve_directory(&mut self) {
+        while self.depth > 0 && self.directory.chunks_exact(2).all(|pair| pair[0] == pair[1]) {
+            self.directory = self.directory.iter().step_by(2).copied().collect();
+            self.depth -= 1;
+        }
+    }
+
+    /// Moves a segment to a better place in memory, if it lies badly; whether it did. None: there are not so many.
+    pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
+        let segment = self.segments.get_mut(number)?;
+        let Some(page) = segment.page.as_ref().filter(|page| memory::lies_sparsely(page)) else { return Some(false) };
+        let mut copy = Block::copy_of(page);
+        let buckets: *mut Bucket = copy.as_mut_ptr().cast();
+        segment.buckets = NonNull::new(buckets).expect("memory has an address");
+        segment.page = Some(copy);
+        Some(true)
     }
 
     /// Bounded by the number of segments, so that tags chosen to share their top bits cannot make it huge.

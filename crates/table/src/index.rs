@@ -162,6 +162,17 @@ impl IndexData {
         }
     }
 
+    /// Builds an ordered index anew, in nodes that are full and lie together. Takes time in proportion to its entries.
+    pub(crate) fn rebuild(&mut self) {
+        match &mut self.structure {
+            Structure::Hash(_) => {}
+            Structure::UniqueIntegers(map) => *map = std::mem::take(map).into_iter().collect(),
+            Structure::Integers(set) => *set = std::mem::take(set).into_iter().collect(),
+            Structure::UniqueBytes(map) => *map = std::mem::take(map).into_iter().collect(),
+            Structure::Bytes(set) => *set = std::mem::take(set).into_iter().collect(),
+        }
+    }
+
     /// Bytes of memory, reckoned for the ordered ones: nodes of a B-tree are two thirds full.
     pub(crate) fn bytes(&self) -> usize {
         match &self.structure {

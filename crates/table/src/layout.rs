@@ -219,6 +219,12 @@ impl ColumnLayout {
         row[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
     }
 
+    /// Replaces the handle of a long column.
+    pub(crate) fn write_handle(&self, row: &mut [u8], handle: Handle) {
+        let offset = self.offset as usize;
+        row[offset..offset + 8].copy_from_slice(&handle.0);
+    }
+
     /// Writes a value that was checked to fit. Overwrites a long value's handle without freeing it.
     #[inline]
     pub(crate) fn write(&self, row: &mut [u8], value: &Value<'_>, longs: &mut LongValues) {

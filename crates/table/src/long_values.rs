@@ -5,6 +5,8 @@ use crate::holds::{Hold, Holds};
 use crate::page_table::PageTable;
 use ferrite_base::limits::PAGE_BYTES;
 use ferrite_base::memory::Block;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 const HEADER_BYTES: usize = 64;
@@ -69,8 +71,11 @@ impl Handle {
 struct Class {
     /// Where there is none, an empty page was given back; all its slots count as free.
     pages: PageTable,
-    /// Pages with a free slot; the last is used next.
-    with_space: Vec<u32>,
+    /// Pages with a free slot; the lowest is used next, so that pages with high numbers become empty.
+    with_space: BinaryHeap<Reverse<u32>>,
+    /// Pages that are there, and values in them.
+    present: usize,
+    live: usize,
     /// The one page without values that keeps its memory, so that a value that comes and goes does not take and return a
     /// block each time.
     kept_empty: Option<usize>,
@@ -78,8 +83,13 @@ struct Class {
 
 impl Class {
     fn new(pages: PageTable) -> Class {
-        Class { pages, with_space: Vec::new(), kept_empty: None }
+        Class { pages, with_space: BinaryHeap::new(), present: 0, live: 0, kept_empty: None }
     }
+}
+
+/// Slots of a page.
+fn slots_of(class: usize) -> usize {
+    (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class]
 }
 
 /// One table's long values.
@@ -184,15 +194,17 @@ impl LongValues {
         }
         let pages = &mut self.classes[class];
         if pages.with_space.is_empty() {
-            pages.with_space.push(pages.pages.push() as u32);
+            pages.with_space.push(Reverse(pages.pages.push() as u32));
         }
-        let number = *pages.with_space.last().expect("pushed where there was none") as usize;
+        let number = pages.with_space.peek().expect("pushed where there was none").0 as usize;
+        pages.live += 1;
         if pages.pages.page(number).is_none() {
             self.bytes += PAGE_BYTES;
+            pages.present += 1;
             pages.pages.set(number, Some(Block::zeroed(PAGE_BYTES)));
         }
         let page = pages.pages.page_mut(number);
-        let slots = (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class];
+        let slots = slots_of(class);
         let slot = match word(page, FIRST_FREE) {
             0 => {
                 let fresh = word(page, NEVER_USED);
@@ -235,27 +247,71 @@ impl LongValues {
             Place::Slot { class, page: number, slot } => {
                 let pages = &mut self.classes[class];
                 let page = pages.pages.page_mut(number);
-                let slots = (PAGE_BYTES - HEADER_BYTES) / SLOT_BYTES[class];
+                let slots = slots_of(class);
                 let live = word(page, LIVE);
                 assert!(live > 0, "a value is freed once");
+                pages.live -= 1;
                 let next = word(page, FIRST_FREE);
                 set_word(page, HEADER_BYTES + slot * SLOT_BYTES[class], next);
                 set_word(page, FIRST_FREE, slot + 1);
                 set_word(page, LIVE, live - 1);
                 if live == slots {
-                    pages.with_space.push(number as u32);
+                    pages.with_space.push(Reverse(number as u32));
                 }
                 if live == 1 {
                     match pages.kept_empty {
                         None => pages.kept_empty = Some(number),
                         Some(_) => {
                             pages.pages.set(number, None);
+                            pages.present -= 1;
                             self.bytes -= PAGE_BYTES;
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Bytes of slots without a value, and of all slots, in the pages that are there.
+    pub(crate) fn unused(&self) -> (usize, usize) {
+        self.classes.iter().enumerate().fold((0, 0), |(unused, all), (class, pages)| {
+            let slots = pages.present * slots_of(class);
+            (unused + (slots - pages.live) * SLOT_BYTES[class], all + slots * SLOT_BYTES[class])
+        })
+    }
+
+    /// By class, the first page number that would not be needed if all values stood in the pages before it. `usize::MAX` where nothing
+    /// would be gained.
+    pub(crate) fn thresholds(&self) -> Vec<usize> {
+        let threshold = |(class, pages): (usize, &Class)| {
+            let needed = pages.live.div_ceil(slots_of(class)) + 1;
+            if needed * 2 < pages.present { needed } else { usize::MAX }
+        };
+        self.classes.iter().enumerate().map(threshold).collect()
+    }
+
+    /// Stores a value anew if its page is one that is to become empty; its handle then.
+    pub(crate) fn moved(&mut self, handle: Handle, thresholds: &[usize]) -> Option<Handle> {
+        let Place::Slot { class, page, .. } = handle.place() else { return None };
+        if page < *thresholds.get(class)? {
+            return None;
+        }
+        let contents = self.contents(&handle.0).to_vec();
+        let moved = self.store(&contents);
+        self.free(handle);
+        Some(moved)
+    }
+
+    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are not so many, over all classes.
+    pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
+        let mut number = number;
+        for class in &mut self.classes {
+            match class.pages.move_place(number) {
+                Some(moved) => return Some(moved),
+                None => number -= class.pages.length(),
+            }
+        }
+        None
     }
 
     /// Values stored in slots and blocks, for consistency checks.

@@ -8,7 +8,7 @@
 //! writer from writing to it.
 
 use crate::holds::{Epoch, Hold, Holds, Memory};
-use ferrite_base::memory::Block;
+use ferrite_base::memory::{self, Block};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -257,6 +257,19 @@ impl PageTable {
         let after = page.map_or(Entry::NONE, |block| Entry::of(block, self.epoch));
         self.private_chunk(number / CHUNK_PAGES).0[number % CHUNK_PAGES] = after;
         self.let_go(before);
+    }
+
+    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: its number was not given out.
+    pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
+        if number >= self.length {
+            return None;
+        }
+        let copy = self.page(number).filter(|page| memory::lies_sparsely(page)).map(Block::copy_of);
+        let moves = copy.is_some();
+        if moves {
+            self.set(number, copy);
+        }
+        Some(moves)
     }
 
     /// The pages that are there.

@@ -407,6 +407,56 @@ impl Pages {
         Some(place)
     }
 
+    /// Bytes of slots without a row, and of all slots, in the pages that are there.
+    pub(crate) fn unused(&self) -> (usize, usize) {
+        let slots = self.present * self.geometry.slots;
+        ((slots - self.rows as usize) * self.geometry.row_bytes, slots * self.geometry.row_bytes)
+    }
+
+    /// The live rows of a page, ascending.
+    pub(crate) fn rows_of(&self, page: usize) -> impl Iterator<Item = RowId> {
+        let bytes = self.pages.page(page);
+        let words = bytes.map_or(0, |_| self.geometry.words());
+        (0..words).flat_map(move |index| {
+            let mut word = bitmap_word(bytes.expect("there are words only if it is there"), index);
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(RowId((page << self.geometry.slot_bits | index * 64) as u32 + bit))
+            })
+        })
+    }
+
+    pub(crate) fn first_row_of(&self, page: usize) -> Option<RowId> {
+        self.rows_of(page).next()
+    }
+
+    /// A free slot in a page that is there, of those from `low` on and below `end`; `low` becomes that page.
+    pub(crate) fn free_slot(&self, low: &mut usize, end: usize) -> Option<RowId> {
+        while *low < end {
+            let page = *low;
+            if self.with_space[page / 64] & (1 << (page % 64)) != 0
+                && let Some(bytes) = self.pages.page(page)
+            {
+                let first = read_word(bytes, FIRST_WORD) as usize;
+                for index in first..self.geometry.words() {
+                    let free = !bitmap_word(bytes, index) & self.geometry.slots_of_word(index);
+                    if free != 0 {
+                        let slot = index * 64 + free.trailing_zeros() as usize;
+                        return Some(RowId((page << self.geometry.slot_bits | slot) as u32));
+                    }
+                }
+            }
+            *low += 1;
+        }
+        None
+    }
+
+    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are not so many.
+    pub(crate) fn move_place(&mut self, page: usize) -> Option<bool> {
+        self.pages.move_place(page)
+    }
+
     /// The live rows, ascending.
     pub(crate) fn scan(&self) -> Scan<'_> {
         Scan { pages: self, page: 0, bytes: None, word_index: 0, word: 0, base: 0 }

@@ -10,6 +10,7 @@ pub(crate) const INSERT: u8 = 1;
 pub(crate) const UPDATE: u8 = 2;
 pub(crate) const DELETE: u8 = 3;
 pub(crate) const TRUNCATE: u8 = 4;
+pub(crate) const MOVE: u8 = 5;
 
 /// Why a redo record was refused.
 #[derive(Clone, PartialEq, Debug)]
@@ -178,6 +179,11 @@ pub(crate) fn write_delete(out: &mut Vec<u8>, table: TableId, row: RowId) {
 pub(crate) fn write_truncate(out: &mut Vec<u8>, table: TableId) {
     out.push(TRUNCATE);
     write_varint(out, table.0);
+}
+
+pub(crate) fn write_move(out: &mut Vec<u8>, table: TableId, from: RowId, to: RowId) {
+    write_head(out, MOVE, table, from);
+    write_varint(out, to.0);
 }
 
 /// What is left to read.

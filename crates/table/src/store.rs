@@ -3,6 +3,7 @@
 //! Every change goes through here and keeps rows, indexes, views, undo and redo in step. A change that fails may have been made
 //! in part (a view's sum can overflow after the row is in): whoever calls rolls back to a mark from before it.
 
+use crate::compaction::Compaction;
 use crate::constraint;
 use crate::holds::Holds;
 use crate::pages::PlaceError;
@@ -28,8 +29,8 @@ pub struct Store {
     pub(crate) tables: Tables,
     /// By the view's table id.
     pub(crate) plans: Vec<Option<Box<ViewPlan>>>,
-    undo: UndoLog,
-    redo: Vec<u8>,
+    pub(crate) undo: UndoLog,
+    pub(crate) redo: Vec<u8>,
     pub(crate) holds: Arc<Holds>,
     /// For expressions of views, indexes and checks; emptied before each change.
     pub(crate) arena: Bump,
@@ -38,6 +39,7 @@ pub struct Store {
     changed: Vec<u16>,
     /// Row changes that replay has made.
     replayed: u64,
+    pub(crate) compaction: Compaction,
 }
 
 /// A change of one row, as its views see it.
@@ -64,6 +66,7 @@ impl Store {
             generations: 0,
             changed: Vec::new(),
             replayed: 0,
+            compaction: Compaction::default(),
         }
     }
 
@@ -242,6 +245,7 @@ impl Store {
 
     fn delete_at(&mut self, table: TableId, row: RowId) -> UserResult<()> {
         self.arena.reset();
+        self.compaction.deletions += 1;
         let data = self.table_mut(table);
         assert!(data.is_live(row), "row {row} of table {table} is there");
         if !data.dependents.is_empty() {
@@ -358,6 +362,7 @@ impl Store {
         if self.undo.is_empty() {
             return;
         }
+        self.compaction.deletions += self.undo.freed.len() as u64;
         for position in 0..self.undo.freed.len() {
             let (table, generation) = (self.undo.freed[position].table, self.undo.freed[position].generation);
             let handle = self.undo.freed[position].handle;
@@ -414,7 +419,7 @@ impl Store {
         while !reader.is_empty() {
             self.replayed += 1;
             let kind = reader.byte()?;
-            if !(redo::INSERT..=redo::TRUNCATE).contains(&kind) {
+            if !(redo::INSERT..=redo::MOVE).contains(&kind) {
                 return Err(RedoError::UnknownKind(kind));
             }
             let number = reader.varint()?;
@@ -431,6 +436,7 @@ impl Store {
             match kind {
                 redo::INSERT => self.apply_insert(&mut reader, table, row)?,
                 redo::UPDATE => self.apply_update(&mut reader, table, row)?,
+                redo::MOVE => self.apply_move(&mut reader, table, row)?,
                 _ => {
                     if !data.is_live(row) {
                         return Err(RedoError::RowMissing { table, row });
@@ -459,6 +465,19 @@ impl Store {
             Err(InsertError::Place(PlaceError::Taken)) => Err(RedoError::RowTaken { table, row }),
             Err(InsertError::Place(PlaceError::Beyond)) => Err(RedoError::RowBeyond { table, row }),
         }
+    }
+
+    fn apply_move(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {
+        let to = RowId(reader.varint()?);
+        self.arena.reset();
+        let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
+        if !data.is_live(row) {
+            return Err(RedoError::RowMissing { table, row });
+        }
+        data.move_row(row, to, &self.arena, &mut self.undo).map_err(|error| match error {
+            PlaceError::Taken => RedoError::RowTaken { table, row: to },
+            PlaceError::Beyond => RedoError::RowBeyond { table, row: to },
+        })
     }
 
     fn apply_update(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {

@@ -284,6 +284,30 @@ impl TableData {
         Ok(())
     }
 
+    /// Moves a row to a free slot. Only its id changes.
+    pub(crate) fn move_row(
+        &mut self,
+        from: RowId,
+        to: RowId,
+        arena: &Bump,
+        undo: &mut UndoLog,
+    ) -> Result<(), PlaceError> {
+        let contents = &mut self.contents;
+        contents.rows.pages.take_at(to)?;
+        for index in &mut contents.indexes {
+            let row = SourceRow::Stored(contents.rows.row(from));
+            let key = index.key_of_row(row, arena).expect("the same row had a key before");
+            index.remove(key.clone(), from);
+            index.insert(key, to);
+        }
+        self.row_bytes.clear();
+        self.row_bytes.extend_from_slice(contents.rows.pages.row(from));
+        contents.rows.pages.row_mut(to).copy_from_slice(&self.row_bytes);
+        contents.rows.pages.release(from);
+        undo.moved(self.definition.id, from, to);
+        Ok(())
+    }
+
     /// The first half of changing a row: `new_bytes` is what it will be. Refuses duplicates; remembers which keys change. On an
     /// error the new bytes' own long values are freed.
     pub(crate) fn prepare_replace(
@@ -407,6 +431,12 @@ impl TableData {
                     }
                 }
                 rows.pages.row_mut(id).copy_from_slice(entry.before);
+            }
+            UndoKind::Moved => {
+                let from =
+                    RowId(u32::from_le_bytes(entry.before.try_into().expect("an entry of this kind has a row id")));
+                let moved = self.move_row(id, from, arena, &mut UndoLog::off());
+                moved.expect("the slot that a row left is free when undo comes to it");
             }
             UndoKind::Replaced => unreachable!("whole contents are put back by the store"),
         }

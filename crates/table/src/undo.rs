@@ -15,6 +15,8 @@ pub(crate) enum UndoKind {
     Updated = 3,
     /// All of the table's contents, kept in `replaced`.
     Replaced = 4,
+    /// Before: the row id from which it came.
+    Moved = 5,
 }
 
 /// A long value that goes when the transaction commits.
@@ -161,6 +163,10 @@ impl UndoLog {
         self.push(UndoKind::Updated, table, row, before);
     }
 
+    pub(crate) fn moved(&mut self, table: TableId, from: RowId, to: RowId) {
+        self.push(UndoKind::Moved, table, to, &from.0.to_le_bytes());
+    }
+
     pub(crate) fn replaced(&mut self, table: TableId, contents: Contents) {
         self.push(UndoKind::Replaced, table, RowId(0), &[]);
         if self.recording {
@@ -180,6 +186,7 @@ impl UndoLog {
             2 => UndoKind::Deleted,
             3 => UndoKind::Updated,
             4 => UndoKind::Replaced,
+            5 => UndoKind::Moved,
             other => unreachable!("undo entry of kind {other}"),
         };
         let rest = footer - word(3) as usize;
