@@ -5,7 +5,7 @@
 //! a kill leaves torn and reordered writes behind. Names of files (made, renamed, removed) and sizes are passed on at once:
 //! losing those is the simulated disk's business. For tests only: it copies every byte and never writes directly.
 
-use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES};
+use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, Space};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,6 +90,10 @@ impl Disk for VolatileDisk {
 
     fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
         self.below.sync_dir(dir)
+    }
+
+    fn space(&self, dir: &Path) -> DiskResult<Space> {
+        self.below.space(dir)
     }
 }
 
