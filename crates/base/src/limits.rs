@@ -20,6 +20,10 @@ pub const PARAMETERS_MAX: usize = 1_025;
 pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
 /// Bytes of one note for the log of the server.
 pub const NOTE_BYTES_MAX: usize = 4_096;
+/// Bytes of all loaded Java classes and resources, compressed as in their jars.
+pub const CLASSES_BYTES_MAX: usize = 33_554_432;
+/// Files in all loaded jars together.
+pub const CLASSES_ENTRIES_MAX: usize = 32_767;
 /// Statements in one ad hoc batch or procedure.
 pub const STATEMENTS_MAX: usize = 10_000;
 /// Nesting of expressions and of procedure blocks.

@@ -55,6 +55,16 @@ impl Draft {
             Change::CreateProcedure { procedure } => self.create_procedure(procedure),
             Change::PartitionProcedure { name, partitioning } => self.partition_procedure(name, partitioning),
             Change::DropProcedure { name, if_exists } => self.drop_procedure(name, *if_exists),
+            Change::LoadClasses { jar } => {
+                self.catalog.classes = self.catalog.classes.with_jar(jar)?;
+                Ok(())
+            }
+            Change::RemoveClasses { patterns } => {
+                for pattern in patterns {
+                    self.catalog.classes = self.catalog.classes.without(pattern);
+                }
+                Ok(())
+            }
             Change::CreateRole { name, permissions } => self.create_role(name, permissions),
             Change::SwapTables { one, other } => self.swap_tables(one, other),
             Change::DropRole { name, if_exists } => self.drop_role(name, *if_exists),

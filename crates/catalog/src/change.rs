@@ -81,6 +81,14 @@ pub enum Change {
         name: String,
         if_exists: bool,
     },
+    /// Java classes: the jar's are added, in the place of those with their names.
+    LoadClasses {
+        jar: Arc<[u8]>,
+    },
+    /// Those that the patterns mean, see [`crate::Classes::without`].
+    RemoveClasses {
+        patterns: Vec<String>,
+    },
     CreateRole {
         name: String,
         permissions: Vec<String>,

@@ -29,6 +29,7 @@ impl Catalog {
         catalog.next_table_id = ids.next_table_id;
         catalog.next_index_id = ids.next_index_id;
         catalog.roles.clone_from(&self.roles);
+        catalog.classes = self.classes.clone();
         for table in self.tables.values() {
             let mut table = Table::clone(table);
             table.id = new_id(table.id)?;

@@ -4,16 +4,19 @@
 //! Knows no SQL text (but keeps the text that users wrote), no rows, no plans.
 
 pub mod apply;
+pub mod base64;
 pub mod change;
 mod ids;
+pub mod jar;
 pub mod objects;
 mod schema_text;
 
 pub use apply::settle;
 pub use change::{Change, ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
 pub use ids::Ids;
+pub use jar::Classes;
 pub use objects::{
     Catalog, Check, Column, Export, Index, IndexKind, IndexText, Procedure, ProcedurePartitioning, Table, TableKind,
     TimeToLive, TimeUnit, VIEW_KEY_INDEX, View, ViewOutput,
 };
-pub use schema_text::schema_text;
+pub use schema_text::{schema_text, schema_text_without_classes};

@@ -17,6 +17,8 @@ pub struct Catalog {
     /// By name in lower case: permissions as wire-protocol 12.11 names them, in lower case, implied ones included. Without
     /// the built-in roles; [`Catalog::permissions_of`] knows them too.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// What Java procedures are made of.
+    pub classes: crate::Classes,
     pub next_table_id: u32,
     pub next_index_id: u32,
     /// The values of `tables` by id, for the lookups of running plans.
@@ -269,8 +271,10 @@ pub struct Procedure {
     pub partitioning: Option<ProcedurePartitioning>,
     /// Called for one partition by destination, not by key.
     pub directed: bool,
-    /// Body as written: one statement, or `BEGIN ... END`.
+    /// Body as written: one statement, or `BEGIN ... END`. Empty where a class is the body.
     pub body: String,
+    /// FROM CLASS: the Java class, among the loaded ones.
+    pub class: Option<String>,
     pub allow_roles: Vec<String>,
 }
 

@@ -12,9 +12,19 @@ const CONSTRAINT_WORDS: [&str; 7] = ["PRIMARY", "UNIQUE", "ASSUMEUNIQUE", "CHECK
 /// How the names begin that are made up for constraints without one.
 const MADE_UP: &str = "VOLTDB_AUTOGEN_CT__";
 
-/// Statements that make this schema from an empty one: roles, then tables, streams and views in the order in which they were
-/// made, then procedures.
+/// Statements that make this schema from an empty one: classes, then roles, then tables, streams and views in the order in which
+/// they were made, then procedures.
 pub fn schema_text(catalog: &Catalog) -> String {
+    let mut out = String::new();
+    if !catalog.classes.is_empty() {
+        statement(&mut out, format_args!("LOAD CLASSES '{}'", crate::base64::encode(&catalog.classes.jar())));
+    }
+    out.push_str(&schema_text_without_classes(catalog));
+    out
+}
+
+/// [`schema_text`] for people: without the bytes of Java classes, which are loaded from their jars.
+pub fn schema_text_without_classes(catalog: &Catalog) -> String {
     let mut out = String::new();
     for (name, permissions) in &catalog.roles {
         let with = if permissions.is_empty() { String::new() } else { format!(" WITH {}", permissions.join(", ")) };
@@ -200,7 +210,10 @@ fn create_procedure(out: &mut String, catalog: &Catalog, procedure: &Procedure) 
     if !procedure.allow_roles.is_empty() {
         head.push_str(&format!("\n  ALLOW {}", list(procedure.allow_roles.iter().map(String::as_str))));
     }
-    statement(out, format_args!("{head} AS\n{}", procedure.body));
+    match &procedure.class {
+        Some(class) => statement(out, format_args!("{head}\n  FROM CLASS {class}")),
+        None => statement(out, format_args!("{head} AS\n{}", procedure.body)),
+    }
 }
 
 /// Procedures keep their names as written; a dot parts the two words of some.

@@ -149,6 +149,7 @@ fn procedure(name: &str, partitioning: Option<(u32, u16, u16)>) -> Procedure {
         }),
         directed: false,
         body: "SELECT 1 FROM T".into(),
+        class: None,
         allow_roles: Vec::new(),
     }
 }

@@ -122,6 +122,7 @@ fn compile(
         snapshot_plan: SnapshotPlan::None,
         routing,
         statements: texts,
+        foreign: None,
     })
 }
 

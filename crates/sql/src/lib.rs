@@ -14,6 +14,7 @@ mod errors;
 mod expire;
 mod explain;
 mod explaining;
+pub mod foreign;
 mod lift;
 mod long_read;
 mod parse;
@@ -23,6 +24,7 @@ mod template;
 mod walk;
 
 pub use adhoc::{compile_adhoc, compile_adhoc_with};
+pub use bind::class::{broken_class, compile_class};
 pub use bind::procedure::compile_procedure;
 pub use bind::schema::bind_ddl;
 pub use defaults::default_procedures;

@@ -27,6 +27,8 @@ pub struct Program {
     pub routing: Routing,
     /// The statements' texts in order, for EXPLAIN and statistics; `Step::Execute.statement` indexes it.
     pub statements: Vec<StatementText>,
+    /// The body is written in another language; then `body` is empty.
+    pub foreign: Option<std::sync::Arc<crate::foreign::Foreign>>,
 }
 
 /// How a program can run on a snapshot, which has the rows but no indexes.

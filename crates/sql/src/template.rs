@@ -148,6 +148,7 @@ fn described(program: &Program) -> String {
         snapshot_plan,
         routing,
         statements: _,
+        foreign: _,
     } = program;
     let on_snapshots = match snapshot_plan {
         SnapshotPlan::None => String::new(),

@@ -5,6 +5,7 @@
 
 pub(crate) mod alter;
 pub(crate) mod change;
+pub(crate) mod class;
 pub(crate) mod common;
 pub(crate) mod ddl_names;
 pub(crate) mod expression;

@@ -6,10 +6,10 @@ use crate::errors;
 use crate::long_read;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
-use crate::plan::{Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step};
+use crate::plan::{Parameter, Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{Catalog, Procedure};
+use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
 use ferrite_expr::Expr;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
@@ -24,7 +24,8 @@ pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult
     Ok(program)
 }
 
-fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
+/// [`compile_procedure`], without a look at how it could run on a snapshot.
+pub(super) fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
     let body = crate::parse::procedure::parse_body(&procedure.body)?;
     let local = procedure.partitioning.is_some() || procedure.directed;
     let mut binder = Binder::new(catalog, if local { Reach::Local } else { Reach::All });
@@ -101,39 +102,7 @@ impl Compiler<'_> {
     fn finish(mut self, procedure: &Procedure, body: Vec<Step>) -> UserResult<Program> {
         let parameters = self.binder.finished_parameters();
         let routing = if let Some(partitioning) = &procedure.partitioning {
-            let table = self.binder.catalog.table(partitioning.table).ok_or_else(|| {
-                UserError::ddl(
-                    "42704",
-                    format!("the table that procedure {} is partitioned on is gone", procedure.name),
-                )
-            })?;
-            let column = table
-                .columns
-                .get(usize::from(partitioning.column))
-                .ok_or_else(|| UserError::internal("the partitioning column is not in its table"))?;
-            let Some(parameter) = parameters.get(usize::from(partitioning.parameter)) else {
-                return Err(UserError::ddl(
-                    "42601",
-                    format!(
-                        "procedure {} is partitioned by parameter {}, but has only {} parameters",
-                        procedure.name,
-                        partitioning.parameter,
-                        parameters.len()
-                    ),
-                )
-                .with_hint("parameters count from 0"));
-            };
-            let column_type = column.column_type.sql_type;
-            if parameter.array || !can_route(parameter.column_type.sql_type, column_type) {
-                return Err(UserError::ddl(
-                    "42804",
-                    format!(
-                        "parameter {} of procedure {} has type {}, which does not suit partitioning column {} of type {column_type}",
-                        partitioning.parameter, procedure.name, parameter.column_type.sql_type, column.name
-                    ),
-                ));
-            }
-            Routing::Parameter { index: partitioning.parameter, sql_type: column_type }
+            route_by(self.binder.catalog, procedure, partitioning, &parameters)?
         } else if procedure.directed {
             Routing::Directed
         } else if self.everywhere {
@@ -166,6 +135,7 @@ impl Compiler<'_> {
             snapshot_plan: SnapshotPlan::None,
             routing,
             statements: self.statements,
+            foreign: None,
         })
     }
 
@@ -492,6 +462,45 @@ impl Compiler<'_> {
 
 fn integer_or_unbounded(column_type: ColumnType) -> ColumnType {
     if column_type.sql_type.is_variable_length() { ColumnType::unbounded(column_type.sql_type) } else { column_type }
+}
+
+/// To the partition that owns the partitioning parameter's value.
+pub(super) fn route_by(
+    catalog: &Catalog,
+    procedure: &Procedure,
+    partitioning: &ProcedurePartitioning,
+    parameters: &[Parameter],
+) -> UserResult<Routing> {
+    let table = catalog.table(partitioning.table).ok_or_else(|| {
+        UserError::ddl("42704", format!("the table that procedure {} is partitioned on is gone", procedure.name))
+    })?;
+    let column = table
+        .columns
+        .get(usize::from(partitioning.column))
+        .ok_or_else(|| UserError::internal("the partitioning column is not in its table"))?;
+    let Some(parameter) = parameters.get(usize::from(partitioning.parameter)) else {
+        return Err(UserError::ddl(
+            "42601",
+            format!(
+                "procedure {} is partitioned by parameter {}, but has only {} parameters",
+                procedure.name,
+                partitioning.parameter,
+                parameters.len()
+            ),
+        )
+        .with_hint("parameters count from 0"));
+    };
+    let column_type = column.column_type.sql_type;
+    if parameter.array || !can_route(parameter.column_type.sql_type, column_type) {
+        return Err(UserError::ddl(
+            "42804",
+            format!(
+                "parameter {} of procedure {} has type {}, which does not suit partitioning column {} of type {column_type}",
+                partitioning.parameter, procedure.name, parameter.column_type.sql_type, column.name
+            ),
+        ));
+    }
+    Ok(Routing::Parameter { index: partitioning.parameter, sql_type: column_type })
 }
 
 /// Whether a parameter of this type can carry the partitioning column's value.

@@ -72,9 +72,13 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
                 .procedure_named(name)
                 .ok_or_else(|| UserError::ddl("42704", format!("object not found: {name}")))?;
             let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
-            super::procedure::compile_procedure(catalog, &changed)?;
+            if changed.class.is_none() {
+                super::procedure::compile_procedure(catalog, &changed)?;
+            }
             Change::PartitionProcedure { name: name.clone(), partitioning }
         }
+        Ddl::LoadClasses { jar } => Change::LoadClasses { jar: jar.clone() },
+        Ddl::RemoveClasses { patterns } => Change::RemoveClasses { patterns: patterns.clone() },
         Ddl::DropProcedure { name, if_exists } => Change::DropProcedure { name: name.clone(), if_exists: *if_exists },
         Ddl::CreateRole { name, permissions } => {
             check_permissions(permissions)?;
@@ -456,9 +460,18 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResu
         partitioning,
         directed: definition.directed,
         body: definition.body.clone(),
+        class: definition.class.clone(),
         allow_roles: definition.allow_roles.clone(),
     };
-    super::procedure::compile_procedure(catalog, &procedure)?;
+    match &procedure.class {
+        None => drop(super::procedure::compile_procedure(catalog, &procedure)?),
+        // Whether it is a procedure, and what SQL it has, is seen when it is loaded.
+        Some(class) if !catalog.classes.has_class(class) => {
+            return Err(UserError::ddl("42704", format!("class {class} has not been loaded"))
+                .with_hint("load the jar with the class first: load classes FILE.jar, or @UpdateClasses"));
+        }
+        Some(_) => {}
+    }
     let create = Change::CreateProcedure { procedure };
     if definition.or_replace {
         let drop = Change::DropProcedure { name: definition.name.clone(), if_exists: true };

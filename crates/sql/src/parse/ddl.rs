@@ -4,7 +4,7 @@ use super::cursor::{Cursor, lexeme_text, parse_with};
 use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
 use super::tokens::Lexeme;
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::TableKind;
+use ferrite_catalog::{TableKind, base64};
 use sqlparser::tokenizer::Token;
 
 pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
@@ -17,6 +17,13 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
     } else if cursor.accept("REPLICATE") {
         cursor.expect("TABLE")?;
         Ddl::ReplicateTable { table: cursor.name("a table name")? }
+    } else if cursor.accept_all(&["LOAD", "CLASSES"]) {
+        let jar = base64::decode(&quoted(&mut cursor)?);
+        let jar = jar.ok_or_else(|| UserError::syntax("LOAD CLASSES takes a jar's bytes in base64"))?;
+        Ddl::LoadClasses { jar: jar.into() }
+    } else if cursor.accept_all(&["REMOVE", "CLASSES"]) {
+        let patterns = quoted(&mut cursor)?;
+        Ddl::RemoveClasses { patterns: patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect() }
     } else if cursor.accept("SWAP") {
         // What the procedure @SwapTables sends.
         cursor.expect("TABLE")?;
@@ -34,6 +41,13 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
     };
     cursor.expect_end()?;
     Ok(ddl)
+}
+
+fn quoted(cursor: &mut Cursor<'_>) -> UserResult<String> {
+    match cursor.advance() {
+        Some(Token::SingleQuotedString(text)) => Ok(text.clone()),
+        _ => Err(cursor.unexpected("a text in quotes")),
+    }
 }
 
 fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
@@ -157,15 +171,10 @@ pub(crate) fn written_list(cursor: &mut Cursor<'_>) -> UserResult<Vec<WrittenExp
 }
 
 fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -> UserResult<Ddl> {
-    if cursor.is_word("FROM") && cursor.is_word_at(1, "CLASS") {
-        return Err(UserError::not_supported("CREATE PROCEDURE FROM CLASS"));
-    }
+    let from_class = cursor.is_word("FROM") && cursor.is_word_at(1, "CLASS");
+    let clause = from_class || ["PARTITION", "ALLOW", "DIRECTED"].iter().any(|word| cursor.is_word(word));
     let name =
-        if matches!(cursor.peek(), Some(Token::Word(_))) && !cursor.is_word("PARTITION") && !cursor.is_word("ALLOW") {
-            procedure_name(cursor)?
-        } else {
-            String::new()
-        };
+        if matches!(cursor.peek(), Some(Token::Word(_))) && !clause { procedure_name(cursor)? } else { String::new() };
     let mut procedure = CreateProcedure {
         or_replace,
         name,
@@ -174,6 +183,7 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
         directed,
         allow_roles: Vec::new(),
         body: String::new(),
+        class: None,
     };
     if cursor.accept_token(&Token::LParen) {
         procedure.parameters = Some(declared_parameters(cursor)?);
@@ -203,14 +213,25 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
             break;
         }
     }
-    if cursor.is_word("FROM") {
-        return Err(UserError::not_supported("CREATE PROCEDURE FROM CLASS"));
+    if procedure.directed && procedure.partitioning.is_some() {
+        return Err(UserError::ddl("42601", "a DIRECTED procedure cannot be partitioned on a table"));
+    }
+    if cursor.accept_all(&["FROM", "CLASS"]) {
+        if procedure.parameters.is_some() {
+            return Err(UserError::syntax(
+                "the parameters of a procedure FROM CLASS are those of the class's run method",
+            ));
+        }
+        let class = class_name(cursor)?;
+        if procedure.name.is_empty() {
+            // Only the part behind the last dot; and of a nested class that behind the last dollar sign.
+            procedure.name = class.rsplit(['.', '$']).next().unwrap_or(&class).to_owned();
+        }
+        procedure.class = Some(class);
+        return Ok(Ddl::CreateProcedure(procedure));
     }
     if procedure.name.is_empty() {
         return Err(cursor.unexpected("a procedure name"));
-    }
-    if procedure.directed && procedure.partitioning.is_some() {
-        return Err(UserError::ddl("42601", "a DIRECTED procedure cannot be partitioned on a table"));
     }
     cursor.expect("AS")?;
     let body: &[Lexeme] = cursor.rest();
@@ -220,6 +241,21 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
     procedure.body = cursor.rest_text().to_owned();
     while cursor.advance().is_some() {}
     Ok(Ddl::CreateProcedure(procedure))
+}
+
+/// `pkg.Class`, as written: Java tells upper from lower case.
+fn class_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
+    let mut name = String::new();
+    loop {
+        match cursor.advance() {
+            Some(Token::Word(word)) => name.push_str(&word.value),
+            _ => return Err(cursor.unexpected("a class name")),
+        }
+        if !cursor.accept_token(&Token::Period) {
+            return Ok(name);
+        }
+        name.push('.');
+    }
 }
 
 /// A procedure keeps its name as written; lookups ignore case.

@@ -12,15 +12,25 @@ pub(crate) mod tokens;
 
 use cursor::{Cursor, lexeme_text};
 use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::base64;
 use sqlparser::tokenizer::Token;
 use statement::{Body, Statement};
 use tokens::Lexeme;
 
 /// Words that schema changes begin with.
-const DDL_WORDS: [&str; 7] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "SWAP", "DR"];
+const DDL_WORDS: [&str; 9] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "SWAP", "DR", "LOAD", "REMOVE"];
+/// What a schema statement with a jar begins with. As the first of a text it may be larger than other statements.
+const LOAD_CLASSES: &str = "LOAD CLASSES '";
+/// What may stand before it.
+const REMOVE_CLASSES: &str = "REMOVE CLASSES '";
 
 /// Splits `text` at `;` and parses each statement. Empty statements are dropped.
 pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
+    if let Some((load, rest)) = leading_jar(text) {
+        let mut statements = vec![load?];
+        statements.extend(parse_batch(rest)?);
+        return Ok(statements);
+    }
     let lexemes = tokens::lex(text).map_err(|error| syntax_context(text.trim(), error))?;
     let ranges = split(&lexemes)?;
     let mut statements = Vec::with_capacity(ranges.len());
@@ -31,6 +41,29 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
         statements.push(Statement { text: part_text.to_owned(), body });
     }
     Ok(statements)
+}
+
+/// At the beginning: a jar, which is too large to go through the lexer, or what is removed before one comes; and the text behind it.
+fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
+    let (loads, quoted) = match text.strip_prefix(LOAD_CLASSES) {
+        Some(quoted) => (true, quoted),
+        None => (false, text.strip_prefix(REMOVE_CLASSES)?),
+    };
+    let (quoted, rest) = quoted.split_once('\'')?;
+    let rest = rest.trim_start().strip_prefix(';').or(rest.trim().is_empty().then_some(""))?;
+    let (name, ddl) = if loads {
+        if quoted.len() > limits::CLASSES_BYTES_MAX * 2 {
+            return Some((Err(UserError::limit("the jar is larger than all classes together may be")), rest));
+        }
+        match base64::decode(quoted) {
+            Some(jar) => ("LOAD CLASSES", statement::Ddl::LoadClasses { jar: jar.into() }),
+            None => return Some((Err(UserError::syntax("LOAD CLASSES takes a jar's bytes in base64")), rest)),
+        }
+    } else {
+        let patterns = quoted.split(',').map(|pattern| pattern.trim().to_owned()).collect();
+        ("REMOVE CLASSES", statement::Ddl::RemoveClasses { patterns })
+    };
+    Some((Ok(Statement { text: name.to_owned(), body: Body::Ddl(Box::new(ddl)) }), rest.trim_start()))
 }
 
 /// The statements of `text` with `?` in place of the literals at `lifted` (number, span in bytes, whether there is a sign), and for

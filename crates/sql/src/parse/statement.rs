@@ -144,6 +144,13 @@ pub(crate) enum Ddl {
         name: String,
         if_exists: bool,
     },
+    /// A jar's bytes. What the procedure @UpdateClasses sends.
+    LoadClasses {
+        jar: std::sync::Arc<[u8]>,
+    },
+    RemoveClasses {
+        patterns: Vec<String>,
+    },
     SwapTables {
         one: String,
         other: String,
@@ -279,6 +286,8 @@ pub(crate) struct CreateProcedure {
     pub directed: bool,
     pub allow_roles: Vec<String>,
     pub body: String,
+    /// FROM CLASS.
+    pub class: Option<String>,
 }
 
 #[derive(Clone, Debug)]

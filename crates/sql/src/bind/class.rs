@@ -1,0 +1,107 @@
+//! Procedures FROM CLASS: the class's statements become programs, its `run` method's parameters the procedure's.
+
+use super::procedure;
+use crate::foreign::{Broken, Description, Foreign};
+use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
+use std::sync::Arc;
+
+/// Compiles a procedure whose class says that it is so.
+pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Description) -> UserResult<Program> {
+    let class = procedure.class.as_deref().unwrap_or_default();
+    if description.parameters.len() > limits::PARAMETERS_MAX {
+        return Err(UserError::limit(format!("{class}.run has more than {} parameters", limits::PARAMETERS_MAX)));
+    }
+    let partitioning = match (&procedure.partitioning, &description.partition_info) {
+        (Some(partitioning), _) => Some(partitioning.clone()),
+        (None, Some(info)) if !procedure.directed => Some(
+            partition_info(catalog, info)
+                .map_err(|error| error.in_context(format_args!("annotation ProcInfo of class {class}")))?,
+        ),
+        _ => None,
+    };
+    let local = partitioning.is_some() || procedure.directed;
+    let mut statements = Vec::with_capacity(description.statements.len());
+    let mut texts = Vec::with_capacity(description.statements.len());
+    for (field, text) in &description.statements {
+        let program = statement(catalog, field, text, local)
+            .map_err(|error| error.in_context(format_args!("field {field} of class {class}")))?;
+        let reason = program.statements.first().and_then(|text| text.multi_partition_reason.clone());
+        texts.push(StatementText { text: text.clone(), multi_partition_reason: reason });
+        statements.push(Arc::new(program));
+    }
+    let routing = match &partitioning {
+        Some(partitioning) => procedure::route_by(catalog, procedure, partitioning, &description.parameters)?,
+        None if procedure.directed => Routing::Directed,
+        None if !statements.is_empty() && statements.iter().all(|program| program.routing == Routing::Any) => {
+            Routing::Any
+        }
+        None => Routing::All,
+    };
+    Ok(Program {
+        read_only: statements.iter().all(|program| program.read_only),
+        parameters: description.parameters.clone(),
+        statements: texts,
+        foreign: Some(Arc::new(Foreign { body: Arc::clone(&description.body), statements, broken: None })),
+        ..bare(procedure, routing)
+    })
+}
+
+/// A procedure that answers every call with what is wrong with it.
+pub fn broken_class(procedure: &Procedure, error: UserError) -> Program {
+    let foreign = Foreign { body: Arc::new(Broken), statements: Vec::new(), broken: Some(error) };
+    Program { foreign: Some(Arc::new(foreign)), ..bare(procedure, Routing::All) }
+}
+
+fn bare(procedure: &Procedure, routing: Routing) -> Program {
+    Program {
+        name: procedure.name.clone(),
+        parameters: Vec::new(),
+        registers: Vec::new(),
+        slots: 0,
+        subqueries: Vec::new(),
+        common_tables: Vec::new(),
+        body: Vec::new(),
+        read_only: true,
+        snapshot_plan: SnapshotPlan::None,
+        routing,
+        statements: Vec::new(),
+        foreign: None,
+    }
+}
+
+/// One SQLStmt.
+fn statement(catalog: &Catalog, field: &str, text: &str, local: bool) -> UserResult<Program> {
+    // On one partition it is bound as in a directed procedure: it sees that partition, wherever it is.
+    let as_procedure = Procedure {
+        name: field.to_owned(),
+        parameters: None,
+        partitioning: None,
+        directed: local,
+        body: text.to_owned(),
+        class: None,
+        allow_roles: Vec::new(),
+    };
+    let program = procedure::compile(catalog, &as_procedure)?;
+    match program.body.as_slice() {
+        [Step::Execute { .. }] => Ok(program),
+        _ => Err(UserError::syntax("an SQLStmt is one SELECT, INSERT, UPSERT, UPDATE, DELETE or TRUNCATE")),
+    }
+}
+
+/// `TABLE.COLUMN: n`
+fn partition_info(catalog: &Catalog, info: &str) -> UserResult<ProcedurePartitioning> {
+    let wrong =
+        || UserError::ddl("42601", format!("partitionInfo = \"{info}\" is not of the form \"TABLE.COLUMN: n\""));
+    let (column, parameter) = info.split_once(':').ok_or_else(wrong)?;
+    let (table, column) = column.trim().split_once('.').ok_or_else(wrong)?;
+    let parameter = parameter.trim().parse().map_err(|_| wrong())?;
+    let not_found = |name: &str| UserError::ddl("42704", format!("object not found: {name}"));
+    let table = catalog.table_named(&table.to_uppercase()).ok_or_else(|| not_found(table))?;
+    let position = table.column_named(&column.to_uppercase()).ok_or_else(|| not_found(column))?;
+    if table.partition_column != Some(position) {
+        return Err(UserError::ddl("42601", format!("table {} is not partitioned on column {column}", table.name)));
+    }
+    Ok(ProcedurePartitioning { table: table.id, column: position, parameter })
+}

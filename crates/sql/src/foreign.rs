@@ -1,0 +1,94 @@
+//! Procedures whose body is written in another language: what such a body and this side of the fence know of each other.
+//!
+//! Owns the traits and the process's one runtime (there is at most one JVM in a process). Knows no language: who implements the traits
+//! is told to [`install`] by the program that is started. Everything that such a body asks of its transaction goes through [`Host`].
+
+use crate::plan::{Parameter, Program};
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::Classes;
+use ferrite_value::Value;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The body of a program, and the statements that it may run.
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    pub body: Arc<dyn Body>,
+    pub statements: Vec<Arc<Program>>,
+    /// Its class could not be loaded when the database was recovered: every call is answered with this.
+    pub broken: Option<UserError>,
+}
+
+/// A compiled body, called by many threads.
+pub trait Body: fmt::Debug + Send + Sync {
+    /// Runs the procedure. `parameters` are of the types that its description says. After an error the caller undoes what was changed.
+    fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()>;
+}
+
+/// The transaction that a body runs in.
+pub trait Host {
+    /// Microseconds since 1970, the same for the whole transaction.
+    fn transaction_time(&self) -> i64;
+
+    /// No other transaction has it.
+    fn unique_id(&self) -> i64;
+
+    /// The partition that it runs on; None: on all.
+    fn partition(&self) -> Option<u32>;
+
+    /// Runs a batch of statements: u16 how many, then for each u16 its number, u32 length and the parameter set as clients encode
+    /// it, all big-endian. Appends a result table for each, as clients get them. After an error none of the batch has happened.
+    fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()>;
+
+    /// What the caller gets: tables with their lengths in front, one after the other.
+    fn answer(&mut self, tables: &[u8]) -> UserResult<()>;
+
+    /// The procedure's own status, and its words for it.
+    fn status(&mut self, code: i8, text: Option<&str>);
+}
+
+/// What a class says of the procedure that it is.
+#[derive(Clone, Debug)]
+pub struct Description {
+    pub parameters: Vec<Parameter>,
+    /// The fields that hold statements, and their texts.
+    pub statements: Vec<(String, String)>,
+    /// An annotation of old: `TABLE.COLUMN: parameter`.
+    pub partition_info: Option<String>,
+    pub body: Arc<dyn Body>,
+}
+
+/// The classes of one catalog version, loaded.
+pub trait Library: Send + Sync {
+    fn describe(&self, class: &str) -> UserResult<Description>;
+}
+
+pub trait Runtime: Send + Sync {
+    /// Loads the classes. The same classes again may give the same library again.
+    fn load(&self, classes: &Classes) -> UserResult<Arc<dyn Library>>;
+}
+
+static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
+
+/// Says who runs foreign bodies in this process. Once; later calls change nothing.
+pub fn install(runtime: Box<dyn Runtime>) {
+    let _ = RUNTIME.set(runtime);
+}
+
+/// Loads classes with the runtime that was installed.
+pub fn load(classes: &Classes) -> UserResult<Arc<dyn Library>> {
+    let runtime = RUNTIME.get().ok_or_else(|| {
+        UserError::not_supported("procedures FROM CLASS in this program").with_hint("ferrite server runs them")
+    })?;
+    runtime.load(classes)
+}
+
+/// The body of a procedure that could not be loaded.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+impl Body for Broken {
+    fn call(&self, _: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {
+        Err(UserError::internal("a procedure that could not be loaded was run"))
+    }
+}
