@@ -75,7 +75,11 @@ pub fn explain_procedure(compiled: &Compiled, name: &str) -> SystemResult {
         ("SQL_STATEMENT", SqlType::Varchar),
         ("EXECUTION_PLAN", SqlType::Varchar),
     ]);
-    for (index, (text, plan)) in ferrite_sql::explain(program, &compiled.catalog).into_iter().enumerate() {
+    // A class's statements are programs of their own.
+    let of_class = program.foreign.as_ref().map_or(&[][..], |foreign| &foreign.statements);
+    let programs = std::iter::once(program).chain(of_class);
+    let plans = programs.flat_map(|program| ferrite_sql::explain(program, &compiled.catalog));
+    for (index, (text, plan)) in plans.enumerate() {
         table.row(vec![
             OwnedValue::Text(format!("sql{index}").into()),
             OwnedValue::Text(text.into()),
@@ -128,6 +132,6 @@ pub fn explain_catalog(compiled: &Compiled, parameters: usize) -> SystemResult {
         return Err(ferrite_wire::failure::parameter_count("@ExplainCatalog", 0, parameters));
     }
     let mut answer = SystemTable::new(&[("CATALOG", SqlType::Varchar)]);
-    answer.row([ferrite_catalog::schema_text(&compiled.catalog)]);
+    answer.row([ferrite_catalog::schema_text_without_classes(&compiled.catalog)]);
     Ok(vec![answer])
 }

@@ -43,7 +43,6 @@ pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResu
 
 /// Procedures that existing tools know, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
-    ("@UpdateClasses", "write procedures in SQL: CREATE PROCEDURE ... AS BEGIN ... END"),
     ("@UpdateApplicationCatalog", "change the schema with DDL statements, settings on the command line"),
     ("@UpdateLogging", "the server writes to its standard error; whoever starts it decides where that goes"),
     ("@UpdateLicense", "no license is needed"),

@@ -20,7 +20,7 @@ use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::long_read::{self, Home, LongReads};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
-use ferrite_partition::{Event, record, schema};
+use ferrite_partition::{Event, schema};
 use ferrite_value::ring::Ring;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -213,7 +213,6 @@ impl Server {
         )
         .with_history(recovered.history);
         let coordinator = spawn("coordinator", move || multi.run())?;
-        let partition_count = shared.partition_count();
         let snapshots = SnapshotThread {
             snapshots: recovered.snapshots,
             inbox: snapshot_jobs,
@@ -222,8 +221,7 @@ impl Server {
             clock,
             settings: options.snapshots,
             status: Arc::clone(&shared.snapshot_status),
-            log_bytes_before: recovered.summary.log_bytes.saturating_sub(record::checkpoint_bytes(partition_count)),
-            checkpoint_bytes: record::checkpoint_bytes(partition_count),
+            log_bytes_before: recovered.summary.log_bytes,
         };
         let snapshots = spawn("snapshot", move || snapshots.run())?;
         let expiry = Expiry::new(Arc::clone(&shared), expiry_clock, notices);

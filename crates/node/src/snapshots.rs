@@ -91,21 +91,12 @@ pub struct SnapshotThread {
     pub status: Arc<SnapshotStatus>,
     /// Bytes of log that recovery read: those since the last snapshot.
     pub log_bytes_before: u64,
-    /// Bytes of a checkpoint record.
-    pub checkpoint_bytes: u64,
-}
-
-/// How much the log has written.
-#[derive(Clone, Copy, Default)]
-struct Grown {
-    bytes: u64,
-    payload_bytes: u64,
 }
 
 impl SnapshotThread {
     pub fn run(mut self) {
         // What the log had written when the last snapshot was taken.
-        let mut written = Grown::default();
+        let mut written = 0;
         let mut before = self.log_bytes_before;
         let (mut last, mut quiet_until) = (Instant::now(), Instant::now());
         loop {
@@ -114,10 +105,8 @@ impl SnapshotThread {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = self.grown();
-                    let bytes = before + now.bytes.saturating_sub(written.bytes);
-                    let changed = before > 0 || now.payload_bytes > written.payload_bytes;
-                    if Instant::now() < quiet_until || !self.is_due(bytes, changed, last.elapsed()) {
+                    let grown = before + self.log.written_bytes.load(Relaxed) - written;
+                    if Instant::now() < quiet_until || !self.is_due(grown, last.elapsed()) {
                         continue;
                     }
                 }
@@ -128,9 +117,7 @@ impl SnapshotThread {
                     SnapshotJob::Stop => return,
                 }
             }
-            // The checkpoint's own record is nothing that a snapshot would be worth.
-            let mut position = self.grown();
-            position.payload_bytes += self.checkpoint_bytes;
+            let position = self.log.written_bytes.load(Relaxed);
             let outcome = self.save();
             match &outcome {
                 Ok(saved) => {
@@ -156,13 +143,9 @@ impl SnapshotThread {
         }
     }
 
-    fn grown(&self) -> Grown {
-        Grown { bytes: self.log.written_bytes.load(Relaxed), payload_bytes: self.log.payload_bytes.load(Relaxed) }
-    }
-
-    fn is_due(&self, log_grown: u64, changed: bool, since: Duration) -> bool {
+    fn is_due(&self, log_grown: u64, since: Duration) -> bool {
         let by_size = self.settings.log_bytes.is_some_and(|bytes| log_grown >= bytes.max(memory::bytes_used() as u64));
-        let by_time = self.settings.interval.is_some_and(|interval| since >= interval && changed);
+        let by_time = self.settings.interval.is_some_and(|interval| since >= interval && log_grown > 0);
         by_size || by_time
     }
 

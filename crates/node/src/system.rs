@@ -108,6 +108,7 @@ impl System {
             "@LoadMultipartitionTable" => return self.load(load::multi(parameters)?, &compiled, body, reply),
             "@AdHocSpForTest" => return self.ad_hoc_on_partition(&invocation, parameters, &compiled, body, reply),
             "@SwapTables" => return self.swap_tables(parameters, &compiled, reply),
+            "@UpdateClasses" => return self.update_classes(parameters, reply),
             "@Quiesce" => return self.quiesce(reply),
             "@SnapshotSave" if parameters.is_empty() => return self.save_snapshot(reply),
             "@Pause" => {
@@ -215,6 +216,38 @@ impl System {
             found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::not_found(name))
         };
         let text = format!("SWAP TABLE \"{}\" WITH \"{}\"", name(one)?, name(other)?);
+        let job = Job::Schema { text, reply: reply.clone() };
+        self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+        Ok(Handled::PassedOn)
+    }
+
+    /// `@UpdateClasses(jar, patterns)`: what the patterns mean goes, then the jar's classes come. One schema change, refused as a whole
+    /// when a procedure does not fit its class any more.
+    fn update_classes(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        let (jar, patterns) = match parameters {
+            [jar @ (Value::Bytes(_) | Value::Null)] => (jar, ""),
+            [jar @ (Value::Bytes(_) | Value::Null), Value::Null] => (jar, ""),
+            [jar @ (Value::Bytes(_) | Value::Null), Value::Text(patterns)] => (jar, *patterns),
+            _ => {
+                return Err(UserError::parameters(
+                    "@UpdateClasses takes the bytes of a jar, or NULL, and patterns of class names to remove, or NULL",
+                ));
+            }
+        };
+        if patterns.contains(['\'', ';']) {
+            return Err(UserError::parameters("a pattern of class names consists of names, dots, * and **"));
+        }
+        self.shared.mode.admit(false)?;
+        let mut text = String::new();
+        if !patterns.trim().is_empty() {
+            text.push_str(&format!("REMOVE CLASSES '{}';\n", patterns.trim()));
+        }
+        if let Value::Bytes(jar) = jar {
+            text.push_str(&format!("LOAD CLASSES '{}';\n", ferrite_catalog::base64::encode(jar)));
+        }
+        if text.is_empty() {
+            return Err(UserError::parameters("@UpdateClasses was given neither a jar nor patterns of class names"));
+        }
         let job = Job::Schema { text, reply: reply.clone() };
         self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
         Ok(Handled::PassedOn)

@@ -31,8 +31,8 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
         "TYPEINFO" => type_info(),
         "ROLES" => roles(catalog),
         "DDL" => schema(catalog),
-        // There is nothing of these kinds to list: no Java classes, no user-defined functions, no tasks, topics or users.
-        "CLASSES" => SystemTable::new(CLASSES),
+        "CLASSES" => classes(catalog),
+        // There is nothing of these kinds to list: no user-defined functions, no tasks, topics or users.
         "FUNCTIONS" => SystemTable::new(FUNCTIONS),
         "TASKS" => SystemTable::new(TASKS),
         "TOPICS" => SystemTable::new(TOPICS),
@@ -45,7 +45,7 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
 /// The statements that make the schema, as one text: an addition of ours, which `ferrite dump` reads.
 fn schema(catalog: &Catalog) -> SystemTable {
     let mut answer = SystemTable::new(&[("DDL", Varchar)]);
-    answer.row(cells![ferrite_catalog::schema_text(catalog)]);
+    answer.row(cells![ferrite_catalog::schema_text_without_classes(catalog)]);
     answer
 }
 
@@ -55,6 +55,18 @@ pub fn write_procedures_push(out: &mut Vec<u8>, handle: i64, compiled: &Compiled
 }
 
 const CLASSES: &Columns = &[("CLASS_NAME", Varchar), ("VOLT_PROCEDURE", Tinyint), ("ACTIVE_PROC", Tinyint)];
+
+/// Which of the loaded classes are procedures that are declared; whether others could be is not looked into.
+fn classes(catalog: &Catalog) -> SystemTable {
+    let mut answer = SystemTable::new(CLASSES);
+    let active: std::collections::BTreeSet<&str> =
+        catalog.procedures.values().filter_map(|procedure| procedure.class.as_deref()).collect();
+    for name in catalog.classes.class_names() {
+        let is_active = i64::from(active.contains(&*name));
+        answer.row(cells![&name, is_active, is_active]);
+    }
+    answer
+}
 
 const FUNCTIONS: &Columns =
     &[("FUNCTION_TYPE", Varchar), ("FUNCTION_NAME", Varchar), ("CLASS_NAME", Varchar), ("METHOD_NAME", Varchar)];

@@ -1,8 +1,9 @@
 //! One catalog version with everything compiled against it: what a call's name resolves to.
 
 use crate::prefetch::{self, Prefetch};
-use ferrite_base::{ProcedureId, UserResult};
-use ferrite_catalog::Catalog;
+use ferrite_base::{ProcedureId, UserError, UserResult};
+use ferrite_catalog::{Catalog, Procedure};
+use ferrite_sql::foreign::{self, Library};
 use ferrite_sql::plan::Program;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,16 @@ pub struct Compiled {
 impl Compiled {
     /// Compiles every procedure of `catalog`. Fails with the names of the procedures that do not fit it.
     pub fn new(catalog: Arc<Catalog>) -> UserResult<Compiled> {
+        Self::compile(catalog, false)
+    }
+
+    /// [`Compiled::new`] for a database that is opened: a procedure whose Java class cannot be loaded here (no JDK, say) does not keep
+    /// the data shut; its calls are answered with the reason.
+    pub fn recovered(catalog: Arc<Catalog>) -> UserResult<Compiled> {
+        Self::compile(catalog, true)
+    }
+
+    fn compile(catalog: Arc<Catalog>, recovered: bool) -> UserResult<Compiled> {
         let mut compiled = Compiled {
             catalog,
             programs: Vec::new(),
@@ -32,8 +43,16 @@ impl Compiled {
         let mut misfits: Vec<&str> = Vec::new();
         let mut first_error = None;
         let catalog = compiled.catalog.clone();
+        let mut library = None;
         for procedure in catalog.procedures.values() {
-            match ferrite_sql::compile_procedure(&catalog, procedure) {
+            let program = match &procedure.class {
+                None => ferrite_sql::compile_procedure(&catalog, procedure),
+                Some(class) => match compile_class(&catalog, procedure, class, &mut library) {
+                    Err(error) if recovered => Ok(ferrite_sql::broken_class(procedure, error)),
+                    program => program,
+                },
+            };
+            match program {
                 Ok(program) => {
                     let id = compiled.add(program);
                     compiled.exact.insert(procedure.name.clone(), id);
@@ -91,4 +110,22 @@ impl Compiled {
         programs.sort_by(|a, b| a.name.cmp(&b.name));
         programs
     }
+}
+
+/// The classes are loaded when the first procedure needs them.
+fn compile_class(
+    catalog: &Catalog,
+    procedure: &Procedure,
+    class: &str,
+    library: &mut Option<Arc<dyn Library>>,
+) -> UserResult<Program> {
+    if !catalog.classes.has_class(class) {
+        return Err(UserError::ddl("42704", format!("class {class} is not among the loaded classes"))
+            .with_hint("drop the procedure first, or leave its class in the jar"));
+    }
+    let library = match library {
+        Some(library) => library,
+        None => library.insert(foreign::load(&catalog.classes)?),
+    };
+    ferrite_sql::compile_class(catalog, procedure, &library.describe(class)?)
 }

@@ -1,10 +1,11 @@
 //! One call: parameters from the wire, the program on the stores, the answer back to the wire.
 
+mod foreign;
 mod load;
 
 use crate::event::ProgramCall;
 use bumpalo::Bump;
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
 use ferrite_table::Store;
@@ -34,6 +35,8 @@ pub struct Executor {
     cached_headers: HeaderCache,
     /// The programs that `cached_headers` speaks of, so that their columns stay where they are.
     cached_programs: Vec<Arc<Program>>,
+    /// What bodies in other languages need.
+    foreign: foreign::Foreign,
 }
 
 /// The tables' headers as bytes, by where a program keeps the columns. Valid while those programs live: emptied when
@@ -86,7 +89,15 @@ impl Executor {
             headers: HeaderCache::default(),
             cached_headers: HeaderCache::default(),
             cached_programs: Vec::new(),
+            foreign: foreign::Foreign::default(),
         }
+    }
+
+    /// On whose behalf it executes; without this, on that of all partitions.
+    #[must_use]
+    pub fn of_partition(mut self, partition: PartitionId) -> Executor {
+        self.foreign.partition = Some(partition);
+        self
     }
 
     /// Forgets what belongs to the programs of the catalog version before.
@@ -140,7 +151,7 @@ impl Executor {
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
-        let Executor { time_max, arena, scratch, headers, .. } = self;
+        let Executor { time_max, arena, scratch, headers, foreign, .. } = self;
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
         let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
             let started = Cell::new(None);
@@ -165,7 +176,10 @@ impl Executor {
                 interrupted: Some(&interrupted),
                 clock: Some(&clock),
             };
-            ferrite_exec::run_transaction(stores, &call, scratch, &mut sink)
+            match &program.foreign {
+                None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),
+                Some(body) => foreign::run(body, stores, &call, scratch, &mut sink, foreign),
+            }
         });
         (result, sink.writer)
     }
@@ -273,6 +287,9 @@ fn decode_parameters<'x>(
     }
     let declared = &program.parameters;
     if given.count() != declared.len() {
+        if let Some(broken) = program.foreign.as_ref().and_then(|foreign| foreign.broken.clone()) {
+            return Err(broken);
+        }
         return Err(failure::parameter_count(&program.name, declared.len(), given.count()));
     }
     let values = given.decode(arena).map_err(|error| malformed(program, &error))?;

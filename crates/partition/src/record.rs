@@ -157,14 +157,6 @@ pub fn write_schema(out: &mut Vec<u8>, version: u64, time: i64, text: &str) {
     });
 }
 
-/// Bytes of a checkpoint record of so many partitions.
-pub fn checkpoint_bytes(partitions: usize) -> u64 {
-    let places = vec![(Epoch::default(), Sequence::default()); partitions];
-    let mut out = Vec::new();
-    write_checkpoint(&mut out, 0, 0, &places);
-    out.len() as u64
-}
-
 /// `places`: where each partition's history stands, in their order.
 pub fn write_checkpoint(out: &mut Vec<u8>, snapshot: u64, catalog_version: u64, places: &[(Epoch, Sequence)]) {
     framed(out, KIND_CHECKPOINT, |out| {

@@ -295,7 +295,7 @@ pub fn open_with(
         return Err(StartError::Partitions { asked, stored: genesis.partitions });
     }
     let (sequences, history) = (state.sequences.clone(), state.history.clone());
-    let compiled = Compiled::new(Arc::new(state.catalog.clone())).map_err(StartError::Compile)?;
+    let compiled = Compiled::recovered(Arc::new(state.catalog.clone())).map_err(StartError::Compile)?;
     let mut stores = state.into_stores()?;
     for store in &mut stores {
         store.set_catalog(Arc::clone(&compiled.catalog));

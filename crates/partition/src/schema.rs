@@ -50,7 +50,8 @@ impl SchemaHistory {
 
     /// The same in one text, once there are many changes and if that leads to the very same catalog.
     pub fn condense(&mut self, catalog: &Catalog) {
-        if self.changes.len() < CHANGES_BEFORE_BASE {
+        let bytes: usize = self.changes.iter().map(|change| change.text.len()).sum();
+        if self.changes.len() < CHANGES_BEFORE_BASE && bytes < CHANGES_BYTES_BEFORE_BASE {
             return;
         }
         let base = SchemaBase {
@@ -75,6 +76,8 @@ impl SchemaHistory {
 
 /// Below this number the changes themselves are kept.
 const CHANGES_BEFORE_BASE: usize = 100;
+/// Nor are they kept when they are longer than this, as those with Java classes are.
+const CHANGES_BYTES_BEFORE_BASE: usize = 4 * 1024 * 1024;
 
 /// The catalog that a base stands for: its text's, with the ids that it lists.
 fn base_catalog(base: &SchemaBase) -> UserResult<Catalog> {

@@ -98,7 +98,7 @@ impl Partition {
             log,
             buffers: bounded(BUFFERS_KEPT),
             clock,
-            executor: Executor::new(start.query_time_max),
+            executor: Executor::new(start.query_time_max).of_partition(start.id),
             counts: start.counts,
             counters: Counters::default(),
             long_reads: start.long_reads,

@@ -1,0 +1,242 @@
+//! Calls whose body is written in another language: the transaction as that body sees it.
+//!
+//! Promises that a batch of statements happens or does not happen, that a body which fails leaves no trace, and that no body runs SQL past
+//! its time. Knows no language.
+
+use super::{HeaderCache, WireSink, decode_parameters};
+use bumpalo::Bump;
+use ferrite_base::{PartitionId, UserError, UserResult, limits};
+use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
+use ferrite_sql::foreign::{self as sql, Host};
+use ferrite_sql::plan::OutputColumn;
+use ferrite_table::Store;
+use ferrite_value::Value;
+use ferrite_wire::{OpenTable, TableWriter, table};
+
+/// What is kept from call to call.
+#[derive(Default)]
+pub(super) struct Foreign {
+    pub partition: Option<PartitionId>,
+    /// Memory for one batch.
+    arena: Bump,
+    unique: UniqueIds,
+}
+
+/// Runs the body as a transaction.
+#[cold]
+#[inline(never)]
+pub(super) fn run(
+    foreign: &sql::Foreign,
+    stores: &mut [Store],
+    call: &Call<'_>,
+    scratch: &mut Scratch,
+    sink: &mut WireSink<'_, '_>,
+    kept: &mut Foreign,
+) -> UserResult<()> {
+    if let Some(broken) = &foreign.broken {
+        return Err(broken.clone());
+    }
+    // The clock of the call's time limit starts with the body.
+    if let Some(clock) = call.clock {
+        clock();
+    }
+    let marks = set_marks(stores);
+    let partition = kept.partition;
+    let unique_id = kept.unique.next(call.transaction_time, partition);
+    let mut transaction =
+        Transaction { foreign, stores, call, scratch, sink, arena: &mut kept.arena, unique_id, partition };
+    let result = foreign.body.call(&mut transaction, call.parameters);
+    if result.is_err() {
+        roll_back(transaction.stores, marks);
+    }
+    result
+}
+
+struct Transaction<'t, 'x, 'o, 'c> {
+    foreign: &'t sql::Foreign,
+    stores: &'t mut [Store],
+    call: &'t Call<'x>,
+    scratch: &'t mut Scratch,
+    sink: &'t mut WireSink<'o, 'c>,
+    arena: &'t mut Bump,
+    unique_id: i64,
+    partition: Option<PartitionId>,
+}
+
+impl Host for Transaction<'_, '_, '_, '_> {
+    fn transaction_time(&self) -> i64 {
+        self.call.transaction_time
+    }
+
+    fn unique_id(&self) -> i64 {
+        self.unique_id
+    }
+
+    fn partition(&self) -> Option<u32> {
+        self.partition.map(|partition| partition.0)
+    }
+
+    fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()> {
+        if self.call.interrupted.is_some_and(|interrupted| interrupted()) {
+            return Err(UserError::data("57014", "Transaction Interrupted").with_hint(
+                "the procedure ran longer than it may; shorten it, or start the server with a longer --query-timeout",
+            ));
+        }
+        let mut rest = batch;
+        let count = u16::from_be_bytes(take(&mut rest)?);
+        let marks = (count > 1).then(|| set_marks(self.stores));
+        for _ in 0..count {
+            if let Err(error) = self.statement(&mut rest, tables) {
+                if let Some(marks) = marks {
+                    roll_back(self.stores, marks);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, mut tables: &[u8]) -> UserResult<()> {
+        while !tables.is_empty() {
+            let length = u32::from_be_bytes(tables.first_chunk().copied().ok_or_else(malformed)?) as usize;
+            let (table, rest) = tables.split_at_checked(4 + length).ok_or_else(malformed)?;
+            self.sink.writer.encoded_table(table)?;
+            tables = rest;
+        }
+        Ok(())
+    }
+
+    fn status(&mut self, code: i8, text: Option<&str>) {
+        self.sink.writer.application_status(code);
+        if let Some(text) = text {
+            self.sink.writer.application_status_text(text);
+        }
+    }
+}
+
+impl Transaction<'_, '_, '_, '_> {
+    /// One statement of a batch; all or nothing.
+    fn statement(&mut self, rest: &mut &[u8], tables: &mut Vec<u8>) -> UserResult<()> {
+        let number = u16::from_be_bytes(take(rest)?);
+        let length = u32::from_be_bytes(take(rest)?) as usize;
+        let (parameters, behind) = rest.split_at_checked(length).ok_or_else(malformed)?;
+        *rest = behind;
+        let program = self.foreign.statements.get(usize::from(number)).ok_or_else(malformed)?;
+        self.arena.reset();
+        let parameters = decode_parameters(program, parameters, false, self.arena)?;
+        let call = Call { program, parameters, arena: self.arena, ..*self.call };
+        let mut sink = TableSink { tables, headers: self.sink.headers, open: None };
+        run_transaction(self.stores, &call, self.scratch, &mut sink)
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> UserResult<[u8; N]> {
+    let (head, tail) = bytes.split_first_chunk().ok_or_else(malformed)?;
+    *bytes = tail;
+    Ok(*head)
+}
+
+#[cold]
+fn malformed() -> UserError {
+    UserError::internal("a procedure's batch of statements is malformed")
+}
+
+/// Writes results one after the other, without a response around them.
+struct TableSink<'t> {
+    tables: &'t mut Vec<u8>,
+    headers: &'t mut HeaderCache,
+    open: Option<(OpenTable, usize)>,
+}
+
+impl ResultSink for TableSink<'_> {
+    #[inline]
+    fn begin_table(&mut self, columns: &[OutputColumn]) {
+        let position = self.headers.position(columns);
+        let table = TableWriter::begin(self.tables, &self.headers.entries[position].1).suspend();
+        self.open = Some((table, position));
+    }
+
+    #[inline]
+    fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
+        let (table, position) = self.open.take().expect("rows come after their table was begun");
+        let mut table = table.resume(self.tables, &self.headers.entries[position].1);
+        table.row(values)?;
+        self.open = Some((table.suspend(), position));
+        if self.tables.len() > limits::RESULT_BYTES_MAX {
+            return Err(UserError::limit(format!(
+                "the results of a batch are larger than {} bytes",
+                limits::RESULT_BYTES_MAX
+            ))
+            .with_hint("add a LIMIT, or execute the statements one after the other"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end_table(&mut self) {
+        let (table, position) = self.open.take().expect("a table is ended once");
+        table.resume(self.tables, &self.headers.entries[position].1).finish();
+    }
+
+    fn modified(&mut self, rows: u64) {
+        table::write_modified_tuples(self.tables, rows as i64);
+    }
+
+    fn status(&mut self, value: Option<i64>) {
+        table::write_scalar_table(self.tables, value.unwrap_or(i64::MIN));
+    }
+}
+
+/// Numbers of transactions that are not given twice: milliseconds since 2008, a count within the millisecond, the partition.
+#[derive(Default)]
+struct UniqueIds {
+    millisecond: i64,
+    count: i64,
+}
+
+/// 2008-01-01 in milliseconds since 1970.
+const UNIQUE_EPOCH_MS: i64 = 1_199_145_600_000;
+const COUNT_BITS: u32 = 9;
+const PARTITION_BITS: u32 = 14;
+/// The partition that transactions over all of them count as.
+const ALL_PARTITIONS: i64 = (1 << PARTITION_BITS) - 1;
+const _: () = assert!((limits::PARTITIONS_MAX as i64) < ALL_PARTITIONS);
+
+impl UniqueIds {
+    fn next(&mut self, transaction_time: i64, partition: Option<PartitionId>) -> i64 {
+        let now = transaction_time / 1_000 - UNIQUE_EPOCH_MS;
+        if now > self.millisecond {
+            (self.millisecond, self.count) = (now, 0);
+        } else {
+            self.count += 1;
+            if self.count >> COUNT_BITS != 0 {
+                (self.millisecond, self.count) = (self.millisecond + 1, 0);
+            }
+        }
+        let partition = partition.map_or(ALL_PARTITIONS, |partition| i64::from(partition.0));
+        self.millisecond << (COUNT_BITS + PARTITION_BITS) | self.count << PARTITION_BITS | partition
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn unique_ids_are_unique_whatever_the_clock_does() {
+        let mut ids = UniqueIds::default();
+        let mut seen = HashSet::new();
+        let begin = 1_800_000_000_000_000;
+        for number in 0..5_000 {
+            // A thousand in the same millisecond, then back by an hour, then on.
+            let time = match number / 1_000 {
+                0 => begin,
+                1 => begin - 3_600_000_000,
+                _ => begin + number * 100,
+            };
+            assert!(seen.insert(ids.next(time, Some(PartitionId(3)))), "{number}");
+        }
+        assert!(seen.iter().all(|id| *id > 0 && id & ALL_PARTITIONS == 3));
+    }
+}

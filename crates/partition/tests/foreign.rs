@@ -1,0 +1,248 @@
+//! Procedures whose body is not SQL, with bodies in Rust in the place of a JVM: what they may rely on, and what a schema with classes is.
+
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_catalog::{Catalog, Classes, base64, schema_text};
+use ferrite_partition::execute::{Executor, Outcome};
+use ferrite_partition::{Compiled, schema};
+use ferrite_sql::foreign::{Body, Description, Host, Library, Runtime, install};
+use ferrite_sql::plan::{Parameter, Routing};
+use ferrite_table::Store;
+use ferrite_value::ring::Ring;
+use ferrite_value::{ColumnType, SqlType, Value};
+use ferrite_wire::parameters::ParameterSet;
+use ferrite_wire::{Response, Status, frame};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A jar of stored files without contents.
+fn jar(files: &[&str]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for name in files {
+        let at = out.len() as u32;
+        let mut fixed = vec![20, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        fixed.extend_from_slice(&[0; 12]);
+        fixed.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        fixed.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(b"PK\x03\x04");
+        out.extend_from_slice(&fixed);
+        out.extend_from_slice(name.as_bytes());
+        directory.extend_from_slice(b"PK\x01\x02\x14\x00");
+        directory.extend_from_slice(&fixed);
+        directory.extend_from_slice(&[0; 10]);
+        directory.extend_from_slice(&at.to_le_bytes());
+        directory.extend_from_slice(name.as_bytes());
+    }
+    let at = out.len() as u32;
+    out.extend_from_slice(&directory);
+    out.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+    out.extend_from_slice(&(files.len() as u16).to_le_bytes());
+    out.extend_from_slice(&(files.len() as u16).to_le_bytes());
+    out.extend_from_slice(&(directory.len() as u32).to_le_bytes());
+    out.extend_from_slice(&at.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out
+}
+
+/// Knows what the classes of the tests do.
+struct InRust;
+
+impl Runtime for InRust {
+    fn load(&self, _: &Classes) -> UserResult<Arc<dyn Library>> {
+        Ok(Arc::new(InRust))
+    }
+}
+
+impl Library for InRust {
+    fn describe(&self, class: &str) -> UserResult<Description> {
+        let parameter = |sql_type| Parameter { name: None, column_type: ColumnType::unbounded(sql_type), array: false };
+        let statement = |field: &str, text: &str| (field.to_owned(), text.to_owned());
+        match class {
+            "a.Batches" => Ok(Description {
+                parameters: vec![parameter(SqlType::Bigint), parameter(SqlType::Varchar)],
+                statements: vec![
+                    statement("insert", "INSERT INTO t (id, x) VALUES (?, ?)"),
+                    statement("count", "SELECT COUNT(*) FROM t"),
+                ],
+                partition_info: None,
+                body: Arc::new(Batches),
+            }),
+            "a.Annotated" => Ok(Description {
+                parameters: vec![parameter(SqlType::Varchar), parameter(SqlType::Bigint)],
+                statements: vec![statement("write", "INSERT INTO everywhere (id) VALUES (?)")],
+                partition_info: Some("t.id : 1".to_owned()),
+                body: Arc::new(Batches),
+            }),
+            "a.Broken" => Ok(Description {
+                parameters: vec![],
+                statements: vec![statement("wrong", "SELECT nothing FROM t")],
+                partition_info: None,
+                body: Arc::new(Batches),
+            }),
+            _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
+        }
+    }
+}
+
+/// Inserts in batches, as its second parameter says.
+#[derive(Debug)]
+struct Batches;
+
+fn batch(statements: &[(u16, &[i64])]) -> Vec<u8> {
+    let mut out = (statements.len() as u16).to_be_bytes().to_vec();
+    for (number, values) in statements {
+        let mut parameters = Vec::new();
+        values.to_vec().write_set(&mut parameters).unwrap();
+        out.extend_from_slice(&number.to_be_bytes());
+        out.extend_from_slice(&(parameters.len() as u32).to_be_bytes());
+        out.extend_from_slice(&parameters);
+    }
+    out
+}
+
+impl Body for Batches {
+    fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()> {
+        let &[Value::Integer(id), Value::Text(how)] = parameters else { panic!("{parameters:?}") };
+        let mut tables = Vec::new();
+        host.execute(&batch(&[(0, &[id, 1])]), &mut tables)?;
+        match how {
+            "abort" => return Err(UserError::new(ErrorKind::UserAbort, "45000", "as it wished")),
+            // The second of a batch fails: the first goes with it, and what came before stays.
+            "caught" => {
+                let error = host.execute(&batch(&[(0, &[id + 100, 1]), (0, &[id, 2])]), &mut tables).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::ConstraintViolation);
+            }
+            "malformed" => {
+                for wrong in [&[][..], &[0, 1], &[0, 1, 0, 9, 0, 0, 0, 0], &[0, 1, 0, 0, 255, 255, 255, 255]] {
+                    host.execute(wrong, &mut tables).unwrap_err();
+                }
+                assert!(host.answer(&[0, 0, 0, 9]).is_err());
+            }
+            _ => {}
+        }
+        tables.clear();
+        host.execute(&batch(&[(1, &[])]), &mut tables)?;
+        host.status(5, Some("five"));
+        assert!(host.unique_id() > 0);
+        host.answer(&tables)
+    }
+}
+
+const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, x INTEGER, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
+    CREATE TABLE everywhere (id BIGINT);";
+
+fn with_classes(more: &str) -> String {
+    let jar =
+        base64::encode(&jar(&["a/Batches.class", "a/Annotated.class", "a/Broken.class", "a/Other.class", "r.txt"]));
+    format!("LOAD CLASSES '{jar}';\n{TABLES}\n{more}")
+}
+
+fn compile(text: &str) -> UserResult<(schema::Planned, Compiled)> {
+    install(Box::new(InRust));
+    let planned = schema::plan(&Catalog::default(), text)?;
+    let compiled = Compiled::new(Arc::clone(&planned.catalog))?;
+    Ok((planned, compiled))
+}
+
+#[test]
+fn bodies_are_transactions() {
+    for (partitions, clause) in [(1u32, "PARTITION ON TABLE t COLUMN id"), (3, "")] {
+        let (planned, compiled) =
+            compile(&with_classes(&format!("CREATE PROCEDURE {clause} FROM CLASS a.Batches;"))).unwrap();
+        let ring = Arc::new(Ring::new_default(partitions));
+        let mut stores: Vec<Store> = (0..partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
+        schema::apply(&mut stores, &planned, 0).unwrap();
+        stores.iter_mut().for_each(Store::commit);
+        let program = compiled.program(compiled.require("Batches").unwrap());
+        let mut executor = Executor::new(Duration::from_secs(10));
+        let mut call = |id: i64, how: &str| {
+            let (mut parameters, mut out) = (Vec::new(), Vec::new());
+            (id, how).write_set(&mut parameters).unwrap();
+            let outcome = executor.call(&mut stores, program, &parameters, false, 1, 1_700_000_000_000_000, &mut out);
+            stores.iter_mut().for_each(|store| {
+                store.discard_redo();
+                store.commit();
+            });
+            let (_, body) = frame::split(&out).unwrap().unwrap();
+            (outcome, Response::parse(body).unwrap().to_owned_response().unwrap())
+        };
+        let mut rows = 0;
+        for (id, how, inserts) in [
+            (1, "", true),
+            (2, "abort", false),
+            (3, "caught", true),
+            (1, "", false),
+            (4, "malformed", true),
+            (5, "", true),
+        ] {
+            let (outcome, response) = call(id, how);
+            if inserts {
+                rows += 1;
+                assert_eq!(outcome, Outcome::Committed, "{response:?}");
+                assert_eq!(
+                    (response.application_status, response.application_status_text.as_deref()),
+                    (5, Some("five"))
+                );
+                assert_eq!(response.scalar(), Some(rows), "{how}");
+            } else {
+                let status = if how == "abort" { Status::UserAbort } else { Status::GracefulFailure };
+                assert_eq!(response.status_code, status.code(), "{response:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_as_a_whole() {
+    let refused = |more: &str| compile(&with_classes(more)).err().expect("it is refused").to_string();
+    let cases = [
+        ("CREATE PROCEDURE FROM CLASS a.Missing;", "class a.Missing has not been loaded"),
+        ("CREATE PROCEDURE FROM CLASS a.Other;", "class a.Other is no procedure"),
+        ("CREATE PROCEDURE FROM CLASS a.Broken;", "field wrong of class a.Broken"),
+        ("CREATE PROCEDURE FROM CLASS a.Annotated;", "write to replicated table"),
+        ("CREATE PROCEDURE PARTITION ON TABLE t COLUMN id PARAMETER 2 FROM CLASS a.Batches;", "only 2 parameters"),
+        ("CREATE PROCEDURE p (x BIGINT) FROM CLASS a.Batches;", "run method"),
+        ("CREATE PROCEDURE FROM CLASS a.Batches; REMOVE CLASSES 'a.Batches';", "not among the loaded classes"),
+        ("LOAD CLASSES 'bm8gamFy';", "not a jar"),
+        ("LOAD CLASSES 'no base64';", "base64"),
+    ];
+    for (statements, words) in cases {
+        let error = refused(statements);
+        assert!(error.contains(words), "{statements}: {error}");
+    }
+}
+
+#[test]
+fn a_schema_with_classes_is_made_again_by_its_text() {
+    let text = with_classes(
+        "CREATE PROCEDURE p PARTITION ON TABLE t COLUMN id FROM CLASS a.Batches; CREATE PROCEDURE FROM CLASS a.Batches;
+         PARTITION PROCEDURE Batches ON TABLE t COLUMN id;",
+    );
+    let (planned, compiled) = compile(&text).unwrap();
+    let again = schema::plan(&Catalog::default(), &schema_text(&planned.catalog)).unwrap();
+    assert_eq!(again.catalog.classes, planned.catalog.classes);
+    assert_eq!(schema_text(&again.catalog), schema_text(&planned.catalog));
+    let routing = Routing::Parameter { index: 0, sql_type: SqlType::Bigint };
+    for name in ["p", "Batches"] {
+        assert_eq!(compiled.program(compiled.require(name).unwrap()).routing, routing, "{name}");
+    }
+}
+
+#[test]
+fn a_class_that_cannot_be_loaded_does_not_keep_the_database_shut() {
+    install(Box::new(InRust));
+    let planned = schema::plan(&Catalog::default(), &with_classes("CREATE PROCEDURE FROM CLASS a.Other;")).unwrap();
+    assert!(Compiled::new(Arc::clone(&planned.catalog)).is_err());
+    let compiled = Compiled::recovered(Arc::clone(&planned.catalog)).unwrap();
+    let program = compiled.program(compiled.require("Other").unwrap());
+    let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
+    schema::apply(&mut stores, &planned, 0).unwrap();
+    for count in 0..2 {
+        let (mut parameters, mut out) = (Vec::new(), Vec::new());
+        vec![1i64; count].write_set(&mut parameters).unwrap();
+        let mut executor = Executor::new(Duration::from_secs(10));
+        executor.call(&mut stores, program, &parameters, false, 1, 0, &mut out);
+        let (_, body) = frame::split(&out).unwrap().unwrap();
+        let response = Response::parse(body).unwrap().to_owned_response().unwrap();
+        assert!(format!("{response:?}").contains("class a.Other is no procedure"), "{response:?}");
+    }
+}
