@@ -25,9 +25,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("node", &["base", "io", "value", "expr", "wire", "catalog", "sql", "snapshot", "exec", "partition", "log"]),
     ("sim", &["base", "io", "value", "wire", "catalog", "sql", "table", "log", "partition", "node"]),
+    ("java", &["base", "value", "wire", "catalog", "sql"]),
     ("bench", &["base", "value", "wire", "client"]),
     ("shell", &["base", "value", "wire", "client"]),
-    ("ferrite", &["base", "io", "value", "node", "client", "bench", "shell"]),
+    ("ferrite", &["base", "io", "value", "sql", "node", "java", "client", "bench", "shell"]),
 ];
 
 /// Libraries that belong to certain crates only. The others (hash functions, arenas and the like) may be used anywhere.
@@ -38,6 +39,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("flate2", &["node", "shell"]),
     ("hdrhistogram", &["bench", "node"]),
     ("jiff", &["expr"]),
+    ("jni", &["java"]),
     ("mimalloc", &["ferrite"]),
     ("mio", &["node", "client", "bench", "shell"]),
     ("ratatui", &["bench", "ferrite"]),
@@ -50,7 +52,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("sha2", &["node", "client"]),
     ("signal-hook", &["bench", "shell", "ferrite"]),
     ("sqlparser", &["sql"]),
-    ("tempfile", &["bench"]),
+    ("tempfile", &["bench", "java"]),
     ("unicode-width", &["shell"]),
 ];
 

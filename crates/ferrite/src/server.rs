@@ -51,6 +51,10 @@ pub struct Options {
     /// the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     report_threads: Option<u32>,
+    /// Options for the JVM that runs Java procedures, parted by blanks, such as "-Xmx2g -XX:+UseG1GC". It is started when the first
+    /// Java procedure is loaded.
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    java_options: Option<String>,
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
@@ -159,6 +163,8 @@ pub fn run(options: Options) -> ExitCode {
         }
     };
     let durability = options.durability;
+    let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
+    ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect()));
     let started = Server::start(ServerOptions {
         dir: options.dir,
         listen: options.listen,

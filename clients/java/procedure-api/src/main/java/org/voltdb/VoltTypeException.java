@@ -1,0 +1,10 @@
+package org.voltdb;
+
+/** A value that is not of the type it should be. */
+public class VoltTypeException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    public VoltTypeException(String message) {
+        super(message);
+    }
+}

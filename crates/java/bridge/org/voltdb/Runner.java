@@ -1,0 +1,213 @@
+package org.voltdb;
+
+import java.lang.invoke.MethodHandle;
+import java.util.Random;
+
+/** One thread's object of a procedure, and the transaction that it is in. */
+final class Runner implements ProcedureContext {
+    /** Statements of one batch. */
+    private static final int BATCH_MAX = 10_000;
+    private static final int STATUS_NOT_SET = -128;
+
+    private final ProcedureClass procedure;
+    private final VoltProcedure object;
+    private final MethodHandle run;
+    private final Exchange exchange;
+    private final Decoder.Input input = new Decoder.Input();
+    /** The batch: a count, then the statements. */
+    private final Bytes batch = new Bytes(512);
+    private final Bytes answer = new Bytes(512);
+    private int queued;
+    private Expectation[] expectations = new Expectation[8];
+    private SQLStmt[] statements = new SQLStmt[8];
+    private long time;
+    private long uniqueId;
+    private int partition;
+    private Random random;
+    private byte statusCode;
+    private String statusString;
+
+    Runner(ProcedureClass procedure, VoltProcedure object, MethodHandle run, Exchange exchange) {
+        this.procedure = procedure;
+        this.object = object;
+        this.run = run;
+        this.exchange = exchange;
+    }
+
+    int run(long parameters, long time, long uniqueId, int partition) throws Throwable {
+        this.time = time;
+        this.uniqueId = uniqueId;
+        this.partition = partition;
+        random = null;
+        statusCode = STATUS_NOT_SET;
+        statusString = null;
+        clearBatch();
+        input.bytes = exchange.receive(parameters);
+        input.at = 0;
+        Decoder[] decoders = procedure.decoders;
+        Object[] values = new Object[decoders.length];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = decoders[i].read(input);
+        }
+        input.bytes = null;
+        object.context = this;
+        Object result;
+        try {
+            result = (Object) run.invokeExact((Object) object, values);
+        } finally {
+            object.context = null;
+        }
+        return answer(result);
+    }
+
+    private int answer(Object result) {
+        answer.length = 0;
+        answer.putByte(statusCode);
+        if (statusString == null) {
+            answer.putInt(-1);
+        } else {
+            answer.putString(statusString);
+        }
+        if (result instanceof VoltTable) {
+            ((VoltTable) result).writeTo(answer);
+        } else if (result instanceof VoltTable[]) {
+            for (VoltTable table : (VoltTable[]) result) {
+                if (table == null) {
+                    throw new NullPointerException("run returned an array with a table that is null");
+                }
+                table.writeTo(answer);
+            }
+        } else if (result != null) {
+            putNumber(((Number) result).longValue());
+        }
+        int length = answer.length;
+        exchange.send(answer);
+        // A procedure that once returned much does not keep its memory for ever.
+        if (answer.array.length > 1 << 20) {
+            answer.array = new byte[512];
+        }
+        return length;
+    }
+
+    /** A table of one nameless BIGINT column and one row. */
+    private void putNumber(long number) {
+        answer.putInt(4 + 8 + 4 + 12);
+        answer.putInt(8);
+        answer.putByte(STATUS_NOT_SET);
+        answer.putShort(1);
+        answer.putByte(VoltType.BIGINT.getValue());
+        answer.putInt(0);
+        answer.putInt(1);
+        answer.putInt(8);
+        answer.putLong(number);
+    }
+
+    private void clearBatch() {
+        queued = 0;
+        if (batch.array.length > 1 << 20) {
+            batch.array = new byte[512];
+        }
+        batch.length = 0;
+        batch.putShort(0);
+    }
+
+    @Override
+    public void queue(SQLStmt statement, Expectation expectation, Object[] values) {
+        if (statement == null) {
+            throw new IllegalArgumentException("voltQueueSQL was given null for a statement");
+        }
+        if (statement.number < 0) {
+            throw new IllegalArgumentException("an SQLStmt that is not a field of the procedure's class cannot be queued: "
+                    + statement.getText());
+        }
+        if (queued == BATCH_MAX) {
+            throw new IllegalStateException("more than " + BATCH_MAX + " statements in a batch");
+        }
+        int start = batch.length;
+        batch.putShort(statement.number);
+        batch.putInt(0);
+        int count = values == null ? 1 : values.length;
+        batch.putShort(count);
+        try {
+            if (values == null) {
+                batch.putParameter(null);
+            } else {
+                for (Object value : values) {
+                    batch.putParameter(value);
+                }
+            }
+        } catch (RuntimeException e) {
+            batch.length = start;
+            throw e;
+        }
+        batch.setInt(start + 2, batch.length - start - 6);
+        if (queued == statements.length) {
+            statements = java.util.Arrays.copyOf(statements, queued * 2);
+            expectations = java.util.Arrays.copyOf(expectations, queued * 2);
+        }
+        statements[queued] = statement;
+        expectations[queued] = expectation;
+        queued++;
+    }
+
+    @Override
+    public VoltTable[] execute(boolean last) {
+        int count = queued;
+        if (count == 0) {
+            return new VoltTable[0];
+        }
+        batch.setShort(0, count);
+        byte[] results;
+        try {
+            results = exchange.execute(batch);
+        } finally {
+            clearBatch();
+        }
+        VoltTable[] tables = new VoltTable[count];
+        int at = 0;
+        for (int i = 0; i < count; i++) {
+            int end = at + 4 + Bytes.intAt(results, at);
+            tables[i] = VoltTable.ofResult(results, at + 4, end);
+            at = end;
+        }
+        for (int i = 0; i < count; i++) {
+            if (expectations[i] != null) {
+                expectations[i].check(procedure.name, statements[i].getText(), i, tables[i]);
+            }
+        }
+        return tables;
+    }
+
+    @Override
+    public long uniqueId() {
+        return uniqueId;
+    }
+
+    @Override
+    public long transactionTimeMicros() {
+        return time;
+    }
+
+    @Override
+    public Random random() {
+        if (random == null) {
+            random = new Random(uniqueId);
+        }
+        return random;
+    }
+
+    @Override
+    public void statusCode(byte code) {
+        statusCode = code;
+    }
+
+    @Override
+    public void statusString(String text) {
+        statusString = text;
+    }
+
+    @Override
+    public int partition() {
+        return partition;
+    }
+}

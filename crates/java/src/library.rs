@@ -1,0 +1,163 @@
+//! The classes of a catalog version in the JVM, and what they say of the procedures that they are.
+
+use crate::machine::{Machine, unusable};
+use crate::procedure::Procedure;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::Classes;
+use ferrite_sql::foreign::{Description, Library, Runtime};
+use ferrite_sql::plan::Parameter;
+use ferrite_value::{ColumnType, SqlType};
+use jni::JNIEnv;
+use jni::objects::{GlobalRef, JObject, JObjectArray, JString};
+use jni::signature::ReturnType;
+use jni::sys::jvalue;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+pub(crate) struct JavaRuntime {
+    options: Vec<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    machine: Option<Arc<Machine>>,
+    /// The classes that were loaded last, as long as somebody uses them: a schema change that leaves them alone loads nothing.
+    last: Option<(Classes, Weak<JavaLibrary>)>,
+}
+
+impl JavaRuntime {
+    pub fn new(options: Vec<String>) -> JavaRuntime {
+        JavaRuntime { options, state: Mutex::default() }
+    }
+}
+
+impl Runtime for JavaRuntime {
+    fn load(&self, classes: &Classes) -> UserResult<Arc<dyn Library>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, library)) = &state.last
+            && known == classes
+            && let Some(library) = library.upgrade()
+        {
+            return Ok(library);
+        }
+        let machine = match &state.machine {
+            Some(machine) => Arc::clone(machine),
+            None => Arc::clone(state.machine.insert(Arc::new(Machine::start(&self.options)?))),
+        };
+        let loader = in_java(&machine, |env| {
+            let jar = env.byte_array_from_slice(&classes.jar())?;
+            let arguments = [jvalue { l: jar.as_raw() }];
+            // SAFETY: the arguments are those of the method's signature.
+            let loader = unsafe {
+                env.call_static_method_unchecked(machine.bridge_class(), machine.load, ReturnType::Object, &arguments)?
+            };
+            env.new_global_ref(loader.l()?)
+        })?;
+        let library =
+            Arc::new_cyclic(|me| JavaLibrary { machine, loader, described: Mutex::default(), me: me.clone() });
+        state.last = Some((classes.clone(), Arc::downgrade(&library)));
+        Ok(library)
+    }
+}
+
+/// A class loader, and what has been asked of it.
+pub(crate) struct JavaLibrary {
+    machine: Arc<Machine>,
+    loader: GlobalRef,
+    /// By class name. A procedure keeps its library alive, and the programs of a catalog version their procedures.
+    described: Mutex<HashMap<String, Weak<Procedure>>>,
+    me: Weak<JavaLibrary>,
+}
+
+impl Library for JavaLibrary {
+    fn describe(&self, class: &str) -> UserResult<Description> {
+        let (procedure, lines) = in_java(&self.machine, |env| {
+            let name = env.new_string(class)?;
+            let arguments = [jvalue { l: self.loader.as_raw() }, jvalue { l: name.as_raw() }];
+            let bridge = self.machine.bridge_class();
+            // SAFETY: the arguments are those of the method's signature.
+            let found = unsafe {
+                env.call_static_method_unchecked(bridge, self.machine.describe, ReturnType::Object, &arguments)?.l()?
+            };
+            if env.is_instance_of(&found, "java/lang/String")? {
+                return Ok(Err(env.get_string(&JString::from(found))?.into()));
+            }
+            let arguments = [jvalue { l: found.as_raw() }];
+            // SAFETY: the arguments are those of the method's signature.
+            let lines = unsafe {
+                env.call_static_method_unchecked(bridge, self.machine.description, ReturnType::Object, &arguments)?
+                    .l()?
+            };
+            let lines = strings(env, lines)?;
+            Ok(Ok((env.new_global_ref(found)?, lines)))
+        })?
+        .map_err(|reason: String| UserError::ddl("42P13", reason))?;
+        let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        let body = described.get(class).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
+            let body = Arc::new(Procedure { machine, class: procedure, name: class.to_owned(), _library: library });
+            described.insert(class.to_owned(), Arc::downgrade(&body));
+            body
+        });
+        read_description(lines, body)
+    }
+}
+
+fn strings(env: &mut JNIEnv<'_>, array: JObject<'_>) -> jni::errors::Result<Vec<String>> {
+    let array = JObjectArray::from(array);
+    let count = env.get_array_length(&array)?;
+    let mut lines = Vec::with_capacity(count as usize);
+    for index in 0..count {
+        let line = JString::from(env.get_object_array_element(&array, index)?);
+        lines.push(env.get_string(&line)?.into());
+        env.delete_local_ref(line)?;
+    }
+    Ok(lines)
+}
+
+/// The lines of `ProcedureClass.description`.
+fn read_description(lines: Vec<String>, body: Arc<Procedure>) -> UserResult<Description> {
+    let damaged = || UserError::internal("the bridge's description of a class is damaged");
+    let mut lines = lines.into_iter();
+    let mut next = || lines.next().ok_or_else(damaged);
+    let count: usize = next()?.parse().map_err(|_| damaged())?;
+    let mut parameters = Vec::with_capacity(count);
+    for _ in 0..count {
+        let line = next()?;
+        let (array, code) = match line.strip_prefix('[') {
+            Some(code) => (true, code),
+            None => (false, line.as_str()),
+        };
+        let code: i8 = code.parse().map_err(|_| damaged())?;
+        let sql_type = SqlType::from_code(code).ok_or_else(|| {
+            UserError::not_supported("a parameter of type VoltTable").with_hint("pass arrays of values")
+        })?;
+        parameters.push(Parameter { name: None, column_type: ColumnType::unbounded(sql_type), array });
+    }
+    let partition_info = Some(next()?).filter(|info| !info.is_empty());
+    let mut statements = Vec::new();
+    while let Ok(field) = next() {
+        statements.push((field, next()?));
+    }
+    Ok(Description { parameters, statements, partition_info, body })
+}
+
+/// Runs `ask` on a thread that is attached, and frees its local references. An exception is an error that says which.
+fn in_java<R>(machine: &Machine, ask: impl FnOnce(&mut JNIEnv<'_>) -> jni::errors::Result<R>) -> UserResult<R> {
+    crate::exchange::own_stack_for_signals();
+    let mut env = machine.vm.attach_current_thread().map_err(|error| unusable(&error))?;
+    let result = env.with_local_frame(64, ask);
+    result.map_err(|error| {
+        let Ok(exception) = env.exception_occurred() else { return unusable(&error) };
+        let _ = env.exception_clear();
+        if exception.is_null() {
+            return unusable(&error);
+        }
+        let words = env
+            .call_method(&exception, "toString", "()Ljava/lang/String;", &[])
+            .and_then(|words| words.l())
+            .and_then(|words| env.get_string(&JString::from(words)).map(String::from));
+        UserError::ddl("42P13", words.unwrap_or_else(|_| "an exception without words".to_owned()))
+    })
+}

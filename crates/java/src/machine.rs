@@ -1,0 +1,85 @@
+//! The process's JVM: started once, never stopped, its bridge classes looked up once.
+
+use crate::exchange;
+use crate::locate;
+use crate::sources;
+use ferrite_base::{ErrorKind, UserError, UserResult};
+use jni::objects::{GlobalRef, JClass, JStaticMethodID};
+use jni::{InitArgsBuilder, JNIEnv, JNIVersion, JavaVM};
+
+/// Options that the JVM gets unless `--java-options` say otherwise, which come after them.
+const OPTIONS: [&str; 6] = [
+    // Signals are the server's.
+    "-Xrs",
+    // No files of figures, which a slow disk makes every pause wait for.
+    "-XX:-UsePerfData",
+    // Procedures leave garbage that dies young; a small heap and a simple collector pause least where there are few cores.
+    "-XX:+UseSerialGC",
+    "-Xms128m",
+    "-Xmx512m",
+    "-Xmn64m",
+];
+
+pub(crate) struct Machine {
+    pub vm: JavaVM,
+    /// `org.voltdb.Bridge`.
+    pub bridge: GlobalRef,
+    pub load: JStaticMethodID,
+    pub describe: JStaticMethodID,
+    pub description: JStaticMethodID,
+    pub attach: JStaticMethodID,
+    pub run: JStaticMethodID,
+    pub failure: JStaticMethodID,
+}
+
+impl Machine {
+    pub fn start(options: &[String]) -> UserResult<Machine> {
+        exchange::own_stack_for_signals();
+        let jdk = locate::find()?;
+        let compiled = sources::compile(&jdk)?;
+        let mut builder = InitArgsBuilder::new().version(JNIVersion::V8);
+        let class_path = format!("-Djava.class.path={}", compiled.jar.display());
+        for option in OPTIONS.into_iter().chain(options.iter().map(String::as_str)).chain([class_path.as_str()]) {
+            builder = builder.option(option.to_owned());
+        }
+        let arguments = builder.build().map_err(|error| unusable(&error))?;
+        let vm = JavaVM::with_libjvm(arguments, || Ok(&jdk.library)).map_err(|error| {
+            unusable(&error).with_hint("what the JVM says stands in the server's standard error; see --java-options")
+        })?;
+        let machine = {
+            let mut guard = vm.attach_current_thread().map_err(|error| unusable(&error))?;
+            Self::look_up(&mut guard).map_err(|error| unusable(&error))?
+        };
+        let (bridge, [load, describe, description, attach, run, failure]) = machine;
+        Ok(Machine { vm, bridge, load, describe, description, attach, run, failure })
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 6])> {
+        let class = env.find_class("org/voltdb/Bridge")?;
+        env.register_native_methods(&class, &exchange::native_methods())?;
+        let methods = [
+            ("load", "([B)Lorg/voltdb/JarLoader;"),
+            ("describe", "(Lorg/voltdb/JarLoader;Ljava/lang/String;)Ljava/lang/Object;"),
+            ("description", "(Lorg/voltdb/ProcedureClass;)[Ljava/lang/String;"),
+            ("attach", "(ILjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)Lorg/voltdb/Exchange;"),
+            ("run", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JJJI)I"),
+            ("failure", "(Lorg/voltdb/Exchange;)Ljava/lang/String;"),
+        ];
+        let mut ids = Vec::with_capacity(methods.len());
+        for (name, signature) in methods {
+            ids.push(env.get_static_method_id(&class, name, signature)?);
+        }
+        let ids = ids.try_into().unwrap_or_else(|_| unreachable!("as many as there are names"));
+        Ok((env.new_global_ref(class)?, ids))
+    }
+
+    /// The bridge class, as a reference that is valid while the machine is.
+    pub fn bridge_class(&self) -> &JClass<'static> {
+        self.bridge.as_obj().into()
+    }
+}
+
+pub(crate) fn unusable(error: &dyn std::fmt::Display) -> UserError {
+    UserError::new(ErrorKind::Compile, "FE022", format!("the JVM cannot be used: {error}"))
+}
