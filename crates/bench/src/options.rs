@@ -89,6 +89,8 @@ pub enum VoteProcedure {
     Psm,
     /// Four plain statements without logic.
     Statements,
+    /// A Java class, see --jar.
+    Java,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -106,6 +108,9 @@ pub struct VoterOptions {
     /// How the vote is written
     #[arg(long, value_enum, default_value_t = VoteProcedure::Psm)]
     pub procedure: VoteProcedure,
+    /// With --procedure java: the jar with the class voter.Vote, which examples/voter/java/build makes
+    #[arg(long, value_name = "FILE", required_if_eq("procedure", "java"))]
+    pub jar: Option<PathBuf>,
     /// Keep the votes that the server has, instead of creating the tables anew
     #[arg(long)]
     pub keep: bool,

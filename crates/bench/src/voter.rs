@@ -11,6 +11,7 @@ use crate::session::{Environment, Session};
 use crate::voter_load::{Tally, VoterLoad};
 use ferrite_value::OwnedValue;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Twelve names; a run uses the first ones.
 const CONTESTANT_NAMES: &str = "Ada Lindqvist,Bruno Valdez,Carmen Okafor,Dmitri Hale,Esther Moreau,Felix Tanaka,\
@@ -33,6 +34,9 @@ pub(crate) fn measure_voter(
 ) -> BenchResult<Report> {
     let session = Session::open(environment, &options.target)?;
     prepare(&session, options.contestants, options.keep)?;
+    if let (VoteProcedure::Java, Some(jar)) = (options.procedure, &options.jar) {
+        load_java(&session, jar)?;
+    }
     let before = VoteCounts::read(&session)?;
     let memory_before = (session.usage(), session.accounted_bytes());
     let seed = seed_or_random(options.seed);
@@ -43,6 +47,7 @@ pub(crate) fn measure_voter(
     let name = match options.procedure {
         VoteProcedure::Psm => "voter",
         VoteProcedure::Statements => "voter, four statements",
+        VoteProcedure::Java => "voter, Java",
     };
     let ((result, mut report), beside) = beside::with_query_beside(&session, options.report_query.as_deref(), || {
         measure(name, environment, &session, load, make)
@@ -87,6 +92,17 @@ pub(crate) fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchR
     // Does nothing where it was done before.
     session.call("Initialize", (i32::from(contestants), CONTESTANT_NAMES))?;
     Ok(())
+}
+
+/// Puts the Java class in the place of the SQL/PSM procedure: same name, same parameters, same answers.
+fn load_java(session: &Session, jar: &Path) -> BenchResult<()> {
+    let bytes =
+        std::fs::read(jar).map_err(|error| BenchError::Load(format!("cannot read {}: {error}", jar.display())))?;
+    session.call("@UpdateClasses", (bytes, None::<&str>))?;
+    session.run_statements(
+        "DROP PROCEDURE Vote IF EXISTS;\n\
+         CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS voter.Vote;",
+    )
 }
 
 /// The votes as the server has them, counted in each place where they are.

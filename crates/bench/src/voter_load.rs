@@ -77,7 +77,7 @@ impl Tally {
 impl VoterLoad {
     pub fn new(kind: VoteProcedure, contestants: u16, votes_max: i32, seed: u64) -> VoterLoad {
         let name = match kind {
-            VoteProcedure::Psm => "Vote",
+            VoteProcedure::Psm | VoteProcedure::Java => "Vote",
             VoteProcedure::Statements => "VoteStatements",
         };
         let area_codes: Arc<[AreaCode]> = area_codes().into();
@@ -103,7 +103,7 @@ impl VoterLoad {
         let area_code = self.area_codes[area];
         let phone =
             i64::from(area_code.code) * i64::from(PHONES_PER_AREA) + i64::from(self.random.below(PHONES_PER_AREA));
-        let contestant = if self.kind == VoteProcedure::Psm && self.random.below(INVALID_ONE_IN) == 0 {
+        let contestant = if self.kind != VoteProcedure::Statements && self.random.below(INVALID_ONE_IN) == 0 {
             CONTESTANT_INVALID
         } else if self.random.below(2) == 0 {
             self.favourites[area]
@@ -123,7 +123,7 @@ impl Workload for VoterLoad {
         let (area, phone, contestant) = self.next_vote();
         let number = i32::from(contestant);
         let written = match self.kind {
-            VoteProcedure::Psm => {
+            VoteProcedure::Psm | VoteProcedure::Java => {
                 connection.call(&self.procedure, &(phone, number, self.votes_max), call.with(contestant))
             }
             VoteProcedure::Statements => {
@@ -142,7 +142,7 @@ impl Workload for VoterLoad {
             return failure_outcome(response);
         }
         let result = match self.kind {
-            VoteProcedure::Psm => response.scalar(),
+            VoteProcedure::Psm | VoteProcedure::Java => response.scalar(),
             // Whoever is told of success has voted: the insert is the last table.
             VoteProcedure::Statements => Some(ACCEPTED),
         };
