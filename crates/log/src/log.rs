@@ -32,7 +32,7 @@ pub trait Completion: Send + 'static {
 pub struct Log<C: Completion> {
     inbox: Arc<Inbox<C>>,
     statistics: Arc<LogStatistics>,
-    failure: Arc<OnceLock<LogFailed>>,
+    failure: Arc<Latch>,
     hands: Hands<C>,
     /// Given back last, when nobody touches the files any more.
     _lock: Box<dyn DiskLock>,
@@ -43,6 +43,33 @@ enum Hands<C: Completion> {
     Thread(Option<JoinHandle<()>>),
     /// The callers of [`Log::step`].
     Callers(Box<Mutex<Worker<C>>>),
+}
+
+/// Why the log ended, once it has, and who is to hear of it at once.
+#[derive(Default)]
+struct Latch {
+    failure: OnceLock<LogFailed>,
+    listener: OnceLock<Box<dyn Fn(&LogFailed) + Send + Sync>>,
+}
+
+impl Latch {
+    fn get(&self) -> Option<&LogFailed> {
+        self.failure.get()
+    }
+
+    /// The first failure is final; the listener hears of no other.
+    fn fail(&self, reason: LogFailed) -> LogFailed {
+        if self.failure.set(reason).is_ok() {
+            self.tell();
+        }
+        self.get().expect("it has failed").clone()
+    }
+
+    fn tell(&self) {
+        if let (Some(listener), Some(failure)) = (self.listener.get(), self.get()) {
+            listener(failure);
+        }
+    }
 }
 
 /// A way into the log; clone one for each source.
@@ -125,7 +152,7 @@ impl<C: Completion> Log<C> {
         let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
         let writer = Writer::open(disk, dir, &options, statistics.clone(), tail).map_err(LogError::Disk)?;
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max, statistics.clone()));
-        let failure = Arc::new(OnceLock::new());
+        let failure = Arc::new(Latch::default());
         let worker = Worker {
             writer,
             clock,
@@ -179,6 +206,13 @@ impl<C: Completion> Log<C> {
         &self.statistics
     }
 
+    /// Says who is to hear at once that the log has failed, on the log's thread, if nobody waits for an append too: an fsync
+    /// that is done by the clock has no other witness. Said once, early; it may be called for a failure from before, and twice.
+    pub fn on_failure(&self, listener: impl Fn(&LogFailed) + Send + Sync + 'static) {
+        assert!(self.failure.listener.set(Box::new(listener)).is_ok(), "there is one listener");
+        self.failure.tell();
+    }
+
     /// Why the log stopped, if it did.
     pub fn failure(&self) -> Option<LogFailed> {
         self.failure.get().cloned()
@@ -221,7 +255,7 @@ struct Worker<C: Completion> {
     durability: Durability,
     inbox: Arc<Inbox<C>>,
     statistics: Arc<LogStatistics>,
-    failure: Arc<OnceLock<LogFailed>>,
+    failure: Arc<Latch>,
     /// What is being written; empty between two rounds.
     batch: Vec<Append<C>>,
     /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic nanoseconds.
@@ -231,13 +265,13 @@ struct Worker<C: Completion> {
 /// Leaves nobody waiting if the thread ends by a panic.
 struct Abandon<C: Completion> {
     inbox: Arc<Inbox<C>>,
-    failure: Arc<OnceLock<LogFailed>>,
+    failure: Arc<Latch>,
 }
 
 impl<C: Completion> Drop for Abandon<C> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let reason = self.failure.get_or_init(LogFailed::thread_ended).clone();
+            let reason = self.failure.fail(LogFailed::thread_ended());
             for append in self.inbox.abandon(reason.clone()) {
                 append.finish(Err(reason.clone()));
             }
@@ -337,7 +371,7 @@ impl<C: Completion> Worker<C> {
         operation(self).map_err(|error| {
             self.unsynced_since = None;
             self.statistics.failed.store(true, Relaxed);
-            self.failure.get_or_init(|| LogFailed::from_disk(&error, self.durability)).clone()
+            self.failure.fail(LogFailed::from_disk(&error, self.durability))
         })
     }
 

@@ -180,3 +180,26 @@ fn failures_while_opening_are_errors_and_harm_nothing() {
         }
     }
 }
+
+/// An fsync that is done by the clock fails when nobody waits for an append: it is heard of all the same, before the next.
+#[test]
+fn a_timed_fsync_that_fails_is_told_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::new(fault(Kind::Sync, 4, EIO)));
+    let options = LogOptions { durability: Durability::Interval(std::time::Duration::from_millis(1)), ..options() };
+    let (mut log, ..) = open_on(disk, dir.path(), options).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    log.log().on_failure(move |failure| drop(tell.send(failure.clone())));
+    // Each is acknowledged when it is written; the fault comes with one of their fsyncs.
+    let heard = loop {
+        if log.append(b"acknowledged").is_err() {
+            break told.recv_timeout(std::time::Duration::from_secs(20));
+        }
+        if let Ok(failure) = told.recv_timeout(std::time::Duration::from_millis(100)) {
+            break Ok(failure);
+        }
+    };
+    let heard = heard.expect("the failure is told");
+    assert!(heard.text().contains("cannot fsync"), "{heard}");
+    assert_eq!(log.append(b"later").unwrap_err(), heard);
+}

@@ -101,7 +101,8 @@ pub struct Server {
 /// The thread that touches page memory before it is needed.
 struct MemoryKeeper {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    /// Until it is joined.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl MemoryKeeper {
@@ -112,13 +113,17 @@ impl MemoryKeeper {
             lower_priority(Yielding::Most);
             memory::keep_ahead(extents, limits::EXTENTS_AHEAD, &told);
         })?;
-        Ok(MemoryKeeper { stop, thread })
+        Ok(MemoryKeeper { stop, thread: Some(thread) })
     }
 
-    fn stop(self) {
+}
+
+/// So that a start that fails leaves no thread behind.
+impl Drop for MemoryKeeper {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         memory::wake_keeper();
-        join([self.thread]);
+        join(self.thread.take());
     }
 }
 
@@ -182,6 +187,8 @@ impl Server {
         });
 
         let failure = SharedFailure::default();
+        let latched = Arc::clone(&failure);
+        recovered.log.on_failure(move |reason| latched.set(reason.clone()));
         let mut borrowers = Vec::new();
         let mut partitions = Vec::new();
         let starts = recovered.stores.into_iter().zip(recovered.sequences).zip(inboxes).enumerate();
@@ -301,7 +308,7 @@ impl Server {
         join(self.reports);
         drop(self.space.0);
         join([self.space.1]);
-        self.memory.stop();
+        drop(self.memory);
         self.log.close()
     }
 }

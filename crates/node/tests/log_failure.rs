@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 const VOTERS: i64 = 4;
 /// Calls that a client has on the way.
@@ -190,6 +191,49 @@ fn a_disk_that_is_full_in_the_middle_of_a_write() {
 #[test]
 fn a_failed_write_where_nobody_waits_for_fsyncs() {
     fail_and_reopen(Fault { short: 100, ..fault(Kind::Write, 50, EIO) }, Durability::None);
+}
+
+/// An fsync that is done by the clock has nobody waiting for it: nothing is executed after it all the same, not even a read.
+#[test]
+fn a_failed_fsync_by_the_clock_stops_readers_too() {
+    let healthy = Arc::new(FaultyDisk::new(fault(Kind::Sync, u64::MAX, EIO)));
+    let durability = Durability::Interval(Duration::from_millis(1));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (server, _) = set_up(dir.path(), &healthy, durability);
+    server.stop().expect("a healthy log closes");
+    // Setting up takes as many or a few more or less, as the clock has it.
+    let at = healthy.count(Kind::Sync) + 5;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let disk = Arc::new(FaultyDisk::new(fault(Kind::Sync, at, EIO)));
+    let (server, db) = set_up(dir.path(), &disk, durability);
+    let mut accounts = 2i64;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // One write, then reads only, until its fsync is done: either that fails, or another write is sent.
+    let failed = loop {
+        let synced = disk.count(Kind::Sync);
+        match db.0.call_blocking("ACCOUNT.insert", (accounts, 1i64)) {
+            Ok(_) => accounts += 1,
+            // The write before it failed.
+            Err(ClientError::Failed(response)) => break response,
+            Err(error) => panic!("{error}"),
+        }
+        let seen = loop {
+            assert!(Instant::now() < deadline, "the disk should have failed, and reads with it");
+            match db.0.call_blocking("ACCOUNT.select", (1i64,)) {
+                Ok(_) if disk.count(Kind::Sync) >= at => {}
+                Ok(_) if disk.count(Kind::Sync) > synced => break None,
+                Ok(_) => {}
+                Err(ClientError::Failed(response)) => break Some(response),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        if let Some(response) = seen {
+            break response;
+        }
+    };
+    assert_eq!(failed.status(), Some(Status::ServerUnavailable), "{failed:?}");
+    assert!(text_of(&failed).contains("repair the disk, then restart"), "{failed:?}");
+    server.stop().expect_err("the log was not closed");
 }
 
 /// Neither a database nor its schema is said to be there before it is durable.

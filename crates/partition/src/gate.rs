@@ -33,8 +33,9 @@ impl Failure {
         self.first.get()
     }
 
-    /// The first failure is the one that counts, and the one to tell the operator of.
-    fn set(&self, failure: LogFailed) {
+    /// The log has failed: nothing more is to be executed. The first failure is the one that counts, and the one to tell the
+    /// operator of.
+    pub fn set(&self, failure: LogFailed) {
         if self.first.set(failure.clone()).is_ok() {
             (self.tell)(&failure);
         }
