@@ -102,8 +102,20 @@ pub const CONNECTION_UNREAD_BYTES_MAX: usize = 16_777_216;
 pub const CONNECTION_UNREAD_SECONDS_MAX: u64 = 30;
 /// Seconds within which a login must arrive.
 pub const LOGIN_SECONDS_MAX: u64 = 30;
+/// Bytes that a connection's answers are expected to have, by the last ones, beyond which the server stops reading from it.
+pub const CONNECTION_EXPECTED_BYTES_MAX: usize = 67_108_864;
+/// Calls taken from a connection whose answers' size is not known yet.
+pub const CONNECTION_FIRST_CALLS_MAX: usize = 256;
+/// Bytes of unread responses, beyond which a connection is closed: ten of the largest.
+pub const CONNECTION_ANSWER_BYTES_MAX: usize = 536_870_912;
+/// Requests to cancel calls that are remembered of one connection; the oldest is dropped for the next.
+pub const CONNECTION_CANCELS_MAX: usize = 64;
+/// How long one call may execute whose client has ended its side of the connection.
+pub const ENDED_CONNECTION_QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 /// Connections of one node.
 pub const CONNECTIONS_MAX: usize = 10_000;
+/// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`] already.
+pub const ADMIN_CONNECTIONS_RESERVED: usize = 16;
 
 /// Free bytes of the log's disk from which on writes are refused, unless set otherwise: four segments of the log.
 pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
@@ -122,6 +134,10 @@ const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);
 const _: () = assert!((LOG_BLOCK_BYTES_MAX as u64) < LOG_SEGMENT_BYTES);
 const _: () = assert!(DISK_RESERVE_BYTES >= 2 * LOG_SEGMENT_BYTES);
+const _: () = assert!(CONNECTION_UNREAD_BYTES_MAX < CONNECTION_EXPECTED_BYTES_MAX);
+const _: () = assert!(CONNECTION_EXPECTED_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
+const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
+const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES.is_power_of_two());
 const _: () = assert!(PLAN_CACHE_LITERALS_MAX < PARAMETERS_MAX);
 const _: () = assert!(PLAN_CACHE_TEXT_BYTES_MAX <= STATEMENT_BYTES_MAX);

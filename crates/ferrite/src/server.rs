@@ -4,12 +4,12 @@ use clap::Args;
 use ferrite_base::Settings;
 use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
 use ferrite_io::{RealDisk, VolatileDisk};
-use ferrite_node::{Durability, Server, ServerOptions, SnapshotSettings};
+use ferrite_node::{ConnectionLimits, Durability, Server, ServerOptions, SnapshotSettings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,6 +23,11 @@ pub struct Options {
     /// Address and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212")]
     listen: SocketAddr,
+    /// Address and port for administrators: only there may the server be paused, resumed and prepared for shutdown, and only from there
+    /// written while it is paused. `none`: from everywhere [default: 127.0.0.1:21211, or none where --listen names another port
+    /// than 21212].
+    #[arg(long, value_name = "ADDRESS:PORT|none", value_parser = admin_listen)]
+    admin_listen: Option<AdminListen>,
     /// Partitions of a new database [default: 75 % of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
@@ -77,6 +82,23 @@ pub struct Options {
     #[arg(long, value_name = "SEED", hide = true)]
     unsynced_writes_are_lost: Option<u64>,
 }
+
+#[derive(Clone, Copy)]
+enum AdminListen {
+    Nowhere,
+    At(SocketAddr),
+}
+
+fn admin_listen(text: &str) -> Result<AdminListen, String> {
+    match text {
+        "none" => Ok(AdminListen::Nowhere),
+        _ => text.parse().map(AdminListen::At).map_err(|_| "say an address with a port, or none".to_owned()),
+    }
+}
+
+/// The ports of the original server go together; whoever moves one says where the other is to be.
+const CLIENT_PORT: u16 = 21_212;
+const ADMIN_PORT: u16 = 21_211;
 
 fn durability(text: &str) -> Result<Durability, String> {
     match text {
@@ -165,9 +187,16 @@ pub fn run(options: Options) -> ExitCode {
     let durability = options.durability;
     let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
     ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect()));
+    let admin_listen = match options.admin_listen {
+        Some(AdminListen::At(address)) => Some(address),
+        Some(AdminListen::Nowhere) => None,
+        None => (options.listen.port() == CLIENT_PORT).then(|| (Ipv4Addr::LOCALHOST, ADMIN_PORT).into()),
+    };
     let started = Server::start(ServerOptions {
         dir: options.dir,
         listen: options.listen,
+        admin_listen,
+        connection_limits: ConnectionLimits::default(),
         partitions: options.partitions,
         durability,
         schema,
@@ -245,7 +274,8 @@ pub fn run(options: Options) -> ExitCode {
         Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
         Durability::None => "none".to_owned(),
     };
-    println!("ferrite ready on {} ({partitions} partition{plural}, durability {mode})", server.address());
+    let admin = server.admin_address().map_or_else(String::new, |address| format!(", administration on {address}"));
+    println!("ferrite ready on {} ({partitions} partition{plural}, durability {mode}{admin})", server.address());
     let _ = std::io::stdout().flush();
     // @Shutdown ends the process the same way.
     server.on_shutdown(|| {

@@ -71,7 +71,16 @@ fn a_user_types_completes_cancels_and_leaves() {
     let endless = "select count(*) as c from tally a, tally b, tally c where a.word < b.word || c.word || 'x'";
     ask(&mut session, &format!("select 'begun' as b from tally limit 1; {endless};\r"), "(1 row, ");
     session.send_control('c').expect("Ctrl-C");
-    session.exp_string("cancelled").expect("the query is given up");
+    // Nothing more is said: the server has confirmed it.
+    session.exp_string("error: cancelled\r\n").expect("the query is given up");
+    session.exp_string("ferrite> ").expect("a prompt");
+    let running = server.connect().call("@Statistics", ("LONGREADS", 0i32));
+    assert_eq!(running.tables[0].rows[0][4], ferrite_value::OwnedValue::Integer(0), "the server works on it still");
+    // What changes rows is rolled back, and Ctrl-C leaves the transaction settings of the shell as they are.
+    let change = "update tally set word = word || '' where (select count(*) from tally a, tally b, tally c where a.word < b.word || c.word || 'x') > 0";
+    ask(&mut session, &format!("select 'begun' as b from tally limit 1; {change};\r"), "(1 row, ");
+    session.send_control('c').expect("Ctrl-C");
+    session.exp_string("error: cancelled\r\n").expect("the update is given up");
     session.exp_string("ferrite> ").expect("a prompt");
     ask(&mut session, "\\timing off\r", "timing is off");
     session.exp_string("ferrite> ").expect("a prompt");

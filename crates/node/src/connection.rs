@@ -37,8 +37,35 @@ pub struct Connection {
     /// Ad hoc calls that `traffic` does not know of yet.
     pub ad_hoc_calls: u64,
     traffic: Traffic,
-    /// May do what administrators may.
-    pub admin: bool,
+    /// Of one answer lately, or somewhat more; large before the first.
+    answer_bytes: usize,
+    /// `partial` begins with whole frames whose turn has not come.
+    pub has_frames: bool,
+    /// The node's list of cancellations has something of this connection.
+    pub listed: bool,
+}
+
+/// Until the first answers have come, only so many calls are taken as would do with large ones.
+const ANSWER_BYTES_AT_FIRST: usize = limits::CONNECTION_EXPECTED_BYTES_MAX / limits::CONNECTION_FIRST_CALLS_MAX;
+
+/// In the number of a connection: it is one to the administration port.
+const ADMIN: u64 = 1 << 63;
+
+/// A number for a connection: the `number`-th of the node, at `index` of its network thread.
+pub fn id(number: u64, index: usize, admin: bool) -> u64 {
+    let number = number & 0x7fff_ffff;
+    (number << 32) | index as u64 | if admin { ADMIN } else { 0 }
+}
+
+/// Whether that connection may do what administrators may.
+#[inline]
+pub fn is_admin(id: u64) -> bool {
+    id & ADMIN != 0
+}
+
+/// As clients know it from the login.
+pub fn public_id(id: u64) -> i64 {
+    (id >> 32) as i64
 }
 
 impl Connection {
@@ -64,7 +91,9 @@ impl Connection {
             cached_calls: 0,
             ad_hoc_calls: 0,
             traffic: Traffic::default(),
-            admin: false,
+            answer_bytes: ANSWER_BYTES_AT_FIRST,
+            has_frames: false,
+            listed: false,
         }
     }
 
@@ -74,6 +103,22 @@ impl Connection {
             && self.outstanding < limits::CONNECTION_OUTSTANDING_CALLS_MAX
             && self.outstanding_bytes < limits::CONNECTION_OUTSTANDING_BYTES_MAX
             && self.unwritten() < limits::CONNECTION_UNREAD_BYTES_MAX
+            && self.expected_bytes() < limits::CONNECTION_EXPECTED_BYTES_MAX
+    }
+
+    /// Whether there may be calls to take, and they may be taken.
+    pub fn may_have_more(&self) -> bool {
+        (self.readable || self.has_frames) && self.wants_reading()
+    }
+
+    /// Bytes of answers that have not been written, and of those that will come if they are like the last ones.
+    fn expected_bytes(&self) -> usize {
+        self.unwritten() + self.outstanding * self.answer_bytes
+    }
+
+    /// Calls taken and not yet answered.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
     }
 
     /// A call of that many bytes was taken: it will be answered.
@@ -87,7 +132,9 @@ impl Connection {
     /// That many calls were answered. Which ones is not known here: they count as calls of average size, so that nothing is left when
     /// none is outstanding.
     #[inline]
-    pub fn answered(&mut self, calls: usize) {
+    pub fn answered(&mut self, calls: usize, bytes: usize) {
+        // Falls slowly: that others are small must not let large ones pass.
+        self.answer_bytes = (bytes / calls).max(self.answer_bytes - self.answer_bytes / 4);
         self.outstanding_bytes -= self.outstanding_bytes * calls / self.outstanding;
         self.outstanding -= calls;
         self.traffic.messages_written += calls as u64;
@@ -217,9 +264,9 @@ impl Connection {
     pub fn report(&mut self) -> ConnectionReport {
         let peer = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.ip().to_string());
         ConnectionReport {
-            connection_id: (self.id >> 32) as i64,
+            connection_id: public_id(self.id),
             peer,
-            admin: self.admin,
+            admin: is_admin(self.id),
             traffic: self.traffic().clone(),
             outstanding_calls: self.outstanding,
             outstanding_bytes: self.outstanding_bytes,
@@ -238,9 +285,18 @@ mod tests {
         Connection::new(TcpStream::connect(address).expect("a listening port takes connections"), 1)
     }
 
+    fn known_for_small_answers() -> Connection {
+        let mut connection = connection();
+        for _ in 0..100 {
+            connection.taken(20);
+            connection.answered(1, 50);
+        }
+        connection
+    }
+
     #[test]
     fn reading_stops_at_each_limit_and_goes_on_below() {
-        let mut calls = connection();
+        let mut calls = known_for_small_answers();
         for _ in 1..limits::CONNECTION_OUTSTANDING_CALLS_MAX {
             calls.taken(20);
         }
@@ -248,15 +304,15 @@ mod tests {
         calls.taken(20);
         assert!(!calls.wants_reading(), "at the limit");
         calls.taken(20);
-        calls.answered(2);
+        calls.answered(2, 40);
         assert!(calls.wants_reading());
 
-        let mut bytes = connection();
+        let mut bytes = known_for_small_answers();
         bytes.taken(limits::CONNECTION_OUTSTANDING_BYTES_MAX - 1);
         assert!(bytes.wants_reading(), "one below the limit");
         bytes.taken(1);
         assert!(!bytes.wants_reading(), "at the limit");
-        bytes.answered(1);
+        bytes.answered(1, 20);
         assert!(bytes.wants_reading());
 
         let mut unread = connection();
@@ -264,6 +320,16 @@ mod tests {
         assert!(unread.wants_reading(), "one below the limit");
         unread.out().push(0);
         assert!(!unread.wants_reading(), "at the limit");
+
+        let mut expected = connection();
+        (1..limits::CONNECTION_FIRST_CALLS_MAX).for_each(|_| expected.taken(20));
+        assert!(expected.wants_reading(), "one below the limit, if the answers are large");
+        expected.taken(20);
+        assert!(!expected.wants_reading(), "at the limit");
+        expected.answered(1, 20);
+        assert!(expected.wants_reading(), "they are smaller");
+        expected.answered(1, limits::CONNECTION_EXPECTED_BYTES_MAX);
+        assert!(!expected.wants_reading(), "they are larger");
     }
 
     #[test]
@@ -275,7 +341,7 @@ mod tests {
             }
             for calls in [round / 3, round / 2 - round / 3, round - round / 2] {
                 if calls > 0 {
-                    connection.answered(calls);
+                    connection.answered(calls, 100);
                 }
             }
             assert_eq!((connection.outstanding, connection.outstanding_bytes), (0, 0), "round {round}");

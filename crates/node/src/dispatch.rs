@@ -1,12 +1,14 @@
 //! From frames to work: login, the calls that a network thread answers itself, and batches for the partitions.
 
-use crate::connection::Connection;
+use crate::connection::{self, Connection, is_admin};
+use crate::mailbox::Mail;
 use crate::route::{self, Route};
 use crate::shared::Shared;
 use crate::system::SystemJob;
 use bumpalo::Bump;
 use ferrite_base::{UserError, limits};
 use ferrite_io::{Clock, SystemClock};
+use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
     AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, Hold, MailboxHandle, ProgramCall,
@@ -18,6 +20,7 @@ use ferrite_wire::invocation::Invocation;
 use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
 use ferrite_wire::response::{self, ResponseWriter};
 use ferrite_wire::{Extensions, Parameters, failure, frame, login::LoginFailure};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Calls on their way to one partition.
@@ -50,6 +53,25 @@ pub struct Dispatcher {
     arena: Bump,
     parameters: Vec<u8>,
     recompile: Recompile,
+    now: Now,
+}
+
+/// The time of calls, which never goes back: cancelling goes by it.
+#[derive(Default)]
+struct Now(Cell<i64>);
+
+impl Now {
+    fn stamp(&self) -> i64 {
+        self.0.set(SystemClock.wall_micros().max(self.0.get()));
+        self.0.get()
+    }
+
+    /// A moment that is not after any stamp before, and before any later.
+    fn cut(&self) -> i64 {
+        let until = self.stamp();
+        self.0.set(until + 1);
+        until
+    }
 }
 
 impl Dispatcher {
@@ -74,6 +96,7 @@ impl Dispatcher {
             arena: Bump::new(),
             parameters: Vec::new(),
             recompile,
+            now: Now::default(),
         }
     }
 
@@ -89,10 +112,15 @@ impl Dispatcher {
         }
     }
 
-    /// Handles every complete frame of `bytes` and says how many bytes they took.
+    /// Handles the complete frames of `bytes`, as many as the connection may have outstanding, and says how many bytes they took.
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
+        connection.has_frames = false;
         while !connection.closing {
+            if !connection.wants_reading() {
+                connection.has_frames = true;
+                break;
+            }
             match frame::split(&bytes[consumed..]) {
                 Ok(Some((length, body))) => {
                     consumed += length;
@@ -127,7 +155,7 @@ impl Dispatcher {
         let identity = &self.shared.identity;
         let accepted = LoginAccepted {
             host_id: identity.host_id,
-            connection_id: (connection.id >> 32) as i64,
+            connection_id: connection::public_id(connection.id),
             cluster_start_ms: identity.cluster_start_ms,
             leader_address: identity.leader_address,
             build: &identity.build,
@@ -163,7 +191,7 @@ impl Dispatcher {
             return response::write_error(connection.out(), invocation.handle, &error);
         };
         let program = self.compiled.program(id);
-        if let Err(error) = self.shared.mode.admit(program.read_only) {
+        if let Err(error) = self.shared.mode.admit(program.read_only, is_admin(connection.id)) {
             return response::write_error(connection.out(), invocation.handle, &error);
         }
         self.spread = self.spread.wrapping_add(1);
@@ -214,7 +242,7 @@ impl Dispatcher {
         let given = invocation.parameters.without_first().ok()?;
         let plan = self.shared.plan_cache.find(&self.compiled, &mut self.lifter, text, given.count())?;
         // One that is refused is told so by the system thread.
-        self.shared.mode.admit(plan.program.read_only).ok()?;
+        self.shared.mode.admit(plan.program.read_only, is_admin(connection.id)).ok()?;
         self.arena.reset();
         self.parameters.clear();
         plan.write_parameters(&self.lifter, text, &given, &self.arena, &mut self.parameters)?;
@@ -276,8 +304,12 @@ impl Dispatcher {
     }
 
     fn reply(&self, connection: &Connection, handle: i64) -> Reply {
-        let sent_micros = SystemClock.wall_micros();
+        let sent_micros = self.stamp();
         Reply { mailbox: Arc::clone(&self.mailbox), connection: connection.id, handle, sent_micros }
+    }
+
+    fn stamp(&self) -> i64 {
+        self.now.stamp()
     }
 
     /// What to do with a call that was compiled against a catalog that is no longer in force: look it up again.
@@ -295,6 +327,22 @@ impl Dispatcher {
         connection.system_called(invocation.procedure);
         match invocation.procedure {
             "@Ping" => response::write_pong(connection.out(), invocation.handle),
+            "@Cancel" => match target(invocation) {
+                Ok((target, handle)) => {
+                    match target.filter(|target| *target != connection::public_id(connection.id)) {
+                        None => self.cancel(connection, handle),
+                        Some(target) => {
+                            for mailbox in self.shared.network.get().into_iter().flatten() {
+                                mailbox.send(Mail::Cancel { connection: target, handle });
+                            }
+                        }
+                    }
+                    let mut writer = ResponseWriter::begin(connection.out(), invocation.handle);
+                    writer.status_table(0);
+                    writer.finish();
+                }
+                Err(error) => response::write_error(connection.out(), invocation.handle, &error),
+            },
             "@Subscribe" => match subscription(invocation) {
                 Ok(()) => {
                     connection.subscribed = true;
@@ -311,6 +359,17 @@ impl Dispatcher {
                     .send(SystemJob::Call { body: body.to_vec(), reply })
                     .expect("the system thread outlives the network");
             }
+        }
+    }
+
+    /// The calls that were taken of a connection up to now are not wanted any more; with a handle, those of it.
+    pub fn cancel(&mut self, connection: &mut Connection, handle: Option<i64>) {
+        // They are on their way, so that later ones have a later time.
+        self.send_batches();
+        let until_micros = self.now.cut();
+        if connection.outstanding() > 0 {
+            connection.listed = true;
+            self.shared.cancel(connection.id, Cancel::Calls { handle, until_micros });
         }
     }
 
@@ -345,7 +404,7 @@ impl Dispatcher {
                 continue;
             }
             if sent_micros == 0 {
-                sent_micros = SystemClock.wall_micros();
+                sent_micros = self.now.stamp();
             }
             let full = std::mem::replace(batch, self.spare_batches.pop().unwrap_or_default());
             let event = Event::Calls(CallBatch {
@@ -360,6 +419,21 @@ impl Dispatcher {
             });
             self.shared.partitions[partition].send(event).expect("partitions outlive the network");
         }
+    }
+}
+
+/// What `@Cancel` is about: a connection (none: the caller's) and a handle (none: all calls).
+fn target(invocation: &Invocation<'_>) -> Result<(Option<i64>, Option<i64>), UserError> {
+    let number = |index| match invocation.parameters.nth(index) {
+        Ok(Some(Value::Integer(number))) => Ok(Some(number)),
+        Ok(Some(Value::Null)) => Ok(None),
+        _ => Err(UserError::parameters("@Cancel takes the number of a connection and a handle, or the handle only")),
+    };
+    match invocation.parameters.count() {
+        0 => Ok((None, None)),
+        1 => Ok((None, number(0)?)),
+        2 => Ok((number(0)?, number(1)?)),
+        given => Err(failure::parameter_count("@Cancel", 2, given)),
     }
 }
 

@@ -29,5 +29,5 @@ mod traffic;
 pub use ferrite_log::Durability;
 pub use ferrite_partition::recovery::accept_loss;
 pub use plan_cache::PlanCacheStatistics;
-pub use server::{Server, ServerError, ServerOptions};
+pub use server::{ConnectionLimits, Server, ServerError, ServerOptions};
 pub use snapshots::SnapshotSettings;

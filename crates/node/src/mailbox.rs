@@ -12,7 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Mail {
     Answers(AnswerBatch),
     /// A connection that another network thread accepted for this one.
-    Accepted(TcpStream),
+    Accepted {
+        stream: TcpStream,
+        admin: bool,
+    },
+    /// The calls of a connection, by the number that its login told, are not wanted any more: that of a handle, or all.
+    Cancel {
+        connection: i64,
+        handle: Option<i64>,
+    },
     /// The schema changed: tell the connections that subscribed.
     CatalogChanged,
     /// Somebody wants to know what was counted here.

@@ -3,7 +3,7 @@
 //! One turn reads what every ready connection has, cuts it into calls, hands each partition its batch, then writes the
 //! answers that have come. Nothing here waits for a transaction.
 
-use crate::connection::Connection;
+use crate::connection::{self, Connection};
 use crate::dispatch::Dispatcher;
 use crate::latency::Latencies;
 use crate::mailbox::{Mail, NetworkMailbox};
@@ -11,35 +11,43 @@ use crate::shared::Shared;
 use crate::traffic::{NetworkReport, Traffic};
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
-use ferrite_base::limits;
 use ferrite_io::{Clock, SystemClock};
+use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
 use ferrite_wire::handles;
 use ferrite_wire::login::{self, LoginFailure};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
-const FIRST_CONNECTION: usize = 2;
+const ADMIN_LISTENER: Token = Token(2);
+const FIRST_CONNECTION: usize = 3;
 
 /// Read at once from one connection; also the most that one turn takes from it.
 const READ_BYTES: usize = 128 * 1024;
-/// How often connections are looked at for logins that do not come and answers that are not read.
+/// How often connections are looked at for logins that do not come and answers that are not read, unless that may take a shorter
+/// time only.
 const SWEEP: Duration = Duration::from_secs(1);
+
+/// Where clients come in. One thread has both.
+pub struct Listeners {
+    pub clients: TcpListener,
+    pub admin: Option<TcpListener>,
+}
 
 pub struct NetworkThread {
     poll: Poll,
-    listener: Option<TcpListener>,
+    listeners: Option<Listeners>,
     mail: Receiver<Mail>,
     mailbox: Arc<NetworkMailbox>,
     shared: Arc<Shared>,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    next_generation: u64,
     /// Where the next accepted connection goes.
     next_thread: usize,
     dispatcher: Dispatcher,
@@ -52,32 +60,42 @@ pub struct NetworkThread {
     closed: Traffic,
     accepted: u64,
     refused: u64,
+    /// Calls that are still to be answered of connections that are gone.
+    gone: HashMap<u64, usize>,
+    sweep_every: Duration,
+    /// The system has refused a new connection: it lacks something that a connection that is closed may give back.
+    starved: bool,
+    /// A connection was closed since.
+    freed: bool,
     stopping: bool,
 }
 
 impl NetworkThread {
     pub fn new(
         poll: Poll,
-        listener: Option<TcpListener>,
+        mut listeners: Option<Listeners>,
         mail: Receiver<Mail>,
         mailbox: Arc<NetworkMailbox>,
         shared: Arc<Shared>,
     ) -> io::Result<NetworkThread> {
-        let mut listener = listener;
-        if let Some(listener) = &mut listener {
-            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        if let Some(Listeners { clients, admin }) = &mut listeners {
+            poll.registry().register(clients, LISTENER, Interest::READABLE)?;
+            if let Some(admin) = admin {
+                poll.registry().register(admin, ADMIN_LISTENER, Interest::READABLE)?;
+            }
         }
+        let limits = shared.connections.limits;
+        let sweep_every = SWEEP.min(limits.login_time_max / 4).min(limits.unread_time_max / 4);
         let handle: MailboxHandle = Arc::clone(&mailbox) as MailboxHandle;
         Ok(NetworkThread {
             poll,
-            listener,
+            listeners,
             mail,
             mailbox,
             dispatcher: Dispatcher::new(Arc::clone(&shared), handle),
             shared,
             connections: Vec::new(),
             free: Vec::new(),
-            next_generation: 1,
             next_thread: 0,
             buffer: vec![0; 2 * READ_BYTES],
             ready: Vec::new(),
@@ -86,6 +104,10 @@ impl NetworkThread {
             closed: Traffic::default(),
             accepted: 0,
             refused: 0,
+            gone: HashMap::new(),
+            sweep_every: sweep_every.max(Duration::from_millis(1)),
+            starved: false,
+            freed: false,
             stopping: false,
         })
     }
@@ -94,7 +116,7 @@ impl NetworkThread {
     pub fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !(self.stopping && self.connections.iter().all(Option::is_none)) {
-            let timeout = if self.ready.is_empty() { Some(SWEEP) } else { Some(Duration::ZERO) };
+            let timeout = if self.ready.is_empty() { Some(self.sweep_every) } else { Some(Duration::ZERO) };
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -109,7 +131,7 @@ impl NetworkThread {
         for event in events {
             match event.token() {
                 WAKER => {}
-                LISTENER => self.accept(),
+                LISTENER | ADMIN_LISTENER => self.accept(),
                 Token(token) => {
                     let index = token - FIRST_CONNECTION;
                     if let Some(connection) = self.connections[index].as_mut() {
@@ -138,7 +160,10 @@ impl NetworkThread {
         while let Ok(mail) = self.mail.try_recv() {
             self.take(mail);
         }
-        if self.last_sweep.elapsed() >= SWEEP {
+        if self.starved && std::mem::take(&mut self.freed) {
+            self.accept();
+        }
+        if self.last_sweep.elapsed() >= self.sweep_every {
             self.sweep();
         }
     }
@@ -150,8 +175,14 @@ impl NetworkThread {
                 self.dispatcher.recycle(answers);
             }
             // One that was on its way here when the stop came is closed.
-            Mail::Accepted(_) if self.stopping => {}
-            Mail::Accepted(stream) => self.open(stream),
+            Mail::Accepted { .. } if self.stopping => {}
+            Mail::Accepted { stream, admin } => self.open(stream, admin),
+            Mail::Cancel { connection: number, handle } => {
+                let mut open = self.connections.iter_mut().flatten();
+                if let Some(connection) = open.find(|open| connection::public_id(open.id) == number) {
+                    self.dispatcher.cancel(connection, handle);
+                }
+            }
             Mail::CatalogChanged => self.tell_subscribers(),
             Mail::Report(to) => {
                 // Whoever asked may have given up waiting.
@@ -159,8 +190,11 @@ impl NetworkThread {
             }
             Mail::Stop => {
                 self.stopping = true;
-                if let Some(mut listener) = self.listener.take() {
-                    let _ = self.poll.registry().deregister(&mut listener);
+                if let Some(Listeners { mut clients, admin }) = self.listeners.take() {
+                    let _ = self.poll.registry().deregister(&mut clients);
+                    if let Some(mut admin) = admin {
+                        let _ = self.poll.registry().deregister(&mut admin);
+                    }
                 }
                 for index in 0..self.connections.len() {
                     if let Some(connection) = self.connections[index].as_mut() {
@@ -173,41 +207,51 @@ impl NetworkThread {
     }
 
     fn accept(&mut self) {
+        let Some(listeners) = self.listeners.take() else { return };
+        self.starved = !self.accept_from(&listeners.clients, false);
+        if let Some(listener) = &listeners.admin {
+            self.starved |= !self.accept_from(listener, true);
+        }
+        self.listeners = Some(listeners);
+    }
+
+    /// Takes those who wait. False when the system refuses; then they wait on, and it is tried again when a connection is closed, or at
+    /// the next sweep: never at once, which would be again and again.
+    fn accept_from(&mut self, listener: &TcpListener, admin: bool) -> bool {
         loop {
-            let accepted = match &self.listener {
-                Some(listener) => listener.accept(),
-                None => return,
-            };
-            match accepted {
+            match listener.accept() {
                 Ok((stream, _)) => {
                     let threads = self.shared.network.get().map_or(1, Vec::len);
                     let thread = self.next_thread % threads;
                     self.next_thread += 1;
                     if thread == 0 {
-                        self.open(stream);
+                        self.open(stream, admin);
                     } else {
                         self.shared.network.get().expect("there is more than one thread")[thread]
-                            .send(Mail::Accepted(stream));
+                            .send(Mail::Accepted { stream, admin });
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The peer has gone already, or file descriptors have run out: the next connection may do better.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                // The peer has gone already: the next may be there still.
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
                 Err(error) => {
-                    eprintln!("ferrite: a connection could not be accepted: {error}");
-                    return;
+                    // Once for as long as it lasts.
+                    if !self.starved {
+                        eprintln!("ferrite: no connection can be accepted: {error}; they wait until others are closed");
+                    }
+                    return false;
                 }
             }
         }
     }
 
-    fn open(&mut self, stream: TcpStream) {
+    fn open(&mut self, stream: TcpStream, admin: bool) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let id = (self.next_generation << 32) | index as u64;
-        self.next_generation += 1;
+        let id = connection::id(self.shared.connections.next_number(), index, admin);
         let mut connection = Connection::new(stream, id);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
@@ -215,7 +259,7 @@ impl NetworkThread {
             return;
         }
         self.accepted += 1;
-        if self.connections.len() - self.free.len() > limits::CONNECTIONS_MAX {
+        if !self.shared.connections.opened(admin) {
             self.refused += 1;
             login::write_failure(connection.out(), LoginFailure::TooManyConnections);
             connection.closing = true;
@@ -233,6 +277,27 @@ impl NetworkThread {
             self.closed.messages_written += traffic.messages_written;
             let _ = self.poll.registry().deregister(&mut connection.stream);
             self.free.push(index);
+            self.shared.connections.closed();
+            self.freed = true;
+            if connection.outstanding() > 0 {
+                // What it has sent that is not executed yet is not worth it any more.
+                self.gone.insert(connection.id, connection.outstanding());
+                self.shared.cancel(connection.id, Cancel::Gone);
+            } else if connection.listed {
+                self.shared.cancellations.forget(connection.id);
+            }
+        }
+    }
+
+    /// Calls of a connection that is gone were answered.
+    #[cold]
+    fn answered_in_vain(&mut self, connection: u64, calls: usize) {
+        if let Some(outstanding) = self.gone.get_mut(&connection) {
+            *outstanding -= calls;
+            if *outstanding == 0 {
+                self.gone.remove(&connection);
+                self.shared.cancellations.forget(connection);
+            }
         }
     }
 
@@ -257,7 +322,23 @@ impl NetworkThread {
     /// Reads once, and dispatches every complete frame.
     fn read(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
-        if !connection.readable || !connection.wants_reading() {
+        if !connection.wants_reading() {
+            return;
+        }
+        if connection.has_frames {
+            // Those that were read before had to wait for others to be answered.
+            let mut bytes = std::mem::take(&mut connection.partial);
+            let consumed = self.dispatcher.frames(connection, &bytes);
+            bytes.drain(..consumed);
+            connection.partial = bytes;
+            if connection.unwritten() > 0 || connection.closing {
+                return self.settle(index);
+            }
+            if connection.has_frames {
+                return;
+            }
+        }
+        if !connection.readable {
             return;
         }
         let kept = connection.partial.len();
@@ -291,6 +372,10 @@ impl NetworkThread {
         match read {
             Ok(Some(0)) => {
                 connection.closing = true;
+                if connection.outstanding() > 0 {
+                    connection.listed = true;
+                    self.shared.cancel(connection.id, Cancel::Ended);
+                }
                 self.settle(index);
                 return;
             }
@@ -304,7 +389,7 @@ impl NetworkThread {
         if connection.partial.len() < READ_BYTES && connection.partial.capacity() > 2 * READ_BYTES {
             connection.partial.shrink_to(READ_BYTES);
         }
-        if connection.readable && connection.wants_reading() {
+        if connection.may_have_more() {
             self.ready.push(index);
         }
         if connection.unwritten() > 0 || connection.closing {
@@ -324,19 +409,31 @@ impl NetworkThread {
             start = run.end as usize;
             let index = (run.connection & 0xffff_ffff) as usize;
             let Some(connection) = self.connections[index].as_mut().filter(|open| open.id == run.connection) else {
+                self.answered_in_vain(run.connection, run.calls as usize);
                 continue;
             };
             let was_waiting = !connection.wants_reading();
-            connection.answered(run.calls as usize);
+            connection.answered(run.calls as usize, bytes.len());
+            if connection.listed && connection.outstanding() == 0 {
+                connection.listed = false;
+                self.shared.cancellations.forget(connection.id);
+            }
             if let Some(micros) = micros {
                 connection.waited(micros, u64::from(run.calls));
                 self.latencies.record(micros, u64::from(run.calls));
             }
             let sent = connection.send(bytes);
-            if was_waiting && connection.readable && connection.wants_reading() {
+            if was_waiting && connection.may_have_more() {
                 self.ready.push(index);
             }
-            if sent.is_err() {
+            let unread = connection.unwritten();
+            if unread > self.shared.connections.limits.unread_bytes_max {
+                let peer = connection.report().peer;
+                eprintln!(
+                    "ferrite: a connection from {peer} was closed: it has not read {unread} bytes of its answers"
+                );
+            }
+            if sent.is_err() || unread > self.shared.connections.limits.unread_bytes_max {
                 self.close(index);
             } else if self.connections[index].as_ref().is_some_and(|open| open.unwritten() > 0 || open.closing) {
                 self.settle(index);
@@ -367,10 +464,9 @@ impl NetworkThread {
         self.accept();
         for index in 0..self.connections.len() {
             let Some(connection) = self.connections[index].as_ref() else { continue };
-            let late = !connection.logged_in && connection.opened.elapsed().as_secs() > limits::LOGIN_SECONDS_MAX;
-            let stuck = connection
-                .blocked_since
-                .is_some_and(|since| since.elapsed().as_secs() > limits::CONNECTION_UNREAD_SECONDS_MAX);
+            let limits = self.shared.connections.limits;
+            let late = !connection.logged_in && connection.opened.elapsed() > limits.login_time_max;
+            let stuck = connection.blocked_since.is_some_and(|since| since.elapsed() > limits.unread_time_max);
             if late || stuck {
                 self.close(index);
             }

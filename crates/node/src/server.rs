@@ -2,9 +2,10 @@
 
 use crate::expiry::{self, Expiry, Notice};
 use crate::mailbox::{Mail, NetworkMailbox};
-use crate::network::{self, NetworkThread};
+use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
-use crate::shared::{Identity, Shared};
+pub use crate::shared::ConnectionLimits;
+use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::SpaceWatch;
 use crate::system::{System, SystemJob};
@@ -39,6 +40,9 @@ const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
 pub struct ServerOptions {
     pub dir: PathBuf,
     pub listen: SocketAddr,
+    /// Where administrators connect. None: every connection may do what they may.
+    pub admin_listen: Option<SocketAddr>,
+    pub connection_limits: ConnectionLimits,
     /// None: what the directory has, or the default for a new one.
     pub partitions: Option<u32>,
     pub durability: Durability,
@@ -115,7 +119,6 @@ impl MemoryKeeper {
         })?;
         Ok(MemoryKeeper { stop, thread: Some(thread) })
     }
-
 }
 
 /// So that a start that fails leaves no thread behind.
@@ -132,8 +135,9 @@ impl Server {
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // The port first: a second server on the same port should not wait for recovery to hear of it.
-        let listener = TcpListener::bind(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
-        let listen = listener.local_addr().map_err(|error| ServerError::Listen(options.listen, error))?;
+        let (listener, listen) = listen_on(options.listen)?;
+        let admin = options.admin_listen.map(listen_on).transpose()?;
+        let admin_listen = admin.as_ref().map(|(_, address)| *address);
         let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let mut recovered = recovery::open_with(
             Arc::clone(&options.disk),
@@ -171,11 +175,13 @@ impl Server {
             plan_cache: PlanCache::default(),
             expiry: notices.0.clone(),
             expired: Default::default(),
-            long_reads: long_reads.figures(),
+            long_reads: long_reads.line(),
+            cancellations: Arc::clone(long_reads.cancellations()),
+            connections: Connections::new(options.connection_limits),
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
             ring,
-            identity: identity(listen, &recovered.genesis, &options),
+            identity: identity(listen, admin_listen, &recovered.genesis, &options),
             log: Arc::clone(recovered.log.statistics()),
             recovery: recovered.summary.clone(),
             snapshots,
@@ -247,7 +253,11 @@ impl Server {
         let (disk, reserve) = (Arc::clone(&options.disk), options.settings.disk_reserve_bytes);
         let watch = SpaceWatch { shared: Arc::clone(&shared), disk, dirs: vec![options.dir.clone()], reserve, stop };
         let space = (told, spawn("space", move || watch.run())?);
-        let network = start_network(&shared, listener, options.network_threads)?;
+        let network = start_network(
+            &shared,
+            Listeners { clients: listener, admin: admin.map(|(listener, _)| listener) },
+            options.network_threads,
+        )?;
         let log = recovered.log;
         Ok(Server {
             shared,
@@ -266,6 +276,11 @@ impl Server {
 
     pub fn address(&self) -> SocketAddr {
         self.shared.identity.listen
+    }
+
+    /// The administration port, if there is one.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.shared.identity.admin_listen
     }
 
     pub fn partition_count(&self) -> usize {
@@ -342,11 +357,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(ServerError::Threads)
 }
 
-fn start_network(
-    shared: &Arc<Shared>,
-    listener: TcpListener,
-    count: usize,
-) -> Result<Vec<JoinHandle<()>>, ServerError> {
+fn start_network(shared: &Arc<Shared>, listeners: Listeners, count: usize) -> Result<Vec<JoinHandle<()>>, ServerError> {
     let mut polls = Vec::new();
     let mut mailboxes: Vec<Arc<NetworkMailbox>> = Vec::new();
     for _ in 0..count.max(1) {
@@ -357,10 +368,10 @@ fn start_network(
         polls.push((poll, mailbox, mail));
     }
     assert!(shared.network.set(mailboxes).is_ok(), "the network is started once");
-    let mut listener = Some(listener);
+    let mut listeners = Some(listeners);
     let mut threads = Vec::new();
     for (number, (poll, mailbox, mail)) in polls.into_iter().enumerate() {
-        let thread = NetworkThread::new(poll, listener.take(), mail, mailbox, Arc::clone(shared))
+        let thread = NetworkThread::new(poll, listeners.take(), mail, mailbox, Arc::clone(shared))
             .map_err(ServerError::Threads)?;
         threads.push(spawn(&format!("network-{number}"), move || thread.run())?);
     }
@@ -373,12 +384,26 @@ pub fn default_partitions() -> u32 {
     (cores * 3 / 4).max(1) as u32
 }
 
-fn identity(listen: SocketAddr, genesis: &ferrite_partition::record::Genesis, options: &ServerOptions) -> Identity {
+/// A port, and its address, which may have been chosen by the system.
+fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |error| ServerError::Listen(address, error);
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+fn identity(
+    listen: SocketAddr,
+    admin_listen: Option<SocketAddr>,
+    genesis: &ferrite_partition::record::Genesis,
+    options: &ServerOptions,
+) -> Identity {
     let version = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
     Identity {
         host_id: 0,
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen,
+        admin_listen,
         cluster_start_ms: genesis.created_ms as i64,
         leader_address: match listen.ip() {
             std::net::IpAddr::V4(address) if !address.is_unspecified() => address.octets(),

@@ -7,20 +7,21 @@ use crate::statistics::Baselines;
 use crate::system::SystemJob;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult, limits};
 use ferrite_log::LogStatistics;
 use ferrite_partition::RowCounts;
+use ferrite_partition::cancel::{Cancel, Cancellations};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::long_read::LongReadFigures;
+use ferrite_partition::long_read::LongReadLine;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
 use ferrite_value::ring::Ring;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub struct Shared {
     /// The catalog in force. Network threads look once a turn.
@@ -31,7 +32,9 @@ pub struct Shared {
     pub plan_cache: PlanCache,
     pub expiry: Sender<crate::expiry::Notice>,
     pub expired: crate::expiry::Figures,
-    pub long_reads: LongReadFigures,
+    pub long_reads: LongReadLine,
+    pub cancellations: Arc<Cancellations>,
+    pub connections: Connections,
     /// How many rows the tables had not long ago, for the planner.
     pub row_counts: Arc<RowCounts>,
     pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,
@@ -106,22 +109,23 @@ impl Mode {
         self.state.load(Relaxed) & DISK_LOW != 0
     }
 
-    /// Whether a program may run now.
+    /// Whether a program may run now. A connection to the administration port may write while the server is paused.
     #[inline]
-    pub fn admit(&self, read_only: bool) -> UserResult<()> {
+    pub fn admit(&self, read_only: bool, admin: bool) -> UserResult<()> {
         match self.state.load(Relaxed) {
             RUNNING => Ok(()),
-            mode => self.admit_by(mode, read_only),
+            mode => self.admit_by(mode, read_only, admin),
         }
     }
 
     #[cold]
-    fn admit_by(&self, mode: u8, read_only: bool) -> UserResult<()> {
+    fn admit_by(&self, mode: u8, read_only: bool, admin: bool) -> UserResult<()> {
         let text = match mode & STATES {
             STOPPING => "Server is shutting down.",
             _ if read_only => return Ok(()),
-            PAUSED => "Server is paused and is available in read-only mode - please try again later.",
-            _ => return Err(self.disk_low()),
+            PAUSED if !admin => "Server is paused and is available in read-only mode - please try again later.",
+            _ if mode & DISK_LOW != 0 => return Err(self.disk_low()),
+            _ => return Ok(()),
         };
         Err(UserError::new(ErrorKind::Unavailable, "57P03", text))
     }
@@ -138,11 +142,66 @@ impl Mode {
     }
 }
 
+/// What a connection may do, and how many there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionLimits {
+    /// All network threads together; usually [`limits::CONNECTIONS_MAX`].
+    pub connections_max: usize,
+    /// Within this a login must arrive.
+    pub login_time_max: Duration,
+    /// A connection that reads nothing for so long is closed.
+    pub unread_time_max: Duration,
+    /// And one with so many bytes of answers that it has not read.
+    pub unread_bytes_max: usize,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        ConnectionLimits {
+            connections_max: limits::CONNECTIONS_MAX,
+            login_time_max: Duration::from_secs(limits::LOGIN_SECONDS_MAX),
+            unread_time_max: Duration::from_secs(limits::CONNECTION_UNREAD_SECONDS_MAX),
+            unread_bytes_max: limits::CONNECTION_ANSWER_BYTES_MAX,
+        }
+    }
+}
+
+/// The connections of all network threads.
+pub struct Connections {
+    pub limits: ConnectionLimits,
+    open: AtomicUsize,
+    /// How many there ever were.
+    numbered: AtomicU64,
+}
+
+impl Connections {
+    pub fn new(limits: ConnectionLimits) -> Connections {
+        Connections { limits, open: AtomicUsize::new(0), numbered: AtomicU64::new(0) }
+    }
+
+    /// One more, and whether that is too many. Some of the administrators' are taken beyond the limit.
+    pub fn opened(&self, admin: bool) -> bool {
+        let reserved = if admin { limits::ADMIN_CONNECTIONS_RESERVED } else { 0 };
+        self.open.fetch_add(1, Relaxed) < self.limits.connections_max + reserved
+    }
+
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+
+    /// A number that no other connection of this node has, from 1.
+    pub fn next_number(&self) -> u64 {
+        self.numbered.fetch_add(1, Relaxed) + 1
+    }
+}
+
 /// What this node says of itself.
 pub struct Identity {
     pub host_id: i32,
     pub host_name: String,
     pub listen: SocketAddr,
+    /// The administration port, if there is one.
+    pub admin_listen: Option<SocketAddr>,
     /// Milliseconds since 1970; with the address below it names the cluster (wire-protocol 2.2).
     pub cluster_start_ms: i64,
     pub leader_address: [u8; 4],
@@ -155,6 +214,12 @@ pub struct Identity {
 impl Shared {
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
+    }
+
+    /// Calls of a connection are not wanted any more.
+    pub fn cancel(&self, connection: u64, cancel: Cancel) {
+        self.cancellations.add(connection, cancel);
+        self.long_reads.drop_cancelled();
     }
 
     /// Makes a new catalog version the one that calls are routed with, and tells subscribers.

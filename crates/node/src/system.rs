@@ -1,6 +1,7 @@
 //! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile SQL text holds up other
 //! system calls here, never a partition or a socket.
 
+use crate::connection::is_admin;
 use crate::load::{self, Load};
 use crate::result::SystemResult;
 use crate::shared::Shared;
@@ -9,6 +10,7 @@ use crate::{adhoc, administration, statistics, system_catalog, system_informatio
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_partition::cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
 use ferrite_sql::Lifter;
@@ -57,6 +59,10 @@ impl System {
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
                 Ok(SystemJob::Stop) | Err(_) => break,
             };
+            if self.shared.cancellations.covers(reply.call()) {
+                reply.refuse(&cancel::cancelled());
+                continue;
+            }
             // A fault in the compiler must not take the server down: nothing has been executed yet.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, lifter.take())));
             let outcome = outcome.unwrap_or_else(|_| {
@@ -91,6 +97,7 @@ impl System {
         }
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
+        administration::permit(&self.shared, name, is_admin(reply.connection))?;
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
                 return self.ad_hoc(&invocation, parameters, &compiled, body, reply, lifter);
@@ -112,6 +119,7 @@ impl System {
             "@Quiesce" => return self.quiesce(reply),
             "@SnapshotSave" if parameters.is_empty() => return self.save_snapshot(reply),
             "@Pause" => {
+                administration::none(name, parameters)?;
                 self.shared.mode.pause();
                 return self.quiesce(reply);
             }
@@ -157,7 +165,7 @@ impl System {
         self.shared.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
         match compilation? {
             adhoc::Compilation::Schema => {
-                self.shared.mode.admit(false)?;
+                self.shared.mode.admit(false, is_admin(reply.connection))?;
                 let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };
                 self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
             }
@@ -168,7 +176,7 @@ impl System {
                 let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
-                self.shared.mode.admit(program.read_only)?;
+                self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
                 self.pass_on(program, bytes, compiled, route, body, reply, false);
             }
         }
@@ -194,7 +202,7 @@ impl System {
         else {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
-        self.shared.mode.admit(program.read_only)?;
+        self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
         let partition = route::partition_of_value(key, &self.shared.ring)?;
         let given = invocation.parameters.without_first().and_then(|rest| rest.without_first())?;
         let mut bytes = Vec::new();
@@ -209,7 +217,7 @@ impl System {
         let [Value::Text(one), Value::Text(other)] = parameters else {
             return Err(UserError::parameters("@SwapTables takes the names of two tables"));
         };
-        self.shared.mode.admit(false)?;
+        self.shared.mode.admit(false, is_admin(reply.connection))?;
         let name = |name: &str| {
             let tables = &compiled.catalog.tables;
             let found = tables.get(name).or_else(|| tables.get(&name.to_uppercase()));
@@ -282,7 +290,7 @@ impl System {
 
     /// Rows for one partition, or for a replicated table.
     fn load(&self, load: Load<'_>, compiled: &Arc<Compiled>, body: &[u8], reply: &Reply) -> UserResult<Handled> {
-        self.shared.mode.admit(false)?;
+        self.shared.mode.admit(false, is_admin(reply.connection))?;
         let program = load.program(compiled)?;
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
         let system = self.shared.system.clone();
@@ -327,7 +335,7 @@ impl System {
     ) -> Option<()> {
         let plan = self.shared.plan_cache.find(compiled, lifter, text, given.count())?;
         // One that is refused is told so when it is compiled.
-        self.shared.mode.admit(plan.program.read_only).ok()?;
+        self.shared.mode.admit(plan.program.read_only, is_admin(reply.connection)).ok()?;
         let arena = Bump::new();
         let mut bytes = Vec::new();
         plan.write_parameters(lifter, text, given, &arena, &mut bytes)?;
@@ -350,7 +358,7 @@ impl System {
             .find(invocation.procedure)
             .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
         let program = compiled.program(id);
-        self.shared.mode.admit(program.read_only)?;
+        self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
         let parameters = &invocation.parameters;
         let route = route::route(program, &invocation.extensions, parameters, &self.shared.ring, reply.handle as u32)?;
         let mut bytes = Vec::new();

@@ -56,8 +56,8 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("HOSTNAME", &identity.host_name),
         ("CLIENTINTERFACE", &identity.listen.ip().to_string()),
         ("CLIENTPORT", &identity.listen.port().to_string()),
-        ("ADMININTERFACE", NO_INTERFACE),
-        ("ADMINPORT", NO_PORT),
+        ("ADMININTERFACE", &identity.admin_listen.map_or(NO_INTERFACE.to_owned(), |address| address.ip().to_string())),
+        ("ADMINPORT", &identity.admin_listen.map_or(NO_PORT.to_owned(), |address| address.port().to_string())),
         ("HTTPINTERFACE", NO_INTERFACE),
         ("HTTPPORT", NO_PORT),
         ("INTERNALINTERFACE", NO_INTERFACE),
@@ -151,6 +151,7 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
     let durability = &shared.identity.durability;
     let interval_ms = durability.strip_prefix("interval=");
     let text = str::to_owned;
+    let admin_port = shared.identity.admin_listen.map_or(text(NO_PORT), |address| address.port().to_string());
     let mut entries = vec![
         ("voltdbroot", directory.clone()),
         ("hostcount", text("1")),
@@ -165,7 +166,7 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
         ("largequeryswappath", directory.clone()),
         ("partitiondetection", text("false")),
         ("heartbeattimeout", text("0")),
-        ("adminport", text(NO_PORT)),
+        ("adminport", admin_port),
         ("commandlogmode", text(if durability == "sync" { "sync" } else { "async" })),
     ];
     if let Some(milliseconds) = interval_ms {
@@ -227,13 +228,14 @@ mod tests {
         let overview = entries(&system_information(&shared, Some("overview")));
         let value = |key: &str| overview[key].as_deref().unwrap();
         assert_eq!((value("IPADDRESS"), value("CLIENTPORT"), value("CLUSTERSTATE")), ("127.0.0.1", "21212", "RUNNING"));
-        assert!(value("ADMINPORT").parse::<i32>().is_ok());
+        assert_eq!((value("ADMININTERFACE"), value("ADMINPORT")), ("127.0.0.1", "21211"));
         let version: Vec<u32> = value("VERSION").split('.').take(2).map(|part| part.parse().unwrap()).collect();
         assert!(version >= vec![11, 4]);
         assert_eq!((value("FSYNC_COUNT"), value("FSYNC_MEDIAN_MICROSECONDS")), ("0", "0"));
         assert_eq!((value("RECOVERED_TRANSACTIONS"), value("DURABILITY")), ("0", "interval=5"));
         let deployment = entries(&system_information(&shared, Some("Deployment")));
         assert_eq!(deployment["sitesperhost"].as_deref(), Some("2"));
+        assert_eq!(deployment["adminport"].as_deref(), Some("21211"));
         assert_eq!(deployment["commandlogfreqtime"].as_deref(), Some("5"));
     }
 

@@ -180,7 +180,12 @@ fn expired_rows_go_by_themselves() {
     let figures = || db.call("@Statistics", ("TTL", 0i32)).tables[0].rows.clone();
     let told = || figures().iter().map(|row| row[1..5].to_vec()).collect::<Vec<_>>();
     let row = |name: &str, deleted| {
-        vec![OwnedValue::Text(name.into()), OwnedValue::Integer(deleted), OwnedValue::Integer(0), OwnedValue::Integer(0)]
+        vec![
+            OwnedValue::Text(name.into()),
+            OwnedValue::Integer(deleted),
+            OwnedValue::Integer(0),
+            OwnedValue::Integer(0),
+        ]
     };
     // A later round finds nothing.
     while told() != [row("EVENTS", 150), row("NOTES", 1)] {
@@ -207,7 +212,9 @@ fn copies_of_a_replicated_table_expire_alike() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = start(options(dir.path(), PARTITIONS));
     let db = connect(&server);
-    db.sql("CREATE TABLE spread (id INTEGER NOT NULL, name VARCHAR(9), at BIGINT); PARTITION TABLE spread ON COLUMN id");
+    db.sql(
+        "CREATE TABLE spread (id INTEGER NOT NULL, name VARCHAR(9), at BIGINT); PARTITION TABLE spread ON COLUMN id",
+    );
     // Some rows are equal in all columns. Moved to every copy, with later ones behind the holes of deleted ones.
     for id in 0..ROWS {
         drop(db.0.call("SPREAD.insert", (id as i32 % 1_700, "same", 5i64)));

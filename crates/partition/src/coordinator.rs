@@ -6,6 +6,7 @@
 //! before the stores go back, hence before any record of a transaction that saw its changes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
+use crate::cancel;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::counters::{Counters, Report};
@@ -84,6 +85,8 @@ impl Borrower {
     }
 }
 
+/// Answers beyond this are not copied to where others wait for the same mailbox.
+const ANSWER_BYTES_COPIED_MAX: usize = 64 * 1024;
 /// Records of a group beyond this go to the log before more is run.
 const PAYLOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -112,6 +115,8 @@ pub struct Coordinator {
     long_reads: LongReads,
     others: Option<Others>,
     history: SchemaHistory,
+    /// Where an answer is written; empty between transactions.
+    answer: Vec<u8>,
 }
 
 /// Moves another party on.
@@ -151,7 +156,7 @@ impl Coordinator {
             gate,
             log,
             clock,
-            executor: Executor::new(query_time_max),
+            executor: long_reads.executor(query_time_max),
             waiting: VecDeque::new(),
             next_job: None,
             loans: unbounded(),
@@ -161,6 +166,7 @@ impl Coordinator {
             long_reads,
             others: None,
             history: SchemaHistory::default(),
+            answer: Vec::new(),
         }
     }
 
@@ -280,7 +286,7 @@ impl Coordinator {
         let borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let mut group = Group { borrowed, payload: Vec::new(), answers: Vec::new(), reads: Vec::new() };
         self.ticket = Sequence(self.ticket.0 + 1);
-        self.append(&mut group);
+        self.outlet().append(self.ticket, &mut group, &mut []);
         self.give_back(group.borrowed);
         let mut answers = AnswerBatch::default();
         let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
@@ -311,6 +317,10 @@ impl Coordinator {
         }
         if let Some(failure) = self.gate.failure() {
             call.reply.refuse(&failure.unavailable());
+            return false;
+        }
+        if self.long_reads.cancellations().covers(call.reply.call()) {
+            call.reply.refuse(&cancel::cancelled());
             return false;
         }
         true
@@ -347,12 +357,9 @@ impl Coordinator {
                 break;
             }
         }
-        self.append(&mut group);
-        self.give_back(group.borrowed);
-        for (mailbox, answers) in group.answers {
-            self.gate.hold(mailbox, answers);
-        }
-        group.reads.into_iter().for_each(|read| self.long_reads.start(read));
+        self.outlet().append(self.ticket, &mut group, &mut []);
+        self.give_back(std::mem::take(&mut group.borrowed));
+        self.outlet().release(&mut group);
         // The rest goes first next time, in its order.
         calls.rev().for_each(|call| self.waiting.push_front(call));
     }
@@ -372,16 +379,25 @@ impl Coordinator {
             (self.stores, self.places) = (stores, places);
             return;
         }
-        let answers = group.answers_to(&call.reply.mailbox);
-        if answers.sent_micros == 0 {
-            answers.sent_micros = call.reply.sent_micros;
-        }
-        let (counted, start) = (self.counters.begin_program(&call.program, &self.compiled), answers.bytes.len());
-        let outcome = self.executor.call_program(&mut stores, &call, now, &mut answers.bytes);
-        self.counters.end(counted, outcome, call.parameters.len(), answers.bytes.len() - start);
+        let mut answer = std::mem::take(&mut self.answer);
+        let counted = self.counters.begin_program(&call.program, &self.compiled);
+        let outlet =
+            Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads };
+        let ticket = self.ticket;
+        // Those before it in the group need not wait for a call that takes its time.
+        let mut slow = || {
+            if group.has_output() {
+                outlet.append(ticket, group, &mut places);
+                outlet.release(group);
+            }
+        };
+        let outcome = self.executor.call_program(&mut stores, &call, now, Some(&mut slow), &mut answer);
+        self.counters.end(counted, outcome, call.parameters.len(), answer.len());
         if outcome.is_some() {
-            answers.finish_answer(call.reply.connection);
+            group.answered(&call.reply, &mut answer);
         }
+        answer.clear();
+        self.answer = answer;
         self.record(&mut stores, &mut places, outcome, &mut group.payload);
         group.put_back(&mut stores, &mut places);
         (self.stores, self.places) = (stores, places);
@@ -412,24 +428,16 @@ impl Coordinator {
         }
     }
 
-    /// Hands the group's records to the log; a barrier where nothing was changed, as its answers may tell of others' changes.
-    fn append(&mut self, group: &mut Group) {
-        self.gate.appended(self.ticket);
-        let mut waiting = vec![(Arc::clone(&self.gate), self.ticket)];
-        for (_, place) in group.borrowed.iter_mut().flatten() {
-            if std::mem::take(&mut place.changed) {
-                let gate = &self.partitions[place.partition.index()].gate;
-                gate.appended(place.sequence);
-                waiting.push((Arc::clone(gate), place.sequence));
-            }
-        }
-        let payload = std::mem::take(&mut group.payload);
-        self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
+    fn outlet(&self) -> Outlet<'_> {
+        Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads }
     }
 
     fn run_schema(&mut self, text: &str, reply: &Reply) {
         if let Some(failure) = self.gate.failure() {
             return reply.refuse(&failure.unavailable());
+        }
+        if self.long_reads.cancellations().covers(reply.call()) {
+            return reply.refuse(&cancel::cancelled());
         }
         let mut answers = AnswerBatch::default();
         match self.change_schema(text) {
@@ -529,6 +537,42 @@ struct Place {
     changed: bool,
 }
 
+/// What a group's results go out through.
+struct Outlet<'c> {
+    partitions: &'c [Borrower],
+    gate: &'c Arc<Gate>,
+    log: &'c Appender<Completion>,
+    long_reads: &'c LongReads,
+}
+
+impl Outlet<'_> {
+    /// Hands the group's records to the log; a barrier where nothing was changed, as its answers may tell of others' changes.
+    /// `running`: the places that a transaction has which goes on, and whose own changes come later. `ticket` is that of the last
+    /// one that has ended.
+    fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [Place]) {
+        self.gate.appended(ticket);
+        let mut waiting = vec![(Arc::clone(self.gate), ticket)];
+        let borrowed = group.borrowed.iter_mut().flatten().map(|(_, place)| place);
+        for place in borrowed.chain(running) {
+            if std::mem::take(&mut place.changed) {
+                let gate = &self.partitions[place.partition.index()].gate;
+                gate.appended(place.sequence);
+                waiting.push((Arc::clone(gate), place.sequence));
+            }
+        }
+        let payload = std::mem::take(&mut group.payload);
+        self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
+    }
+
+    /// What was appended is told of, as soon as it is durable.
+    fn release(&self, group: &mut Group) {
+        for (mailbox, answers) in group.answers.drain(..) {
+            self.gate.hold(mailbox, answers);
+        }
+        group.reads.drain(..).for_each(|read| self.long_reads.start(read));
+    }
+}
+
 /// By partition; None for a store that is not here, or that the running transaction has.
 type Borrowed = Vec<Option<(Store, Place)>>;
 
@@ -549,6 +593,27 @@ impl Group {
 
     fn put_back(&mut self, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
         put_back(&mut self.borrowed, stores, places);
+    }
+
+    fn has_output(&self) -> bool {
+        !(self.answers.is_empty() && self.reads.is_empty() && self.payload.is_empty())
+    }
+
+    /// Adds an answer. A large one goes as it is, since copying it would take long while partitions stand still.
+    fn answered(&mut self, reply: &Reply, answer: &mut Vec<u8>) {
+        if answer.len() > ANSWER_BYTES_COPIED_MAX {
+            let bytes = std::mem::take(answer);
+            let mut answers = AnswerBatch { bytes, sent_micros: reply.sent_micros, ..AnswerBatch::default() };
+            answers.finish_answer(reply.connection);
+            self.answers.push((Arc::clone(&reply.mailbox), answers));
+            return;
+        }
+        let answers = self.answers_to(&reply.mailbox);
+        if answers.sent_micros == 0 {
+            answers.sent_micros = reply.sent_micros;
+        }
+        answers.bytes.extend_from_slice(answer);
+        answers.finish_answer(reply.connection);
     }
 
     fn answers_to(&mut self, mailbox: &MailboxHandle) -> &mut AnswerBatch {

@@ -1,6 +1,7 @@
 //! What can make a partition work: one closed list.
 
 use crate::answer::{AnswerBatch, MailboxHandle};
+use crate::cancel::CallId;
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
 use crate::counters::Report;
@@ -38,7 +39,7 @@ pub struct CallBatch {
     pub answers: Vec<u8>,
     /// What the calls mean whose procedure is a [`CallHeader::cached`] one.
     pub cached: Option<Box<CachedCalls>>,
-    /// When the batch was sent, in microseconds since 1970.
+    /// When the batch was sent, in microseconds since 1970; never less than for what the same network thread sent before.
     pub sent_micros: i64,
 }
 
@@ -84,6 +85,12 @@ pub struct CallHeader {
 const CACHED_FROM: u32 = 1 << 31;
 
 impl CallHeader {
+    /// The call, which is one of `batch`.
+    #[inline]
+    pub fn id(&self, batch: &CallBatch) -> CallId {
+        CallId { connection: self.connection, handle: self.handle, sent_micros: batch.sent_micros }
+    }
+
     /// The procedure number for the cached call at `position` of its batch.
     pub fn cached_procedure(position: usize) -> ferrite_base::ProcedureId {
         ferrite_base::ProcedureId(CACHED_FROM + position as u32)
@@ -102,11 +109,15 @@ pub struct Reply {
     pub mailbox: MailboxHandle,
     pub connection: u64,
     pub handle: i64,
-    /// When the call was taken, in microseconds since 1970.
+    /// When the call was taken, in microseconds since 1970; never less than for calls that the same network thread took before.
     pub sent_micros: i64,
 }
 
 impl Reply {
+    pub fn call(&self) -> CallId {
+        CallId { connection: self.connection, handle: self.handle, sent_micros: self.sent_micros }
+    }
+
     /// Answers a call that was not executed. Such an answer tells of no data, so it waits for nothing.
     pub fn refuse(&self, error: &UserError) {
         let mut answers = AnswerBatch::default();

@@ -3,6 +3,7 @@
 mod foreign;
 mod load;
 
+use crate::cancel::{self, CallId, Cancellations};
 use crate::event::ProgramCall;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
@@ -10,7 +11,7 @@ use ferrite_exec::{Call, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value, convert};
-use ferrite_wire::{OpenTable, Parameters, ResponseWriter, TableHeader, failure};
+use ferrite_wire::{OpenTable, Parameters, ResponseWriter, TableHeader, failure, response};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,10 +25,16 @@ pub enum Outcome {
     RolledBack,
 }
 
+/// Told once when a call turns out not to be short, while it goes on: others need not wait for it.
+pub type Slow<'s> = &'s mut dyn FnMut();
+
 /// What a thread that executes keeps from call to call.
 pub struct Executor {
     /// How long one call may execute before it is interrupted and rolled back.
     time_max: Duration,
+    cancellations: Arc<Cancellations>,
+    /// The call that is executed, for whoever cancels it.
+    current: CallId,
     arena: Bump,
     scratch: Scratch,
     headers: HeaderCache,
@@ -84,6 +91,8 @@ impl Executor {
     pub fn new(time_max: Duration) -> Executor {
         Executor {
             time_max,
+            cancellations: Arc::default(),
+            current: CallId::default(),
             arena: Bump::new(),
             scratch: Scratch::default(),
             headers: HeaderCache::default(),
@@ -98,6 +107,18 @@ impl Executor {
     pub fn of_partition(mut self, partition: PartitionId) -> Executor {
         self.foreign.partition = Some(partition);
         self
+    }
+
+    /// From now on stops calls that this list names.
+    pub fn watch(&mut self, cancellations: &Arc<Cancellations>) {
+        self.cancellations = Arc::clone(cancellations);
+    }
+
+    /// The next call is this one; or it is not to be executed.
+    #[inline]
+    pub fn begin(&mut self, call: CallId) -> UserResult<()> {
+        self.current = call;
+        if self.cancellations.covers(call) { Err(cancel::cancelled()) } else { Ok(()) }
     }
 
     /// Forgets what belongs to the programs of the catalog version before.
@@ -133,7 +154,7 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let (result, writer) =
-            self.execute(stores, program, parameters, drop_first_parameter, handle, transaction_time, out);
+            self.execute(stores, program, parameters, drop_first_parameter, handle, transaction_time, None, out);
         finish(result, writer)
     }
 
@@ -148,10 +169,12 @@ impl Executor {
         drop_first_parameter: bool,
         handle: i64,
         transaction_time: i64,
+        slow: Option<Slow<'_>>,
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
-        let Executor { time_max, arena, scratch, headers, foreign, .. } = self;
+        let Executor { time_max, cancellations, current, arena, scratch, headers, foreign, .. } = self;
+        let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
         let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
             let started = Cell::new(None);
@@ -160,7 +183,12 @@ impl Executor {
                 let now = Instant::now();
                 let begin = started.get().unwrap_or(now);
                 started.set(Some(begin));
-                now.duration_since(begin) > *time_max
+                if let Some(slow) = slow.take() {
+                    slow();
+                }
+                let executed = now.duration_since(begin);
+                cancelled.set(cancellations.stops(*current, executed));
+                cancelled.get() || executed > *time_max
             };
             let clock = || {
                 let now = Instant::now();
@@ -181,11 +209,14 @@ impl Executor {
                 Some(body) => foreign::run(body, stores, &call, scratch, &mut sink, foreign),
             }
         });
+        // Whatever it was interrupted in, it is the caller who wanted it.
+        let result = if cancelled.get() { result.map_err(|_| cancel::cancelled()) } else { result };
         (result, sink.writer)
     }
 
     /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must be compiled as it is written, to
     /// fail in its own words: nothing was changed, and nothing answered.
+    #[allow(clippy::too_many_arguments)]
     pub fn call_cached(
         &mut self,
         stores: &mut [Store],
@@ -193,11 +224,12 @@ impl Executor {
         parameters: &[u8],
         handle: i64,
         transaction_time: i64,
+        slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
         std::mem::swap(&mut self.headers, &mut self.cached_headers);
         let known = self.headers.additions;
-        let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, out);
+        let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, slow, out);
         let outcome = match result {
             Err(error) if is_about_values(&error) => {
                 // Takes back what it has written.
@@ -223,20 +255,26 @@ impl Executor {
         stores: &mut [Store],
         call: &ProgramCall,
         transaction_time: i64,
+        slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
         let ProgramCall { program, parameters, reply, recompile, .. } = call;
+        if let Err(error) = self.begin(reply.call()) {
+            response::write_error(out, reply.handle, &error);
+            return Some(Outcome::RolledBack);
+        }
         if call.load {
-            return Some(self.load(stores, program, parameters, reply.handle, transaction_time, out));
+            return Some(self.load(stores, program, parameters, reply.handle, transaction_time, slow, out));
         }
         if recompile.is_some() {
-            self.call_cached(stores, program, parameters, reply.handle, transaction_time, out)
+            self.call_cached(stores, program, parameters, reply.handle, transaction_time, slow, out)
         } else {
-            Some(self.call_once(stores, program, parameters, reply.handle, transaction_time, out))
+            Some(self.call_once(stores, program, parameters, reply.handle, transaction_time, slow, out))
         }
     }
 
     /// [`Executor::call`] for a program that does not belong to the catalog.
+    #[allow(clippy::too_many_arguments)]
     fn call_once(
         &mut self,
         stores: &mut [Store],
@@ -244,12 +282,13 @@ impl Executor {
         parameters: &[u8],
         handle: i64,
         transaction_time: i64,
+        slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let kept = std::mem::take(&mut self.headers);
-        let outcome = self.call(stores, program, parameters, false, handle, transaction_time, out);
+        let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, slow, out);
         self.headers = kept;
-        outcome
+        finish(result, writer)
     }
 }
 

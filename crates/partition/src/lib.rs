@@ -5,6 +5,7 @@
 //! with opaque connection numbers and answers go out the same way.
 
 pub mod answer;
+pub mod cancel;
 pub mod commit;
 pub mod compiled;
 pub mod coordinator;

@@ -6,6 +6,7 @@
 //! they show was handed to the log before, and the taker's gate was told. And the answer goes through that gate like any other.
 
 use crate::answer::AnswerBatch;
+use crate::cancel::{self, Cancellations};
 use crate::coordinator::Job;
 use crate::event::{Event, ProgramCall};
 use crate::execute::Executor;
@@ -57,6 +58,7 @@ impl Home {
 /// lives.
 struct Line {
     state: Mutex<LineState>,
+    cancellations: Arc<Cancellations>,
 }
 
 struct LineState {
@@ -80,11 +82,27 @@ pub struct LineFigures {
     pub begun: u64,
 }
 
-/// A way to look at the line from outside.
+/// The line as others see it.
 #[derive(Clone)]
-pub struct LongReadFigures(Arc<Line>);
+pub struct LongReadLine(Arc<Line>);
 
-impl LongReadFigures {
+impl LongReadLine {
+    /// Calls were cancelled: those that wait here need not wait for their turn to hear of it.
+    pub fn drop_cancelled(&self) {
+        let mut dropped = Vec::new();
+        let mut state = self.0.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        for (call, home) in waiting {
+            if self.0.cancellations.covers(call.reply.call()) {
+                dropped.push(call);
+            } else {
+                state.waiting.push_back((call, home));
+            }
+        }
+        drop(state);
+        dropped.iter().for_each(|call| call.reply.refuse(&cancel::cancelled()));
+    }
+
     pub fn now(&self) -> LineFigures {
         let state = self.0.lock();
         LineFigures {
@@ -153,12 +171,26 @@ impl LongReads {
     /// For so many threads, which get their work from the receiver: it ends when every sender is gone.
     pub fn new(threads: usize, home: Home) -> (LongReads, Receiver<LongRead>) {
         let (queue, reads) = unbounded();
-        let line = Line { state: Mutex::new(LineState { threads, free: threads, waiting: VecDeque::new(), begun: 0, waiting_max: 0 }) };
+        let state =
+            Mutex::new(LineState { threads, free: threads, waiting: VecDeque::new(), begun: 0, waiting_max: 0 });
+        let line = Line { state, cancellations: Arc::default() };
         (LongReads { queue, line: Arc::new(line), home }, reads)
     }
 
-    pub fn figures(&self) -> LongReadFigures {
-        LongReadFigures(Arc::clone(&self.line))
+    pub fn line(&self) -> LongReadLine {
+        LongReadLine(Arc::clone(&self.line))
+    }
+
+    /// For one who executes, each call for at most `time_max`.
+    pub fn executor(&self, time_max: Duration) -> Executor {
+        let mut executor = Executor::new(time_max);
+        executor.watch(&self.line.cancellations);
+        executor
+    }
+
+    /// What all who execute look at: one list for the node.
+    pub fn cancellations(&self) -> &Arc<Cancellations> {
+        &self.line.cancellations
     }
 
     /// The same for another taker of snapshots.
@@ -213,7 +245,8 @@ impl LongRead {
     pub fn answer(self, executor: &mut Executor) {
         let LongRead { call, mut stores, transaction_time, gate, turn } = self;
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
-        let outcome = executor.call_program(&mut stores, &call, transaction_time, &mut answers.bytes);
+        executor.watch(&turn.0.cancellations);
+        let outcome = executor.call_program(&mut stores, &call, transaction_time, None, &mut answers.bytes);
         // The next one's snapshots come after these are gone.
         drop(stores);
         drop(turn);

@@ -4,6 +4,7 @@
 //! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
+use crate::cancel;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
@@ -98,7 +99,7 @@ impl Partition {
             log,
             buffers: bounded(BUFFERS_KEPT),
             clock,
-            executor: Executor::new(start.query_time_max).of_partition(start.id),
+            executor: start.long_reads.executor(start.query_time_max).of_partition(start.id),
             counts: start.counts,
             counters: Counters::default(),
             long_reads: start.long_reads,
@@ -299,6 +300,10 @@ impl Partition {
         };
         match program {
             Ok(program) => {
+                if let Err(error) = self.executor.begin(call.id(batch)) {
+                    response::write_error(&mut answers.bytes, call.handle, &error);
+                    return answers.finish_answer(call.connection);
+                }
                 let store = self.store.as_mut().expect("the store is here while the partition runs");
                 let counted = if same_schema {
                     self.counters.begin(call.procedure)
@@ -339,9 +344,13 @@ impl Partition {
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let (stores, out) = (std::slice::from_mut(store), &mut answers.bytes);
         let parameters = batch.parameters(call);
+        if let Err(error) = self.executor.begin(call.id(batch)) {
+            response::write_error(out, call.handle, &error);
+            return answers.finish_answer(call.connection);
+        }
         if same_schema {
             let (counted, start) = (self.counters.begin_ad_hoc(), out.len());
-            let outcome = self.executor.call_cached(stores, program, parameters, call.handle, now, out);
+            let outcome = self.executor.call_cached(stores, program, parameters, call.handle, now, None, out);
             self.counters.end(counted, outcome, parameters.len(), out.len() - start);
             if outcome.is_some() {
                 answers.finish_answer(call.connection);
@@ -379,6 +388,9 @@ impl Partition {
         if let Some(failure) = self.gate.failure() {
             return call.reply.refuse(&failure.unavailable());
         }
+        if self.long_reads.cancellations().covers(call.reply.call()) {
+            return call.reply.refuse(&cancel::cancelled());
+        }
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
         let now = self.clock.wall_micros();
         let store = self.store.as_mut().expect("the store is here while the partition runs");
@@ -395,7 +407,7 @@ impl Partition {
         let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let out = &mut answers.bytes;
         let counted = self.counters.begin_program(&call.program, &self.compiled);
-        let outcome = self.executor.call_program(stores, &call, now, out);
+        let outcome = self.executor.call_program(stores, &call, now, None, out);
         self.counters.end(counted, outcome, call.parameters.len(), out.len());
         if !store.redo().is_empty() {
             writer.transaction(&mut redo, |out| store.take_redo_into(out));

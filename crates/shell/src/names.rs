@@ -81,6 +81,7 @@ pub struct Names {
 /// Procedures of the server itself, for completion: the catalog does not list them.
 pub const SYSTEM_PROCEDURES: &[&str] = &[
     "@AdHoc",
+    "@Cancel",
     "@Explain",
     "@ExplainProc",
     "@ExplainView",

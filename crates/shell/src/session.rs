@@ -1,7 +1,7 @@
 //! The connection: calls that Ctrl-C can give up, and connecting again after that.
 //!
-//! An interrupted call is abandoned by closing the connection: the protocol has no message that stops a call. What the
-//! server has begun it may finish, or interrupt at its query timeout.
+//! An interrupted call is cancelled with `@Cancel`, and then answered like any other: it says that it was cancelled, or, where it had
+//! ended before, what came of it. A server that does not answer soon is left: another connection is opened.
 
 use crate::interrupt::{Interrupts, Wake};
 use crate::options::ConnectionOptions;
@@ -14,9 +14,18 @@ use std::time::{Duration, Instant};
 /// Longer than any query timeout that a server can be set to: the shell waits until the answer comes or Ctrl-C.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2 * 86_400);
 
+/// How long a cancelled call is waited for. A server that knows `@Cancel` answers within the time of some thousand rows.
+const CANCEL_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// What the server says of a call that was cancelled.
+const CANCELLED: &str = "it was cancelled";
+
 /// Why a call has no result.
 #[derive(Debug)]
 pub enum Failure {
+    /// Nothing of it was carried out.
+    Cancelled,
+    /// It was given up; what became of it is not known.
     Interrupted,
     Call(ClientError),
 }
@@ -24,6 +33,7 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Failure::Cancelled => f.write_str("cancelled"),
             Failure::Interrupted => f.write_str("cancelled; what the server had begun it may still finish"),
             Failure::Call(error) => error.fmt(f),
         }
@@ -67,7 +77,7 @@ impl Session {
     pub fn call(&mut self, procedure: &str, parameters: &[OwnedValue]) -> Result<Answer, Failure> {
         // One that came between two calls is meant for what was going on.
         if self.interrupts.seen() {
-            return Err(Failure::Interrupted);
+            return Err(Failure::Cancelled);
         }
         let (sender, receiver) = mpsc::channel();
         let listening = self.interrupts.wake(sender.clone());
@@ -76,17 +86,35 @@ impl Session {
         // The receiver is gone when the call was given up.
         let answer = move |result| drop(sender.send(Wake::Done(result)));
         self.client.call_with_callback(&prepared, parameters, answer)?;
-        let wake = receiver.recv();
+        let mut wake = receiver.recv();
+        if matches!(wake, Ok(Wake::Interrupted)) {
+            self.cancel();
+            wake = match receiver.recv_timeout(CANCEL_TIME_MAX) {
+                Ok(Wake::Done(ended)) => Ok(Wake::Done(ended)),
+                // Not in time, or Ctrl-C again.
+                Ok(Wake::Interrupted) | Err(_) => {
+                    drop(listening);
+                    self.reconnect();
+                    return Err(Failure::Interrupted);
+                }
+            };
+        }
         let elapsed = begun.elapsed();
         drop(listening);
         match wake {
             Ok(Wake::Done(Ok(response))) => Ok(Answer { response, elapsed }),
-            Ok(Wake::Done(Err(error))) => Err(Failure::Call(error)),
-            Ok(Wake::Interrupted) => {
-                self.reconnect();
-                Err(Failure::Interrupted)
+            Ok(Wake::Done(Err(ClientError::Failed(answer)))) if self.interrupts.seen() && says_cancelled(&answer) => {
+                Err(Failure::Cancelled)
             }
-            Err(_) => Err(Failure::Call(ClientError::Closed)),
+            Ok(Wake::Done(Err(error))) => Err(Failure::Call(error)),
+            Ok(Wake::Interrupted) | Err(_) => Err(Failure::Call(ClientError::Closed)),
+        }
+    }
+
+    /// Asks the server to stop what this connection has begun. What it says of that does not matter: the calls' own answers count.
+    fn cancel(&self) {
+        if let Ok(cancel) = Prepared::new("@Cancel") {
+            let _ = self.client.call_with_callback(&cancel, (), drop);
         }
     }
 
@@ -110,6 +138,10 @@ impl Session {
         // A Ctrl-C between the call before and this wait counts too.
         self.interrupts.seen() || receiver.recv_timeout(time).is_ok()
     }
+}
+
+fn says_cancelled(answer: &OwnedResponse) -> bool {
+    answer.status_text.as_deref().is_some_and(|text| text.contains(CANCELLED))
 }
 
 pub fn text(text: &str) -> OwnedValue {

@@ -496,7 +496,7 @@ impl Shell {
             match self.statement(&statement) {
                 Ok(_) => {}
                 // That is how one leaves.
-                Err(Trouble::Call(Failure::Interrupted)) => return Ok(Flow::Go),
+                Err(Trouble::Call(Failure::Interrupted | Failure::Cancelled)) => return Ok(Flow::Go),
                 Err(trouble) => return Err(trouble),
             }
             self.out.flush()?;

@@ -1,7 +1,7 @@
 //! What tests of system procedures share: a node without threads, and the answers that an original server gave.
 
 use super::{SystemResult, write_response};
-use crate::shared::{Identity, Shared};
+use crate::shared::{ConnectionLimits, Connections, Identity, Shared};
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_catalog::Catalog;
@@ -28,7 +28,9 @@ pub fn shared(partitions: usize) -> Shared {
         plan_cache: Default::default(),
         expiry: unbounded().0,
         expired: Default::default(),
-        long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.figures(),
+        long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
+        cancellations: Arc::default(),
+        connections: Connections::new(ConnectionLimits::default()),
         row_counts: Arc::new(RowCounts::new(partitions)),
         network: OnceLock::new(),
         ring: Arc::new(Ring::new_default(partitions as u32)),
@@ -36,6 +38,7 @@ pub fn shared(partitions: usize) -> Shared {
             host_id: 0,
             host_name: "host1".to_owned(),
             listen: "127.0.0.1:21212".parse().expect("an address"),
+            admin_listen: Some("127.0.0.1:21211".parse().expect("an address")),
             cluster_start_ms: 1_795_215_464_349,
             leader_address: [127, 0, 0, 1],
             build: "14.0.0_test".to_owned(),

@@ -7,8 +7,9 @@ pub mod raw;
 use ferrite_base::{Settings, limits};
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet, Status};
 use ferrite_io::RealDisk;
-use ferrite_node::{Durability, Server, ServerOptions, SnapshotSettings};
+use ferrite_node::{ConnectionLimits, Durability, Server, ServerOptions, SnapshotSettings};
 use ferrite_value::OwnedValue;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
     ServerOptions {
         dir: dir.join("data"),
         listen: "127.0.0.1:0".parse().expect("an address"),
+        admin_listen: None,
+        connection_limits: ConnectionLimits::default(),
         partitions: Some(partitions),
         durability: Durability::None,
         schema: None,
@@ -42,7 +45,16 @@ pub fn start(options: ServerOptions) -> Server {
 }
 
 pub fn connect(server: &Server) -> Db {
-    let options = ClientOptions::new([server.address().to_string()]);
+    connect_to(server.address())
+}
+
+/// A connection to the administration port.
+pub fn connect_admin(server: &Server) -> Db {
+    connect_to(server.admin_address().expect("the server has an administration port"))
+}
+
+fn connect_to(address: SocketAddr) -> Db {
+    let options = ClientOptions::new([address.to_string()]);
     Db(Client::connect(options).expect("a server that was started takes connections"))
 }
 

@@ -9,6 +9,11 @@ pub struct Raw(pub TcpStream);
 impl Raw {
     /// Connects and logs in.
     pub fn connect(address: SocketAddr) -> Raw {
+        Raw::connect_numbered(address).0
+    }
+
+    /// With the number by which the server knows the connection.
+    pub fn connect_numbered(address: SocketAddr) -> (Raw, i64) {
         let mut raw = Raw(TcpStream::connect(address).expect("the server takes connections"));
         let mut bytes = Vec::new();
         let request = LoginRequest {
@@ -22,7 +27,8 @@ impl Raw {
         raw.send(&bytes);
         let answer = raw.frame().expect("a login is answered");
         assert_eq!(answer[1], 0, "the login is accepted");
-        raw
+        let number = i64::from_be_bytes(answer[6..14].try_into().expect("eight bytes"));
+        (raw, number)
     }
 
     pub fn send(&mut self, bytes: &[u8]) {

@@ -1,6 +1,7 @@
 //! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
 
-use super::{Executor, Outcome, convert_all, malformed};
+use super::{Executor, Outcome, Slow, convert_all, malformed};
+use crate::cancel;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
 use ferrite_sql::plan::{OutputColumn, Program};
@@ -15,6 +16,7 @@ const ROWS_PER_CLOCK: usize = 1_024;
 impl Executor {
     /// Runs `program`, an insert or upsert of one row, for each row of the encoded `table`. All or nothing; the answer is the number
     /// of rows. Columns are taken in order, as the program declares its parameters.
+    #[allow(clippy::too_many_arguments)]
     pub fn load(
         &mut self,
         stores: &mut [Store],
@@ -22,11 +24,12 @@ impl Executor {
         table: &[u8],
         handle: i64,
         transaction_time: i64,
+        slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let marks = ferrite_exec::set_marks(stores);
         let mut writer = ResponseWriter::begin(out, handle);
-        match self.load_rows(stores, program, table, transaction_time) {
+        match self.load_rows(stores, program, table, transaction_time, slow) {
             Ok(rows) => {
                 writer.scalar_table(rows);
                 writer.finish();
@@ -46,6 +49,7 @@ impl Executor {
         program: &Program,
         table: &[u8],
         transaction_time: i64,
+        mut slow: Option<Slow<'_>>,
     ) -> UserResult<i64> {
         let table = Table::parse(table).map_err(|error| malformed(program, &error))?;
         if table.column_count() != program.parameters.len() {
@@ -65,7 +69,17 @@ impl Executor {
             let parameters = convert_all(program, &given, arena).map_err(in_row)?;
             let call = Call { program, parameters, transaction_time, arena, interrupted: None, clock: None };
             ferrite_exec::run(stores, &call, &mut self.scratch, &mut Discard).map_err(in_row)?;
-            if number % ROWS_PER_CLOCK == 0 && began.elapsed() > self.time_max {
+            if number % ROWS_PER_CLOCK != 0 || number == 0 {
+                continue;
+            }
+            if let Some(slow) = slow.take() {
+                slow();
+            }
+            let executed = began.elapsed();
+            if self.cancellations.stops(self.current, executed) {
+                return Err(cancel::cancelled());
+            }
+            if executed > self.time_max {
                 return Err(UserError::new(ErrorKind::Limit, "57014", "the load took too long and was rolled back")
                     .with_hint("send fewer rows in one call"));
             }

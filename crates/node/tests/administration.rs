@@ -1,0 +1,76 @@
+//! The administration port: what may be done only there, and what goes on there while clients are held off.
+
+mod common;
+
+use common::{CONTESTANTS, VOTER, connect, connect_admin, options, start};
+use ferrite_client::Status;
+use ferrite_value::OwnedValue;
+
+const PAUSED: &str = "Server is paused and is available in read-only mode - please try again later.";
+
+#[test]
+fn administrators_pause_and_go_on_writing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut options = options(dir.path(), 3);
+    options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
+    let server = start(options);
+    let (db, admin) = (connect(&server), connect_admin(&server));
+    db.sql(VOTER);
+    db.sql(CONTESTANTS);
+    for procedure in ["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown"] {
+        let refused = db.fail(procedure, ());
+        assert_eq!(refused.status(), Some(Status::UnexpectedFailure));
+        assert_eq!(refused.status_text, Some(format!("{procedure} is not available to this client")));
+    }
+    // Each way in: by procedure, by text with and without a plan, over several partitions, DDL, bulk loads.
+    db.fails("@Pause", (1i64,), Status::UnexpectedFailure, "not available");
+    admin.fails("@Pause", (1i64,), Status::GracefulFailure, "EXPECTS 0");
+    admin.call("@Pause", ());
+    let state = |db: &common::Db| {
+        let overview = db.call("@SystemInformation", ("OVERVIEW",));
+        let is = |row: &&Vec<OwnedValue>| row[1] == OwnedValue::Text("CLUSTERSTATE".into());
+        overview.tables[0].rows.iter().find(is).map(|row| row[2].clone())
+    };
+    assert_eq!(state(&db), Some(OwnedValue::Text("PAUSED".into())));
+    for number in 10..14i32 {
+        let text = format!("INSERT INTO contestants VALUES ({number}, 'late')");
+        db.fails("@AdHoc", (text.as_str(),), Status::ServerUnavailable, PAUSED);
+        assert_eq!(admin.sql(&text).scalar(), Some(1));
+        db.fails("Vote", (5_550_000_000i64, 1i32, 9i64), Status::ServerUnavailable, PAUSED);
+        assert_eq!(admin.call("Vote", (5_550_000_000i64, 1i32, 9i64)).scalar(), Some(0));
+        db.fails("CONTESTANTS.delete", (number,), Status::ServerUnavailable, PAUSED);
+    }
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM contestants"), 6);
+    admin.call("CONTESTANTS.delete", (10i32,));
+    db.fails("@AdHoc", ("CREATE TABLE late (a INTEGER)",), Status::ServerUnavailable, PAUSED);
+    admin.sql("CREATE TABLE late (a INTEGER)");
+    // A plan that was made before the schema changed is made again, by the same right.
+    admin.sql("INSERT INTO contestants VALUES (10, 'later')");
+    admin.call("@Resume", ());
+    db.sql("INSERT INTO late VALUES (1)");
+    assert_eq!(state(&db), Some(OwnedValue::Text("RUNNING".into())));
+    let admins: Vec<_> =
+        db.call("@Statistics", ("LIVECLIENTS", 0i32)).tables[0].rows.iter().map(|row| row[5].clone()).collect();
+    assert_eq!(admins.iter().filter(|flag| **flag == OwnedValue::Integer(1)).count(), 1, "{admins:?}");
+
+    admin.call("@PrepareShutdown", ());
+    let stopping = "Server is shutting down.";
+    db.fails("@AdHoc", ("SELECT COUNT(*) FROM late",), Status::ServerUnavailable, stopping);
+    admin.fails("@AdHoc", ("SELECT COUNT(*) FROM late",), Status::ServerUnavailable, stopping);
+    admin.call("@Quiesce", ());
+    admin.call("@CancelShutdown", ());
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM late"), 1);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("a bound socket has an address");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut options = options(dir.path(), 1);
+    options.admin_listen = Some(address);
+    let error = ferrite_node::Server::start(options).err().expect("the port is taken").to_string();
+    assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
+    assert!(!dir.path().join("data").exists(), "nothing was begun");
+}

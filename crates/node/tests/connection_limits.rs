@@ -1,0 +1,193 @@
+//! What a connection may do before it is closed, and how many there may be: with small settings, at each limit and one past it.
+
+mod common;
+
+use common::raw::Raw;
+use common::{Db, connect, options, start};
+use ferrite_client::Status;
+use ferrite_node::{ConnectionLimits, Server};
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn limited(change: impl FnOnce(&mut ConnectionLimits)) -> (tempfile::TempDir, Server, Db) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut options = options(dir.path(), 1);
+    options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
+    change(&mut options.connection_limits);
+    let server = start(options);
+    let db = connect(&server);
+    (dir, server, db)
+}
+
+/// The bytes that come before the server closes the connection.
+fn bytes_until_closed(mut stream: TcpStream) -> usize {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    let mut buffer = vec![0; 1 << 16];
+    let mut all = 0;
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return all,
+            Ok(count) => all += count,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return all,
+            Err(error) => panic!("the server should have closed the connection: {error}"),
+        }
+    }
+}
+
+fn dropped(db: &Db) -> i64 {
+    let limits = db.call("@Statistics", ("LIMITS", 0i32));
+    let column = limits.tables[0].column_index("DROPPED_CONNECTIONS").expect("a column");
+    match limits.tables[0].rows[0][column] {
+        ferrite_value::OwnedValue::Integer(number) => number,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+/// Sends no login and says how many bytes of an answer came.
+fn knock(address: SocketAddr) -> usize {
+    bytes_until_closed(TcpStream::connect(address).expect("the port takes connections"))
+}
+
+#[test]
+fn as_many_connections_as_the_limit_and_some_more_for_administrators() {
+    const MOST: usize = 5;
+    let (_dir, server, db) = limited(|limits| limits.connections_max = MOST);
+    let admin = server.admin_address().expect("there is an administration port");
+    // The client of the test is one.
+    let mut open: Vec<Raw> = (1..MOST).map(|_| Raw::connect(server.address())).collect();
+    // The frame of a refused login: length, version, code.
+    assert_eq!(knock(server.address()), 6, "one past the limit is told why");
+    assert_eq!(dropped(&db), 1);
+    let mut administrator = Raw::connect(admin);
+    administrator.call("@Ping", 1, &());
+    assert_eq!(administrator.answer().expect("an answer").0, 1);
+    drop(administrator);
+    open.pop();
+    // The place is free when the server has seen the end.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < deadline, "the place of a closed connection is not free");
+        let before = dropped(&db);
+        let mut stream = TcpStream::connect(server.address()).expect("the port takes connections");
+        stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout can be set");
+        let mut first = [0];
+        if stream.read(&mut first).is_err() {
+            assert_eq!(dropped(&db), before);
+            break;
+        }
+    }
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn connections_have_numbers_of_their_own_on_all_threads() {
+    let (_dir, server, _db) = limited(|_| {});
+    let open: Vec<(Raw, i64)> = (0..20).map(|_| Raw::connect_numbered(server.address())).collect();
+    let mut numbers: Vec<i64> = open.iter().map(|(_, number)| *number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 20);
+    assert!(numbers.iter().all(|number| *number > 0));
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_login_that_does_not_come_is_not_waited_for() {
+    let (_dir, server, _) = limited(|limits| limits.login_time_max = Duration::from_millis(50));
+    assert_eq!(knock(server.address()), 0);
+    assert_eq!(knock(server.admin_address().expect("there is an administration port")), 0);
+    // One that has come may take its time.
+    let mut raw = Raw::connect(server.address());
+    knock(server.address());
+    raw.call("@Ping", 1, &());
+    assert_eq!(raw.answer().expect("an answer").0, 1);
+    server.stop().expect("the log is closed");
+}
+
+fn blob(db: &Db) {
+    db.sql(
+        "CREATE TABLE blob (id BIGINT NOT NULL, bytes VARBINARY(1048576) NOT NULL, PRIMARY KEY (id));
+        PARTITION TABLE blob ON COLUMN id",
+    );
+    db.call("BLOB.insert", (1i64, &vec![7u8; 1 << 20][..]));
+}
+
+#[test]
+fn a_connection_that_reads_nothing_for_too_long_is_closed() {
+    let (_dir, server, db) = limited(|limits| limits.unread_time_max = Duration::from_millis(200));
+    blob(&db);
+    let mut lazy = Raw::connect(server.address());
+    for handle in 0..40 {
+        lazy.call("BLOB.select", handle, &(1i64,));
+    }
+    // It is closed though it reads nothing: seen from outside, since reading would help it.
+    let deadline = Instant::now() + PATIENCE;
+    while db.call("@Statistics", ("LIVECLIENTS", 0i32)).tables[0].rows.len() > 1 {
+        assert!(Instant::now() < deadline, "a connection that does not read is open still");
+    }
+    assert!(bytes_until_closed(lazy.0) < 40 << 20);
+    server.stop().expect("the log is closed");
+}
+
+/// Kibibytes of memory that the process has.
+fn resident(db: &Db) -> i64 {
+    match db.call("@Statistics", ("MEMORY", 0i32)).tables[0].rows[0][3] {
+        ferrite_value::OwnedValue::Integer(kib) => kib,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn calls_for_large_answers_are_not_taken_before_others_are_read() {
+    const ANSWERS: i64 = 900;
+    let (_dir, server, db) = limited(|_| {});
+    blob(&db);
+    let before = resident(&db);
+    let mut lazy = Raw::connect(server.address());
+    let calls: Vec<u8> = (0..ANSWERS).flat_map(|handle| common::raw::call("BLOB.select", handle, &(1i64,))).collect();
+    // In one piece, and small: the server has read them all before it knows how large the answers are.
+    lazy.send(&calls);
+    let mut most = 0;
+    for _ in 0..2_000 {
+        db.call("BLOB.select", (2i64,));
+        most = most.max(resident(&db));
+    }
+    assert!((most - before) >> 10 < 450, "{} MiB for {ANSWERS} MiB of unread answers", (most - before) >> 10);
+    for handle in 0..ANSWERS {
+        let (answered, status, text) = lazy.answer().expect("an answer");
+        assert_eq!((answered, status), (handle, Status::Success.code()), "{text}");
+    }
+    // The end of the connection is seen behind calls that had to wait.
+    lazy.send(&calls);
+    lazy.0.shutdown(std::net::Shutdown::Write).expect("an open socket");
+    for _ in 0..ANSWERS {
+        assert_eq!(lazy.answer().expect("an answer").1, Status::Success.code());
+    }
+    assert_eq!(lazy.frame(), None);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn unread_answers_have_a_limit_and_one_past_it_the_connection_is_closed() {
+    const MOST: usize = 32 << 20;
+    let (_dir, server, db) = limited(|limits| limits.unread_bytes_max = MOST);
+    blob(&db);
+    let mut lazy = Raw::connect(server.address());
+    // It is known for small answers, so that many calls are taken at once.
+    for handle in 0..200 {
+        lazy.call("BLOB.select", handle, &(2i64,));
+        assert_eq!(lazy.answer().expect("an answer").0, handle);
+    }
+    let calls: Vec<u8> = (0..300).flat_map(|handle| common::raw::call("BLOB.select", handle, &(1i64,))).collect();
+    lazy.send(&calls);
+    let deadline = Instant::now() + PATIENCE;
+    while db.call("@Statistics", ("LIVECLIENTS", 0i32)).tables[0].rows.len() > 1 {
+        assert!(Instant::now() < deadline, "a connection with too many unread answers is open still");
+    }
+    assert!(bytes_until_closed(lazy.0) < 300 << 20);
+    assert_eq!(db.call("@Ping", ()).scalar(), Some(0));
+    server.stop().expect("the log is closed");
+}

@@ -1,0 +1,152 @@
+//! Calls that nobody wants any more: their client asked to cancel them, or its connection is gone.
+//!
+//! Network threads list them, everybody who is about to execute a call looks, and whoever executes one looks again at every check of the
+//! query timeout. A call that has been executed is never taken back: what was written stays, whether its answer is read or not.
+//! Nothing is listed at most times, and then a look is one load.
+
+use ferrite_base::{UserError, limits};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What tells one call of a node from all others.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct CallId {
+    pub connection: u64,
+    /// As the client numbers its calls, which may use a number again.
+    pub handle: i64,
+    /// When its network thread took it; later for calls that it took later.
+    pub sent_micros: i64,
+}
+
+/// What is listed of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cancel {
+    /// It is gone: nobody is there to read an answer.
+    Gone,
+    /// The peer sends nothing more. It may still read, so what does not take long is answered.
+    Ended,
+    /// Its calls up to this moment; with a handle only those of it.
+    Calls { handle: Option<i64>, until_micros: i64 },
+}
+
+#[derive(Default)]
+struct Listed {
+    gone: bool,
+    ended: bool,
+    calls: VecDeque<(Option<i64>, i64)>,
+}
+
+#[derive(Default)]
+pub struct Cancellations {
+    /// Of connections; read before every call, hardly ever written.
+    count: AtomicUsize,
+    connections: Mutex<HashMap<u64, Listed>>,
+}
+
+impl Cancellations {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Listed>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists something of a connection, until it is forgotten.
+    pub fn add(&self, connection: u64, cancel: Cancel) {
+        let mut connections = self.lock();
+        let listed = connections.entry(connection).or_default();
+        match cancel {
+            Cancel::Gone => listed.gone = true,
+            Cancel::Ended => listed.ended = true,
+            Cancel::Calls { handle, until_micros } => {
+                if listed.calls.len() == limits::CONNECTION_CANCELS_MAX {
+                    listed.calls.pop_front();
+                }
+                listed.calls.push_back((handle, until_micros));
+            }
+        }
+        self.count.store(connections.len(), Ordering::Release);
+    }
+
+    /// None of the connection's calls is left.
+    pub fn forget(&self, connection: u64) {
+        let mut connections = self.lock();
+        connections.remove(&connection);
+        self.count.store(connections.len(), Ordering::Release);
+    }
+
+    /// Whether the call is not to be executed.
+    #[inline]
+    pub fn covers(&self, call: CallId) -> bool {
+        self.count.load(Ordering::Acquire) > 0 && self.is_cancelled(call, Duration::ZERO)
+    }
+
+    /// Whether a call that has executed for so long is to stop.
+    #[inline]
+    pub fn stops(&self, call: CallId, executed: Duration) -> bool {
+        self.count.load(Ordering::Acquire) > 0 && self.is_cancelled(call, executed)
+    }
+
+    #[cold]
+    fn is_cancelled(&self, call: CallId, executed: Duration) -> bool {
+        self.lock().get(&call.connection).is_some_and(|listed| {
+            let meant = |(handle, until): &(Option<i64>, i64)| {
+                handle.is_none_or(|handle| handle == call.handle) && call.sent_micros <= *until
+            };
+            listed.gone
+                || (listed.ended && executed > limits::ENDED_CONNECTION_QUERY_TIME_MAX)
+                || listed.calls.iter().any(meant)
+        })
+    }
+}
+
+/// What a cancelled call is answered.
+#[cold]
+pub fn cancelled() -> UserError {
+    UserError::data("57014", "Transaction Interrupted: it was cancelled").with_detail("nothing of it was carried out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(connection: u64, handle: i64, sent_micros: i64) -> CallId {
+        CallId { connection, handle, sent_micros }
+    }
+
+    #[test]
+    fn what_is_listed_is_covered_and_nothing_else() {
+        let list = Cancellations::default();
+        assert!(!list.covers(call(1, 1, 1)));
+        list.add(1, Cancel::Calls { handle: Some(5), until_micros: 100 });
+        assert!(list.covers(call(1, 5, 100)));
+        for other in [call(2, 5, 100), call(1, 6, 100), call(1, 5, 101)] {
+            assert!(!list.covers(other), "{other:?}");
+        }
+        list.add(1, Cancel::Calls { handle: None, until_micros: 50 });
+        assert!(list.covers(call(1, 6, 50)) && !list.covers(call(1, 6, 51)));
+        list.add(3, Cancel::Gone);
+        assert!(list.covers(call(3, -1, i64::MAX)));
+        list.forget(3);
+        list.forget(4);
+        assert!(!list.covers(call(3, -1, i64::MAX)) && list.covers(call(1, 5, 7)));
+    }
+
+    #[test]
+    fn one_that_may_still_read_gets_what_does_not_take_long() {
+        let list = Cancellations::default();
+        list.add(1, Cancel::Ended);
+        let most = limits::ENDED_CONNECTION_QUERY_TIME_MAX;
+        assert!(!list.covers(call(1, 1, 1)) && !list.stops(call(1, 1, 1), most));
+        assert!(list.stops(call(1, 1, 1), most + Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn as_many_as_the_limit_are_remembered() {
+        let list = Cancellations::default();
+        for handle in 0..=limits::CONNECTION_CANCELS_MAX as i64 {
+            list.add(1, Cancel::Calls { handle: Some(handle), until_micros: 1 });
+        }
+        assert!(!list.covers(call(1, 0, 1)), "the first is forgotten for the last");
+        assert!((1..=limits::CONNECTION_CANCELS_MAX as i64).all(|handle| list.covers(call(1, handle, 1))));
+    }
+}
