@@ -80,3 +80,19 @@ require_node() {
   version=$(node --version | sed 's/^v\([0-9]*\).*/\1/')
   [ "$version" -ge 18 ] 2>/dev/null || fail "node $version is too old; the Node.js driver needs version 18 or newer"
 }
+
+# The differential tests start a server of their own; only the programs are wanted, so no cluster is made with the package.
+require_postgres() {
+  local found
+  found=$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
+  [ -n "$found" ] || command -v initdb >/dev/null || install_postgres ||
+    fail "no PostgreSQL (initdb) found; the differential tests compare answers with it" "on Debian: apt-get install postgresql"
+  command -v setpriv >/dev/null || apt_install util-linux ||
+    fail "no setpriv found; PostgreSQL is started with it" "on Debian: apt-get install util-linux"
+}
+
+install_postgres() {
+  apt_install postgresql-common || return 1
+  sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
+  apt_install postgresql
+}

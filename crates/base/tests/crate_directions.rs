@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &["base", "value", "wire", "client"]),
     ("shell", &["base", "value", "wire", "client"]),
     ("ferrite", &["base", "io", "value", "sql", "node", "java", "client", "bench", "shell"]),
+    ("differential", &["base", "value", "expr", "catalog", "sql", "table", "exec"]),
 ];
 
 /// Libraries that belong to certain crates only. The others (hash functions, arenas and the like) may be used anywhere.

@@ -107,7 +107,7 @@ pub(crate) fn arrange(
                 }
             }
             PendingInput::PartialView { table, raw_slot, group_slot } => {
-                let pushed = if source.join == JoinKind::Inner {
+                let pushed = if source.join == JoinKind::Inner && !full {
                     take_for_groups(&table, slot, &mut conjuncts, &local, binder)
                 } else {
                     Vec::new()

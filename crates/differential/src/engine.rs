@@ -1,0 +1,283 @@
+//! Our database within this process: SQL text in, answers out, on as many partitions as asked for, without threads, log and network.
+//!
+//! A statement can be run in several ways that must make no difference: see [`Way`].
+
+use crate::answer::{Answer, Failure, Outcome, canonical_decimal, canonical_float};
+use bumpalo::Bump;
+use ferrite_base::{ErrorKind, PartitionId, TableId, UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_exec::{Call, ResultSink, Scratch};
+use ferrite_expr::Expr;
+use ferrite_sql::plan::{OutputColumn, Program, Routing, SnapshotPlan};
+use ferrite_sql::{Argument, Lifter, Statistics};
+use ferrite_table::Store;
+use ferrite_value::ring::Ring;
+use ferrite_value::{Value, convert, hash};
+use std::cell::Cell as Counter;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The one transaction time: 2026-01-01.
+const TRANSACTION_TIME: i64 = 1_767_225_600_000_000;
+/// How often a program may ask whether to go on (about every thousand rows): an endless one ends, and always at the same place.
+const QUESTIONS_MAX: u64 = 4_000;
+/// Of the error for that.
+pub const TOO_LONG: &str = "57014";
+
+/// How a query is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Planned without knowledge of the data, on all stores.
+    Plain,
+    /// On the stores that its routing asks for.
+    AsRouted,
+    /// Planned with row counts that are made up from the seed, on the stores that its routing asks for.
+    WithStatistics(u64),
+    /// On snapshots of the stores, without indexes, as long reads are.
+    OnSnapshot,
+    /// With its literals taken out and given back as parameters, as the plan cache does.
+    Lifted,
+}
+
+pub struct Engine {
+    stores: Vec<Store>,
+    catalog: Arc<Catalog>,
+    ring: Arc<Ring>,
+    /// Follow the stores by their redo and must end like them.
+    copies: Vec<Store>,
+    scratch: Scratch,
+    lifter: Lifter,
+}
+
+struct MadeUp(u64);
+
+impl Statistics for MadeUp {
+    fn rows(&self, table: TableId) -> Option<u64> {
+        let mixed = (self.0 ^ table.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        match mixed % 4 {
+            0 => None,
+            1 => Some(mixed % 10),
+            2 => Some(mixed % 1_000),
+            _ => Some(mixed),
+        }
+    }
+
+    fn partitions(&self) -> u64 {
+        7
+    }
+}
+
+impl Engine {
+    pub fn new(partitions: u32) -> Engine {
+        let ring = Arc::new(Ring::new_default(partitions));
+        let stores = || (0..partitions).map(|number| Store::new(PartitionId(number), ring.clone())).collect();
+        Engine {
+            stores: stores(),
+            copies: stores(),
+            catalog: Arc::default(),
+            scratch: Scratch::default(),
+            lifter: Lifter::default(),
+            ring,
+        }
+    }
+
+    /// Runs a statement that changes the schema.
+    pub fn define(&mut self, text: &str) -> Result<(), Failure> {
+        self.change_schema(text).map_err(failure)
+    }
+
+    /// Runs a query or a data change; `way` matters to queries.
+    pub fn run(&mut self, text: &str, way: Way) -> Outcome {
+        self.run_as(text, way).map_err(failure)
+    }
+
+    fn change_schema(&mut self, text: &str) -> UserResult<()> {
+        let statements = ferrite_sql::parse_batch(text)?;
+        let mut catalog = Catalog::clone(&self.catalog);
+        let mut effects = Vec::new();
+        for statement in &statements {
+            let (change, _warnings) = ferrite_sql::bind_ddl(&catalog, statement)?;
+            let (next, more) = catalog.apply(&change)?;
+            catalog = next;
+            effects.extend(more);
+        }
+        let effects = ferrite_catalog::settle(effects, &self.catalog, &catalog);
+        let catalog = Arc::new(catalog);
+        ferrite_table::change_schema(&mut self.stores, &catalog, &effects, TRANSACTION_TIME)?;
+        ferrite_table::change_schema(&mut self.copies, &catalog, &effects, TRANSACTION_TIME)
+            .expect("copies follow their stores");
+        self.catalog = catalog;
+        Ok(())
+    }
+
+    fn run_as(&mut self, text: &str, way: Way) -> UserResult<Answer> {
+        let statements = ferrite_sql::parse_batch(text)?;
+        let program = match way {
+            Way::WithStatistics(seed) => ferrite_sql::compile_adhoc_with(&self.catalog, &MadeUp(seed), &statements, 0)?,
+            _ => ferrite_sql::compile_adhoc(&self.catalog, &statements, 0)?,
+        };
+        match way {
+            Way::OnSnapshot => self.on_snapshot(&program),
+            Way::Lifted => self.lifted(text, &program),
+            Way::Plain => self.call(&program, &[], 0..self.stores.len()),
+            Way::AsRouted | Way::WithStatistics(_) => {
+                let range = self.route(&program, &[])?;
+                self.call(&program, &[], range)
+            }
+        }
+    }
+
+    fn on_snapshot(&mut self, program: &Program) -> UserResult<Answer> {
+        let program = match &program.snapshot_plan {
+            SnapshotPlan::None => return self.call(program, &[], 0..self.stores.len()),
+            SnapshotPlan::Same => program,
+            SnapshotPlan::Other(other) => other,
+        };
+        let tables = ferrite_sql::tables_read(program);
+        let range = self.route(program, &[])?;
+        let mut stores: Vec<Store> =
+            self.stores.iter_mut().map(|store| store.snapshot(|table| tables.contains(&table))).collect();
+        run_on(&mut stores[range], program, &[], &mut self.scratch)
+    }
+
+    fn lifted(&mut self, text: &str, exact: &Program) -> UserResult<Answer> {
+        let found = self.lifter.lift(text).and_then(|()| {
+            let literals = self.lifter.literals();
+            ferrite_sql::find_template(&self.catalog, &ferrite_sql::NoStatistics, text, literals, exact)
+        });
+        let Some((template, _)) = found else { return self.call(exact, &[], 0..self.stores.len()) };
+        let arena = Bump::new();
+        let mut parameters = Vec::new();
+        for argument in &template.arguments {
+            let Argument::Literal { number, sql_type } = argument else {
+                return Err(UserError::internal("a parameter that nobody gave"));
+            };
+            let value = self.lifter.literals()[usize::from(*number)].value(text, &arena);
+            let value = value.and_then(|value| ferrite_sql::as_parameter(value, *sql_type, &arena));
+            parameters.push(value.ok_or_else(|| UserError::internal("a literal that is no parameter"))?);
+        }
+        let range = self.route(&template.program, &parameters)?;
+        self.call(&template.program, &parameters, range)
+    }
+
+    /// Runs the program as one transaction and commits it.
+    fn call(&mut self, program: &Program, parameters: &[Value<'_>], range: Range<usize>) -> UserResult<Answer> {
+        let answer = run_on(&mut self.stores[range], program, parameters, &mut self.scratch)?;
+        for (store, copy) in self.stores.iter_mut().zip(&mut self.copies) {
+            let mut redo = Vec::new();
+            store.take_redo_into(&mut redo);
+            store.commit();
+            if !redo.is_empty() {
+                copy.apply_redo(&redo).expect("a copy takes its store's redo");
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The stores that a call is lent.
+    fn route(&self, program: &Program, parameters: &[Value<'_>]) -> UserResult<Range<usize>> {
+        let owner = |key: &Value<'_>, sql_type| -> UserResult<Range<usize>> {
+            let token = hash::partition_token(key, sql_type)?;
+            let owner = self.ring.partition_of_optional(token).index();
+            Ok(owner..owner + 1)
+        };
+        match &program.routing {
+            Routing::Parameter { index, sql_type } => owner(&parameters[*index as usize], *sql_type),
+            Routing::Constant { value: Expr::Constant(value), sql_type } => owner(&value.as_value(), *sql_type),
+            Routing::Constant { .. } => Err(UserError::internal("a routing constant that is none")),
+            Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),
+            Routing::All | Routing::Several { .. } => Ok(0..self.stores.len()),
+        }
+    }
+
+    /// What must hold between transactions: indexes and views say what the rows say, replicas are alike, and copies that
+    /// follow by redo are like their stores. Err says what is wrong.
+    pub fn verify(&self) -> Result<(), String> {
+        for (number, (store, copy)) in self.stores.iter().zip(&self.copies).enumerate() {
+            store.verify().map_err(|problem| format!("store {number}: {problem}"))?;
+            copy.verify().map_err(|problem| format!("copy {number}: {problem}"))?;
+            for (name, table) in &self.catalog.tables {
+                let rows = table_rows(store, table.id, table.columns.len());
+                if rows != table_rows(copy, table.id, table.columns.len()) {
+                    return Err(format!("store {number}: redo did not give the same rows of {name}"));
+                }
+                if !table.is_partitioned() && rows != table_rows(&self.stores[0], table.id, table.columns.len()) {
+                    return Err(format!("store {number}: the replicas of {name} differ"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_on(
+    stores: &mut [Store],
+    program: &Program,
+    parameters: &[Value<'_>],
+    scratch: &mut Scratch,
+) -> UserResult<Answer> {
+    let arena = Bump::new();
+    let asked = Counter::new(0);
+    let interrupted = || {
+        asked.set(asked.get() + 1);
+        asked.get() > QUESTIONS_MAX
+    };
+    let call = Call {
+        program,
+        parameters,
+        transaction_time: TRANSACTION_TIME,
+        arena: &arena,
+        interrupted: Some(&interrupted),
+        clock: None,
+    };
+    let mut answer = Answer::default();
+    let result = ferrite_exec::run_transaction(stores, &call, scratch, &mut answer);
+    match result {
+        Err(_) if asked.get() > QUESTIONS_MAX => Err(UserError::new(ErrorKind::Limit, TOO_LONG, "took too long")),
+        other => other.map(|()| answer),
+    }
+}
+
+fn failure(error: UserError) -> Failure {
+    Failure { code: error.code().to_owned(), message: error.to_string() }
+}
+
+fn table_rows(store: &Store, table: TableId, columns: usize) -> Vec<Vec<Option<String>>> {
+    let rows = store.table(table);
+    let mut all: Vec<Vec<Option<String>>> = rows
+        .scan()
+        .map(|id| (0..columns).map(|column| canonical(&rows.row(id).column(column as u16))).collect())
+        .collect();
+    all.sort();
+    all
+}
+
+impl ResultSink for Answer {
+    fn begin_table(&mut self, columns: &[OutputColumn]) {
+        self.types = columns.iter().map(|column| column.sql_type).collect();
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
+        assert_eq!(values.len(), self.types.len(), "a row is as wide as its table");
+        self.rows.push(values.iter().map(canonical).collect());
+        Ok(())
+    }
+
+    fn end_table(&mut self) {}
+
+    fn modified(&mut self, rows: u64) {
+        self.modified = Some(rows);
+    }
+
+    fn status(&mut self, _: Option<i64>) {}
+}
+
+fn canonical(value: &Value<'_>) -> Option<String> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Float(number) => canonical_float(*number),
+        Value::Decimal(_) => canonical_decimal(&convert::to_text_string(value)),
+        Value::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        other => convert::to_text_string(other),
+    })
+}

@@ -1,0 +1,312 @@
+//! Trees as SQL text, in either dialect.
+
+use crate::datum::Dialect;
+use crate::tree::{AggregateCall, Body, Change, Expr, From, JoinKind, On, Query, Select};
+use std::fmt::Write;
+
+pub fn query(query: &Query, dialect: Dialect) -> String {
+    let mut printer = Printer { dialect, out: String::new() };
+    printer.query(query);
+    printer.out
+}
+
+pub fn expression(expr: &Expr, dialect: Dialect) -> String {
+    let mut printer = Printer { dialect, out: String::new() };
+    printer.expr(expr);
+    printer.out
+}
+
+/// For theirs, UPSERT is INSERT ... ON CONFLICT.
+pub fn change(change: &Change, dialect: Dialect) -> String {
+    let mut printer = Printer { dialect, out: String::new() };
+    printer.change(change);
+    printer.out
+}
+
+struct Printer {
+    dialect: Dialect,
+    out: String,
+}
+
+impl Printer {
+    fn text(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    fn list<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Printer, &T)) {
+        for (number, item) in items.iter().enumerate() {
+            if number > 0 {
+                self.text(", ");
+            }
+            each(self, item);
+        }
+    }
+
+    fn query(&mut self, query: &Query) {
+        let recursive = query.with.iter().any(|common| common.recursive_to.is_some());
+        for (number, common) in query.with.iter().enumerate() {
+            self.text(match number {
+                0 if recursive => "WITH RECURSIVE ",
+                0 => "WITH ",
+                _ => ", ",
+            });
+            self.text(&common.name);
+            if common.recursive_to.is_some() {
+                self.text(" (c1)");
+            }
+            self.text(" AS (");
+            self.query(&common.query);
+            if let Some(last) = common.recursive_to {
+                let name = &common.name;
+                write!(self.out, " UNION SELECT {name}.c1 + 1 FROM {name} WHERE {name}.c1 < {last}").expect("a string");
+            }
+            self.text(")");
+        }
+        if !query.with.is_empty() {
+            self.text(" ");
+        }
+        self.body(&query.body);
+        for (number, (column, descending)) in query.order.iter().enumerate() {
+            self.text(if number == 0 { " ORDER BY " } else { ", " });
+            // NULL sorts lowest in ours, highest in theirs.
+            let direction = match (self.dialect, descending) {
+                (Dialect::Ours, false) => "",
+                (Dialect::Ours, true) => " DESC",
+                (Dialect::Theirs, false) => " NULLS FIRST",
+                (Dialect::Theirs, true) => " DESC NULLS LAST",
+            };
+            write!(self.out, "{column}{direction}").expect("a string");
+        }
+        if let Some(limit) = query.limit {
+            write!(self.out, " LIMIT {limit}").expect("a string");
+        }
+        if let Some(offset) = query.offset {
+            write!(self.out, " OFFSET {offset}").expect("a string");
+        }
+    }
+
+    fn body(&mut self, body: &Body) {
+        match body {
+            Body::Select(select) => self.select(select),
+            Body::Set { operator, left, right } => {
+                self.text("(");
+                self.body(left);
+                write!(self.out, ") {operator} (").expect("a string");
+                self.body(right);
+                self.text(")");
+            }
+        }
+    }
+
+    fn select(&mut self, select: &Select) {
+        self.text(if select.distinct { "SELECT DISTINCT " } else { "SELECT " });
+        for (number, item) in select.items.iter().enumerate() {
+            if number > 0 {
+                self.text(", ");
+            }
+            self.expr(item);
+            write!(self.out, " AS c{}", number + 1).expect("a string");
+        }
+        if let Some(from) = &select.from {
+            self.text(" FROM ");
+            self.from(from);
+        }
+        if let Some(condition) = &select.condition {
+            self.text(" WHERE ");
+            self.expr(condition);
+        }
+        if !select.group.is_empty() {
+            self.text(" GROUP BY ");
+            self.list(&select.group, Printer::expr);
+        }
+        if let Some(having) = &select.having {
+            self.text(" HAVING ");
+            self.expr(having);
+        }
+    }
+
+    fn from(&mut self, from: &From) {
+        match from {
+            From::Table { name, alias } if name == alias => self.text(name),
+            From::Table { name, alias } => write!(self.out, "{name} AS {alias}").expect("a string"),
+            From::Derived { query, alias } => {
+                self.text("(");
+                self.query(query);
+                write!(self.out, ") AS {alias}").expect("a string");
+            }
+            From::Join { kind, left, right, on } => {
+                self.from(left);
+                self.text(match kind {
+                    JoinKind::Comma => ", ",
+                    JoinKind::Cross => " CROSS JOIN ",
+                    JoinKind::Inner => " JOIN ",
+                    JoinKind::Left => " LEFT JOIN ",
+                    JoinKind::Right => " RIGHT JOIN ",
+                    JoinKind::Full => " FULL JOIN ",
+                });
+                let nested = matches!(**right, From::Join { .. });
+                self.text(if nested { "(" } else { "" });
+                self.from(right);
+                self.text(if nested { ")" } else { "" });
+                match on {
+                    On::Nothing => {}
+                    On::Condition(condition) => {
+                        self.text(" ON ");
+                        self.expr(condition);
+                    }
+                    On::Using(columns) => write!(self.out, " USING ({})", columns.join(", ")).expect("a string"),
+                }
+            }
+        }
+    }
+
+    fn nested(&mut self, query: &Query) {
+        self.text("(");
+        self.query(query);
+        self.text(")");
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Column { qualifier: Some(qualifier), name, .. } => {
+                write!(self.out, "{qualifier}.{name}").expect("a string");
+            }
+            Expr::Column { name, .. } => self.text(name),
+            Expr::Literal(datum) => datum.print(self.dialect, &mut self.out),
+            Expr::Apply { function, arguments, .. } => {
+                let template = if self.dialect == Dialect::Ours { function.ours } else { function.theirs };
+                self.template(template, |printer, hole| {
+                    printer.expr(&arguments[usize::from(hole - b'0')]);
+                });
+            }
+            Expr::Scalar { query, .. } => self.nested(query),
+            Expr::Exists { negated, query } => {
+                self.text(if *negated { "(NOT EXISTS " } else { "(EXISTS " });
+                self.nested(query);
+                self.text(")");
+            }
+            Expr::In { negated, left, query } => {
+                self.text(if left.len() > 1 { "((" } else { "(" });
+                self.list(left, Printer::expr);
+                self.text(if left.len() > 1 { ")" } else { "" });
+                self.text(if *negated { " NOT IN " } else { " IN " });
+                self.nested(query);
+                self.text(")");
+            }
+            Expr::Quantified { left, comparison, all, query } => {
+                self.text("(");
+                self.expr(left);
+                write!(self.out, " {comparison} {} ", if *all { "ALL" } else { "ANY" }).expect("a string");
+                self.nested(query);
+                self.text(")");
+            }
+            Expr::Aggregate(call) => self.aggregate(call),
+        }
+    }
+
+    fn aggregate(&mut self, call: &AggregateCall) {
+        let template = if self.dialect == Dialect::Ours { call.function.ours } else { call.function.theirs };
+        self.template(template, |printer, hole| match hole {
+            b'd' => printer.text(if call.distinct { "DISTINCT " } else { "" }),
+            b's' => printer.suffix(call),
+            _ => printer.expr(call.argument.as_ref().expect("an argument")),
+        });
+    }
+
+    /// FILTER and OVER.
+    fn suffix(&mut self, call: &AggregateCall) {
+        if let Some(filter) = &call.filter {
+            self.text(" FILTER (WHERE ");
+            self.expr(filter);
+            self.text(")");
+        }
+        let Some(window) = &call.window else { return };
+        self.text(" OVER (");
+        if !window.partition.is_empty() {
+            self.text("PARTITION BY ");
+            self.list(&window.partition, Printer::expr);
+        }
+        for (number, (expr, descending)) in window.order.iter().enumerate() {
+            self.text(if number == 0 { " ORDER BY " } else { ", " });
+            self.expr(expr);
+            self.text(match (self.dialect, descending) {
+                (Dialect::Ours, false) => "",
+                (Dialect::Ours, true) => " DESC",
+                (Dialect::Theirs, false) => " NULLS FIRST",
+                (Dialect::Theirs, true) => " DESC NULLS LAST",
+            });
+        }
+        if let Some(frame) = window.frame {
+            write!(self.out, " {frame}").expect("a string");
+        }
+        self.text(")");
+    }
+
+    /// A text with holes `{x}`.
+    fn template(&mut self, template: &str, mut fill: impl FnMut(&mut Printer, u8)) {
+        let mut rest = template;
+        while let Some(at) = rest.find('{') {
+            self.text(&rest[..at]);
+            fill(self, rest.as_bytes()[at + 1]);
+            rest = &rest[at + 3..];
+        }
+        self.text(rest);
+    }
+
+    fn rows(&mut self, rows: &[Vec<Expr>]) {
+        self.text(" VALUES ");
+        self.list(rows, |printer, row| {
+            printer.text("(");
+            printer.list(row, Printer::expr);
+            printer.text(")");
+        });
+    }
+
+    fn change(&mut self, change: &Change) {
+        match change {
+            Change::Insert { table, columns, rows } => {
+                write!(self.out, "INSERT INTO {table} ({})", columns.join(", ")).expect("a string");
+                self.rows(rows);
+            }
+            Change::InsertSelect { table, columns, query } => {
+                write!(self.out, "INSERT INTO {table} ({}) ", columns.join(", ")).expect("a string");
+                self.query(query);
+            }
+            Change::Upsert { table, key, columns, rows } => {
+                let verb = if self.dialect == Dialect::Ours { "UPSERT" } else { "INSERT" };
+                write!(self.out, "{verb} INTO {table} ({})", columns.join(", ")).expect("a string");
+                self.rows(rows);
+                if self.dialect == Dialect::Theirs {
+                    let set: Vec<String> =
+                        columns.iter().map(|column| format!("{column} = EXCLUDED.{column}")).collect();
+                    let (key, set) = (key.join(", "), set.join(", "));
+                    write!(self.out, " ON CONFLICT ({key}) DO UPDATE SET {set}").expect("a string");
+                }
+            }
+            Change::Update { table, set, condition } => {
+                write!(self.out, "UPDATE {table} SET ").expect("a string");
+                self.list(set, |printer, (column, expr)| {
+                    write!(printer.out, "{column} = ").expect("a string");
+                    printer.expr(expr);
+                });
+                self.condition(condition);
+            }
+            Change::Delete { table, condition } => {
+                write!(self.out, "DELETE FROM {table}").expect("a string");
+                self.condition(condition);
+            }
+            // Theirs counts no rows for TRUNCATE.
+            Change::Truncate { table } if self.dialect == Dialect::Theirs => {
+                write!(self.out, "DELETE FROM {table}").expect("a string");
+            }
+            Change::Truncate { table } => write!(self.out, "TRUNCATE TABLE {table}").expect("a string"),
+        }
+    }
+
+    fn condition(&mut self, condition: &Option<Expr>) {
+        if let Some(condition) = condition {
+            self.text(" WHERE ");
+            self.expr(condition);
+        }
+    }
+}
