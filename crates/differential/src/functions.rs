@@ -10,6 +10,8 @@
 //!   no finding. Most statements have none.
 //! - *LENGTHS* and positions are INTEGER in theirs, which takes no BIGINT for them: hence the casts.
 //! - *SIGN, EXTRACT, FLOOR* and their like answer FLOAT or NUMERIC in theirs, the argument's type or an integer in ours.
+//! - *UNIQUE* takes NULL once in ours; theirs is told so with NULLS NOT DISTINCT (see `schema`). NULL sorts lowest in ours; theirs
+//!   is told so with NULLS FIRST and LAST (see `print`). Texts compare by bytes: the cluster has the locale C.
 //! - What is left out because it means something else: ROUND (halves to even), CONCAT (NULL makes NULL), casts of FLOAT to text,
 //!   comparison of DECIMAL with FLOAT (ours is exact, theirs rounds the DECIMAL first), UPPER of letters beyond ASCII (needs a locale).
 

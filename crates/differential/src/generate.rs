@@ -115,7 +115,11 @@ impl<'g> Generator<'g> {
             };
             // The first argument is a column more often than not; a constant alone would be folded.
             let depth = if place == 0 && self.random.chance(40) { 0 } else { depth - 1 };
-            arguments.push(self.expr(ty, scope, depth));
+            let argument = self.expr(ty, scope, depth);
+            // Ours takes a query that stands first in an IN list for the whole of it.
+            let in_list = place == 1 && function.ours.contains("IN ({1}");
+            let is_query = matches!(argument, Expr::Scalar { .. });
+            arguments.push(if in_list && is_query { self.leaf(ty, scope) } else { argument });
         }
         let expr = Expr::Apply { function, arguments, ty };
         (!ty.is_number() || self.hazardous || bound(&expr) <= BOUND_MAX).then_some(expr)

@@ -13,6 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const FIELD: char = '\u{1f}';
 const NULL: &str = "\u{1}";
 const END: &str = "\u{2}";
+const VERSION_MIN: u32 = 150_000;
 /// Milliseconds that a statement may take.
 const TIME_MAX: u32 = 10_000;
 
@@ -65,7 +66,13 @@ impl Postgres {
         postgres
             .run("SET client_min_messages = error", &[])
             .map_err(|failure| format!("the new PostgreSQL does not answer: {failure}"))?;
-        Ok(postgres)
+        let version = postgres.run("SHOW server_version_num", &[]).map_err(|failure| failure.to_string())?;
+        match version.rows.first().and_then(|row| row[0].as_ref()?.parse::<u32>().ok()) {
+            Some(version) if version >= VERSION_MIN => Ok(postgres),
+            _ => {
+                Err("PostgreSQL is too old: version 15 or newer is needed (UNIQUE with NULLS NOT DISTINCT)".to_owned())
+            }
+        }
     }
 
     /// Everything gone.

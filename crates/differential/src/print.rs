@@ -89,9 +89,12 @@ impl Printer {
         match body {
             Body::Select(select) => self.select(select),
             Body::Set { operator, left, right } => {
-                self.text("(");
+                // Ours takes no parenthesis right behind ANY and ALL but that of the whole query.
+                let bare = matches!(**left, Body::Select(_));
+                self.text(if bare { "" } else { "(" });
                 self.body(left);
-                write!(self.out, ") {operator} (").expect("a string");
+                self.text(if bare { " " } else { ") " });
+                write!(self.out, "{operator} (").expect("a string");
                 self.body(right);
                 self.text(")");
             }

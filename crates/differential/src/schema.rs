@@ -319,12 +319,15 @@ impl Table {
             parts.push(format!("CHECK ({check})"));
         }
         statements.push(format!("CREATE TABLE {} ({})", self.name, parts.join(", ")));
-        // Indexes that are not unique mean nothing.
+        // Indexes that are not unique mean nothing. In a unique one NULL equals NULL in ours.
         for index in self.indexes.iter().filter(|index| index.unique) {
             let keys: Vec<String> = index.keys.iter().map(|key| format!("({key})")).collect();
             let predicate = index.predicate.map(|text| format!(" WHERE {text}")).unwrap_or_default();
             let keys = keys.join(", ");
-            statements.push(format!("CREATE UNIQUE INDEX {} ON {} ({keys}){predicate}", index.name, self.name));
+            statements.push(format!(
+                "CREATE UNIQUE INDEX {} ON {} ({keys}) NULLS NOT DISTINCT{predicate}",
+                index.name, self.name
+            ));
         }
     }
 }

@@ -6,8 +6,8 @@ use ferrite_differential::run::scenario;
 use std::time::Duration;
 
 /// Each some 120 queries, run in six ways or more.
-const SEEDS: std::ops::Range<u64> = 1_000..1_060;
-const SEEDS_WITH_POSTGRES: std::ops::Range<u64> = 2_000..2_060;
+const SEEDS: std::ops::Range<u64> = 1_000..1_040;
+const SEEDS_WITH_POSTGRES: std::ops::Range<u64> = 2_000..2_040;
 const SHRINK_TIME: Duration = Duration::from_secs(15);
 /// So few of a thousand statements may be refused: more would mean that the generator asks for what is not there.
 const REFUSED_MAX: u64 = 20;
