@@ -315,8 +315,7 @@ impl<'p> Databases<'p> {
             print::query(&query, Dialect::Ours)
         };
         let apply = |template: &str| {
-            let function = functions::CONDITIONS.iter().find(|function| function.ours == template);
-            let function = function.expect("a condition of the table");
+            let function = functions::condition(template);
             Expr::Apply { function, arguments: vec![condition.clone()], ty: Type::Boolean }
         };
         let whole = with(None);

@@ -125,6 +125,11 @@ pub static CONDITIONS: &[Function] = &[
     same(&[BOOLEAN, BOOLEAN], BOOLEAN, "COALESCE({0}, {1})", NONE),
 ];
 
+/// The condition that ours writes so.
+pub fn condition(ours: &str) -> &'static Function {
+    CONDITIONS.iter().find(|function| function.ours == ours).expect("a condition of the table")
+}
+
 /// Functions that answer other types, and those of any type.
 pub static FUNCTIONS: &[Function] = &[
     same(&[BOOLEAN, ANY, ANY], ANY, "(CASE WHEN {0} THEN {1} ELSE {2} END)", Widest),

@@ -59,8 +59,7 @@ impl Generator<'_> {
                 // Most take few rows, so that something is left.
                 let condition = self.condition(&scope, 1);
                 let few = self.condition(&scope, 1);
-                let and = functions::CONDITIONS.iter().find(|function| function.ours == "({0} AND {1})");
-                let function = and.expect("it is there");
+                let function = functions::condition("({0} AND {1})");
                 let condition = Expr::Apply { function, arguments: vec![condition, few], ty: Type::Boolean };
                 Change::Delete { table: table.name, condition: Some(condition) }
             }
@@ -135,7 +134,38 @@ impl Generator<'_> {
         Change::Upsert { table: name, key: table.primary_key.clone(), columns, rows: kept }
     }
 
+    /// One row at most is given another value, of a unique key too: what it meets is there before and after.
+    fn update_one(&mut self, table: &Table) -> Option<Change> {
+        let free: Vec<&Column> =
+            table.columns.iter().filter(|column| table.partition_column.as_ref() != Some(&column.name)).collect();
+        if free.is_empty() || table.primary_key.is_empty() {
+            return None;
+        }
+        let column = *self.random.pick(&free);
+        let set = vec![(column.name.clone(), self.value(column))];
+        let row = table_columns(table, &table.name, self.schema.wild);
+        let mut condition: Option<Expr> = None;
+        for key in &table.primary_key {
+            let place = table.columns.iter().position(|column| column.name == *key)?;
+            let arguments = vec![row[place].clone(), self.value(&table.columns[place])];
+            let equal = Expr::Apply { function: functions::condition("({0} = {1})"), arguments, ty: Type::Boolean };
+            condition = Some(match condition {
+                None => equal,
+                Some(before) => {
+                    let function = functions::condition("({0} AND {1})");
+                    Expr::Apply { function, arguments: vec![before, equal], ty: Type::Boolean }
+                }
+            });
+        }
+        Some(Change::Update { table: table.name.clone(), set, condition })
+    }
+
     fn update(&mut self, table: &Table) -> Change {
+        if self.random.chance(25)
+            && let Some(change) = self.update_one(table)
+        {
+            return change;
+        }
         let scope = row_scope(table, self.schema.wild);
         let free: Vec<&Column> = table
             .columns

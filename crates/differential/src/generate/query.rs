@@ -339,8 +339,11 @@ impl Generator<'_> {
         } else {
             self.condition(&scope, 1)
         };
-        let and = functions::CONDITIONS.iter().find(|function| function.ours == "({0} AND {1})").expect("it is there");
-        Expr::Apply { function: and, arguments: vec![condition, more], ty: Type::Boolean }
+        Expr::Apply {
+            function: functions::condition("({0} AND {1})"),
+            arguments: vec![condition, more],
+            ty: Type::Boolean,
+        }
     }
 }
 
