@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn a_low_disk_refuses_writes_in_whatever_state() {
         let mode = Mode::default();
-        let codes = || [true, false].map(|read_only| mode.admit(read_only).err().map(|error| error.code()));
+        let codes = || [true, false].map(|read_only| mode.admit(read_only, false).err().map(|error| error.code()));
         assert_eq!(codes(), [None, None]);
         assert!(!mode.disk_has(100, 100), "at the mark there is room");
         assert!(mode.disk_has(99, 100) && !mode.disk_has(98, 100));
         assert_eq!(codes(), [None, Some("53100")]);
         assert!(mode.is_running() && mode.is_disk_low());
-        let error = mode.admit(false).expect_err("refused").to_string();
+        let error = mode.admit(false, false).expect_err("refused").to_string();
         assert!(error.contains("98 bytes are free") && error.contains("--disk-reserve"), "{error}");
         mode.pause();
         assert_eq!(codes(), [None, Some("57P03")]);

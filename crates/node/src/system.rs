@@ -245,7 +245,7 @@ impl System {
         if patterns.contains(['\'', ';']) {
             return Err(UserError::parameters("a pattern of class names consists of names, dots, * and **"));
         }
-        self.shared.mode.admit(false)?;
+        self.shared.mode.admit(false, is_admin(reply.connection))?;
         let mut text = String::new();
         if !patterns.trim().is_empty() {
             text.push_str(&format!("REMOVE CLASSES '{}';\n", patterns.trim()));
