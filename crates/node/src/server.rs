@@ -259,19 +259,7 @@ impl Server {
             options.network_threads,
         )?;
         let log = recovered.log;
-        Ok(Server {
-            shared,
-            log,
-            network,
-            system,
-            expiry,
-            snapshots,
-            coordinator,
-            partitions,
-            reports,
-            memory,
-            space,
-        })
+        Ok(Server { shared, log, network, system, expiry, snapshots, coordinator, partitions, reports, memory, space })
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -232,7 +232,7 @@ fn a_statement_for_one_partition_sees_that_one_only() {
 #[test]
 fn what_is_not_there_says_so() {
     let (_dir, server, db) = voter();
-    for procedure in ["@UpdateApplicationCatalog", "@UpdateLogging", "@SnapshotSave", "@QueryStats"] {
+    for procedure in ["@UpdateApplicationCatalog", "@UpdateLogging", "@QueryStats"] {
         db.fails(procedure, (), Status::GracefulFailure, "is not supported");
     }
     db.fails("@Nosuch", (), Status::UnexpectedFailure, "Procedure @Nosuch was not found");
