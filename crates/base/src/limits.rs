@@ -12,6 +12,12 @@ pub const VARIABLE_LENGTH_DEFAULT: u32 = 2_048;
 pub const ROW_BYTES_MAX: usize = 2_097_152;
 /// Columns of one table.
 pub const TABLE_COLUMNS_MAX: usize = 1_024;
+/// Tables, streams and views of one database.
+pub const TABLES_MAX: usize = 10_000;
+/// Indexes of one table, those of its constraints included.
+pub const TABLE_INDEXES_MAX: usize = 64;
+/// Procedures of one database.
+pub const PROCEDURES_MAX: usize = 10_000;
 /// Columns (or expressions) of one index.
 pub const INDEX_KEYS_MAX: usize = 64;
 /// Parameters of one statement or procedure.

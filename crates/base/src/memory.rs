@@ -25,7 +25,9 @@ use std::time::Duration;
 mod ceiling;
 mod heap;
 
-pub use ceiling::{has_room, limit, refused, set_limit, takes_rows, used};
+pub use ceiling::{
+    has_room, limit, refused, set_limit, set_limits, takes_rows, temporary_bytes_max, transaction_bytes_max, used,
+};
 pub use heap::CountingAllocator;
 
 /// Bytes of an extent.

@@ -2,7 +2,93 @@
 //!
 //! Owns names, ranges and defaults. Does not know command lines; who parses one calls [`Settings::set`].
 
-/// A number of bytes: digits, perhaps with K, M, G or T for powers of 1024.
+use crate::limits;
+
+/// Limits in force. [`Settings::default`] has none on memory and disk, which depend on the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Bytes that the process may take; None: as much as it gets.
+    pub memory_bytes: Option<usize>,
+    /// Free bytes of the disk from which on writes are refused.
+    pub disk_reserve_bytes: u64,
+    /// As in `limits.rs`, each.
+    pub temporary_bytes: usize,
+    pub transaction_bytes: usize,
+    pub connections: usize,
+    pub connection_answer_bytes: usize,
+    pub connection_unread_seconds: u64,
+    pub login_seconds: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            memory_bytes: None,
+            disk_reserve_bytes: 0,
+            temporary_bytes: limits::TEMPORARY_BYTES_MAX,
+            transaction_bytes: limits::TRANSACTION_BYTES_MAX,
+            connections: limits::CONNECTIONS_MAX,
+            connection_answer_bytes: limits::CONNECTION_ANSWER_BYTES_MAX,
+            connection_unread_seconds: limits::CONNECTION_UNREAD_SECONDS_MAX,
+            login_seconds: limits::LOGIN_SECONDS_MAX,
+        }
+    }
+}
+
+/// A limit that can be set by name.
+struct Named {
+    name: &'static str,
+    /// The least and the most that it may be set to.
+    range: (u64, u64),
+    put: fn(&mut Settings, u64),
+}
+
+const MEBIBYTE: u64 = 1 << 20;
+const TEBIBYTE: u64 = 1 << 40;
+
+const NAMED: &[Named] = &[
+    Named { name: "temporary-bytes", range: (MEBIBYTE, TEBIBYTE), put: |s, value| s.temporary_bytes = value as usize },
+    Named {
+        name: "transaction-bytes",
+        range: (MEBIBYTE, 2 << 30),
+        put: |s, value| s.transaction_bytes = value as usize,
+    },
+    Named { name: "connections", range: (1, 1_000_000), put: |s, value| s.connections = value as usize },
+    Named {
+        name: "connection-unread-seconds",
+        range: (1, 86_400),
+        put: |s, value| s.connection_unread_seconds = value,
+    },
+    Named {
+        name: "connection-answer-bytes",
+        range: (128 * MEBIBYTE, TEBIBYTE),
+        put: |s, value| s.connection_answer_bytes = value as usize,
+    },
+    Named { name: "login-seconds", range: (1, 86_400), put: |s, value| s.login_seconds = value },
+];
+
+impl Settings {
+    /// Sets a limit by its name in docs/limits.md. The error says what would do.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let Some(limit) = NAMED.iter().find(|limit| limit.name == name) else {
+            return Err(format!("there is no limit {name} to set; there are {}", Settings::names().join(", ")));
+        };
+        let (least, most) = limit.range;
+        match bytes(value) {
+            Some(number) if (least..=most).contains(&number) => {
+                (limit.put)(self, number);
+                Ok(())
+            }
+            _ => Err(format!("{name} must be from {least} to {most}")),
+        }
+    }
+
+    pub fn names() -> Vec<&'static str> {
+        NAMED.iter().map(|limit| limit.name).collect()
+    }
+}
+
+/// A number of bytes or others: digits, perhaps with K, M, G or T for powers of 1024.
 pub fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.char_indices().last()? {
         (at, 'K' | 'k') => (&text[..at], 10),
@@ -17,15 +103,6 @@ pub fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Limits in force. [`Settings::default`] has none on memory and disk, which depend on the machine.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Settings {
-    /// Bytes that the process may take; None: as much as it gets.
-    pub memory_bytes: Option<usize>,
-    /// Free bytes of the disk from which on writes are refused.
-    pub disk_reserve_bytes: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +114,23 @@ mod tests {
         for text in ["", "K", "-1", "+1", "1.5G", "16GB", "x", "99999999999999999999", "20000000T", "1µ"] {
             assert_eq!(bytes(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn limits_are_set_within_their_ranges() {
+        for limit in NAMED {
+            let (least, most) = limit.range;
+            let mut settings = Settings::default();
+            for good in [least, most] {
+                settings.set(limit.name, &good.to_string()).expect("at the end of the range");
+            }
+            assert!(settings != Settings::default(), "{}", limit.name);
+            for bad in [least - 1, most + 1] {
+                let error = settings.set(limit.name, &bad.to_string()).expect_err("one past it");
+                assert!(error.contains(limit.name) && error.contains(&least.to_string()), "{error}");
+            }
+        }
+        let error = Settings::default().set("nothing", "1").expect_err("no such limit");
+        assert!(error.contains("temporary-bytes"), "{error}");
     }
 }

@@ -249,7 +249,7 @@ impl<'s> Frame<'s> {
     #[cold]
     fn look(&self, total: usize) -> UserResult<()> {
         check_temporary(total)?;
-        self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(limits::TEMPORARY_BYTES_MAX));
+        self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(memory::temporary_bytes_max()));
         Ok(())
     }
 
@@ -400,7 +400,7 @@ pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()
 }
 
 fn check_temporary(bytes: usize) -> UserResult<()> {
-    if bytes > limits::TEMPORARY_BYTES_MAX {
+    if bytes > memory::temporary_bytes_max() {
         return Err(too_much_memory());
     }
     if bytes > limits::MEMORY_ALWAYS_BYTES && !memory::has_room() {
@@ -413,8 +413,8 @@ fn check_temporary(bytes: usize) -> UserResult<()> {
 fn too_much_memory() -> UserError {
     UserError::limit("the statement needs more temporary memory than it may use")
         .with_detail(format!(
-            "the limit is {} bytes for sorting, grouping, joins and derived tables",
-            limits::TEMPORARY_BYTES_MAX
+            "the limit is {} bytes for sorting, grouping, joins and derived tables (--limit temporary-bytes)",
+            memory::temporary_bytes_max()
         ))
         .with_hint("narrow the query with WHERE or LIMIT, or split it into several statements")
 }

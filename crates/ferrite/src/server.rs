@@ -52,6 +52,9 @@ pub struct Options {
     /// Free room on the disk (bytes, also as 500M, 2G) from which on writes are refused, until there is more again; 0 for none.
     #[arg(long, value_name = "BYTES", default_value_t = DISK_RESERVE_BYTES, value_parser = size)]
     disk_reserve: u64,
+    /// Another value for a limit, by its name in docs/limits.md, such as temporary-bytes=500M. May be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    limit: Vec<(String, String)>,
     /// Threads for queries that take long: reports run there beside the transactions, so many at a time [default: a quarter of
     /// the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -162,6 +165,13 @@ fn memory(text: &str) -> Result<Memory, String> {
     usize::try_from(bytes).ok().filter(|bytes| *bytes >= MEMORY_BYTES_MIN).map(Memory::Bytes).ok_or_else(said)
 }
 
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("say NAME=VALUE, with one of these names: {}", Settings::names().join(", ")))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 fn size(text: &str) -> Result<u64, String> {
     ferrite_base::settings::bytes(text)
         .ok_or_else(|| "say a number of bytes, such as 1073741824, 500M or 2G".to_owned())
@@ -184,6 +194,16 @@ pub fn run(options: Options) -> ExitCode {
             return fail(&format!("cannot read the schema file {path}: {error}"));
         }
     };
+    let mut settings = Settings {
+        memory_bytes: options.memory_limit.bytes(),
+        disk_reserve_bytes: options.disk_reserve,
+        ..Settings::default()
+    };
+    for (name, value) in &options.limit {
+        if let Err(problem) = settings.set(name, value) {
+            return fail(&format!("--limit {name}={value}: {problem}"));
+        }
+    }
     let durability = options.durability;
     let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
     ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect()));
@@ -196,7 +216,12 @@ pub fn run(options: Options) -> ExitCode {
         dir: options.dir,
         listen: options.listen,
         admin_listen,
-        connection_limits: ConnectionLimits::default(),
+        connection_limits: ConnectionLimits {
+            connections_max: settings.connections,
+            login_time_max: Duration::from_secs(settings.login_seconds),
+            unread_time_max: Duration::from_secs(settings.connection_unread_seconds),
+            unread_bytes_max: settings.connection_answer_bytes,
+        },
         partitions: options.partitions,
         durability,
         schema,
@@ -215,7 +240,7 @@ pub fn run(options: Options) -> ExitCode {
             Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),
         },
         query_time_max: Duration::from_secs(options.query_timeout),
-        settings: Settings { memory_bytes: options.memory_limit.bytes(), disk_reserve_bytes: options.disk_reserve },
+        settings,
     });
     let server = match started {
         Ok(server) => server,

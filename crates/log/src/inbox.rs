@@ -69,6 +69,7 @@ impl<C> Inbox<C> {
         state.bytes += append.payload.len();
         state.items.push(append);
         self.statistics.queue_depth.fetch_add(1, Relaxed);
+        self.statistics.queue_bytes.fetch_add(append.payload.len(), Relaxed);
         let wake = std::mem::take(&mut state.sleeping);
         drop(state);
         if wake {

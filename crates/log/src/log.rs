@@ -380,6 +380,8 @@ impl<C: Completion> Worker<C> {
             self.statistics.appends.fetch_add(batch.len() as u64, Relaxed);
         }
         self.statistics.queue_depth.fetch_sub(batch.len(), Relaxed);
+        let bytes = batch.iter().map(|append| append.payload.len()).sum();
+        self.statistics.queue_bytes.fetch_sub(bytes, Relaxed);
         for append in batch.drain(..) {
             append.finish(outcome.clone());
         }

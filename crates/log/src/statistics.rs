@@ -81,6 +81,8 @@ pub struct LogStatistics {
     pub fsyncs: Histogram,
     /// Appends and barriers taken over and not yet completed.
     pub queue_depth: AtomicUsize,
+    /// And the bytes of these.
+    pub queue_bytes: AtomicUsize,
     pub failed: AtomicBool,
 }
 

@@ -159,7 +159,7 @@ impl Server {
         }
 
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes now.
-        memory::set_limit(options.settings.memory_bytes);
+        memory::set_limits(&options.settings);
         let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
         let (coordinator, jobs) = unbounded::<Job>();
         let (system, system_jobs) = unbounded::<SystemJob>();
@@ -188,6 +188,7 @@ impl Server {
             snapshot_status: Arc::default(),
             started: Instant::now(),
             mode: Default::default(),
+            settings: options.settings,
             shutdown: OnceLock::new(),
             baselines: Default::default(),
         });

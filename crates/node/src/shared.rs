@@ -7,7 +7,7 @@ use crate::statistics::Baselines;
 use crate::system::SystemJob;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use ferrite_base::{ErrorKind, UserError, UserResult, limits};
+use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
 use ferrite_log::LogStatistics;
 use ferrite_partition::RowCounts;
 use ferrite_partition::cancel::{Cancel, Cancellations};
@@ -46,6 +46,7 @@ pub struct Shared {
     pub snapshot_status: Arc<SnapshotStatus>,
     pub started: Instant,
     pub mode: Mode,
+    pub settings: Settings,
     /// Stops the server; set by whoever runs it.
     pub shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// What statistics were answered before.

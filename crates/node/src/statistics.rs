@@ -194,7 +194,13 @@ fn command_log(shared: &Shared) -> SystemTable {
             ("SEGMENT_COUNT", Integer),
             ("FSYNC_INTERVAL", Integer),
         ],
-        cells![Cell::NULL, shared.log.queue_depth.load(Relaxed) as i64, segments, segments, interval.unwrap_or(0i64)],
+        cells![
+            shared.log.queue_bytes.load(Relaxed) as i64,
+            shared.log.queue_depth.load(Relaxed) as i64,
+            segments,
+            segments,
+            interval.unwrap_or(0i64)
+        ],
     )
 }
 

@@ -2,7 +2,7 @@
 
 use crate::result::{Columns, SystemResult, SystemTable, cells};
 use crate::shared::Shared;
-use ferrite_base::{UserError, limits};
+use ferrite_base::{UserError, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{Integer, Varchar};
 use std::net::{IpAddr, Ipv4Addr};
@@ -101,12 +101,17 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
     ];
     let log = &shared.log;
     let recovery = &shared.recovery;
-    let own: [(&'static str, String); 6] = [
+    let own: [(&'static str, String); 11] = [
         ("FSYNC_COUNT", log.fsyncs.count().to_string()),
         ("FSYNC_MEDIAN_MICROSECONDS", log.fsyncs.median().as_micros().to_string()),
         ("LOG_WRITTEN_BYTES", log.written_bytes.load(Relaxed).to_string()),
         ("RECOVERED_TRANSACTIONS", recovery.transactions.to_string()),
         ("RECOVERY_MICROSECONDS", recovery.duration.as_micros().to_string()),
+        ("RECOVERED_LOG_BYTES", recovery.log_bytes.to_string()),
+        ("RECOVERED_BYTES_PER_SECOND", per_second(recovery.log_bytes, recovery.duration).to_string()),
+        ("MEMORY_USED_BYTES", memory::used().to_string()),
+        ("MEMORY_LIMIT_BYTES", memory::limit().map_or_else(|| "none".to_owned(), |limit| limit.to_string())),
+        ("DISK_RESERVE_BYTES", shared.settings.disk_reserve_bytes.to_string()),
         ("DURABILITY", identity.durability.clone()),
     ];
     // There are no files of these two kinds; the original server leaves the first out in the same way.
@@ -115,6 +120,10 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         _ => (key, Some(text.to_owned())),
     };
     entries.into_iter().map(value).chain(own.into_iter().map(|(key, text)| (key, Some(text)))).collect()
+}
+
+fn per_second(count: u64, took: Duration) -> u64 {
+    (count as f64 / took.as_secs_f64().max(1e-6)) as u64
 }
 
 /// Where clients that discover the cluster connect to. A server that listens everywhere says so nowhere.
@@ -179,7 +188,7 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
         ("elasticduration", text("0")),
         ("elasticthroughput", text("0")),
         ("snapshotpriority", text("0")),
-        ("temptablesmaxsize", (limits::TEMPORARY_BYTES_MAX >> 20).to_string()),
+        ("temptablesmaxsize", (shared.settings.temporary_bytes >> 20).to_string()),
         ("querytimeout", text("0")),
         ("drrole", text("none")),
         ("prioritiesenabled", text("false")),
@@ -218,7 +227,7 @@ mod tests {
                 check_error("@SystemInformation", &selector, &result);
             }
         }
-        assert_eq!(entries(&system_information(&shared, None)).len(), 51);
+        assert_eq!(entries(&system_information(&shared, None)).len(), 56);
         assert_eq!(entries(&system_information(&shared, Some("license"))).len(), 1);
     }
 

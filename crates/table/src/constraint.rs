@@ -4,7 +4,6 @@ use crate::index::IndexData;
 use crate::pages::NoSlot;
 use crate::row::SourceRow;
 use bumpalo::Bump;
-use ferrite_base::limits::TRANSACTION_BYTES_MAX;
 use ferrite_base::{UserError, memory};
 use ferrite_catalog::Table;
 use ferrite_value::{Value, text};
@@ -101,7 +100,9 @@ pub(crate) fn no_memory(table: &Table) -> UserError {
 #[inline(never)]
 pub(crate) fn transaction_too_large() -> UserError {
     UserError::limit("the transaction changes more than it may")
-        .with_detail(format!("the limit is {TRANSACTION_BYTES_MAX} bytes of changes in one partition"))
+        .with_detail(format!("the limit is {} bytes of changes in one partition (--limit transaction-bytes)",
+            memory::transaction_bytes_max()
+        ))
         .with_hint("change fewer rows at once: divide the statement with WHERE or LIMIT; TRUNCATE TABLE empties a table of any size")
 }
 

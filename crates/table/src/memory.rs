@@ -10,6 +10,8 @@ pub struct TableMemory {
     pub rows: u64,
     /// Bytes of row pages.
     pub row_bytes: usize,
+    /// Of these, bytes of rows.
+    pub live_row_bytes: usize,
     /// Bytes of long values' pages and blocks.
     pub long_value_bytes: usize,
     pub indexes: Vec<IndexMemory>,
@@ -39,6 +41,7 @@ impl Store {
                 table: table.id(),
                 rows: table.row_count(),
                 row_bytes: table.contents.rows.pages.bytes(),
+                live_row_bytes: table.contents.rows.pages.row_bytes(),
                 long_value_bytes: table.contents.rows.longs.bytes(),
                 indexes: table
                     .contents

@@ -151,6 +151,11 @@ impl Pages {
         self.present * self.geometry.page_bytes + self.pages.directory_bytes()
     }
 
+    /// Bytes of the rows alone.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.rows as usize * self.geometry.row_bytes
+    }
+
     #[inline]
     fn split(&self, id: RowId) -> (usize, usize) {
         ((id.0 >> self.geometry.slot_bits) as usize, (id.0 & ((1 << self.geometry.slot_bits) - 1)) as usize)

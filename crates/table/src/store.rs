@@ -14,7 +14,6 @@ use crate::undo::{Excess, KEPT_BYTES_MAX, UndoKind, UndoLog, UndoMark};
 use crate::view_maintenance::{Direction, Surroundings, Tables, table};
 use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
-use ferrite_base::limits::TRANSACTION_BYTES_MAX;
 use ferrite_base::{PartitionId, RowId, TableId, UserError, UserResult, memory};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_value::ring::Ring;
@@ -130,7 +129,7 @@ impl Store {
     /// The transaction has not become too large.
     #[inline]
     fn check_size(&self) -> UserResult<()> {
-        if self.redo.len() > TRANSACTION_BYTES_MAX || self.undo.excess().is_some() {
+        if self.redo.len() > memory::transaction_bytes_max() || self.undo.excess().is_some() {
             return Err(self.too_large());
         }
         Ok(())

@@ -5,7 +5,7 @@
 
 use crate::long_values::Handle;
 use crate::table::Contents;
-use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, TRANSACTION_BYTES_MAX};
+use ferrite_base::limits::MEMORY_ALWAYS_BYTES;
 use ferrite_base::{RowId, TableId, memory};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +121,7 @@ impl UndoLog {
     fn grow(&mut self, more: usize) {
         self.bytes.reserve(more);
         let bytes = self.bytes.capacity();
-        if self.limited && bytes > TRANSACTION_BYTES_MAX {
+        if self.limited && bytes > memory::transaction_bytes_max() {
             self.excess = Some(Excess::Transaction);
         } else if self.limited && bytes > MEMORY_ALWAYS_BYTES && !memory::has_room() {
             self.excess = Some(Excess::Memory);

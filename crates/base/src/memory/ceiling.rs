@@ -9,11 +9,34 @@
 use super::{BYTES_USED, LARGE_BYTES_USED, heap};
 use crate::UserError;
 use crate::error::ErrorKind;
-use crate::limits::MEMORY_RESERVE_PART;
+use crate::limits::{MEMORY_RESERVE_PART, TEMPORARY_BYTES_MAX, TRANSACTION_BYTES_MAX};
+use crate::settings::Settings;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ROWS_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+static TEMPORARY: AtomicUsize = AtomicUsize::new(TEMPORARY_BYTES_MAX);
+static TRANSACTION: AtomicUsize = AtomicUsize::new(TRANSACTION_BYTES_MAX);
+
+/// Sets all limits on memory.
+pub fn set_limits(settings: &Settings) {
+    set_limit(settings.memory_bytes);
+    TEMPORARY.store(settings.temporary_bytes, Ordering::Relaxed);
+    TRANSACTION.store(settings.transaction_bytes, Ordering::Relaxed);
+}
+
+/// What one statement may hold: [`TEMPORARY_BYTES_MAX`], or what was set.
+#[inline]
+pub fn temporary_bytes_max() -> usize {
+    TEMPORARY.load(Ordering::Relaxed)
+}
+
+/// What one transaction may change in a partition: [`TRANSACTION_BYTES_MAX`], or what was set.
+#[inline]
+pub fn transaction_bytes_max() -> usize {
+    TRANSACTION.load(Ordering::Relaxed)
+}
 
 /// Sets the ceiling. None: there is none, which is how a process begins.
 pub fn set_limit(bytes: Option<usize>) {

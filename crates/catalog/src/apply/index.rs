@@ -3,7 +3,7 @@
 use super::{Draft, already_exists, check, depended_on, invalid, not_found};
 use crate::change::{Effect, NewIndex};
 use crate::objects::{Index, Table, TableKind};
-use ferrite_base::limits::INDEX_KEYS_MAX;
+use ferrite_base::limits::{INDEX_KEYS_MAX, TABLE_INDEXES_MAX};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
 
@@ -65,6 +65,12 @@ impl Draft {
         }
         if constraint.as_ref().is_some_and(|constraint| self.is_constraint_name_taken(constraint, table)) {
             return Err(already_exists(constraint.as_ref().expect("just looked at")));
+        }
+        if table.indexes.len() >= TABLE_INDEXES_MAX {
+            return Err(UserError::limit(format!(
+                "{} has {TABLE_INDEXES_MAX} indexes, those of its constraints included, and may not have more",
+                table.name
+            )));
         }
         if new.keys.is_empty() || new.keys.len() > INDEX_KEYS_MAX {
             return Err(UserError::limit(format!("the index {name} must have from 1 to {INDEX_KEYS_MAX} keys")));

@@ -2,7 +2,7 @@
 
 use super::{Draft, already_exists, check, depended_on, invalid, not_found};
 use crate::objects::{Procedure, ProcedurePartitioning};
-use ferrite_base::limits::PARAMETERS_MAX;
+use ferrite_base::limits::{PARAMETERS_MAX, PROCEDURES_MAX};
 use ferrite_base::{TableId, UserError, UserResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,6 +29,9 @@ impl Draft {
         }
         if self.catalog.procedure_named(name).is_some() {
             return Err(already_exists(name));
+        }
+        if self.catalog.procedures.len() >= PROCEDURES_MAX {
+            return Err(UserError::limit(format!("there are {PROCEDURES_MAX} procedures, and there may not be more")));
         }
         if let Some(parameters) = &procedure.parameters {
             if parameters.len() > PARAMETERS_MAX {

@@ -3,11 +3,22 @@
 use super::{Draft, already_exists, check, depended_on, invalid, not_found, view};
 use crate::change::{Change, Effect};
 use crate::objects::{Table, TableKind};
-use ferrite_base::{TableId, UserResult};
+use ferrite_base::limits::TABLES_MAX;
+use ferrite_base::{TableId, UserError, UserResult};
 use ferrite_expr::Expr;
 use std::sync::Arc;
 
 impl Draft {
+    /// One more table, stream or view may be made.
+    pub(super) fn check_room_for_table(&self) -> UserResult<()> {
+        if self.catalog.tables.len() >= TABLES_MAX {
+            return Err(UserError::limit(format!(
+                "there are {TABLES_MAX} tables and views, and there may not be more"
+            )));
+        }
+        Ok(())
+    }
+
     pub(super) fn create_table(&mut self, change: &Change) -> UserResult<()> {
         let Change::CreateTable { name, columns, indexes, primary_key, checks, stream, partition_column } = change
         else {
@@ -18,6 +29,7 @@ impl Draft {
             return Err(already_exists(name));
         }
         check::columns(name, columns)?;
+        self.check_room_for_table()?;
         if *stream && !(indexes.is_empty() && checks.is_empty()) {
             return Err(invalid(format!("the stream {name} keeps no rows and cannot have keys or other constraints")));
         }

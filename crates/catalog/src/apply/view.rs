@@ -12,6 +12,7 @@ use std::sync::Arc;
 impl Draft {
     pub(super) fn create_view(&mut self, name: &str, columns: &[Column], view: &View) -> UserResult<()> {
         check::identifier(name)?;
+        self.check_room_for_table()?;
         if self.catalog.table_named(name).is_some() {
             return Err(already_exists(name));
         }

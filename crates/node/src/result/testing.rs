@@ -52,6 +52,7 @@ pub fn shared(partitions: usize) -> Shared {
         snapshot_status: Arc::default(),
         started: Instant::now(),
         mode: Default::default(),
+        settings: Default::default(),
         shutdown: OnceLock::new(),
         baselines: Default::default(),
     }

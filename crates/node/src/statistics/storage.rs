@@ -51,7 +51,7 @@ pub fn tables(shared: &Shared, collected: &Reports) -> SystemTable {
             kind,
             count(memory.rows),
             kib(memory.row_bytes),
-            kib(memory.row_bytes),
+            kib(memory.live_row_bytes),
             kib(memory.long_value_bytes),
             Cell::NULL,
             Cell::NULL,
@@ -125,6 +125,7 @@ pub fn memory(shared: &Shared, collected: &Reports) -> SystemTable {
     let indexes: usize = parts().flat_map(|table| &table.indexes).map(|index| index.bytes).sum();
     let texts: usize = parts().map(|table| table.long_value_bytes).sum();
     let row_bytes: usize = parts().map(|table| table.row_bytes).sum();
+    let live_row_bytes: usize = parts().map(|table| table.live_row_bytes).sum();
     one_row(
         shared,
         &[
@@ -144,7 +145,7 @@ pub fn memory(shared: &Shared, collected: &Reports) -> SystemTable {
             status_kib("/proc/self/status", "VmRSS:").min(i64::from(i32::MAX)),
             0,
             0,
-            kib(row_bytes),
+            kib(live_row_bytes),
             kib(row_bytes),
             kib(indexes),
             kib(texts),
