@@ -5,6 +5,7 @@
 
 mod alter;
 mod check;
+mod fill;
 mod index;
 mod procedure;
 mod rename;
@@ -66,6 +67,7 @@ impl Draft {
                 Ok(())
             }
             Change::CreateRole { name, permissions } => self.create_role(name, permissions),
+            Change::FillTable { table, from } => self.fill_table(table, from),
             Change::SwapTables { one, other } => self.swap_tables(one, other),
             Change::DropRole { name, if_exists } => self.drop_role(name, *if_exists),
         }

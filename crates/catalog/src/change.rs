@@ -98,6 +98,11 @@ pub enum Change {
         one: String,
         other: String,
     },
+    /// The table, which must be empty, gets a copy of the other one's rows: the last step of a restore.
+    FillTable {
+        table: String,
+        from: String,
+    },
     DropRole {
         name: String,
         if_exists: bool,
@@ -181,6 +186,8 @@ pub enum Effect {
     Repartition(TableId),
     /// The table's rows get other columns. Its indexes are made anew, and so is its partitioning.
     Rebuild(Arc<Rebuild>),
+    /// The first table, which must be empty, gets a copy of the second one's rows.
+    Fill(TableId, TableId),
     /// A table that the view reads was rebuilt: its plan and its rows are made anew.
     Refill(TableId),
     /// Every row must meet the table's checks.

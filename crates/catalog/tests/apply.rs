@@ -182,6 +182,7 @@ fn applied(changes: &[Change]) -> (Catalog, Vec<Effect>) {
                 Effect::CreateTable(table) | Effect::Repartition(table) | Effect::Refresh(table) => is_there(table),
                 Effect::Refill(table) | Effect::Validate(table) => is_there(table),
                 Effect::Rebuild(rebuild) => is_there(&rebuild.table),
+                Effect::Fill(table, from) => is_there(table) && is_there(from),
                 Effect::CreateIndex(table, _) | Effect::DropIndex(table, _) => is_there(table),
                 Effect::DropTable(table) => !is_there(table),
             });

@@ -31,7 +31,7 @@ pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Ef
         assert!(store.mark().undo == 0, "a schema change is a transaction of its own");
     }
     let mut change = SchemaChange { stores, catalog, time, done: Vec::new() };
-    let mut result = effects.iter().try_for_each(|effect| change.carry_out(effect));
+    let mut result = effects.iter().try_for_each(|effect| change.carry_out(effect, effects));
     if result.is_ok() {
         result = change.stores.iter().try_for_each(Store::check_plans);
     }
@@ -54,13 +54,14 @@ struct SchemaChange<'c> {
 }
 
 impl SchemaChange<'_> {
-    fn carry_out(&mut self, effect: &Effect) -> UserResult<()> {
+    fn carry_out(&mut self, effect: &Effect, effects: &[Effect]) -> UserResult<()> {
         match effect {
-            Effect::Rebuild(rebuild) => return self.rebuild(rebuild),
+            Effect::Rebuild(rebuild) => return self.rebuild(rebuild, rebuild.table),
             Effect::Repartition(id) => {
                 let columns = definition(self.catalog, *id)?.columns.len();
-                return self.rebuild(&Rebuild::same(*id, columns));
+                return self.rebuild(&Rebuild::same(*id, columns), *id);
             }
+            Effect::Fill(id, from) => return self.fill(*id, *from, effects),
             _ => {}
         }
         for number in 0..self.stores.len() {
@@ -71,12 +72,33 @@ impl SchemaChange<'_> {
         Ok(())
     }
 
-    /// Rows of the table's next version, put where they belong then. The new tables of all stores are made before the first
+    /// Rows of another table that is divided in the same way.
+    fn fill(&mut self, id: TableId, from: TableId, effects: &[Effect]) -> UserResult<()> {
+        let definition = definition(self.catalog, id)?;
+        let changes_rows = |effect: &Effect| match effect {
+            Effect::Rebuild(rebuild) => [id, from].contains(&rebuild.table),
+            Effect::Repartition(table) => [id, from].contains(table),
+            _ => false,
+        };
+        if effects.iter().any(changes_rows) {
+            let message = format!("the table {} cannot be filled and altered in one transaction", definition.name);
+            return Err(UserError::ddl("55006", message));
+        }
+        for store in self.stores.iter() {
+            if store.find_table(id).ok_or_else(|| no_table(id))?.row_count() > 0 {
+                return Err(UserError::ddl("55006", format!("the table {} has rows", definition.name))
+                    .with_hint("only an empty table is filled; delete its rows first"));
+            }
+        }
+        self.rebuild(&Rebuild::same(id, definition.columns.len()), from)
+    }
+
+    /// Rows of the table's next version, made from those of `from` and put where they belong then. The new tables of all stores are made before the first
     /// takes the place of an old one, because rows may come from any.
-    fn rebuild(&mut self, rebuild: &Rebuild) -> UserResult<()> {
+    fn rebuild(&mut self, rebuild: &Rebuild, from: TableId) -> UserResult<()> {
         let id = rebuild.table;
         let definition = definition(self.catalog, id)?;
-        let before = self.stores.first().and_then(|store| store.find_table(id)).ok_or_else(|| no_table(id))?;
+        let before = self.stores.first().and_then(|store| store.find_table(from)).ok_or_else(|| no_table(from))?;
         let was_partitioned = before.definition().is_partitioned();
         let moves = before.definition().partition_column.map(RebuiltColumn::same)
             != definition.partition_column.map(|column| rebuild.columns[column as usize].clone());
@@ -88,7 +110,7 @@ impl SchemaChange<'_> {
             let mut data = store.empty_table(definition);
             let sources = if was_partitioned && moves { &self.stores[..] } else { &self.stores[number..=number] };
             for source in sources {
-                let rows = source.find_table(id).ok_or_else(|| no_table(id))?;
+                let rows = source.find_table(from).ok_or_else(|| no_table(from))?;
                 self.copy_rows(rebuild, rows, &mut data, moves.then_some(store))?;
             }
             made.push(data);
@@ -241,7 +263,7 @@ impl Store {
                 self.find_table(id).ok_or_else(|| no_table(id))?;
                 None
             }
-            Effect::Rebuild(_) | Effect::Repartition(_) => unreachable!("these concern all stores together"),
+            Effect::Rebuild(_) | Effect::Repartition(_) | Effect::Fill(..) => unreachable!("these concern all stores together"),
         })
     }
 

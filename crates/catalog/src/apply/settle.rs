@@ -22,6 +22,7 @@ pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect>
                 new.table(*table).is_some() && old.table(*table).is_some_and(|table| table.index(*index).is_some())
             }
             Effect::Repartition(table) => old.table(*table).is_some() && new.table(*table).is_some(),
+            Effect::Fill(table, _) => new.table(*table).is_some(),
             // Follows from the rebuilt tables, below.
             Effect::Refill(_) => false,
             Effect::Rebuild(rebuild) => {
@@ -45,8 +46,23 @@ pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect>
         Effect::Repartition(table) => Some(*table),
         _ => None,
     });
+    // Where rows are taken from goes afterwards.
+    let is_source = |id: &TableId, settled: &[Effect]| {
+        settled.iter().any(|effect| matches!(effect, Effect::Fill(_, from) if from == id))
+    };
+    let sources: Vec<TableId> = settled
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::DropTable(table) if is_source(table, &settled) => Some(*table),
+            _ => None,
+        })
+        .collect();
+    let filled = settled.iter().filter_map(|effect| match effect {
+        Effect::Fill(table, _) => Some(*table),
+        _ => None,
+    });
     let mut refilled = Vec::new();
-    for table in repartitioned.chain(rebuilds.keys().copied()) {
+    for table in repartitioned.chain(filled).chain(rebuilds.keys().copied()) {
         let views = &new.table(table).expect("kept only if it is there").dependent_views;
         for view in views.iter().filter(|view| old.table(**view).is_some()) {
             if !refilled.contains(&Effect::Refill(*view)) {
@@ -58,14 +74,16 @@ pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect>
     settled.extend(refilled);
     let is_view = |table: &TableId| new.table(*table).is_some_and(|table| table.kind == TableKind::View);
     settled.sort_by_key(|effect| match effect {
+        Effect::DropTable(table) if sources.contains(table) => 4,
         Effect::DropTable(_) => 0,
         Effect::CreateTable(table) if !is_view(table) => 1,
         Effect::Rebuild(_) | Effect::Repartition(_) => 2,
-        Effect::Refill(_) => 3,
-        Effect::CreateTable(_) => 4,
-        Effect::CreateIndex(..) | Effect::DropIndex(..) => 5,
-        Effect::Validate(_) => 6,
-        Effect::Refresh(_) => 7,
+        Effect::Fill(..) => 3,
+        Effect::Refill(_) => 4,
+        Effect::CreateTable(_) => 5,
+        Effect::CreateIndex(..) | Effect::DropIndex(..) => 6,
+        Effect::Validate(_) => 7,
+        Effect::Refresh(_) => 8,
     });
     settled
 }

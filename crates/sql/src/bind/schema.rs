@@ -85,6 +85,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             Change::CreateRole { name: name.clone(), permissions: permissions.clone() }
         }
         Ddl::SwapTables { one, other } => Change::SwapTables { one: one.clone(), other: other.clone() },
+        Ddl::FillTable { table, from } => Change::FillTable { table: table.clone(), from: from.clone() },
         Ddl::DropRole { name, if_exists } => Change::DropRole { name: name.clone(), if_exists: *if_exists },
     };
     Ok((change, warnings))

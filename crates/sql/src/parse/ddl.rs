@@ -30,6 +30,12 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
         let one = cursor.name("a table name")?;
         cursor.expect("WITH")?;
         Ddl::SwapTables { one, other: cursor.name("a table name")? }
+    } else if cursor.accept("FILL") {
+        // What a restore ends with.
+        cursor.expect("TABLE")?;
+        let table = cursor.name("a table name")?;
+        cursor.expect("FROM")?;
+        Ddl::FillTable { table, from: cursor.name("a table name")? }
     } else if cursor.accept("ALTER") {
         super::alter::alter(&mut cursor)?
     } else {

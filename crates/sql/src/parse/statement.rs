@@ -155,6 +155,10 @@ pub(crate) enum Ddl {
         one: String,
         other: String,
     },
+    FillTable {
+        table: String,
+        from: String,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
