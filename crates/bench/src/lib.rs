@@ -8,6 +8,7 @@
 //! | [`voter_load`], [`voter`] | the Voter application: its calls; schema, run, validation |
 //! | [`kv`] | values by key |
 //! | [`adhoc`], [`multi`] | statements as text; transactions over several partitions |
+//! | [`soak`] | hours of load, and whether anything grows |
 //! | [`torture`] | kills of the server under load, and what is there afterwards |
 //! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
 //! | [`pauses`] | how long the machine stops its cores by itself |
@@ -38,6 +39,7 @@ pub mod report;
 pub mod run;
 pub mod scoreboard;
 pub mod session;
+pub mod soak;
 pub mod statements;
 pub mod torture;
 pub mod voter;
@@ -64,6 +66,7 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
         BenchCommand::Kv(options) => kv::run_kv(&environment, options).map(drop),
         BenchCommand::AdHoc(options) => adhoc::run_adhoc(&environment, options).map(drop),
         BenchCommand::Multi(options) => multi::run_multi(&environment, options).map(drop),
+        BenchCommand::Soak(options) => soak::run_soak(&environment, options),
         BenchCommand::Torture(options) => torture::run_torture(&environment, options),
         BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
         BenchCommand::LimitServer(_) | BenchCommand::Pauses(_) => unreachable!("answered above"),

@@ -18,6 +18,8 @@ pub enum BenchCommand {
     AdHoc(AdHocOptions),
     /// Transactions over several partitions.
     Multi(MultiOptions),
+    /// Hours of votes, with as many deleted as come in: whether memory, files or latency grow.
+    Soak(SoakOptions),
     /// Kill a server again and again under load, and compare what clients were told with what is there.
     Torture(TortureOptions),
     /// The yardstick: the same client against a bare loop with hash tables.
@@ -200,6 +202,20 @@ pub struct KvOptions {
     /// Seed of the random numbers [default: another one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct SoakOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Votes that are there once the table is filled
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: u64,
+    /// Write the samples to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
