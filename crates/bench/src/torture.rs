@@ -6,7 +6,7 @@
 //! | [`round`] | loads run, the server dies and comes back, the check |
 //! | [`drive`] | one load's calls and their ends, and the kill in the moment of a success |
 //! | [`lane`] | histories, and what of them may be found after a crash |
-//! | [`votes`], [`values`], [`bank`], [`schema`] | the loads with their models |
+//! | [`votes`], [`values`], [`bank`], [`schema`], [`snapshots`] | the loads with their models |
 //!
 //! What is promised, and so checked: with `sync` durability nothing acknowledged is ever lost. A kill of the process loses nothing in the
 //! other modes either, since what was written is the operating system's. With `--power-loss`, where what was not fsynced dies
@@ -19,6 +19,7 @@ pub mod lane;
 pub mod plan;
 pub mod round;
 pub mod schema;
+pub mod snapshots;
 pub mod values;
 pub mod votes;
 
@@ -156,6 +157,8 @@ impl Run {
         arguments.push(place.path().join("data").into());
         arguments.extend(["--partitions".into(), options.partitions.to_string().into()]);
         arguments.extend(["--durability".into(), options.durability.clone().into()]);
+        // So small that the server takes snapshots by itself in most rounds, and cuts the log.
+        arguments.extend(["--snapshot-log", "8", "--snapshot-interval", "2"].map(Into::into));
         arguments.extend(options.server_options.iter().map(Into::into));
         let mut site = Site {
             executable: environment.executable.clone(),
@@ -170,6 +173,7 @@ impl Run {
             Box::new(values::Values::new(&session)?),
             Box::new(bank::Bank::new(&session)?),
             Box::new(schema::Schema::new(&session)?),
+            Box::new(snapshots::Snapshots::new()),
         ];
         session.close()?;
         let mut run = Run {
@@ -247,7 +251,7 @@ impl Run {
             line.push_str(&format!("; {recovery_kills} more while recovering"));
         }
         line.push_str(&format!("; back in {:.2} s", recovery.as_secs_f64()));
-        for text in said.lines().filter_map(|line| line.strip_prefix("ferrite: ")) {
+        for text in said.lines().filter_map(in_short) {
             line.push_str("; ");
             line.push_str(text);
         }
@@ -292,6 +296,21 @@ impl Run {
             grouped(self.total.unknown),
             self.longest_recovery.as_secs_f64(),
         )
+    }
+}
+
+/// What of a server's message belongs into the line of its round.
+fn in_short(message: &str) -> Option<&str> {
+    let text = message.strip_prefix("ferrite: ")?;
+    let until = |end: &str| text.find(end).map_or(text, |at| &text[..at]);
+    if text.starts_with("recovered ") {
+        Some(until(" of log"))
+    } else if text.starts_with("snapshot ") {
+        Some(until(" ("))
+    } else if text.starts_with("cut off ") {
+        Some(until(" of writes"))
+    } else {
+        None
     }
 }
 

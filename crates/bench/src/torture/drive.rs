@@ -63,6 +63,7 @@ pub struct Control {
     /// A burst, of the load that bursts are counted by, arms the trigger: the first success after it kills.
     burst_until_kill: AtomicI64,
     pub schema_changes_in_flight: AtomicI64,
+    pub snapshots_in_flight: AtomicI64,
     pub acknowledged: AtomicU64,
     pub refused: AtomicU64,
     pub unknown: AtomicU64,
@@ -81,6 +82,7 @@ impl Control {
             bursts,
             burst_until_kill: AtomicI64::new(NEVER),
             schema_changes_in_flight: AtomicI64::new(0),
+            snapshots_in_flight: AtomicI64::new(0),
             acknowledged: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             unknown: AtomicU64::new(0),

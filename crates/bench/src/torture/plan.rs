@@ -15,6 +15,8 @@ pub enum Moment {
     Burst(u32),
     /// So long after a schema change was sent, once the first time has passed.
     SchemaChange(Duration, Duration),
+    /// So long after a snapshot was asked for, once the first time has passed.
+    Snapshot(Duration, Duration),
     /// Not at all: SIGTERM, and an orderly end under load.
     Stop(Duration),
 }
@@ -45,7 +47,8 @@ impl Plan {
             0..30 => Moment::Time(after(&mut random, 600)),
             30..45 => Moment::Success(after(&mut random, 400), 1 + random.below(50)),
             45..70 => Moment::Burst(1 + random.below(6)),
-            70..93 => Moment::SchemaChange(after(&mut random, 400), after(&mut random, 12)),
+            70..82 => Moment::SchemaChange(after(&mut random, 400), after(&mut random, 12)),
+            82..94 => Moment::Snapshot(after(&mut random, 300), after(&mut random, 80)),
             _ => Moment::Stop(after(&mut random, 400)),
         };
         let pause =
@@ -67,6 +70,9 @@ impl fmt::Display for Moment {
             Moment::Burst(nth) => write!(f, "SIGKILL at the first success of burst {nth}"),
             Moment::SchemaChange(after, into) => {
                 write!(f, "SIGKILL {:.1} ms into a schema change after {:.1} ms", ms(into), ms(after))
+            }
+            Moment::Snapshot(after, into) => {
+                write!(f, "SIGKILL {:.1} ms into a snapshot after {:.1} ms", ms(into), ms(after))
             }
             Moment::Stop(after) => write!(f, "SIGTERM after {:.1} ms", ms(after)),
         }
@@ -100,7 +106,8 @@ mod tests {
         let count = |kind: fn(&Plan) -> bool| plans.iter().filter(|plan| kind(plan)).count();
         assert!(count(|plan| matches!(plan.moment, Moment::Time(_))) > 30);
         assert!(count(|plan| matches!(plan.moment, Moment::Burst(_))) > 30);
-        assert!(count(|plan| matches!(plan.moment, Moment::SchemaChange(..))) > 20);
+        assert!(count(|plan| matches!(plan.moment, Moment::SchemaChange(..))) > 10);
+        assert!(count(|plan| matches!(plan.moment, Moment::Snapshot(..))) > 10);
         assert!(count(|plan| matches!(plan.moment, Moment::Stop(_))) > 3);
         assert!(count(|plan| plan.pause.is_some()) > 20);
         assert!(count(|plan| !plan.recovery_kills.is_empty()) > 30);

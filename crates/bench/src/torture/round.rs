@@ -146,6 +146,13 @@ fn bring_death(process: &mut ServerProcess, plan: &Plan, control: &Control) -> B
             let now = Instant::now();
             wait(process, control, &mut pause, began, |_| now.elapsed() >= into)?;
         }
+        Moment::Snapshot(after, into) => {
+            wait(process, control, &mut pause, began, |_| began.elapsed() >= after)?;
+            let in_flight = |control: &Control| control.snapshots_in_flight.load(Ordering::SeqCst) > 0;
+            wait(process, control, &mut pause, began, in_flight)?;
+            let now = Instant::now();
+            wait(process, control, &mut pause, began, |_| now.elapsed() >= into)?;
+        }
         Moment::Stop(after) => {
             wait(process, control, &mut pause, began, |_| began.elapsed() >= after)?;
             control.expect_end();
