@@ -23,7 +23,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         "partition",
         &["base", "io", "value", "expr", "wire", "catalog", "sql", "table", "snapshot", "exec", "log", "replica"],
     ),
-    ("node", &["base", "io", "value", "expr", "wire", "catalog", "sql", "snapshot", "exec", "partition", "log"]),
+    ("backup", &["base", "io", "value", "wire", "catalog", "table", "snapshot", "partition"]),
+    (
+        "node",
+        &["base", "io", "value", "expr", "wire", "catalog", "sql", "snapshot", "exec", "partition", "backup", "log"],
+    ),
     ("sim", &["base", "io", "value", "wire", "catalog", "sql", "table", "log", "partition", "node"]),
     ("java", &["base", "value", "wire", "catalog", "sql"]),
     ("bench", &["base", "value", "wire", "client"]),

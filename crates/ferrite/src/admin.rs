@@ -1,9 +1,9 @@
 //! `ferrite admin`: what an operator does now and then.
 
 use clap::{Args, Subcommand};
-use ferrite_client::{Client, ClientError, ClientOptions, Credentials, OwnedValue};
+use ferrite_client::{Client, ClientOptions, Credentials, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_io::{RealDisk, SystemClock};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,10 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub enum Command {
     /// Write a snapshot into the directory of a running server, and wait until it is whole.
     Snapshot(ServerAddress),
+    /// Copy the database as it is now into a directory of the server's machine, and wait until the copy is whole.
+    Backup(BackupOptions),
+    /// Bring the rows of a backup into a running server's database, whatever its number of partitions: wholly, or not at all.
+    Restore(RestoreOptions),
     /// Open a database that does not start because its redo log is damaged, without what cannot be read. The server must not run.
     Recover(RecoverOptions),
 }
@@ -32,6 +36,36 @@ pub struct ServerAddress {
 }
 
 #[derive(Args)]
+pub struct BackupOptions {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// Directory on the server's machine, made if it is not there.
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+    /// Name of the backup in its directory: letters, digits and _.
+    #[arg(long, value_name = "NAME", default_value = "backup")]
+    name: String,
+    /// One file of comma-separated values for each table. Such a copy is for other programs, or `ferrite load`.
+    #[arg(long)]
+    csv: bool,
+}
+
+#[derive(Args)]
+pub struct RestoreOptions {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// Directory on the server's machine.
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+    /// Name of the backup in its directory.
+    #[arg(long, value_name = "NAME", default_value = "backup")]
+    name: String,
+    /// Leave this table out; may be said several times.
+    #[arg(long, value_name = "TABLE")]
+    skip: Vec<String>,
+}
+
+#[derive(Args)]
 pub struct RecoverOptions {
     /// Directory of the database.
     #[arg(long, value_name = "DATA")]
@@ -45,6 +79,8 @@ pub struct RecoverOptions {
 pub fn run(command: Command) -> ExitCode {
     let outcome = match command {
         Command::Snapshot(address) => snapshot(&address),
+        Command::Backup(options) => backup(&options),
+        Command::Restore(options) => restore(&options),
         Command::Recover(options) => recover(&options),
     };
     match outcome {
@@ -60,28 +96,70 @@ pub fn run(command: Command) -> ExitCode {
 }
 
 fn snapshot(address: &ServerAddress) -> Result<String, String> {
+    let response = call(address, "@SnapshotSave", ())?;
+    Ok(response.status_text.clone().unwrap_or_default())
+}
+
+fn backup(options: &BackupOptions) -> Result<String, String> {
+    let directory = absolute(&options.directory)?;
+    let format = if options.csv { "csv" } else { "native" };
+    let settings = format!(
+        "{{path:{},nonce:{},block:true,format:{format}}}",
+        quoted(&directory),
+        quoted(&options.name)
+    );
+    call(&options.server, "@SnapshotSave", (settings,))?;
+    Ok(format!("backup {} is whole in {directory}", options.name))
+}
+
+fn restore(options: &RestoreOptions) -> Result<String, String> {
+    let directory = absolute(&options.directory)?;
+    let skipped: Vec<String> = options.skip.iter().map(|table| quoted(table)).collect();
+    let settings = format!(
+        "{{path:{},nonce:{},skiptables:[{}]}}",
+        quoted(&directory),
+        quoted(&options.name),
+        skipped.join(",")
+    );
+    let response = call(&options.server, "@SnapshotRestore", (settings,))?;
+    let mut tables: Vec<&str> = Vec::new();
+    for row in response.tables.first().map(|table| &table.rows[..]).unwrap_or_default() {
+        if let Some(OwnedValue::Text(table)) = row.get(3)
+            && !tables.contains(&&**table)
+        {
+            tables.push(table);
+        }
+    }
+    Ok(format!("{} tables are restored: {}", tables.len(), tables.join(", ")))
+}
+
+/// The server has another working directory.
+fn absolute(path: &Path) -> Result<String, String> {
+    let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not text", path.display()))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Calls a procedure that takes a while, whose answer has a column that says how each part of it went.
+fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet) -> Result<OwnedResponse, String> {
     let options = ClientOptions {
         credentials: Credentials::new(&address.user, &address.password),
         call_timeout: CALL_TIME_MAX,
         ..ClientOptions::new([address.server.clone()])
     };
     let client = Client::connect(options).map_err(|error| format!("{}: {error}", address.server))?;
-    let response = client.call_blocking("@SnapshotSave", ()).map_err(|error| match error {
-        ClientError::Failed(response) => response.status_text.clone().unwrap_or_default(),
-        error => error.to_string(),
-    })?;
-    // A row per partition: the fourth column says whether it went well, the fifth why not.
-    let rows = response.tables.first().map(|table| &table.rows[..]).unwrap_or_default();
-    let failure = rows.iter().find_map(|row| match (row.get(3), row.get(4)) {
-        (Some(OwnedValue::Text(result)), Some(OwnedValue::Text(why))) if &**result != "SUCCESS" => {
-            Some(why.to_string())
-        }
-        _ => None,
+    let response = client.call_blocking(procedure, parameters).map_err(|error| error.to_string())?;
+    let failure = response.tables.first().and_then(|table| {
+        let (result, why) = (table.column_index("RESULT")?, table.column_index("ERR_MSG")?);
+        table.rows.iter().find_map(|row| match (&row[result], &row[why]) {
+            (OwnedValue::Text(result), OwnedValue::Text(why)) if &**result != "SUCCESS" => Some(why.to_string()),
+            _ => None,
+        })
     });
-    match failure {
-        Some(why) => Err(why),
-        None => Ok(response.status_text.clone().unwrap_or_default()),
-    }
+    failure.map_or(Ok(response), Err)
 }
 
 fn recover(options: &RecoverOptions) -> Result<String, String> {

@@ -5,6 +5,7 @@
 
 mod adhoc;
 mod administration;
+mod backup;
 mod connection;
 mod dispatch;
 mod expiry;

@@ -1,5 +1,6 @@
 //! A node from start to stop: recovery, threads, listener, and the order in which they end.
 
+use crate::backup;
 use crate::expiry::{self, Expiry, Notice};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, Listeners, NetworkThread};
@@ -186,6 +187,8 @@ impl Server {
             recovery: recovered.summary.clone(),
             snapshots,
             snapshot_status: Arc::default(),
+            disk: Arc::clone(&options.disk),
+            backup: Default::default(),
             started: Instant::now(),
             mode: Default::default(),
             settings: options.settings,
@@ -260,6 +263,7 @@ impl Server {
             options.network_threads,
         )?;
         let log = recovered.log;
+        backup::drop_leftovers(&shared);
         Ok(Server { shared, log, network, system, expiry, snapshots, coordinator, partitions, reports, memory, space })
     }
 

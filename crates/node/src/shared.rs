@@ -8,6 +8,7 @@ use crate::system::SystemJob;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
+use ferrite_io::Disk;
 use ferrite_log::LogStatistics;
 use ferrite_partition::RowCounts;
 use ferrite_partition::cancel::{Cancel, Cancellations};
@@ -44,6 +45,8 @@ pub struct Shared {
     pub recovery: Summary,
     pub snapshots: Sender<SnapshotJob>,
     pub snapshot_status: Arc<SnapshotStatus>,
+    pub disk: Arc<dyn Disk>,
+    pub backup: crate::backup::Turn,
     pub started: Instant,
     pub mode: Mode,
     pub settings: Settings,

@@ -6,7 +6,7 @@ use crate::load::{self, Load};
 use crate::result::SystemResult;
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
-use crate::{adhoc, administration, statistics, system_catalog, system_information, topology};
+use crate::{adhoc, administration, backup, statistics, system_catalog, system_information, topology};
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -118,6 +118,8 @@ impl System {
             "@UpdateClasses" => return self.update_classes(parameters, reply),
             "@Quiesce" => return self.quiesce(reply),
             "@SnapshotSave" if parameters.is_empty() => return self.save_snapshot(reply),
+            "@SnapshotSave" if !parameters.is_empty() => return self.backup(name, parameters, reply),
+            "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => return self.backup(name, parameters, reply),
             "@Pause" => {
                 administration::none(name, parameters)?;
                 self.shared.mode.pause();
@@ -285,6 +287,12 @@ impl System {
         });
         let job = SnapshotJob::Save(Some(told));
         self.shared.snapshots.send(job).expect("the snapshot thread outlives the system thread");
+        Ok(Handled::PassedOn)
+    }
+
+    /// Backups in directories that callers name.
+    fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        backup::call(&self.shared, name, parameters, reply)?;
         Ok(Handled::PassedOn)
     }
 

@@ -50,6 +50,8 @@ pub fn shared(partitions: usize) -> Shared {
         recovery: Default::default(),
         snapshots: unbounded().0,
         snapshot_status: Arc::default(),
+        disk: Arc::new(ferrite_io::RealDisk),
+        backup: Default::default(),
         started: Instant::now(),
         mode: Default::default(),
         settings: Default::default(),

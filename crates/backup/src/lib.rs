@@ -1,0 +1,21 @@
+//! Backups: copies of the database in a directory that the caller names, and their rows back into a database of any number of
+//! partitions.
+//!
+//! Owns no state. Promises that a backup that says it is whole is, and that a restore happens wholly or not at all. Knows neither
+//! sessions nor threads; the server is what [`Server`] says.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`request`] | what callers ask, checked |
+//! | [`save`], `csv` | writing a backup |
+//! | [`restore`] | a backup's rows into a database |
+//! | [`listing`] | what stands in a directory, and its files gone |
+
+mod csv;
+pub mod listing;
+pub mod request;
+pub mod restore;
+pub mod save;
+mod server;
+
+pub use server::Server;

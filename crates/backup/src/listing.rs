@@ -1,0 +1,112 @@
+//! Which backups stand in a directory, and their files gone.
+
+use crate::request::checked_nonce;
+use crate::save::SCHEMA_FILE;
+use ferrite_base::{UserError, UserResult};
+use ferrite_io::{Disk, DiskResult};
+use ferrite_partition::schema::SchemaHistory;
+use ferrite_snapshot::Files;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+const MANIFEST: &str = ".manifest";
+
+/// One backup as a scan sees it.
+pub struct Seen {
+    pub nonce: String,
+    pub created_ms: i64,
+    pub bytes: u64,
+    pub tables: String,
+    /// Of the database that it was taken of; 0 where that is not known.
+    pub partitions: u32,
+    /// Names and bytes.
+    pub files: Vec<(String, u64)>,
+    /// What is wrong with it.
+    pub fault: Option<String>,
+}
+
+/// All backups in a directory, whole or not, by their nonces.
+pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
+    let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
+    let files = Files::new(Arc::clone(disk), dir);
+    let nonces: BTreeSet<&str> = names.iter().filter_map(|name| nonce_of(name)).collect();
+    let files_of = |nonce: &str| -> Vec<(String, u64)> {
+        let own = names.iter().filter(|name| nonce_of(name) == Some(nonce));
+        own.map(|name| (name.clone(), fs::metadata(dir.join(name)).map_or(0, |metadata| metadata.len()))).collect()
+    };
+    let seen = nonces.into_iter().map(|nonce| {
+        let own = files_of(nonce);
+        let mut seen = Seen {
+            nonce: nonce.to_owned(),
+            created_ms: 0,
+            bytes: own.iter().map(|(_, bytes)| bytes).sum(),
+            tables: String::new(),
+            partitions: 0,
+            files: own,
+            fault: None,
+        };
+        let schema = dir.join(format!("{nonce}{SCHEMA_FILE}"));
+        if let Ok(metadata) = fs::metadata(&schema) {
+            let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            seen.created_ms = modified.map_or(0, |time| time.as_millis() as i64);
+            let of_csv = |name: &String| Some(name.strip_prefix(nonce)?.strip_prefix('-')?.strip_suffix(".csv")?.to_owned());
+            seen.tables = names.iter().filter_map(of_csv).collect::<Vec<_>>().join(",");
+            return seen;
+        }
+        match files.manifest(nonce) {
+            Ok(manifest) => {
+                seen.created_ms = manifest.taken / 1_000;
+                seen.partitions = manifest.partitions;
+                match SchemaHistory::of(&manifest).catalog() {
+                    Ok(catalog) => seen.tables = catalog.tables.keys().cloned().collect::<Vec<_>>().join(","),
+                    Err(error) => seen.fault = Some(error.to_string()),
+                }
+                for (partition, file) in manifest.files.iter().enumerate() {
+                    let path = files.rows_path(nonce, partition as u32);
+                    if fs::metadata(&path).map_or(0, |metadata| metadata.len()) != file.bytes {
+                        seen.fault = Some(format!("{} is missing or has another size", path.display()));
+                    }
+                }
+            }
+            Err(error) => seen.fault = Some(error.to_string()),
+        }
+        seen
+    });
+    Ok(seen.collect())
+}
+
+/// The nonce in the name of a backup's file; None for all other files, and for those of a database's own snapshots.
+fn nonce_of(name: &str) -> Option<&str> {
+    let whole = name.strip_suffix(".partial").unwrap_or(name);
+    let nonce = if let Some(nonce) = whole.strip_suffix(MANIFEST).or(whole.strip_suffix(SCHEMA_FILE)) {
+        nonce
+    } else if let Some(rows) = whole.strip_suffix(".rows") {
+        rows.rsplit_once("-p")?.0
+    } else {
+        whole.strip_suffix(".csv")?.split_once('-')?.0
+    };
+    // A nonce has no dash in it, and the names of the database's own snapshots have one.
+    checked_nonce(nonce).ok()
+}
+
+/// A file of a backup that was to go.
+pub struct Removed {
+    pub name: String,
+    pub bytes: u64,
+    pub result: DiskResult<()>,
+}
+
+/// Removes the files of a backup, first that which says that it is whole.
+pub fn remove(disk: &Arc<dyn Disk>, dir: &Path, nonce: &str) -> UserResult<Vec<Removed>> {
+    let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
+    let mut own: Vec<String> = names.into_iter().filter(|name| nonce_of(name) == Some(nonce)).collect();
+    own.sort_by_key(|name| !(name.ends_with(MANIFEST) || name.ends_with(SCHEMA_FILE)));
+    let remove = |name: String| {
+        let path = dir.join(&name);
+        let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        Removed { name, bytes, result: disk.remove(&path) }
+    };
+    Ok(own.into_iter().map(remove).collect())
+}

@@ -1,0 +1,376 @@
+//! What callers ask of backups: paths, nonces and the settings in JSON, as leniently written as existing tools do.
+
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::Value;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Bytes of a nonce.
+const NONCE_BYTES_MAX: usize = 100;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    Native,
+    Csv,
+}
+
+/// Which tables of all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Choice {
+    only: Option<Vec<String>>,
+    skipped: Vec<String>,
+}
+
+impl Choice {
+    pub fn takes(&self, table: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case(table));
+        self.only.as_deref().is_none_or(named) && !named(&self.skipped)
+    }
+
+    /// Names that none of the tables has.
+    pub fn unknown<'c>(&'c self, tables: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+        let tables: Vec<&str> = tables.collect();
+        let mut named = self.only.iter().flatten().chain(&self.skipped);
+        named.find(|name| !tables.iter().any(|table| table.eq_ignore_ascii_case(name))).map(String::as_str)
+    }
+
+    pub fn is_all(&self) -> bool {
+        *self == Choice::default()
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Save {
+    pub dir: PathBuf,
+    pub nonce: String,
+    /// Whether the answer waits for the end.
+    pub block: bool,
+    pub format: Format,
+    pub tables: Choice,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Restore {
+    pub dir: PathBuf,
+    pub nonce: String,
+    pub tables: Choice,
+}
+
+/// `@SnapshotSave` with a path. `own` is the database's directory.
+pub fn save(parameters: &[Value<'_>], own: &Path) -> UserResult<Save> {
+    match parameters {
+        [Value::Text(path), Value::Text(nonce), Value::Integer(block)] => Ok(Save {
+            dir: directory(path, own)?,
+            nonce: checked_nonce(nonce)?.to_owned(),
+            block: *block != 0,
+            format: Format::Native,
+            tables: Choice::default(),
+        }),
+        [Value::Text(settings)] => {
+            let mut settings = Settings::parse(settings)?;
+            let path = settings.text("uripath")?.or(settings.text("path")?);
+            let nonce = settings.text("nonce")?.ok_or_else(|| missing("nonce"))?;
+            let save = Save {
+                dir: directory(&path.ok_or_else(|| missing("uripath"))?, own)?,
+                nonce: checked_nonce(&nonce)?.to_owned(),
+                block: settings.flag("block")?,
+                format: match settings.text("format")?.as_deref() {
+                    None | Some("native") => Format::Native,
+                    Some("csv") => Format::Csv,
+                    Some(other) => {
+                        return Err(UserError::parameters(format!("there is no snapshot format {other}"))
+                            .with_hint("say native or csv"));
+                    }
+                },
+                tables: settings.choice()?,
+            };
+            for ignored in ["service", "pathType", "data", "terminus"] {
+                settings.values.remove(ignored);
+            }
+            settings.nothing_left()?;
+            Ok(save)
+        }
+        _ => Err(UserError::parameters(
+            "@SnapshotSave takes a path, a nonce and 1 to wait or 0, or one string of settings in JSON",
+        )),
+    }
+}
+
+/// `@SnapshotRestore`.
+pub fn restore(parameters: &[Value<'_>], own: &Path) -> UserResult<Restore> {
+    match parameters {
+        [Value::Text(path), Value::Text(nonce)] => Ok(Restore {
+            dir: directory(path, own)?,
+            nonce: checked_nonce(nonce)?.to_owned(),
+            tables: Choice::default(),
+        }),
+        [Value::Text(settings)] => {
+            let mut settings = Settings::parse(settings)?;
+            let path = settings.text("path")?.or(settings.text("uripath")?);
+            let nonce = settings.text("nonce")?.ok_or_else(|| missing("nonce"))?;
+            let restore = Restore {
+                dir: directory(&path.ok_or_else(|| missing("path"))?, own)?,
+                nonce: checked_nonce(&nonce)?.to_owned(),
+                tables: settings.choice()?,
+            };
+            // Rows go by this database's own hash ring; and none can be there twice, since tables must be empty.
+            for ignored in ["hashinator", "duplicatesPath", "pathType"] {
+                settings.values.remove(ignored);
+            }
+            settings.nothing_left()?;
+            Ok(restore)
+        }
+        _ => Err(UserError::parameters("@SnapshotRestore takes a path and a nonce, or one string of settings in JSON")),
+    }
+}
+
+#[cold]
+fn missing(key: &str) -> UserError {
+    UserError::parameters(format!("the settings name no {key}"))
+}
+
+/// A directory on the server that a caller may name: absolute, without detours, and not within the database's own, where
+/// a file of any name could be taken for the database's.
+pub fn directory(text: &str, own: &Path) -> UserResult<PathBuf> {
+    let refuse = |reason: &str| {
+        Err(UserError::parameters(format!("the path {text} {reason}"))
+            .with_hint("name a directory on the server's machine, such as /var/backups/ferrite"))
+    };
+    let plain = text.strip_prefix("file://").unwrap_or(text);
+    let path = Path::new(plain);
+    if plain.contains('\0') || plain.len() > 3_000 {
+        return refuse("is not a path");
+    }
+    if !path.is_absolute() {
+        return refuse("is not absolute");
+    }
+    if path.components().any(|component| matches!(component, Component::ParentDir)) {
+        return refuse("leads upwards with ..");
+    }
+    let path: PathBuf = path.components().collect();
+    let real = |path: &Path| {
+        // The nearest directory above that is there, without links, and what comes below it.
+        let there = path.ancestors().find_map(|above| Some((std::fs::canonicalize(above).ok()?, above)));
+        there.map_or(path.to_path_buf(), |(real, above)| {
+            real.join(path.strip_prefix(above).expect("it stands above"))
+        })
+    };
+    let own = std::path::absolute(own).unwrap_or_else(|_| own.to_path_buf());
+    if real(&path).starts_with(real(&own)) {
+        return refuse("lies within the database's own directory");
+    }
+    if path.exists() && !path.is_dir() {
+        return refuse("is not a directory");
+    }
+    Ok(path)
+}
+
+/// The name of a backup in its directory.
+pub fn checked_nonce(nonce: &str) -> UserResult<&str> {
+    let reason = if nonce.is_empty() {
+        "is empty"
+    } else if nonce.len() > NONCE_BYTES_MAX {
+        "is too long"
+    } else if nonce.contains(['-', ',']) {
+        "has a - or a comma in it"
+    } else if !nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.')
+        || nonce.starts_with('.')
+    {
+        "has a character that file names should not have"
+    } else {
+        return Ok(nonce);
+    };
+    Err(UserError::parameters(format!("the nonce {nonce:?} {reason}")).with_hint("use letters, digits and _"))
+}
+
+/// Settings in JSON, with keys and words that need no quotes.
+#[derive(Debug)]
+struct Settings {
+    values: BTreeMap<String, Setting>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Setting {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Settings {
+    fn parse(text: &str) -> UserResult<Settings> {
+        let mut scanner = Scanner { rest: text.trim() };
+        let values = scanner.object().filter(|_| scanner.rest.is_empty());
+        values.map(|values| Settings { values }).ok_or_else(|| {
+            UserError::parameters(format!("the settings are not JSON: {}", text.chars().take(100).collect::<String>()))
+                .with_hint(r#"such as {uripath:"file:///var/backups",nonce:"monday",block:true}"#)
+        })
+    }
+
+    fn text(&mut self, key: &str) -> UserResult<Option<String>> {
+        match self.values.remove(key) {
+            None => Ok(None),
+            Some(Setting::Text(text)) => Ok(Some(text)),
+            Some(Setting::List(_)) => Err(UserError::parameters(format!("{key} is one string, no list"))),
+        }
+    }
+
+    fn flag(&mut self, key: &str) -> UserResult<bool> {
+        match self.text(key)?.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(other) => Err(UserError::parameters(format!("{key} is true or false, not {other}"))),
+        }
+    }
+
+    fn choice(&mut self) -> UserResult<Choice> {
+        let mut list = |key: &str| match self.values.remove(key) {
+            None => None,
+            Some(Setting::List(names)) => Some(names),
+            Some(Setting::Text(names)) => Some(names.split(',').map(|name| name.trim().to_owned()).collect()),
+        };
+        Ok(Choice { only: list("tables"), skipped: list("skiptables").unwrap_or_default() })
+    }
+
+    fn nothing_left(&self) -> UserResult<()> {
+        match self.values.keys().next() {
+            Some(key) => Err(UserError::parameters(format!("there is no setting {key}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Scanner<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Scanner<'t> {
+    fn accept(&mut self, text: &str) -> bool {
+        let found = self.rest.strip_prefix(text);
+        self.rest = found.map_or(self.rest, str::trim_start);
+        found.is_some()
+    }
+
+    fn object(&mut self) -> Option<BTreeMap<String, Setting>> {
+        let mut values = BTreeMap::new();
+        if !self.accept("{") {
+            return None;
+        }
+        while !self.accept("}") {
+            let key = self.word()?;
+            if !(self.accept(":") || self.accept("=>") || self.accept("=")) {
+                return None;
+            }
+            let value = if self.accept("[") { Setting::List(self.list()?) } else { Setting::Text(self.word()?) };
+            values.insert(key, value);
+            if !(self.accept(",") || self.accept(";") || self.rest.starts_with('}')) {
+                return None;
+            }
+        }
+        Some(values)
+    }
+
+    fn list(&mut self) -> Option<Vec<String>> {
+        let mut words = Vec::new();
+        while !self.accept("]") {
+            words.push(self.word()?);
+            if !(self.accept(",") || self.accept(";") || self.rest.starts_with(']')) {
+                return None;
+            }
+        }
+        Some(words)
+    }
+
+    /// Quoted in either way, or up to the next sign.
+    fn word(&mut self) -> Option<String> {
+        let quote = self.rest.chars().next()?;
+        if quote != '"' && quote != '\'' {
+            let end = self.rest.find([',', ';', ':', '=', '{', '}', '[', ']', '"', '\'']).unwrap_or(self.rest.len());
+            let (word, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            return (!word.trim().is_empty()).then(|| word.trim().to_owned());
+        }
+        let mut word = String::new();
+        let mut characters = self.rest[1..].char_indices();
+        while let Some((at, character)) = characters.next() {
+            match character {
+                '\\' => word.push(match characters.next()?.1 {
+                    'n' => '\n',
+                    't' => '\t',
+                    other => other,
+                }),
+                end if end == quote => {
+                    self.rest = self.rest[1 + at + 1..].trim_start();
+                    return Some(word);
+                }
+                other => word.push(other),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = "/var/lib/ferrite";
+
+    fn save_text(text: &str) -> UserResult<Save> {
+        save(&[Value::Text(text)], Path::new(OWN))
+    }
+
+    #[test]
+    fn settings_as_existing_tools_write_them() {
+        let expected = Save {
+            dir: "/tmp/dir".into(),
+            nonce: "x".into(),
+            block: false,
+            format: Format::Native,
+            tables: Choice::default(),
+        };
+        for text in [
+            r#"{uripath:"file:///tmp/dir",nonce:"x",block:false,format:"native"}"#,
+            r#"{"uripath":"file:///tmp/dir","nonce":"x"}"#,
+            "{'uripath'='file:///tmp/dir'; nonce => x; block: 0; service: log_truncation}",
+            "  { nonce : x , path : '/tmp/dir' , } ",
+        ] {
+            assert_eq!(save_text(text).unwrap(), expected, "{text}");
+        }
+        let csv = save_text("{path:'/tmp/dir',nonce:'x',block:TRUE,format:csv,tables:['A',\"b\"],skiptables:[C]}").unwrap();
+        assert!(csv.block && csv.format == Format::Csv && csv.tables.takes("a") && csv.tables.takes("B"));
+        assert!(!csv.tables.takes("C") && !csv.tables.takes("D"));
+        assert_eq!(csv.tables.unknown(["A", "B"].into_iter()), Some("C"));
+        let classic = [Value::Text("/tmp/dir"), Value::Text("x"), Value::Integer(1)];
+        assert_eq!(save(&classic, Path::new(OWN)).unwrap(), Save { block: true, ..expected });
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for (text, words) in [
+            ("", "not JSON"),
+            ("{", "not JSON"),
+            ("{a}", "not JSON"),
+            ("{a:[b}", "not JSON"),
+            ("{a:'b}", "not JSON"),
+            ("{path:'/tmp/dir',nonce:'x'} more", "not JSON"),
+            ("{path:'/tmp/dir'}", "no nonce"),
+            ("{nonce:x}", "no uripath"),
+            ("{path:'/tmp/dir',nonce:'x',block:perhaps}", "true or false"),
+            ("{path:'/tmp/dir',nonce:'x',format:xml}", "no snapshot format xml"),
+            ("{path:'/tmp/dir',nonce:'x',colour:red}", "no setting colour"),
+            ("{path:'/tmp/dir',nonce:'a-b'}", "has a - or a comma"),
+            ("{path:'/tmp/dir',nonce:'a/b'}", "file names"),
+            ("{path:'/tmp/dir',nonce:'..'}", "file names"),
+            ("{path:'dir',nonce:x}", "not absolute"),
+            ("{path:'/tmp/../etc',nonce:x}", "leads upwards"),
+            ("{path:'/var/lib/ferrite/snapshots',nonce:x}", "own directory"),
+            ("{path:'/var/lib/ferrite/',nonce:x}", "own directory"),
+            ("{path:'/dev/null',nonce:x}", "not a directory"),
+        ] {
+            let error = save_text(text).unwrap_err();
+            assert!(error.message().contains(words), "{text}: {error}");
+        }
+        assert!(restore(&[Value::Text("/tmp/dir"), Value::Null], Path::new(OWN)).is_err());
+        let text = "{path:'/tmp/dir',nonce:'x',hashinator:true,duplicatesPath:'/tmp'}";
+        assert_eq!(restore(&[Value::Text(text)], Path::new(OWN)).unwrap().nonce, "x");
+    }
+}

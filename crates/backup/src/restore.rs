@@ -1,0 +1,250 @@
+//! `@SnapshotRestore`: a backup's rows into this database, whatever its number of partitions. All or nothing.
+//!
+//! How (docs/decisions/0008-restore.md): every file is read and judged before anything is touched. Rows then go into staging tables, by
+//! ordinary transactions, each row to the partition that owns it here. One schema change at the end makes the schema, if the database
+//! has none, fills every table from its staging table, with all constraints checked and views made, and drops the staging tables.
+//! That change is one transaction like any other of its kind: carried out on all partitions or on none, one record in the log. Whatever fails
+//! before leaves nothing but staging tables, which are dropped then, or at the next start.
+
+use crate::request::Restore;
+use crate::server::Server;
+use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_catalog::{Catalog, Table, TableKind};
+use ferrite_partition::schema::SchemaHistory;
+use ferrite_snapshot::{Content, FileIdentity, Files, Manifest, Reader, SnapshotError, Verified, Verifier};
+use ferrite_table::{ImageError, RunReader};
+use ferrite_value::{ColumnType, Value};
+use ferrite_wire::table::{OpenTable, TableHeader, TableWriter};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Names of staging tables begin so.
+pub const STAGING: &str = "FERRITE_RESTORE_";
+/// Rows gathered for one partition before they are sent.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What a restore has done: rows by table.
+pub type Restored = BTreeMap<String, u64>;
+
+/// One table on its way.
+struct Target {
+    /// As this database has it, or will have.
+    definition: Arc<Table>,
+    staging: String,
+    reader: Arc<RunReader>,
+    /// It is replicated in the backup.
+    in_every_file: bool,
+    header: TableHeader,
+    /// By partition; a replicated table has one.
+    batches: Vec<Batch>,
+    rows: u64,
+}
+
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    open: Option<OpenTable>,
+}
+
+pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserResult<Restored> {
+    let manifest = files.manifest(&request.nonce).map_err(unreadable)?;
+    let backup = SchemaHistory::of(&manifest).catalog()?;
+    verify(files, &request.nonce, &manifest)?;
+    server.drop_tables(STAGING)?;
+    let here = server.catalog();
+    let with_schema = here.tables.is_empty();
+    if with_schema && !request.tables.is_all() {
+        return Err(UserError::parameters("a choice of tables needs a database that has them")
+            .with_hint("make the schema first, or restore all tables"));
+    }
+    let mut targets = targets(&backup, if with_schema { &backup } else { &here }, request, server.partitions())?;
+    let staged: Vec<String> = targets.values().map(Target::staging_text).collect();
+    let staged = staged.concat();
+    if staged.is_empty() && backup.tables.is_empty() {
+        return Ok(Restored::new());
+    }
+    let stage = if staged.is_empty() { Ok(()) } else { server.change_schema(&staged) };
+    let result = stage.and_then(|()| {
+        load(server, files, &request.nonce, &manifest, &mut targets)?;
+        let mut text = if with_schema { ferrite_catalog::schema_text(&backup) } else { String::new() };
+        for target in targets.values() {
+            text.push_str(&format!("FILL TABLE {} FROM {};\n", quoted(&target.definition.name), target.staging));
+        }
+        for target in targets.values() {
+            text.push_str(&format!("DROP TABLE {};\n", target.staging));
+        }
+        if text.is_empty() { Ok(()) } else { server.change_schema(&text) }
+    });
+    if let Err(error) = result {
+        // What cannot be dropped now is dropped at the next start.
+        let _ = server.drop_tables(STAGING);
+        return Err(error);
+    }
+    Ok(targets.into_values().map(|target| (target.definition.name.clone(), target.rows)).collect())
+}
+
+/// Reads all files once, to their last block.
+fn verify(files: &Files, nonce: &str, manifest: &Manifest) -> UserResult<()> {
+    for (partition, expected) in manifest.files.iter().enumerate() {
+        let (path, identity) = (files.rows_path(nonce, partition as u32), identity(manifest, partition));
+        let mut verifier = Verifier::open(&**files.disk(), &path, identity, *expected).map_err(unreadable)?;
+        while let Verified::Some(_) = verifier.step().map_err(unreadable)? {}
+    }
+    Ok(())
+}
+
+fn identity(manifest: &Manifest, partition: usize) -> FileIdentity {
+    FileIdentity { database: manifest.database, snapshot: manifest.snapshot, partition: partition as u32 }
+}
+
+/// The tables to be restored, by their ids in the backup.
+fn targets(
+    backup: &Catalog,
+    here: &Catalog,
+    request: &Restore,
+    partitions: usize,
+) -> UserResult<BTreeMap<u32, Target>> {
+    let tables = || backup.tables.values().filter(|table| table.kind == TableKind::Table);
+    if let Some(name) = request.tables.unknown(tables().map(|table| table.name.as_str())) {
+        return Err(UserError::parameters(format!("the backup has no table {name}")));
+    }
+    let mut targets = BTreeMap::new();
+    for table in tables().filter(|table| request.tables.takes(&table.name) && !table.name.starts_with(STAGING)) {
+        let definition = here.tables.get(&table.name).ok_or_else(|| {
+            UserError::parameters(format!("the backup's table {} is not in this database", table.name))
+                .with_hint("make it first, or leave it out with skiptables")
+        })?;
+        let columns = |table: &Table| -> Vec<(String, ColumnType)> {
+            table.columns.iter().map(|column| (column.name.clone(), column.column_type)).collect()
+        };
+        if definition.kind != TableKind::Table || columns(definition) != columns(table) {
+            return Err(UserError::parameters(format!("the table {} has other columns than in the backup", table.name))
+                .with_hint("make it as it was, restore it, and alter it then"));
+        }
+        let names = definition.columns.iter().map(|column| (column.name.as_str(), column.column_type.sql_type));
+        let batches = if definition.is_partitioned() { partitions } else { 1 };
+        targets.insert(
+            table.id.0,
+            Target {
+                staging: format!("{STAGING}{}", table.id.0),
+                reader: Arc::new(RunReader::new(table)),
+                in_every_file: !table.is_partitioned(),
+                header: TableHeader::new(names),
+                batches: (0..batches).map(|_| Batch::default()).collect(),
+                rows: 0,
+                definition: Arc::clone(definition),
+            },
+        );
+    }
+    Ok(targets)
+}
+
+impl Target {
+    /// A table of the same columns, without anything that could refuse a row: that is judged when all rows are there.
+    fn staging_text(&self) -> String {
+        let partition_column = self.definition.partition_column;
+        let columns: Vec<String> = (self.definition.columns.iter().enumerate())
+            .map(|(number, column)| {
+                let not_null = if partition_column == Some(number as u16) { " NOT NULL" } else { "" };
+                format!("{} {}{not_null}", quoted(&column.name), column.column_type)
+            })
+            .collect();
+        let mut text = format!("CREATE TABLE {} ({});\n", self.staging, columns.join(", "));
+        if let Some(column) = partition_column {
+            let column = quoted(&self.definition.columns[usize::from(column)].name);
+            text.push_str(&format!("PARTITION TABLE {} ON COLUMN {column};\n", self.staging));
+        }
+        text
+    }
+
+    fn add(&mut self, server: &dyn Server, values: &[Value<'_>]) -> UserResult<()> {
+        let partition = match self.definition.partition_column {
+            Some(column) => server.partition_of(&values[usize::from(column)])?,
+            None => PartitionId(0),
+        };
+        let batch = &mut self.batches[partition.index()];
+        let mut writer = match batch.open.take() {
+            Some(open) => open.resume(&mut batch.bytes, &self.header),
+            None => TableWriter::begin(&mut batch.bytes, &self.header),
+        };
+        writer.row(values)?;
+        batch.open = Some(writer.suspend());
+        self.rows += 1;
+        if batch.bytes.len() >= BATCH_BYTES { self.send(server, partition) } else { Ok(()) }
+    }
+
+    fn send(&mut self, server: &dyn Server, partition: PartitionId) -> UserResult<()> {
+        let batch = &mut self.batches[partition.index()];
+        let Some(open) = batch.open.take() else { return Ok(()) };
+        open.resume(&mut batch.bytes, &self.header).finish();
+        let mut rows = std::mem::take(&mut batch.bytes);
+        // A load takes a table without its length.
+        rows.drain(..size_of::<i32>());
+        let to = self.definition.is_partitioned().then_some(partition);
+        server.load(&self.staging, to, rows)
+    }
+}
+
+/// Reads all files again, and sends their rows to where they belong.
+fn load(
+    server: &dyn Server,
+    files: &Files,
+    nonce: &str,
+    manifest: &Manifest,
+    targets: &mut BTreeMap<u32, Target>,
+) -> UserResult<()> {
+    for (partition, expected) in manifest.files.iter().enumerate() {
+        let path = files.rows_path(nonce, partition as u32);
+        let mut reader =
+            Reader::open(&**files.disk(), &path, identity(manifest, partition), Some(*expected)).map_err(unreadable)?;
+        while let Some(content) = reader.next_block().map_err(unreadable)? {
+            match content {
+                Content::Head(_) => {}
+                Content::Table(id, shape) => {
+                    if targets.get(&id.0).is_some_and(|target| !target.reader.reads(&shape)) {
+                        return Err(UserError::parameters(format!("table {id} of the backup has another layout")));
+                    }
+                }
+                Content::Rows(id, _, bytes) => {
+                    let Some(target) = targets.get_mut(&id.0) else { continue };
+                    if target.in_every_file && partition > 0 {
+                        continue;
+                    }
+                    let reader = Arc::clone(&target.reader);
+                    reader.read(bytes, |_, values| target.add(server, values).map_err(Fault::User)).map_err(|fault| {
+                        match fault {
+                            Fault::User(error) => error,
+                            Fault::Image(error) => UserError::parameters(format!("the backup cannot be used: {error}")),
+                        }
+                    })?;
+                }
+            }
+        }
+    }
+    for target in targets.values_mut() {
+        for partition in 0..target.batches.len() {
+            target.send(server, PartitionId(partition as u32))?;
+        }
+    }
+    server.wait_for_loads()
+}
+
+/// Why a block's rows could not be taken over.
+enum Fault {
+    User(UserError),
+    Image(ImageError),
+}
+
+impl From<ImageError> for Fault {
+    fn from(error: ImageError) -> Fault {
+        Fault::Image(error)
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn unreadable(error: SnapshotError) -> UserError {
+    UserError::parameters(format!("the backup cannot be used: {error}"))
+}

@@ -1,0 +1,31 @@
+//! What a backup needs of the server that it is taken of or goes into.
+
+use ferrite_base::{PartitionId, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_partition::coordinator::Taken;
+use ferrite_value::Value;
+use std::sync::Arc;
+
+pub trait Server {
+    fn catalog(&self) -> Arc<Catalog>;
+
+    fn partitions(&self) -> usize;
+
+    /// Where rows with this partitioning value belong.
+    fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId>;
+
+    /// Statements of one transaction. Durable when this returns. No loads may be on their way.
+    fn change_schema(&self, text: &str) -> UserResult<()>;
+
+    /// Drops all tables whose names begin so, when all loads have ended.
+    fn drop_tables(&self, prefix: &str) -> UserResult<()>;
+
+    /// Sends rows, as a table on the wire, for one partition, or for all copies of a replicated table. An error may be one of a
+    /// load before.
+    fn load(&self, table: &str, partition: Option<PartitionId>, rows: Vec<u8>) -> UserResult<()>;
+
+    fn wait_for_loads(&self) -> UserResult<()>;
+
+    /// All stores as they are now.
+    fn take_snapshot(&self) -> UserResult<Taken>;
+}

@@ -1,0 +1,305 @@
+//! `@SnapshotSave` with a path, `@SnapshotRestore`, `@SnapshotScan`, `@SnapshotDelete` (wire-protocol 12.7): their threads and their
+//! answers. What they do is `ferrite_backup`'s business.
+
+mod errand;
+
+use crate::result::{SystemResult, SystemTable, cells, write_response};
+use crate::shared::Shared;
+use errand::Errand;
+use ferrite_backup::request::{self, checked_nonce, directory};
+use ferrite_backup::{Server, listing, restore, save};
+use ferrite_base::{UserError, UserResult};
+use ferrite_io::{Yielding, lower_priority};
+use ferrite_partition::{AnswerBatch, Reply};
+use ferrite_snapshot::Files;
+use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
+use ferrite_value::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const PATH_TYPE: &str = "SNAP_PATH";
+const HOST: [(&str, SqlType); 2] = [("HOST_ID", Integer), ("HOSTNAME", Varchar)];
+const OUTCOME: [(&str, SqlType); 2] = [("RESULT", Varchar), ("ERR_MSG", Varchar)];
+
+/// One save or restore at a time.
+#[derive(Default)]
+pub struct Turn(AtomicBool);
+
+/// Gives the turn back.
+struct Taken<'t>(&'t AtomicBool);
+
+impl Turn {
+    fn take(&self) -> UserResult<Taken<'_>> {
+        if self.0.swap(true, Ordering::AcqRel) {
+            return Err(UserError::parameters("another backup or restore is in progress").with_hint("wait for its end"));
+        }
+        Ok(Taken(&self.0))
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Answers one of the four, from a thread of its own where that takes long.
+pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<()> {
+    let own = shared.identity.dir.clone();
+    let result = match name {
+        "@SnapshotSave" => match request::save(parameters, &own) {
+            Ok(request) => {
+                let (shared, reply) = (Arc::clone(shared), reply.clone());
+                return spawn(move || run_save(&shared, request, &reply));
+            }
+            Err(error) => Ok(vec![request_failed(&error)]),
+        },
+        "@SnapshotRestore" => {
+            let request = request::restore(parameters, &own)?;
+            let (shared, reply) = (Arc::clone(shared), reply.clone());
+            return spawn(move || answer(&reply, &run_restore(&shared, &request)));
+        }
+        "@SnapshotScan" => scan(shared, parameters),
+        _ => delete(shared, parameters),
+    };
+    answer(reply, &result);
+    Ok(())
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> UserResult<()> {
+    let spawned = thread::Builder::new().name("backup".to_owned()).spawn(move || {
+        lower_priority(Yielding::Some);
+        work();
+    });
+    spawned.map(drop).map_err(|error| UserError::internal(format!("no thread can be started: {error}")))
+}
+
+fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
+    let block = request.block;
+    let errand = Errand::new(Arc::clone(shared));
+    let begun =
+        shared.backup.take().and_then(|turn| Ok((turn, save::begin(&errand, Arc::clone(&shared.disk), request)?)));
+    let (_turn, begun) = match begun {
+        Ok(begun) => begun,
+        Err(error) => return answer(reply, &Ok(vec![request_failed(&error)])),
+    };
+    if !block {
+        answer(reply, &Ok(vec![by_table(shared, &begun.tables())]));
+    }
+    let result = begun.write();
+    if let Err(error) = &result {
+        eprintln!("ferrite: {error}");
+    }
+    if block {
+        answer(reply, &Ok(vec![by_site(shared, result)]));
+    }
+}
+
+/// The answer to a request that cannot be fulfilled.
+fn request_failed(error: &UserError) -> SystemTable {
+    let mut table = SystemTable::new(&OUTCOME);
+    let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));
+    table.row(cells!["FAILURE", format!("{}{hint}", error.message())]);
+    table
+}
+
+fn columns<const N: usize>(middle: [(&'static str, SqlType); N]) -> Vec<(&'static str, SqlType)> {
+    HOST.into_iter().chain(middle).chain(OUTCOME).collect()
+}
+
+/// The answer of a save that goes on.
+fn by_table(shared: &Shared, tables: &[String]) -> SystemTable {
+    let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
+    for name in tables {
+        table.row(cells![shared.identity.host_id, shared.identity.host_name.as_str(), name.as_str(), "SUCCESS", ""]);
+    }
+    table
+}
+
+/// The answer of a save that was waited for.
+fn by_site(shared: &Shared, result: UserResult<()>) -> SystemTable {
+    let mut table = SystemTable::new(&columns([("SITE_ID", Integer)]));
+    let (said, text) = match &result {
+        Ok(()) => ("SUCCESS", ""),
+        Err(error) => ("FAILURE", error.message()),
+    };
+    let host = shared.identity.host_name.as_str();
+    for site in 0..shared.partition_count() {
+        table.row(cells![shared.identity.host_id, host, site as i32, said, text]);
+    }
+    table
+}
+
+fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult {
+    let _turn = shared.backup.take()?;
+    let errand = Errand::new(Arc::clone(shared));
+    let files = Files::new(Arc::clone(&shared.disk), &request.dir);
+    let restored = restore::restore(&errand, &files, request)?;
+    let mut table =
+        SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]));
+    let host = shared.identity.host_name.as_str();
+    for name in restored.keys() {
+        for site in 0..shared.partition_count() as i32 {
+            table.row(cells![shared.identity.host_id, host, site, name.as_str(), site, "SUCCESS", ""]);
+        }
+    }
+    Ok(vec![table])
+}
+
+/// After a start: what a restore left that a crash has ended.
+pub fn drop_leftovers(shared: &Arc<Shared>) {
+    let errand = Errand::new(Arc::clone(shared));
+    if errand.catalog().tables.keys().any(|name| name.starts_with(restore::STAGING))
+        && let Err(error) = errand.drop_tables(restore::STAGING)
+    {
+        eprintln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
+    }
+}
+
+fn scan(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
+    let [Value::Text(path)] = parameters else {
+        return Err(UserError::parameters("@SnapshotScan takes a path"));
+    };
+    let dir = directory(path, &shared.identity.dir)?;
+    let path = dir.display().to_string();
+    let (host_id, host) = (shared.identity.host_id, shared.identity.host_name.as_str());
+    let mut snapshots = SystemTable::new(&[
+        ("PATH", Varchar),
+        ("NONCE", Varchar),
+        ("TXNID", Bigint),
+        ("CREATED", Bigint),
+        ("SIZE", Bigint),
+        ("TABLES_REQUIRED", Varchar),
+        ("TABLES_MISSING", Varchar),
+        ("TABLES_INCOMPLETE", Varchar),
+        ("COMPLETE", Varchar),
+        ("PATHTYPE", Varchar),
+    ]);
+    let mut space =
+        SystemTable::new(&columns([("PATH", Varchar), ("TOTAL", Bigint), ("FREE", Bigint), ("USED", Bigint)]));
+    let mut files = SystemTable::new(&[
+        ("HOST_ID", Integer),
+        ("HOSTNAME", Varchar),
+        ("PATH", Varchar),
+        ("NAME", Varchar),
+        ("TXNID", Bigint),
+        ("CREATED", Bigint),
+        ("TABLE", Varchar),
+        ("COMPLETED", Varchar),
+        ("SIZE", Bigint),
+        ("IS_REPLICATED", Varchar),
+        ("PARTITIONS", Varchar),
+        ("TOTAL_PARTITIONS", Bigint),
+        ("READABLE", Varchar),
+        ("RESULT", Varchar),
+        ("ERR_MSG", Varchar),
+        ("PATHTYPE", Varchar),
+    ]);
+    if !dir.is_dir() {
+        space.row(cells![host_id, host, path.as_str(), 0i64, 0i64, 0i64, "FAILURE", "Path is not a directory"]);
+        let text = format!("Provided search path does not exist: {path}");
+        files.row(cells![
+            host_id, host, "", "", 0i64, 0i64, "", "FALSE", 0i64, "", "", 0i64, "", "FAILURE", text, PATH_TYPE
+        ]);
+        return Ok(vec![snapshots, space, files]);
+    }
+    for seen in listing::look(&shared.disk, &dir)? {
+        let whole = if seen.fault.is_none() { "TRUE" } else { "FALSE" };
+        let result = if seen.fault.is_none() { "SUCCESS" } else { "FAILURE" };
+        let incomplete = if seen.fault.is_none() { "" } else { seen.tables.as_str() };
+        let (nonce, created, bytes) = (seen.nonce.as_str(), seen.created_ms, seen.bytes as i64);
+        let tables = seen.tables.as_str();
+        snapshots.row(cells![path.as_str(), nonce, 0i64, created, bytes, tables, "", incomplete, whole, PATH_TYPE]);
+        for (name, bytes) in &seen.files {
+            files.row(cells![
+                host_id,
+                host,
+                path.as_str(),
+                name.as_str(),
+                0i64,
+                created,
+                tables,
+                whole,
+                *bytes as i64,
+                "FALSE",
+                "",
+                seen.partitions as i64,
+                "TRUE",
+                result,
+                seen.fault.as_deref().unwrap_or_default(),
+                PATH_TYPE
+            ]);
+        }
+    }
+    match rustix::fs::statvfs(&dir) {
+        Ok(figures) => {
+            let (total, free) = (figures.f_blocks * figures.f_frsize, figures.f_bavail * figures.f_frsize);
+            let used = total.saturating_sub(free);
+            space.row(cells![host_id, host, path, total as i64, free as i64, used as i64, "SUCCESS", ""]);
+        }
+        Err(error) => space.row(cells![host_id, host, path, 0i64, 0i64, 0i64, "FAILURE", error.to_string()]),
+    }
+    Ok(vec![snapshots, space, files])
+}
+
+fn delete(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
+    let pairs = match parameters {
+        [paths, nonces] => texts(paths).zip(texts(nonces)).filter(|(paths, nonces)| paths.len() == nonces.len()),
+        _ => None,
+    };
+    let Some((paths, nonces)) = pairs else {
+        return Err(UserError::parameters("@SnapshotDelete takes paths and as many nonces"));
+    };
+    // All are judged before the first file goes.
+    let mut asked: Vec<(PathBuf, &str)> = Vec::new();
+    for (path, nonce) in paths.into_iter().zip(nonces) {
+        asked.push((directory(path, &shared.identity.dir)?, checked_nonce(nonce)?));
+    }
+    let mut table = SystemTable::new(&columns([
+        ("PATH", Varchar),
+        ("PATHTYPE", Varchar),
+        ("NONCE", Varchar),
+        ("NAME", Varchar),
+        ("SIZE", Bigint),
+        ("DELETED", Varchar),
+    ]));
+    for (dir, nonce) in asked {
+        for removed in listing::remove(&shared.disk, &dir, nonce)? {
+            let (deleted, result) = if removed.result.is_ok() { ("TRUE", "SUCCESS") } else { ("FALSE", "FAILURE") };
+            table.row(cells![
+                shared.identity.host_id,
+                shared.identity.host_name.as_str(),
+                dir.display().to_string(),
+                PATH_TYPE,
+                nonce,
+                removed.name,
+                removed.bytes as i64,
+                deleted,
+                result,
+                removed.result.err().map_or(String::new(), |error| error.to_string())
+            ]);
+        }
+    }
+    Ok(vec![table])
+}
+
+/// The texts of one string or of an array of them.
+fn texts<'v>(value: &Value<'v>) -> Option<Vec<&'v str>> {
+    let text = |value: &Value<'v>| match value {
+        Value::Text(text) => Some(*text),
+        _ => None,
+    };
+    match value {
+        Value::Array(values) => values.iter().map(text).collect(),
+        value => Some(vec![text(value)?]),
+    }
+}
+
+fn answer(reply: &Reply, result: &SystemResult) {
+    let mut answers = AnswerBatch::default();
+    write_response(&mut answers.bytes, reply.handle, result);
+    answers.finish_answer(reply.connection);
+    reply.mailbox.deliver(answers);
+}

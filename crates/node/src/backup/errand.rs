@@ -1,0 +1,169 @@
+//! The server as its own client: schema changes, loads and statements from within, which queue up with all others and are
+//! answered when they are durable.
+
+use crate::shared::Shared;
+use ferrite_backup::Server;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_io::{Clock, SystemClock};
+use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::{AnswerBatch, Event, Hold, Mailbox, ProgramCall, Reply};
+use ferrite_value::Value;
+use ferrite_wire::{Response, Status, frame};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Loads that are not answered yet, at most.
+const LOADS_MAX: usize = 8;
+/// How often it is looked whether there is still somebody to answer.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+pub struct Errand {
+    shared: Arc<Shared>,
+    answers: Arc<Answers>,
+    answered: Receiver<UserResult<()>>,
+    /// Loads on their way.
+    loads: Cell<usize>,
+}
+
+/// Takes the answers.
+struct Answers(Sender<UserResult<()>>);
+
+impl Mailbox for Answers {
+    fn deliver(&self, answers: AnswerBatch) {
+        let mut start = 0;
+        for run in &answers.runs {
+            // The errand is over only when nobody waits any more.
+            let _ = self.0.send(outcome(&answers.bytes[start..run.end as usize]));
+            start = run.end as usize;
+        }
+    }
+}
+
+fn outcome(bytes: &[u8]) -> UserResult<()> {
+    let malformed = || UserError::internal("the server's answer to itself is malformed");
+    let (_, body) = frame::split(bytes).ok().flatten().ok_or_else(malformed)?;
+    let response = Response::parse(body).map_err(|_| malformed())?;
+    if response.status_code == Status::Success.code() {
+        return Ok(());
+    }
+    Err(UserError::parameters(response.status_text.unwrap_or("a step failed without a text").to_owned()))
+}
+
+impl Errand {
+    pub fn new(shared: Arc<Shared>) -> Errand {
+        let (sender, answered) = unbounded();
+        Errand { shared, answers: Arc::new(Answers(sender)), answered, loads: Cell::new(0) }
+    }
+
+    fn reply(&self) -> Reply {
+        let sent_micros = SystemClock.wall_micros();
+        Reply { mailbox: self.answers.clone(), connection: 0, handle: 0, sent_micros }
+    }
+
+    fn answer_of_load(&self) -> UserResult<()> {
+        self.loads.set(self.loads.get() - 1);
+        self.next_answer()
+    }
+
+    fn next_answer(&self) -> UserResult<()> {
+        loop {
+            match self.answered.recv_timeout(LOOK_AFTER) {
+                Ok(answer) => return answer,
+                // Who was to answer has ended, and has dropped the way back.
+                Err(_) if Arc::strong_count(&self.answers) == 1 => {
+                    return self.answered.try_recv().unwrap_or_else(|_| Err(stopping()));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn send(&self, job: Job) -> UserResult<()> {
+        self.shared.coordinator.send(job).map_err(|_| stopping())
+    }
+}
+
+impl Server for Errand {
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.shared.compiled.load().catalog)
+    }
+
+    fn partitions(&self) -> usize {
+        self.shared.partition_count()
+    }
+
+    fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId> {
+        crate::route::partition_of_value(value, &self.shared.ring)
+    }
+
+    fn change_schema(&self, text: &str) -> UserResult<()> {
+        self.shared.mode.admit(false)?;
+        self.send(Job::Schema { text: text.to_owned(), reply: self.reply() })?;
+        self.next_answer()
+    }
+
+    fn drop_tables(&self, prefix: &str) -> UserResult<()> {
+        while self.loads.get() > 0 {
+            let _ = self.answer_of_load();
+        }
+        let catalog = self.catalog();
+        let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix));
+        let text: String = names.map(|table| format!("DROP TABLE {};\n", table.name)).collect();
+        if text.is_empty() { Ok(()) } else { self.change_schema(&text) }
+    }
+
+    fn load(&self, table: &str, partition: Option<PartitionId>, rows: Vec<u8>) -> UserResult<()> {
+        while self.loads.get() >= LOADS_MAX {
+            self.answer_of_load()?;
+        }
+        self.shared.mode.admit(false)?;
+        let compiled = self.shared.compiled.load_full();
+        let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::not_found(table))?;
+        let answers = Arc::clone(&self.answers);
+        let call = ProgramCall {
+            turn: None,
+            program: Arc::clone(compiled.program(insert)),
+            compiled,
+            parameters: rows,
+            hold: Hold::All,
+            reply: self.reply(),
+            retry: Some(Box::new(move |_| {
+                let changed = UserError::parameters("the schema was changed meanwhile").with_hint("try again");
+                let _ = answers.0.send(Err(changed));
+            })),
+            load: true,
+            recompile: None,
+        };
+        match partition {
+            Some(partition) => {
+                let sent = self.shared.partitions[partition.index()].send(Event::Program(Box::new(call)));
+                sent.map_err(|_| stopping())?;
+            }
+            None => self.send(Job::Calls(vec![call]))?,
+        }
+        self.loads.set(self.loads.get() + 1);
+        Ok(())
+    }
+
+    fn wait_for_loads(&self) -> UserResult<()> {
+        while self.loads.get() > 0 {
+            self.answer_of_load()?;
+        }
+        Ok(())
+    }
+
+    fn take_snapshot(&self) -> UserResult<Taken> {
+        let (to, taken) = unbounded();
+        // Not one of the database's own: those have numbers from 1 on.
+        self.send(Job::Checkpoint { snapshot: 0, to })?;
+        taken.recv().map_err(|_| stopping())
+    }
+}
+
+#[cold]
+fn stopping() -> UserError {
+    UserError::parameters("the server stops")
+}

@@ -1,0 +1,204 @@
+//! Backups of a running node, and their rows back into databases of other numbers of partitions: wholly, or not at all.
+
+mod common;
+
+use common::{Db, connect, options, start, text_of};
+use ferrite_client::{OwnedResponse, Status};
+use ferrite_value::{OwnedValue, Value};
+use std::fs;
+use std::path::Path;
+
+const SCHEMA: &str = "CREATE TABLE person (id BIGINT NOT NULL, name VARCHAR(40) NOT NULL, note VARCHAR(5000), worth DECIMAL,
+      born TIMESTAMP, image VARBINARY(100000), place GEOGRAPHY_POINT, PRIMARY KEY (id));
+    PARTITION TABLE person ON COLUMN id;
+    CREATE INDEX by_name ON person (name);
+    CREATE VIEW names (name, n, worth) AS SELECT name, COUNT(*), SUM(worth) FROM person GROUP BY name;
+    CREATE TABLE country (code VARCHAR(2) NOT NULL, name VARCHAR(60), PRIMARY KEY (code));
+    CREATE TABLE nothing (x INTEGER);
+    CREATE PROCEDURE by_id PARTITION ON TABLE person COLUMN id AS SELECT name FROM person WHERE id = ?;";
+const PEOPLE: i64 = 3_000;
+
+fn fill(db: &Db) {
+    db.sql(SCHEMA);
+    let calls: Vec<_> = (0..PEOPLE)
+        .map(|id| {
+            let note = (id % 3 != 0).then(|| "n\"o,te ".repeat((id % 400) as usize));
+            let image = (id % 5 == 0).then(|| vec![id as u8; (id * 7 % 30_000) as usize]);
+            let born = OwnedValue::Timestamp(id * 1_000_003);
+            let worth = OwnedValue::Decimal(ferrite_value::Decimal::from_i64(id));
+            db.0.call("PERSON.insert", (id, format!("name {}", id % 17), note, worth, born, image, OwnedValue::Null))
+        })
+        .collect();
+    calls.into_iter().for_each(|call| drop(call.wait().expect("an insert")));
+    db.sql("DELETE FROM person WHERE id < 100");
+    db.sql("INSERT INTO country VALUES ('CH', 'Switzerland'); INSERT INTO country VALUES ('JP', NULL)");
+}
+
+/// All that there is, in one order.
+fn contents(db: &Db) -> Vec<Vec<Vec<OwnedValue>>> {
+    ["SELECT * FROM person ORDER BY id", "SELECT * FROM names ORDER BY name", "SELECT * FROM country ORDER BY code"]
+        .map(|text| db.sql(text).tables.swap_remove(0).rows)
+        .into()
+}
+
+fn saved(response: &OwnedResponse) {
+    let table = &response.tables[0];
+    let result = table.column_index("RESULT").expect("a result column");
+    assert!(!table.rows.is_empty());
+    for row in &table.rows {
+        assert_eq!(row[result], OwnedValue::Text("SUCCESS".into()), "{row:?}");
+    }
+}
+
+fn tables(db: &Db) -> i64 {
+    db.call("@SystemCatalog", ("TABLES",)).tables[0].rows.len() as i64
+}
+
+fn save(db: &Db, dir: &Path, nonce: &str) {
+    saved(&db.call("@SnapshotSave", (dir.to_str().expect("a plain path"), nonce, 1i8)));
+}
+
+#[test]
+fn rows_come_back_into_any_number_of_partitions() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let backups = dir.path().join("backups");
+    let from = start(options(dir.path(), 3));
+    let db = connect(&from);
+    fill(&db);
+    save(&db, &backups, "monday");
+    let before = contents(&db);
+    // The moment is fixed: what comes later is not in it.
+    db.sql("DELETE FROM person WHERE id > 1000");
+    for (partitions, with_schema) in [(1, false), (5, true), (3, false)] {
+        let other = tempfile::tempdir().expect("a temporary directory");
+        let into = start(options(other.path(), partitions));
+        let restored = connect(&into);
+        if with_schema {
+            restored.sql(SCHEMA);
+        }
+        let path = backups.to_str().expect("a plain path");
+        saved(&restored.call("@SnapshotRestore", (format!("{{path:'{path}',nonce:'monday'}}"),)));
+        assert_eq!(contents(&restored), before);
+        assert_eq!(restored.call("by_id", (101i64,)).tables[0].rows.len(), 1);
+        let count = tables(&restored);
+        assert_eq!(count, tables(&db), "no staging tables are left");
+        into.stop().expect("the log closes");
+        // And from the log.
+        let into = start(options(other.path(), partitions));
+        let restored = connect(&into);
+        assert_eq!(contents(&restored), before);
+        // A second time: the tables have rows.
+        restored.fails("@SnapshotRestore", (path, "monday"), Status::GracefulFailure, "has rows");
+        assert_eq!((contents(&restored), tables(&restored)), (before.clone(), count));
+        into.stop().expect("the log closes");
+    }
+    from.stop().expect("the log closes");
+}
+
+#[test]
+fn what_fails_midway_leaves_the_database_as_it_was() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let backups = dir.path().join("backups");
+    let from = start(options(dir.path(), 2));
+    let db = connect(&from);
+    fill(&db);
+    save(&db, &backups, "x");
+    from.stop().expect("the log closes");
+    let path = backups.to_str().expect("a plain path");
+
+    let other = tempfile::tempdir().expect("a temporary directory");
+    let into = start(options(other.path(), 3));
+    let db = connect(&into);
+    // A constraint that the rows break is met when all of them are there.
+    db.sql(&SCHEMA.replace("CREATE INDEX by_name ON person (name)", "ALTER TABLE person ADD CHECK (id < 2999)"));
+    db.sql("INSERT INTO nothing VALUES (1)");
+    db.sql("DELETE FROM nothing");
+    let count = tables(&db);
+    let unchanged = |db: &Db| {
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM person"), 0);
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM country"), 0);
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM names"), 0);
+        assert_eq!(tables(db), count, "staging tables are left");
+    };
+    let said = text_of(&db.fail("@SnapshotRestore", (path, "x"))).to_owned();
+    assert!(said.contains("CHECK"), "{said}");
+    unchanged(&db);
+    // A damaged file is found before anything is touched.
+    let rows = backups.join("x-p0001.rows");
+    let good = fs::read(&rows).expect("a rows file");
+    let mut bad = good.clone();
+    let middle = bad.len() / 2;
+    bad[middle] ^= 1;
+    fs::write(&rows, &bad).expect("written");
+    let said = text_of(&db.fail("@SnapshotRestore", (path, "x"))).to_owned();
+    assert!(said.contains("x-p0001.rows"), "{said}");
+    fs::write(&rows, &good[..good.len() - 4096]).expect("written");
+    assert!(text_of(&db.fail("@SnapshotRestore", (path, "x"))).contains("x-p0001.rows"));
+    unchanged(&db);
+    fs::write(&rows, &good).expect("written");
+    db.sql("ALTER TABLE person DROP COLUMN place");
+    assert!(text_of(&db.fail("@SnapshotRestore", (path, "x"))).contains("other columns"));
+    unchanged(&db);
+    // Left out, the rest comes.
+    saved(&db.call("@SnapshotRestore", (format!("{{path:'{path}',nonce:x,skiptables:[person]}}"),)));
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM country"), 2);
+    // What a crash within a restore leaves is dropped at the next start.
+    db.sql("CREATE TABLE ferrite_restore_7 (x INTEGER)");
+    into.stop().expect("the log closes");
+    let into = start(options(other.path(), 3));
+    assert_eq!(tables(&connect(&into)), count);
+    into.stop().expect("the log closes");
+}
+
+#[test]
+fn requests_are_checked_and_backups_listed_and_deleted() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let backups = dir.path().join("backups");
+    let path = backups.to_str().expect("a plain path");
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    fill(&db);
+    let scan = |db: &Db| db.call("@SnapshotScan", (path,));
+    let missing = scan(&db);
+    assert_eq!(missing.tables[0].rows.len(), 0);
+    assert_eq!(missing.tables[1].rows[0][7], OwnedValue::Text("Path is not a directory".into()));
+
+    // A request error is a table, as existing tools expect.
+    let own = dir.path().join("data/snapshots");
+    for (dir, nonce, words) in [
+        ("relative", "x", "not absolute"),
+        (path, "a-b", "has a -"),
+        ("/tmp/../etc", "x", "upwards"),
+        (own.to_str().expect("a plain path"), "x", "own directory"),
+        ("/dev/null", "x", "not a directory"),
+    ] {
+        let response = db.call("@SnapshotSave", (dir, nonce, 1i8));
+        let row = &response.tables[0].rows[0];
+        assert_eq!(row[0], OwnedValue::Text("FAILURE".into()));
+        assert!(matches!(&row[1], OwnedValue::Text(text) if text.contains(words)), "{row:?}");
+    }
+    save(&db, &backups, "one");
+    let again = db.call("@SnapshotSave", (path, "one", 1i8));
+    assert!(format!("{:?}", again.tables[0].rows).contains("is there already"));
+    let csv = format!("{{uripath:'file://{path}',nonce:two,format:csv,block:true,tables:[country,person]}}");
+    saved(&db.call("@SnapshotSave", (csv,)));
+    let country = fs::read_to_string(backups.join("two-COUNTRY.csv")).expect("a CSV file");
+    let mut lines: Vec<&str> = country.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["\"CH\",\"Switzerland\"", "\"JP\","]);
+    let people = fs::read_to_string(backups.join("two-PERSON.csv")).expect("a CSV file");
+    assert_eq!(people.lines().count() as i64, PEOPLE - 100);
+    assert!(people.contains("n\"\"o,te"));
+
+    let seen = scan(&db);
+    let nonces: Vec<_> = seen.tables[0].rows.iter().map(|row| (row[1].clone(), row[8].clone())).collect();
+    let text = |text: &str| OwnedValue::Text(text.into());
+    assert_eq!(nonces, [(text("one"), text("TRUE")), (text("two"), text("TRUE"))]);
+    fs::remove_file(backups.join("one-p0000.rows")).expect("removed");
+    assert_eq!(scan(&db).tables[0].rows[0][8], text("FALSE"));
+    let (paths, names) = ([Value::Text(path); 2], [Value::Text("one"), Value::Text("two")]);
+    let deleted = db.call("@SnapshotDelete", (Value::Array(&paths), Value::Array(&names)));
+    assert_eq!(deleted.tables[0].rows.len(), 2 + 3, "{:?}", deleted.tables[0].rows);
+    assert_eq!(fs::read_dir(&backups).expect("still there").count(), 0);
+    server.stop().expect("the log closes");
+}
