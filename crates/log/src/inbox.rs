@@ -66,10 +66,11 @@ impl<C> Inbox<C> {
         if let Some(reason) = &state.closed {
             return Err((append, reason.clone()));
         }
-        state.bytes += append.payload.len();
+        let bytes = append.payload.len();
+        state.bytes += bytes;
         state.items.push(append);
         self.statistics.queue_depth.fetch_add(1, Relaxed);
-        self.statistics.queue_bytes.fetch_add(append.payload.len(), Relaxed);
+        self.statistics.queue_bytes.fetch_add(bytes, Relaxed);
         let wake = std::mem::take(&mut state.sleeping);
         drop(state);
         if wake {

@@ -100,7 +100,7 @@ impl Server for Errand {
     }
 
     fn change_schema(&self, text: &str) -> UserResult<()> {
-        self.shared.mode.admit(false)?;
+        self.shared.mode.admit(false, true)?;
         self.send(Job::Schema { text: text.to_owned(), reply: self.reply() })?;
         self.next_answer()
     }
@@ -119,7 +119,7 @@ impl Server for Errand {
         while self.loads.get() >= LOADS_MAX {
             self.answer_of_load()?;
         }
-        self.shared.mode.admit(false)?;
+        self.shared.mode.admit(false, true)?;
         let compiled = self.shared.compiled.load_full();
         let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::not_found(table))?;
         let answers = Arc::clone(&self.answers);
