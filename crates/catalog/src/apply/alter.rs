@@ -6,7 +6,7 @@ use super::{Draft, already_exists, check, depended_on, invalid, not_found, view}
 use crate::change::{ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
 use crate::objects::{Column, Procedure, Table, TableKind, TimeToLive};
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::Expr;
+use ferrite_expr::{Expr, Function};
 use ferrite_value::{ColumnType, SqlType};
 use std::sync::Arc;
 
@@ -73,12 +73,36 @@ impl Draft {
                 for column in export.iter().flat_map(|export| export.key.iter().chain(&export.value)) {
                     table.column_named(column).ok_or_else(|| not_found(column))?;
                 }
+                let migrates = export.as_ref().is_some_and(|export| export.migrate);
+                if let (false, Some(user)) = (migrates, self.asks_whether_rows_migrate(&table)) {
+                    return Err(depended_on(format!("{user} asks for rows of {} that are MIGRATING", table.name)));
+                }
                 table.export.clone_from(export);
                 self.effects.push(Effect::Refresh(table.id));
             }
         }
         self.catalog.put_table(table);
         Ok(())
+    }
+
+    /// An index or view whose text would mean nothing if the table did not migrate.
+    fn asks_whether_rows_migrate(&self, table: &Table) -> Option<String> {
+        let asks = |expression: &Expr| {
+            expression.any(&mut |part| matches!(part, Expr::Call { function: Function::Migrating, .. }))
+        };
+        let mut indexes = table.indexes.iter();
+        if let Some(index) = indexes.find(|index| index.keys.iter().chain(&index.predicate).any(asks)) {
+            return Some(format!("index {}", index.name));
+        }
+        let mut views = table.dependent_views.iter().filter_map(|view| self.catalog.table(*view));
+        let asking = views.find(|view| {
+            view.view.as_ref().is_some_and(|definition| {
+                let joins = definition.joins.iter().filter_map(|(_, on)| on.as_ref());
+                let arguments = definition.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
+                definition.filter.iter().chain(&definition.group_by).chain(joins).chain(arguments).any(asks)
+            })
+        });
+        asking.map(|view| format!("view {}", view.name))
     }
 
     fn add_column(&mut self, table: &mut Table, column: &Column, before: Option<&str>) -> UserResult<()> {
