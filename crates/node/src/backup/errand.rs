@@ -33,18 +33,18 @@ struct Answers(Sender<UserResult<()>>);
 
 impl Mailbox for Answers {
     fn deliver(&self, answers: AnswerBatch) {
-        let mut start = 0;
-        for run in &answers.runs {
+        // Answers to one connection may stand in one run, one after another.
+        let mut rest = &answers.bytes[..];
+        while let Ok(Some((size, body))) = frame::split(rest) {
             // The errand is over only when nobody waits any more.
-            let _ = self.0.send(outcome(&answers.bytes[start..run.end as usize]));
-            start = run.end as usize;
+            let _ = self.0.send(outcome(body));
+            rest = &rest[size..];
         }
     }
 }
 
-fn outcome(bytes: &[u8]) -> UserResult<()> {
+fn outcome(body: &[u8]) -> UserResult<()> {
     let malformed = || UserError::internal("the server's answer to itself is malformed");
-    let (_, body) = frame::split(bytes).ok().flatten().ok_or_else(malformed)?;
     let response = Response::parse(body).map_err(|_| malformed())?;
     if response.status_code == Status::Success.code() {
         return Ok(());
