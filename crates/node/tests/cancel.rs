@@ -17,8 +17,8 @@ const ACCOUNTS: i64 = 300;
 const ENDLESS: &str = "SELECT COUNT(*) FROM account a, account b, account c, account d
     WHERE a.balance + b.balance + c.balance < d.balance";
 /// Endless as its rows are computed one after the other; it is no long read, as it reads no table.
-const RECURSION: &str = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 900000)
-    SELECT COUNT(*) FROM r a, r b WHERE a.n + b.n < 0";
+const RECURSION: &str = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000)
+    SELECT COUNT(*) FROM r a, r b, r c, r d WHERE a.n + b.n + c.n + d.n < 0";
 const PROCEDURES: &str = "
     CREATE PROCEDURE Spin (key BIGINT) PARTITION ON TABLE account COLUMN id AS BEGIN
         DECLARE done BIGINT DEFAULT 0;
