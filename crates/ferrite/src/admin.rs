@@ -103,11 +103,8 @@ fn snapshot(address: &ServerAddress) -> Result<String, String> {
 fn backup(options: &BackupOptions) -> Result<String, String> {
     let directory = absolute(&options.directory)?;
     let format = if options.csv { "csv" } else { "native" };
-    let settings = format!(
-        "{{path:{},nonce:{},block:true,format:{format}}}",
-        quoted(&directory),
-        quoted(&options.name)
-    );
+    let settings =
+        format!("{{path:{},nonce:{},block:true,format:{format}}}", quoted(&directory), quoted(&options.name));
     call(&options.server, "@SnapshotSave", (settings,))?;
     Ok(format!("backup {} is whole in {directory}", options.name))
 }
@@ -115,12 +112,8 @@ fn backup(options: &BackupOptions) -> Result<String, String> {
 fn restore(options: &RestoreOptions) -> Result<String, String> {
     let directory = absolute(&options.directory)?;
     let skipped: Vec<String> = options.skip.iter().map(|table| quoted(table)).collect();
-    let settings = format!(
-        "{{path:{},nonce:{},skiptables:[{}]}}",
-        quoted(&directory),
-        quoted(&options.name),
-        skipped.join(",")
-    );
+    let settings =
+        format!("{{path:{},nonce:{},skiptables:[{}]}}", quoted(&directory), quoted(&options.name), skipped.join(","));
     let response = call(&options.server, "@SnapshotRestore", (settings,))?;
     let mut tables: Vec<&str> = Vec::new();
     for row in response.tables.first().map(|table| &table.rows[..]).unwrap_or_default() {

@@ -85,8 +85,8 @@ fn a_user_types_completes_cancels_and_leaves() {
     ask(&mut session, "\\timing off\r", "timing is off");
     session.exp_string("ferrite> ").expect("a prompt");
 
-    // History: the last but one.
-    type_keys(&mut session, "\x1b[A\x1b[A\x1b[A\r");
+    // History: the fourth from the end.
+    type_keys(&mut session, "\x1b[A\x1b[A\x1b[A\x1b[A\r");
     session.exp_string("(5 rows)").expect("the statement of before runs again");
     session.exp_string("ferrite> ").expect("a prompt");
 
