@@ -51,7 +51,8 @@ pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
         if let Ok(metadata) = fs::metadata(&schema) {
             let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
             seen.created_ms = modified.map_or(0, |time| time.as_millis() as i64);
-            let of_csv = |name: &String| Some(name.strip_prefix(nonce)?.strip_prefix('-')?.strip_suffix(".csv")?.to_owned());
+            let of_csv =
+                |name: &String| Some(name.strip_prefix(nonce)?.strip_prefix('-')?.strip_suffix(".csv")?.to_owned());
             seen.tables = names.iter().filter_map(of_csv).collect::<Vec<_>>().join(",");
             return seen;
         }

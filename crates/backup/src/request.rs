@@ -151,9 +151,7 @@ pub fn directory(text: &str, own: &Path) -> UserResult<PathBuf> {
     let real = |path: &Path| {
         // The nearest directory above that is there, without links, and what comes below it.
         let there = path.ancestors().find_map(|above| Some((std::fs::canonicalize(above).ok()?, above)));
-        there.map_or(path.to_path_buf(), |(real, above)| {
-            real.join(path.strip_prefix(above).expect("it stands above"))
-        })
+        there.map_or(path.to_path_buf(), |(real, above)| real.join(path.strip_prefix(above).expect("it stands above")))
     };
     let own = std::path::absolute(own).unwrap_or_else(|_| own.to_path_buf());
     if real(&path).starts_with(real(&own)) {
@@ -335,7 +333,8 @@ mod tests {
         ] {
             assert_eq!(save_text(text).unwrap(), expected, "{text}");
         }
-        let csv = save_text("{path:'/tmp/dir',nonce:'x',block:TRUE,format:csv,tables:['A',\"b\"],skiptables:[C]}").unwrap();
+        let csv =
+            save_text("{path:'/tmp/dir',nonce:'x',block:TRUE,format:csv,tables:['A',\"b\"],skiptables:[C]}").unwrap();
         assert!(csv.block && csv.format == Format::Csv && csv.tables.takes("a") && csv.tables.takes("B"));
         assert!(!csv.tables.takes("C") && !csv.tables.takes("D"));
         assert_eq!(csv.tables.unknown(["A", "B"].into_iter()), Some("C"));

@@ -118,8 +118,11 @@ fn targets(
             table.columns.iter().map(|column| (column.name.clone(), column.column_type)).collect()
         };
         if definition.kind != TableKind::Table || columns(definition) != columns(table) {
-            return Err(UserError::parameters(format!("the table {} has other columns than in the backup", table.name))
-                .with_hint("make it as it was, restore it, and alter it then"));
+            return Err(UserError::parameters(format!(
+                "the table {} has other columns than in the backup",
+                table.name
+            ))
+            .with_hint("make it as it was, restore it, and alter it then"));
         }
         let names = definition.columns.iter().map(|column| (column.name.as_str(), column.column_type.sql_type));
         let batches = if definition.is_partitioned() { partitions } else { 1 };
@@ -211,12 +214,12 @@ fn load(
                         continue;
                     }
                     let reader = Arc::clone(&target.reader);
-                    reader.read(bytes, |_, values| target.add(server, values).map_err(Fault::User)).map_err(|fault| {
-                        match fault {
+                    reader.read(bytes, |_, values| target.add(server, values).map_err(Fault::User)).map_err(
+                        |fault| match fault {
                             Fault::User(error) => error,
                             Fault::Image(error) => UserError::parameters(format!("the backup cannot be used: {error}")),
-                        }
-                    })?;
+                        },
+                    )?;
                 }
             }
         }

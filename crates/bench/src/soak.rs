@@ -82,9 +82,11 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
     let session = Session::open(environment, &options.target)?;
     voter::prepare(&session, CONTESTANTS, false)?;
     session.run_statements(DDL)?;
-    let directory = options.target.dir.clone().or_else(|| {
-        session.process().and_then(|process| process.temporary_directory()).map(Path::to_path_buf)
-    });
+    let directory = options
+        .target
+        .dir
+        .clone()
+        .or_else(|| session.process().and_then(|process| process.temporary_directory()).map(Path::to_path_buf));
     let mut table = options.csv.as_ref().map(fs::File::create).transpose().doing("making the table of samples")?;
     let mut line = |text: &str| -> BenchResult<()> {
         println!("{text}");
@@ -161,7 +163,8 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
 fn sample(session: &Session, directory: Option<&Path>, second: i64, measured: &Measurement) -> Sample {
     let latency = measured.latency();
     let process = session.process().map(|process| process.id());
-    let open_files = process.and_then(|id| fs::read_dir(format!("/proc/{id}/fd")).ok()).map_or(0, |files| files.count());
+    let open_files =
+        process.and_then(|id| fs::read_dir(format!("/proc/{id}/fd")).ok()).map_or(0, |files| files.count());
     let resident = session.usage().map_or(0, |usage| usage.resident_bytes);
     let mut files = (0u64, 0u64);
     if let Some(directory) = directory {

@@ -9,7 +9,7 @@ impl Random {
         Random(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,17 +19,17 @@ impl Random {
 
     /// A generator whose choices do not depend on how many this one makes later.
     pub fn fork(&mut self) -> Random {
-        Random(self.next())
+        Random(self.next_u64())
     }
 
     /// From 0 to `end`, which is left out.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        (self.next_u64() % end as u64) as usize
     }
 
     /// From `least` to `greatest`, both included.
     pub fn between(&mut self, least: i64, greatest: i64) -> i64 {
-        least + (self.next() % (greatest - least + 1) as u64) as i64
+        least + (self.next_u64() % (greatest - least + 1) as u64) as i64
     }
 
     /// True so many times in a hundred.

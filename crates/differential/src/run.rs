@@ -108,7 +108,7 @@ fn play(
         for _ in 0..QUERIES {
             let mut fork = random.fork();
             let query = Generator::new(&mut fork, schema).statement();
-            if let Some(finding) = databases.query(&query, random.next(), counts) {
+            if let Some(finding) = databases.query(&query, random.next_u64(), counts) {
                 let content = databases.content(schema);
                 return Some((Some(query), Some(content), finding));
             }

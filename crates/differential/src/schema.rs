@@ -151,7 +151,13 @@ impl Table {
             }
             let not_null = random.chance(if name == "k" { 60 } else { 12 });
             let default = random.chance(15).then(|| Datum::random(random, ty, false));
-            columns.push(Column { name: name.to_owned(), ty, declared: *random.pick(declared), not_null, default });
+            columns.push(Column {
+                name: name.to_owned(),
+                ty,
+                declared: random.pick::<&str>(declared),
+                not_null,
+                default,
+            });
         }
         if columns.len() < 2 {
             return Table::random(random, number);

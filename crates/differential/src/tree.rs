@@ -76,6 +76,8 @@ pub struct Common {
     pub recursive_to: Option<i64>,
 }
 
+// A tree of a few nodes that lives for one query: a box per SELECT would be noise.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Body {
     Select(Select),
@@ -123,6 +125,7 @@ pub enum On {
     Using(Vec<String>),
 }
 
+#[allow(clippy::large_enum_variant)] // as above
 #[derive(Clone, Debug)]
 pub enum Change {
     Insert {

@@ -45,11 +45,14 @@ enum Hands<C: Completion> {
     Callers(Box<Mutex<Worker<C>>>),
 }
 
+/// Hears of the end of the log.
+type Listener = Box<dyn Fn(&LogFailed) + Send + Sync>;
+
 /// Why the log ended, once it has, and who is to hear of it at once.
 #[derive(Default)]
 struct Latch {
     failure: OnceLock<LogFailed>,
-    listener: OnceLock<Box<dyn Fn(&LogFailed) + Send + Sync>>,
+    listener: OnceLock<Listener>,
 }
 
 impl Latch {

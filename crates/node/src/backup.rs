@@ -137,8 +137,7 @@ fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult
     let errand = Errand::new(Arc::clone(shared));
     let files = Files::new(Arc::clone(&shared.disk), &request.dir);
     let restored = restore::restore(&errand, &files, request)?;
-    let mut table =
-        SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]));
+    let mut table = SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]));
     let host = shared.identity.host_name.as_str();
     for name in restored.keys() {
         for site in 0..shared.partition_count() as i32 {

@@ -8,7 +8,8 @@ use ferrite_value::{OwnedValue, Value};
 use std::fs;
 use std::path::Path;
 
-const SCHEMA: &str = "CREATE TABLE person (id BIGINT NOT NULL, name VARCHAR(40) NOT NULL, note VARCHAR(5000), worth DECIMAL,
+const SCHEMA: &str =
+    "CREATE TABLE person (id BIGINT NOT NULL, name VARCHAR(40) NOT NULL, note VARCHAR(5000), worth DECIMAL,
       born TIMESTAMP, image VARBINARY(100000), place GEOGRAPHY_POINT, PRIMARY KEY (id));
     PARTITION TABLE person ON COLUMN id;
     CREATE INDEX by_name ON person (name);

@@ -99,13 +99,16 @@ pub enum Answer {
     Other,
 }
 
+/// Rows, sum, least and greatest value.
+pub type Totals = (i64, Option<i64>, Option<i64>, Option<i64>);
+
 /// One home at one moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Looked {
     pub step: i64,
     pub item: Option<(Option<i64>, Option<String>, Option<String>)>,
     /// Rows, sum, least and greatest of the view.
-    pub totals: Option<(i64, Option<i64>, Option<i64>, Option<i64>)>,
+    pub totals: Option<Totals>,
     pub balance: Option<i64>,
 }
 

@@ -61,7 +61,7 @@ impl Home {
     }
 
     /// Rows, sum, least and greatest value: what the view of a home shows.
-    pub fn totals(&self) -> Option<(i64, Option<i64>, Option<i64>, Option<i64>)> {
+    pub fn totals(&self) -> Option<crate::history::Totals> {
         let values = || self.items.values().filter_map(|item| item.0);
         let sum = values().next().is_some().then(|| values().sum());
         (!self.items.is_empty()).then(|| (self.items.len() as i64, sum, values().min(), values().max()))

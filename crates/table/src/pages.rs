@@ -427,7 +427,7 @@ impl Pages {
             std::iter::from_fn(move || {
                 let bit = (word != 0).then(|| word.trailing_zeros())?;
                 word &= word - 1;
-                Some(RowId((page << self.geometry.slot_bits | index * 64) as u32 + bit))
+                Some(RowId(((page << self.geometry.slot_bits) | (index * 64)) as u32 + bit))
             })
         })
     }

@@ -263,7 +263,9 @@ impl Store {
                 self.find_table(id).ok_or_else(|| no_table(id))?;
                 None
             }
-            Effect::Rebuild(_) | Effect::Repartition(_) | Effect::Fill(..) => unreachable!("these concern all stores together"),
+            Effect::Rebuild(_) | Effect::Repartition(_) | Effect::Fill(..) => {
+                unreachable!("these concern all stores together")
+            }
         })
     }
 

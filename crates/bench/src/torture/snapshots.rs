@@ -63,7 +63,10 @@ impl Load for Snapshots {
                 let result = table.and_then(|table| Some((table, table.column_index("RESULT")?)));
                 let whole = result.is_some_and(|(table, result)| {
                     !table.rows.is_empty()
-                        && table.rows.iter().all(|row| matches!(&row[result], OwnedValue::Text(text) if &**text == "SUCCESS"))
+                        && table
+                            .rows
+                            .iter()
+                            .all(|row| matches!(&row[result], OwnedValue::Text(text) if &**text == "SUCCESS"))
                 });
                 if !whole {
                     cut.finding(format!("snapshots: one failed: {:?}", table.map(|table| &table.rows)));

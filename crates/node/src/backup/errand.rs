@@ -2,8 +2,8 @@
 //! answered when they are durable.
 
 use crate::shared::Shared;
-use ferrite_backup::Server;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_backup::Server;
 use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};

@@ -18,7 +18,8 @@ use statement::{Body, Statement};
 use tokens::Lexeme;
 
 /// Words that schema changes begin with.
-const DDL_WORDS: [&str; 10] = ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "SWAP", "FILL", "DR", "LOAD", "REMOVE"];
+const DDL_WORDS: [&str; 10] =
+    ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "SWAP", "FILL", "DR", "LOAD", "REMOVE"];
 /// What a schema statement with a jar begins with. As the first of a text it may be larger than other statements.
 const LOAD_CLASSES: &str = "LOAD CLASSES '";
 /// What may stand before it.
