@@ -50,8 +50,8 @@ fn fill(db: &Db, from: i64) -> i64 {
                 Err(error) => panic!("{error}"),
             }
         }
-        // With one partition full the other may still have a little room.
-        if refused >= 150 {
+        // With one partition full the other may still have a little room: until neither takes any.
+        if refused == 200 {
             return next;
         }
     }

@@ -73,12 +73,13 @@ fn the_log_is_cut_as_it_grows() {
         "@AdHoc",
         ("CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(60000)); PARTITION TABLE t ON COLUMN k",),
     );
-    let (value, first) = ("v".repeat(60_000), dir.path().join("data/redo-0000000001.log"));
+    let first = dir.path().join("data/redo-0000000001.log");
     let begun = Instant::now();
     let mut key = 0i64;
     while first.exists() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the first segment goes some day");
-        db.call("T.upsert", (key % 100, value.as_str()));
+        // Another value each time: what changes nothing is not logged.
+        db.call("T.upsert", (key % 100, format!("{key:060000}").as_str()));
         key += 1;
     }
     drop(db);
