@@ -1,6 +1,7 @@
 package io.ferritedb.client;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 
 /** A call from its making to its end. Whoever completes it first decides how it ended; room is given back once. */
 final class Call extends CompletableFuture<CallResult> {
@@ -10,12 +11,20 @@ final class Call extends CompletableFuture<CallResult> {
     /** Calls of the driver itself take no room and are not counted. */
     final boolean internal;
     volatile long sentAt;
+    private static final AtomicIntegerFieldUpdater<Call> OVER = AtomicIntegerFieldUpdater.newUpdater(Call.class, "over");
+    @SuppressWarnings("unused") // Through OVER.
+    private volatile int over;
 
     Call(Client client, String procedure, long deadline, boolean internal) {
         this.client = client;
         this.procedure = procedure;
         this.deadline = deadline;
         this.internal = internal;
+    }
+
+    /** True for the first who asks: whoever ends the call gives its room back, before anyone hears of the end. */
+    boolean claim() {
+        return OVER.compareAndSet(this, 0, 1);
     }
 
     /** The answer, as it came. */

@@ -267,13 +267,14 @@ public final class Client implements AutoCloseable {
     }
 
     private void finish(Call call, CallResult result, RuntimeException failure) {
-        boolean mine = failure == null ? call.complete(result) : call.completeExceptionally(failure);
-        if (mine && !call.internal) release();
+        if (call.claim() && !call.internal) release();
+        if (failure == null) call.complete(result);
+        else call.completeExceptionally(failure);
     }
 
     /** The caller cancelled a call: its room is free, its answer will be late. */
     void given(Call call) {
-        if (!call.internal) release();
+        if (call.claim() && !call.internal) release();
     }
 
     private void release() {
