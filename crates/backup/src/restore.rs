@@ -1,6 +1,6 @@
 //! `@SnapshotRestore`: a backup's rows into this database, whatever its number of partitions. All or nothing.
 //!
-//! How (docs/decisions/0008-restore.md): every file is read and judged before anything is touched. Rows then go into staging tables, by
+//! How (docs/decisions/0012-restore.md): every file is read and judged before anything is touched. Rows then go into staging tables, by
 //! ordinary transactions, each row to the partition that owns it here. One schema change at the end makes the schema, if the database
 //! has none, fills every table from its staging table, with all constraints checked and views made, and drops the staging tables.
 //! That change is one transaction like any other of its kind: carried out on all partitions or on none, one record in the log. Whatever fails
