@@ -316,6 +316,9 @@ impl NetworkThread {
         let Some(connection) = self.connections[index].as_mut() else { return };
         if connection.flush().is_err() || connection.is_finished() {
             self.close(index);
+        } else if connection.may_have_more() {
+            // What was just written made room, and no event will say so again.
+            self.ready.push(index);
         }
     }
 
