@@ -66,11 +66,6 @@ interface Node {
   attempts: number
   reconnects: number
   timer: NodeJS.Timeout | null
-  given: boolean
-}
-
-interface Waiting {
-  call: PendingCall
 }
 
 export class Client extends EventEmitter<ClientEvents> {
@@ -79,7 +74,7 @@ export class Client extends EventEmitter<ClientEvents> {
   private byHost = new Map<number, Connection[]>()
   private next = 0
   private outstandingCount = 0
-  private queue: Waiting[] = []
+  private queue: PendingCall[] = []
   private queueHead = 0
   private full = false
   private closed = false
@@ -115,7 +110,7 @@ export class Client extends EventEmitter<ClientEvents> {
     }
     if (!(this.settings.maxOutstanding >= 1)) throw new FerriteError('maxOutstanding must be at least 1')
     const servers = typeof options.servers === 'string' ? options.servers.split(',') : (options.servers ?? ['localhost'])
-    for (const server of servers) this.addNode(parseAddress(server), true)
+    for (const server of servers) this.addNode(parseAddress(server))
     if (this.nodes.length === 0) throw new FerriteError('no server was named')
   }
 
@@ -235,7 +230,7 @@ export class Client extends EventEmitter<ClientEvents> {
     const waiting = this.queue.slice(this.queueHead)
     this.queue = []
     this.queueHead = 0
-    for (const { call } of waiting) {
+    for (const call of waiting) {
       call.ended(new CallError('the client was closed before the call was sent', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure))
     }
   }
@@ -263,7 +258,7 @@ export class Client extends EventEmitter<ClientEvents> {
         if (this.settings.whenFull === 'reject' && this.live.length > 0) return refuse(`${this.settings.maxOutstanding} calls are outstanding already`)
         if (this.queued >= this.settings.maxQueued) return refuse(`${this.settings.maxQueued} calls are waiting already`)
         call.wait()
-        this.queue.push({ call })
+        this.queue.push(call)
       } else this.dispatch(call)
       if (signal) call.listen(signal)
     })
@@ -302,7 +297,7 @@ export class Client extends EventEmitter<ClientEvents> {
 
   private pump(): void {
     while (this.live.length > 0 && this.outstandingCount < this.settings.maxOutstanding && this.queueHead < this.queue.length) {
-      const { call } = this.queue[this.queueHead]!
+      const call = this.queue[this.queueHead]!
       this.queueHead += 1
       if (!call.over) this.dispatch(call)
       if (this.queueHead > 1024 && this.queueHead * 2 > this.queue.length) {
@@ -328,7 +323,7 @@ export class Client extends EventEmitter<ClientEvents> {
 
   // --- connections ---
 
-  private addNode(address: { host: string; port: number }, given: boolean): Node[] {
+  private addNode(address: { host: string; port: number }): Node[] {
     const added: Node[] = []
     for (let index = 0; index < this.settings.connectionsPerServer; index++) {
       const node: Node = {
@@ -339,7 +334,6 @@ export class Client extends EventEmitter<ClientEvents> {
         attempts: 0,
         reconnects: 0,
         timer: null,
-        given,
       }
       this.nodes.push(node)
       added.push(node)
@@ -474,7 +468,7 @@ export class Client extends EventEmitter<ClientEvents> {
       const [host, port] = [values.get('IPADDRESS'), Number(values.get('CLIENTPORT'))]
       if (!host || !Number.isInteger(port) || known.has(id as number)) continue
       if (this.nodes.some((node) => node.host === host && node.port === port)) continue
-      for (const node of this.addNode({ host, port }, false)) this.open(node).catch(() => {})
+      for (const node of this.addNode({ host, port })) this.open(node).catch(() => {})
     }
   }
 }
