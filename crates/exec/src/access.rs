@@ -17,6 +17,9 @@ pub(crate) enum Flow {
     Enough,
 }
 
+/// Rows that are read, one after the other, in the time of one look-up.
+const SCANNED_PER_LOOKUP: u64 = 4;
+
 type Keys<'s> = SmallVec<[Value<'s>; 4]>;
 
 /// A stretch of an ordered index: first keys, and the bounds of the next with whether they are inclusive.
@@ -85,6 +88,24 @@ impl<'s> Frame<'s> {
         visit: &mut dyn FnMut(u32, RowId, RowRef<'s>) -> UserResult<Flow>,
     ) -> UserResult<Flow> {
         match access {
+            Access::Lookups { index, before, list: KeyList::Subquery(number), after } => {
+                let found = self.values_to_look_up(*number)?;
+                let values = found.values();
+                let rows: u64 = stores.clone().map(|position| self.stores[position].table(table).row_count()).sum();
+                if values.len() as u64 > rows / SCANNED_PER_LOOKUP {
+                    return self.each_row(table, &Access::Scan, stores, visit);
+                }
+                let (Some(before), Some(after)) = (self.keys(before)?, self.keys(after)?) else {
+                    return Ok(Flow::More);
+                };
+                for position in 0..values.len() {
+                    let value = values.row(position)[0];
+                    let keys: Keys<'s> = before.iter().copied().chain([value]).chain(after.iter().copied()).collect();
+                    if self.each_found(table, *index, &keys, stores.clone(), &mut *visit)? == Flow::Enough {
+                        return Ok(Flow::Enough);
+                    }
+                }
+            }
             Access::Lookups { index, before, list, after } => {
                 let (Some(before), Some(after)) = (self.keys(before)?, self.keys(after)?) else {
                     return Ok(Flow::More);
@@ -184,6 +205,7 @@ impl<'s> Frame<'s> {
                 Value::Array(values) => values.to_vec(),
                 _ => Vec::new(),
             },
+            KeyList::Subquery(_) => unreachable!("its values are not copied"),
         };
         values.retain(|value| !value.is_null());
         values.sort_by(compare::order);

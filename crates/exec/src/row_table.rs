@@ -18,6 +18,10 @@ impl<'s> RowTable<'s> {
         RowTable { width, values: Vec::new(), count: 0, places: HashTable::new() }
     }
 
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }

@@ -1,8 +1,8 @@
 //! Subqueries inside expressions: scalar, EXISTS, ANY (IN) and ALL (NOT IN).
 //!
-//! One that does not depend on outer rows runs once per execution of its statement; its result is kept, for IN as a hash
-//! table. A correlated one runs for each outer row and stops at the row that decides. The commonest kind, a lookup in an
-//! index, goes straight to the row.
+//! One that does not depend on outer rows runs once per execution of its statement; its result is kept, for IN and for an EXISTS
+//! that is tied to outer rows by equalities as a hash table: a semi-join, or an anti-join where it is negated. A correlated one runs for
+//! each outer row and stops at the row that decides. The commonest kind, a lookup in an index, goes straight to the row.
 
 use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
@@ -21,6 +21,21 @@ pub(crate) enum Cached<'s> {
     Value(Value<'s>),
     /// ANY and ALL: the distinct values that are not NULL, and whether there was a NULL.
     Set { values: RowTable<'s>, null: bool },
+    /// Among: it was asked once, and answered by reading the rows.
+    Asked,
+    /// Among: the distinct rows without a NULL; and those with one, where they leave the answer open.
+    Rows { rows: RowTable<'s>, open: RowTable<'s> },
+}
+
+impl<'s> Cached<'s> {
+    /// The values of an IN, none of them NULL.
+    pub(crate) fn values(&self) -> &RowTable<'s> {
+        match self {
+            Cached::Set { values, .. } => values,
+            Cached::Rows { rows, .. } => rows,
+            Cached::Value(_) | Cached::Asked => unreachable!("they are no list"),
+        }
+    }
 }
 
 /// A query that is one index lookup without more to it.
@@ -63,7 +78,15 @@ impl<'s> Frame<'s> {
         if !subquery.correlated
             && let Some(cached) = self.cached_subquery(number)
         {
-            return Ok(answer_from(&cached, subquery.kind, operand));
+            return match &*cached {
+                Cached::Asked => {
+                    let rows = Rc::new(self.rows_among(&subquery.query, subquery.kind)?);
+                    self.cache_subquery(number, rows.clone());
+                    self.among(&rows, subquery.kind, operand)
+                }
+                Cached::Rows { .. } => self.among(&cached, subquery.kind, operand),
+                cached => Ok(answer_from(cached, subquery.kind, operand)),
+            };
         }
         match subquery.kind {
             SubqueryKind::Scalar => {
@@ -87,7 +110,91 @@ impl<'s> Frame<'s> {
                 self.cache_subquery(number, set.clone());
                 Ok(answer_from(&set, subquery.kind, operand))
             }
+            SubqueryKind::Among { unknown } => {
+                // Many statements ask once only: the first answer ends with the row that decides, and keeps nothing.
+                self.cache_subquery(number, Rc::new(Cached::Asked));
+                self.look_among(&subquery.query, operand, unknown)
+            }
         }
+    }
+
+    /// The distinct values, without NULL, that the subquery of an IN answers.
+    pub(crate) fn values_to_look_up(&self, number: u16) -> UserResult<Rc<Cached<'s>>> {
+        let subquery = &self.program.subqueries[number as usize];
+        if let Some(cached) = self.cached_subquery(number)
+            && !matches!(*cached, Cached::Asked)
+        {
+            return Ok(cached);
+        }
+        let cached = Rc::new(match subquery.kind {
+            SubqueryKind::Among { .. } => self.rows_among(&subquery.query, subquery.kind)?,
+            _ => self.set_of(&subquery.query)?,
+        });
+        self.cache_subquery(number, cached.clone());
+        Ok(cached)
+    }
+
+    fn look_among(&self, query: &'s Query, operand: Value<'_>, unknown: bool) -> UserResult<Value<'s>> {
+        let single = [operand];
+        let wanted = row_wanted(query.columns.len(), &operand, &single);
+        let mut result = Value::Boolean(false);
+        self.run_query(query, &mut |row| match equal_rows(wanted, row) {
+            Some(true) => {
+                result = Value::Boolean(true);
+                Ok(Flow::Enough)
+            }
+            None if unknown => {
+                result = Value::Null;
+                Ok(Flow::More)
+            }
+            _ => Ok(Flow::More),
+        })?;
+        Ok(result)
+    }
+
+    /// Whether the operand is one of the rows; NULL where they leave that open.
+    fn among(&self, cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) -> UserResult<Value<'s>> {
+        let Cached::Rows { rows, open } = cached else { unreachable!("the rows are read before they are looked into") };
+        let single = [operand];
+        let wanted = row_wanted(rows.width(), &operand, &single);
+        let each = |table: &RowTable<'s>, test: &dyn Fn(Option<bool>) -> bool| {
+            for position in 0..table.len() {
+                self.tick()?;
+                if test(equal_rows(wanted, table.row(position))) {
+                    return Ok(true);
+                }
+            }
+            UserResult::Ok(false)
+        };
+        let null = wanted.iter().any(Value::is_null);
+        let found = !null
+            && rows.len() > 0
+            && match wanted.iter().zip(rows.row(0)).all(|(left, right)| same_kind(left, right)) {
+                true => rows.find(wanted).is_some(),
+                false => each(rows, &|equal| equal == Some(true))?,
+            };
+        if found {
+            return Ok(Value::Boolean(true));
+        }
+        let unknown = matches!(kind, SubqueryKind::Among { unknown: true });
+        let left_open =
+            unknown && (each(open, &|equal| equal.is_none())? || null && each(rows, &|equal| equal.is_none())?);
+        Ok(if left_open { Value::Null } else { Value::Boolean(false) })
+    }
+
+    fn rows_among(&self, query: &'s Query, kind: SubqueryKind) -> UserResult<Cached<'s>> {
+        let open_wanted = matches!(kind, SubqueryKind::Among { unknown: true });
+        let mut rows = RowTable::new(query.columns.len());
+        let mut open = RowTable::new(query.columns.len());
+        self.run_query(query, &mut |row| {
+            let null = row.iter().any(Value::is_null);
+            let table = if null { &mut open } else { &mut rows };
+            if (!null || open_wanted) && table.insert(row).1 {
+                self.charge(table.row_bytes())?;
+            }
+            Ok(Flow::More)
+        })?;
+        Ok(Cached::Rows { rows, open })
     }
 
     /// Statements that ask only once (an IF, one row of VALUES) do not pay for remembering.
@@ -246,11 +353,14 @@ fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) 
     let (values, null) = match cached {
         Cached::Value(value) => return *value,
         Cached::Set { values, null } => (values, *null),
+        Cached::Rows { .. } | Cached::Asked => unreachable!("they belong to another kind of subquery"),
     };
     let (operator, any) = match kind {
         SubqueryKind::Any(operator) => (operator, true),
         SubqueryKind::All(operator) => (operator, false),
-        SubqueryKind::Scalar | SubqueryKind::Exists => unreachable!("their result is cached as a value"),
+        SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Among { .. } => {
+            unreachable!("what is kept of them is no set")
+        }
     };
     if values.len() == 0 && !null {
         return Value::Boolean(!any);
@@ -277,6 +387,31 @@ fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) 
         (false, true) => Value::Null,
         (false, false) => Value::Boolean(!any),
     }
+}
+
+/// The values of a row that is looked for.
+fn row_wanted<'v, 'x>(width: usize, operand: &Value<'x>, single: &'v [Value<'x>; 1]) -> &'v [Value<'x>]
+where
+    'x: 'v,
+{
+    match operand {
+        Value::Array(values) if width != 1 => values,
+        _ => single,
+    }
+}
+
+/// Whether two rows are equal: false if a pair of values is not, else unknown if one is NULL.
+fn equal_rows(left: &[Value<'_>], right: &[Value<'_>]) -> Option<bool> {
+    debug_assert_eq!(left.len(), right.len());
+    let mut equal = Some(true);
+    for (left, right) in left.iter().zip(right) {
+        match CompareOperator::Equal.compare(left, right) {
+            Some(false) => return Some(false),
+            Some(true) => {}
+            None => equal = None,
+        }
+    }
+    equal
 }
 
 fn same_kind(left: &Value<'_>, right: &Value<'_>) -> bool {

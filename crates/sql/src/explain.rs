@@ -9,7 +9,7 @@ use crate::plan::{
 use crate::planner::estimate::{NoStatistics, Statistics, access_rows};
 use expression::Names;
 use ferrite_catalog::{Catalog, IndexKind, Table};
-use ferrite_expr::Expr;
+use ferrite_expr::{CompareOperator, Expr};
 use std::fmt::Write;
 
 /// The program's statements with their plans as indented text. The first line of each says where it runs.
@@ -475,6 +475,7 @@ impl<'p> Writer<'p> {
                         format!("{key} IN ({})", values.join(", "))
                     }
                     KeyList::Array(array) => format!("{key} IN {}", self.names.expr(array)),
+                    KeyList::Subquery(subquery) => format!("{key} IN subquery {subquery}"),
                 });
                 keys.extend(self.equalities(definition, *index, after, before.len() + 1));
                 format!("lookups {name} by {described} ({})", keys.join(", "))
@@ -537,21 +538,39 @@ impl<'p> Writer<'p> {
 
     /// The plans of the subqueries in an expression.
     fn subqueries_of(&mut self, expr: &Expr, depth: usize) {
-        if let Expr::Subquery { subquery, .. } = expr {
-            let program: &'p Program = self.program;
-            if let Some(Subquery { kind, query, correlated }) = program.subqueries.get(usize::from(*subquery)) {
-                let kind = match kind {
-                    SubqueryKind::Scalar => "scalar",
-                    SubqueryKind::Exists => "exists",
-                    SubqueryKind::Any(_) => "any",
-                    SubqueryKind::All(_) => "all",
-                };
-                let again = if *correlated { " for each row" } else { "" };
-                self.line(depth, &format!("subquery {subquery}, {kind}{again}"));
-                self.query(query, depth + 1);
+        let negated = match expr {
+            Expr::Not(operand) => operand.as_ref(),
+            _ => &Expr::Constant(ferrite_value::OwnedValue::Null),
+        };
+        match (expr, negated) {
+            (Expr::Subquery { subquery, .. }, _) => self.subquery(*subquery, false, depth),
+            (_, Expr::Subquery { subquery, operand }) => {
+                self.subquery(*subquery, true, depth);
+                operand.iter().for_each(|operand| self.subqueries_of(operand, depth));
+                return;
             }
+            _ => {}
         }
         expr.for_each_operand(|operand| self.subqueries_of(operand, depth));
+    }
+
+    fn subquery(&mut self, number: u16, negated: bool, depth: usize) {
+        let program: &'p Program = self.program;
+        let Some(Subquery { kind, query, correlated }) = program.subqueries.get(usize::from(number)) else { return };
+        let join = if negated { ", hash anti-join" } else { ", hash semi-join" };
+        let (kind, join) = match kind {
+            SubqueryKind::Scalar => ("scalar", ""),
+            SubqueryKind::Exists => ("exists", ""),
+            SubqueryKind::Any(CompareOperator::Equal) => ("any", join),
+            SubqueryKind::Any(_) => ("any", ""),
+            SubqueryKind::All(CompareOperator::NotEqual) => ("all", ", hash anti-join"),
+            SubqueryKind::All(_) => ("all", ""),
+            SubqueryKind::Among { unknown: true } => ("any", join),
+            SubqueryKind::Among { unknown: false } => ("exists", join),
+        };
+        let how = if *correlated { " for each row" } else { join };
+        self.line(depth, &format!("subquery {number}, {kind}{how}"));
+        self.query(query, depth + 1);
     }
 }
 

@@ -367,6 +367,9 @@ pub enum KeyList {
     Values(Vec<Expr>),
     /// An array parameter.
     Array(Expr),
+    /// What a subquery answers that refers to nothing outside. The conditions that led here are still tested on what is found,
+    /// so that all rows may be read instead when it answers much.
+    Subquery(u16),
 }
 
 #[derive(Clone, Debug)]
@@ -542,4 +545,10 @@ pub enum SubqueryKind {
     Any(CompareOperator),
     /// `operand operator ALL (query)`; NOT IN is NotEqual ALL.
     All(CompareOperator),
+    /// Whether one of the query's rows equals the operand, which has the values of a row together if these are several. The query
+    /// refers to nothing outside. With `unknown` a comparison with NULL leaves the answer open, as IN of rows has it; without,
+    /// NULL equals nothing: an EXISTS whose equalities with outer rows have become the operand.
+    Among {
+        unknown: bool,
+    },
 }

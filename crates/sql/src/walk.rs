@@ -85,6 +85,7 @@ pub(crate) fn for_each_access_expr(access: &Access, visit: &mut dyn FnMut(&Expr)
             match list {
                 KeyList::Values(values) => values.iter().for_each(&mut *visit),
                 KeyList::Array(array) => visit(array),
+                KeyList::Subquery(_) => {}
             }
             after.iter().for_each(visit);
         }
@@ -117,6 +118,7 @@ fn for_each_access_expr_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Expr
             match list {
                 KeyList::Values(values) => values.iter_mut().for_each(&mut *visit),
                 KeyList::Array(array) => visit(array),
+                KeyList::Subquery(_) => {}
             }
             after.iter_mut().for_each(visit);
         }

@@ -7,6 +7,7 @@ use super::types::{
 };
 use super::{Binder, suggest};
 use crate::plan::SubqueryKind;
+use crate::planner::semi;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{ArithmeticOperator, CompareOperator, Expr, Function};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
@@ -625,8 +626,17 @@ impl Binder<'_> {
 
     fn exists(&mut self, query: &ast::Query, negated: bool) -> UserResult<Typed> {
         let (bound, correlated) = self.subquery_body(query)?;
-        let subquery = self.add_subquery(SubqueryKind::Exists, bound, correlated)?;
-        let expr = Expr::Subquery { subquery, operand: None };
+        let among = if correlated { semi::decorrelated(&bound, &self.subqueries) } else { None };
+        let expr = match among {
+            Some(semi::Decorrelated { query, operand }) => {
+                let subquery = self.add_subquery(SubqueryKind::Among { unknown: false }, query, false)?;
+                Expr::Subquery { subquery, operand: Some(Box::new(operand)) }
+            }
+            None => {
+                let subquery = self.add_subquery(SubqueryKind::Exists, bound, correlated)?;
+                Expr::Subquery { subquery, operand: None }
+            }
+        };
         Ok(Typed::boolean(if negated { Expr::Not(Box::new(expr)) } else { expr }))
     }
 

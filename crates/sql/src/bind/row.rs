@@ -1,12 +1,14 @@
 //! Row values compared with queries: `(a, b) IN (SELECT x, y ...)`, `(a, b) = (SELECT x, y ...)` and their kin.
 //!
-//! They become scalar subqueries over the query as a derived table, which is computed once where it refers to nothing outside.
+//! IN a query that refers to nothing outside is a look-up among its rows. The others become scalar subqueries over the query as a
+//! derived table, which is computed once where it refers to nothing outside.
 
 use super::Binder;
+use super::query::cast_output;
 use super::types::Typed;
 use crate::plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source, SubqueryKind};
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr};
+use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 
@@ -25,7 +27,8 @@ impl Binder<'_> {
         operator: CompareOperator,
         query: &ast::Query,
     ) -> UserResult<Typed> {
-        let compared = self.compared(row, operator, query)?;
+        let (operands, query, correlated) = self.row_and_query(row, query)?;
+        let compared = self.compared(operands, operator, query, correlated)?;
         let correlated = compared.correlated;
         let select = block(compared.source, None, compared.condition);
         self.boolean_subquery(select, correlated)
@@ -39,7 +42,12 @@ impl Binder<'_> {
         query: &ast::Query,
         all: bool,
     ) -> UserResult<Typed> {
-        let Compared { source, condition, correlated } = self.compared(row, operator, query)?;
+        let (operands, query, correlated) = self.row_and_query(row, query)?;
+        if !correlated && matches!((operator, all), (CompareOperator::Equal, false) | (CompareOperator::NotEqual, true))
+        {
+            return self.row_among(operands, query, all);
+        }
+        let Compared { source, condition, correlated } = self.compared(operands, operator, query, correlated)?;
         let unknown = Expr::IsNull { operand: Box::new(condition.clone()), negated: false };
         let rank = Expr::Case {
             branches: vec![(condition, Expr::integer(2)), (unknown, Expr::integer(1))].into(),
@@ -69,7 +77,29 @@ impl Binder<'_> {
         self.boolean_subquery(block(source, Some(aggregation), output), correlated)
     }
 
-    fn compared(&mut self, row: &[ast::Expr], operator: CompareOperator, query: &ast::Query) -> UserResult<Compared> {
+    /// `row IN (query)`, or NOT IN.
+    fn row_among(&mut self, operands: Vec<Typed>, mut query: Query, negated: bool) -> UserResult<Typed> {
+        let mut values = Vec::with_capacity(operands.len());
+        for (place, operand) in operands.into_iter().enumerate() {
+            let inner = Typed::new(Expr::column(0, place as u16), query.columns[place].sql_type);
+            // Only the types matter here; a conversion of the query's side is done in its output.
+            let (value, inner) = self.comparable(operand, inner)?;
+            if let Expr::Cast { to, .. } = inner {
+                cast_output(&mut query, place, to.sql_type)?;
+            }
+            values.push(value);
+        }
+        let operand = match values.len() {
+            1 => values.remove(0),
+            _ => Expr::Call { function: Function::Together, arguments: values.into() },
+        };
+        let subquery = self.add_subquery(SubqueryKind::Among { unknown: true }, query, false)?;
+        let among = Expr::Subquery { subquery, operand: Some(Box::new(operand)) };
+        Ok(Typed::boolean(if negated { Expr::Not(Box::new(among)) } else { among }))
+    }
+
+    /// Both sides, and whether the query refers to rows outside.
+    fn row_and_query(&mut self, row: &[ast::Expr], query: &ast::Query) -> UserResult<(Vec<Typed>, Query, bool)> {
         let mut operands = Vec::with_capacity(row.len());
         for expr in row {
             operands.push(self.expression(expr)?);
@@ -81,6 +111,16 @@ impl Binder<'_> {
                 format!("a row of {} values is compared with a query of {} columns", row.len(), query.columns.len()),
             ));
         }
+        Ok((operands, query, query_correlated))
+    }
+
+    fn compared(
+        &mut self,
+        operands: Vec<Typed>,
+        operator: CompareOperator,
+        query: Query,
+        query_correlated: bool,
+    ) -> UserResult<Compared> {
         let slot = self.new_slot()?;
         let pairs = operands
             .into_iter()

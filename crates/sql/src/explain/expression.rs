@@ -263,12 +263,14 @@ impl<'p> Names<'p> {
                 format!("CASE {} ELSE {} END", branches.join(" "), self.expr(otherwise))
             }
             Expr::Cast { operand, to } => format!("CAST({} AS {})", self.expr(operand), to.sql_type),
+            Expr::Call { function: Function::Together, arguments } => format!("({})", self.list(arguments, ", ")),
             Expr::Call { function, arguments } => format!("{function:?}({})", self.list(arguments, ", ")),
             Expr::Subquery { subquery, operand } => match operand {
                 None => format!("subquery {subquery}"),
                 Some(operand) => {
                     let relation = match self.program.subqueries.get(usize::from(*subquery)).map(|found| found.kind) {
                         Some(crate::plan::SubqueryKind::Any(operator)) => format!("{} ANY", sign(operator)),
+                        Some(crate::plan::SubqueryKind::Among { .. }) => "IN".to_owned(),
                         Some(crate::plan::SubqueryKind::All(operator)) => format!("{} ALL", sign(operator)),
                         _ => "=".to_owned(),
                     };

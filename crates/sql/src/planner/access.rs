@@ -3,7 +3,7 @@
 use super::Reached;
 use super::estimate::access_rows;
 use super::implied::predicate_holds;
-use crate::plan::{Access, Bound, KeyList};
+use crate::plan::{Access, Bound, KeyList, SubqueryKind};
 use crate::walk::move_slot;
 use ferrite_catalog::{Index, IndexKind, Table};
 use ferrite_expr::like::{literal_prefix, text_after};
@@ -17,6 +17,8 @@ const LOOKUP_COST: u32 = 10;
 /// Several lookups: above any single one, below every range.
 const LOOKUPS_COST: u32 = 20;
 const RANGE_COST: u32 = 200;
+/// Look-ups of what a subquery answers, which may be much: below ranges without equalities.
+const SUBQUERY_COST: u32 = 175;
 
 pub(crate) struct Choice {
     pub access: Access,
@@ -88,6 +90,11 @@ fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_
     if let Some(list) = list {
         if !whole && index.kind == IndexKind::Hash {
             return None;
+        }
+        if let KeyList::Subquery(_) = list {
+            let cost = SUBQUERY_COST + ordered - u32::from(index.unique && whole);
+            let access = Access::Lookups { index: index.id, before, list, after };
+            return Some(Choice { access, consumed: Vec::new(), cost, unique: false });
         }
         let access = Access::Lookups { index: index.id, before, list, after };
         let cost = LOOKUPS_COST + ordered + if index.unique && whole { 0 } else { 20 - count.min(8) as u32 };
@@ -196,6 +203,11 @@ fn listed(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<KeyList>
         Expr::InArray { operand, array, negated: false } if operand.as_ref() == key && reached.reaches(array) => {
             Some(KeyList::Array(array.as_ref().clone()))
         }
+        Expr::Subquery { subquery, operand: Some(operand) } if operand.as_ref() == key => {
+            let asked = reached.subqueries.get(usize::from(*subquery))?;
+            let equals = matches!(asked.kind, SubqueryKind::Any(CompareOperator::Equal) | SubqueryKind::Among { .. });
+            (equals && !asked.correlated).then_some(KeyList::Subquery(*subquery))
+        }
         Expr::Or(parts) => {
             let mut values = Vec::new();
             for part in parts {
@@ -203,7 +215,7 @@ fn listed(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<KeyList>
                     (Some((CompareOperator::Equal, value)), _) => values.push(value.clone()),
                     (_, Expr::InList { .. }) => match listed(part, key, reached)? {
                         KeyList::Values(more) => values.extend(more),
-                        KeyList::Array(_) => return None,
+                        KeyList::Array(_) | KeyList::Subquery(_) => return None,
                     },
                     _ => return None,
                 }

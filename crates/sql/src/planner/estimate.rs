@@ -32,6 +32,8 @@ const TWO_BOUNDS: f64 = 1.0 / 10.0;
 const OTHER_CONDITION: f64 = 1.0 / 3.0;
 /// Elements of an array parameter.
 const ARRAY_VALUES: f64 = 5.0;
+/// Values that the subquery of an IN answers.
+const SUBQUERY_VALUES: f64 = 100.0;
 
 /// Rows that one evaluation of `access` delivers, of a table of `rows`.
 pub(crate) fn access_rows(table: &Table, access: &Access, rows: f64) -> f64 {
@@ -52,6 +54,7 @@ pub(crate) fn access_rows(table: &Table, access: &Access, rows: f64) -> f64 {
             let values = match list {
                 KeyList::Values(values) => values.len() as f64,
                 KeyList::Array(_) => ARRAY_VALUES,
+                KeyList::Subquery(_) => SUBQUERY_VALUES,
             };
             found(*index, before.len() + 1 + after.len()) * values
         }

@@ -8,6 +8,7 @@ mod implied;
 mod order;
 mod push;
 pub(crate) mod routing;
+pub(crate) mod semi;
 
 use crate::bind::from::{PendingInput, PendingSource};
 use crate::bind::{Binder, Reach};
@@ -61,6 +62,7 @@ pub(crate) fn arrange(
 ) -> UserResult<Arranged> {
     let local: Vec<u16> = pending.iter().map(|source| source.slot).collect();
     strengthen_joins(&mut pending, &mut conjuncts);
+    semi::membership_as_existence(binder, &pending, &mut conjuncts);
     note_facts(binder, &pending, &conjuncts);
     let mut sources: Vec<Source> = Vec::with_capacity(pending.len());
     let mut bound: Vec<u16> = Vec::with_capacity(pending.len());
@@ -381,6 +383,7 @@ pub(crate) fn arrange_change(
         let (aggregation, windowing, distinct, output) = (None, None, false, Vec::new());
         Some(Box::new(Select { sources, filter, aggregation, windowing, distinct, output }))
     };
+    semi::membership_as_existence(binder, &[], &mut conjuncts);
     let reached = Reached { local: &[slot], bound: &[], subqueries: &binder.subqueries };
     let choice = choose(table, slot, &conjuncts, &reached);
     remove_all(&mut conjuncts, &choice.consumed);
