@@ -3,7 +3,7 @@
 use super::access;
 use crate::bind::Binder;
 use crate::plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
-use crate::walk::{for_each_access_expr, for_each_slot, rewrite};
+use crate::walk::{for_each_access_expr, for_each_slot, move_slot, rewrite};
 use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
@@ -70,7 +70,15 @@ pub(crate) fn separate_extremes(
         }
     }
     let mut tables = Vec::with_capacity(parts.len());
-    for (source, aggregate) in parts {
+    for (place, (mut source, aggregate)) in parts.into_iter().enumerate() {
+        let mut aggregate = aggregate.clone();
+        if place > 0 {
+            // A row of its own for each, also for those who count rows.
+            let own = binder.new_slot()?;
+            let moved = |argument: &Expr| move_slot(argument, source.slot, own);
+            aggregate.argument = aggregate.argument.as_ref().map(moved);
+            source.slot = own;
+        }
         let (group, slot) = (binder.new_slot()?, binder.new_slot()?);
         let mut correlated = false;
         if let Input::Table { access, .. } = &source.input {
@@ -83,7 +91,7 @@ pub(crate) fn separate_extremes(
             slot: group,
             group_by: Vec::new(),
             sets: Vec::new(),
-            aggregates: vec![aggregate.clone()],
+            aggregates: vec![aggregate],
             having: None,
         };
         let select = Select {

@@ -1,8 +1,8 @@
 //! What conditions imply: whether a partial index holds every row that a statement wants.
 
-use crate::walk::{move_slot, split_conjunction};
+use crate::walk::{move_slot, rewrite, split_conjunction};
 use ferrite_catalog::Index;
-use ferrite_expr::{CompareOperator, Expr};
+use ferrite_expr::{CompareOperator, Expr, Function};
 use ferrite_value::{OwnedValue, compare};
 use std::cmp::Ordering;
 
@@ -10,8 +10,32 @@ use std::cmp::Ordering;
 pub(crate) fn predicate_holds(index: &Index, slot: u16, conjuncts: &[Expr]) -> bool {
     let Some(predicate) = &index.predicate else { return true };
     let mut parts = Vec::new();
-    split_conjunction(move_slot(predicate, 0, slot), &mut parts);
-    parts.iter().all(|part| conjuncts.iter().any(|conjunct| implies(conjunct, part)))
+    split_conjunction(of_whole_row(&move_slot(predicate, 0, slot)), &mut parts);
+    parts.iter().all(|part| {
+        conjuncts.iter().any(|conjunct| {
+            implies(conjunct, part) || asks_whole_row(conjunct) && implies(&of_whole_row(conjunct), part)
+        })
+    })
+}
+
+fn asks_whole_row(expr: &Expr) -> bool {
+    expr.any(&mut |part| matches!(part, Expr::Call { function: Function::Migrating, .. }))
+}
+
+/// MIGRATING is about a row, whichever of its columns stands for it: a column that is added before the first one moves them all.
+fn of_whole_row(expr: &Expr) -> Expr {
+    let mut same = expr.clone();
+    rewrite(&mut same, &mut |part| match part {
+        Expr::Call { function: Function::Migrating, arguments } => {
+            let arguments = arguments.iter().map(|argument| match argument {
+                Expr::Column { slot, .. } => Expr::column(*slot, 0),
+                other => other.clone(),
+            });
+            Some(Expr::Call { function: Function::Migrating, arguments: arguments.collect() })
+        }
+        _ => None,
+    });
+    same
 }
 
 /// Whether rows for which `known` is true all have `wanted` true. False when that does not show.
