@@ -315,6 +315,8 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
     let mut tokens: Vec<TokenWithSpan> = Vec::with_capacity(lexemes.len() + 1);
     let mut position = 0;
     let at = |position: usize| lexemes.get(position).map(|lexeme| &lexeme.token.token);
+    // Where a derived table that was opened here ends.
+    let mut ends: Vec<usize> = Vec::new();
     while let Some(lexeme) = lexemes.get(position) {
         let span = lexeme.token.span;
         let mut push = |token: Token| tokens.push(TokenWithSpan { token, span });
@@ -356,11 +358,86 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
             {
                 push(Token::make_word("OCTETS", None));
             }
+            // `IN ((SELECT ...), y)`: the first of several values is taken for the query of the IN. A sign before it changes nothing.
+            Token::LParen if begins_list_with_query(lexemes, position) => {
+                push(Token::LParen);
+                push(Token::Plus);
+            }
+            // `ANY ((SELECT ...) UNION ...)` goes as ANY (SELECT * FROM (...)).
+            Token::LParen => {
+                push(Token::LParen);
+                if let Some(end) = set_operation_after_any(lexemes, position) {
+                    push(Token::make_word("SELECT", None));
+                    push(Token::Mul);
+                    push(Token::make_word("FROM", None));
+                    push(Token::LParen);
+                    ends.push(end);
+                }
+            }
+            Token::RParen if ends.last() == Some(&position) => {
+                ends.pop();
+                push(Token::RParen);
+                push(Token::RParen);
+            }
             token => push(token.clone()),
         }
         position += 1;
     }
     Ok(tokens)
+}
+
+/// Whether the parenthesis at `open` begins the list of an IN whose first value is a query in parentheses.
+fn begins_list_with_query(lexemes: &[Lexeme], open: usize) -> bool {
+    let after_in = open.checked_sub(1).is_some_and(|before| lexemes[before].is_word("IN"));
+    after_in
+        && is_query_in_parentheses(lexemes, open + 1)
+        && closing(lexemes, open + 1)
+            .and_then(|close| lexemes.get(close + 1))
+            .is_some_and(|next| next.token.token == Token::Comma)
+}
+
+/// Where the parenthesis at `open` ends, if it stands after ANY, SOME or ALL and holds a set operation that begins with a query in
+/// parentheses.
+fn set_operation_after_any(lexemes: &[Lexeme], open: usize) -> Option<usize> {
+    let word = |at: Option<usize>, words: &[&str]| {
+        at.and_then(|at| lexemes.get(at)).is_some_and(|lexeme| words.iter().any(|word| lexeme.is_word(word)))
+    };
+    let quantified = word(open.checked_sub(1), &["ANY", "SOME", "ALL"])
+        && !word(open.checked_sub(2), &["UNION", "INTERSECT", "EXCEPT", "MINUS", "SELECT"]);
+    if !quantified || !is_query_in_parentheses(lexemes, open + 1) {
+        return None;
+    }
+    let first = closing(lexemes, open + 1)?;
+    if word(Some(first + 1), &["UNION", "INTERSECT", "EXCEPT", "MINUS"]) { closing(lexemes, open) } else { None }
+}
+
+/// Whether a parenthesis stands at `open`, and in it, perhaps in further ones, a query: not a row whose first value is one.
+fn is_query_in_parentheses(lexemes: &[Lexeme], mut open: usize) -> bool {
+    let is = |at: usize, token: &Token| lexemes.get(at).is_some_and(|lexeme| lexeme.token.token == *token);
+    while is(open, &Token::LParen) && is(open + 1, &Token::LParen) {
+        if closing(lexemes, open + 1).is_none_or(|close| is(close + 1, &Token::Comma)) {
+            return false;
+        }
+        open += 1;
+    }
+    let begins_query = |first: &Lexeme| ["SELECT", "WITH", "VALUES"].iter().any(|word| first.is_word(word));
+    is(open, &Token::LParen) && lexemes.get(open + 1).is_some_and(begins_query)
+}
+
+/// Where the parenthesis at `open` is closed.
+fn closing(lexemes: &[Lexeme], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (position, lexeme) in lexemes.iter().enumerate().skip(open) {
+        match lexeme.token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(position);
+        }
+    }
+    None
 }
 
 fn next_placeholder(text: &str, placeholders: &mut u16) -> UserResult<String> {
