@@ -250,7 +250,11 @@ impl Facts {
                     own if fixed_by(own) && computed => Some(format!(
                         "{column} is compared with something computed; compute it before, and give it as a parameter"
                     )),
-                    own if fixed_by(own) => None,
+                    // A column: a join, of which more is said below.
+                    own if fixed_by(own) && matches!(other.as_ref(), Expr::Column { .. }) => None,
+                    own if fixed_by(own) => Some(format!(
+                        "{column} is compared with an expression over columns, which is another value for each row; only a constant or a parameter fixes it"
+                    )),
                     Expr::Cast { .. } if computed => Some(format!(
                         "{column} is converted before it is compared; compare it with a value of its own type, {sql_type}"
                     )),
@@ -347,6 +351,23 @@ pub(crate) fn several_keys(keys: Vec<(Expr, SqlType)>, reason: String) -> Reache
 
 fn list_of_keys(conjunct: &Expr) -> Option<(Expr, Vec<Expr>)> {
     match conjunct {
+        // The same with OR: every part fixes the same column.
+        Expr::Or(parts) => {
+            let mut column: Option<Expr> = None;
+            let mut list = Vec::with_capacity(parts.len());
+            for part in parts {
+                let (operand, mut values) = match equality(part) {
+                    Some((operand, value)) if is_key(&value) => (operand, vec![value]),
+                    Some((value, operand)) if is_key(&value) => (operand, vec![value]),
+                    _ => list_of_keys(part)?,
+                };
+                if column.get_or_insert_with(|| operand.clone()) != &operand {
+                    return None;
+                }
+                list.append(&mut values);
+            }
+            Some((column?, list))
+        }
         Expr::InList { operand, list, negated: false } if list.iter().all(is_key) => {
             Some((operand.as_ref().clone(), list.to_vec()))
         }
