@@ -29,6 +29,13 @@ struct Stretch<'s> {
     upper: Option<(Value<'s>, bool)>,
 }
 
+impl Stretch<'_> {
+    /// It has no bounds: reading all rows is faster.
+    fn is_everything(&self) -> bool {
+        self.equal.is_empty() && self.lower.is_none() && self.upper.is_none()
+    }
+}
+
 impl<'s> Frame<'s> {
     /// Positions of the stores that together hold each row of the table once: all for a partitioned table, one for a
     /// replicated one.
@@ -62,6 +69,9 @@ impl<'s> Frame<'s> {
             }
             Access::Range { index, equal, lower, upper, descending } => {
                 let Some(stretch) = self.stretch(equal, lower, upper)? else { return Ok(Flow::More) };
+                if lower.is_some() && stretch.is_everything() {
+                    return self.each_row(table, &Access::Scan, stores, visit);
+                }
                 for position in stores {
                     let rows = self.stores[position].table(table);
                     for id in rows.range(*index, &stretch.equal, stretch.lower, stretch.upper, *descending) {

@@ -217,6 +217,9 @@ pub enum Function {
     Together,
     /// The least text above all that begin with the argument; NULL where there is none. For bounds of index scans.
     TextAfter,
+    /// (pattern), (pattern, escape): the literal text that all begin with which are LIKE it; NULL where there is none that an index can
+    /// use. For bounds of index scans.
+    LiteralPrefix,
 }
 
 impl Function {
@@ -244,6 +247,15 @@ impl Function {
                 }
                 _ => return Err(crate::evaluate::mismatch("TextAfter", arguments)),
             }),
+            LiteralPrefix => {
+                let (pattern, escape) = match arguments {
+                    [Value::Text(pattern)] => (*pattern, None),
+                    [Value::Text(pattern), Value::Text(escape)] => (*pattern, escape.chars().next()),
+                    _ => return Err(crate::evaluate::mismatch("LiteralPrefix", arguments)),
+                };
+                let prefix = crate::like::literal_prefix(pattern, escape);
+                Ok(prefix.map_or(Value::Null, |(prefix, _)| Value::Text(prefix)))
+            }
             Together => Ok(Value::Array(arena.alloc_slice_copy(arguments))),
             Extract(_) | Truncate(_) | DateAdd(_) | DateDifference(_) | SinceEpoch(_) | ToTimestamp(_)
             | FormatTimestamp | IsValidTimestamp | MinValidTimestamp | MaxValidTimestamp | TimeWindow(..) => {

@@ -369,7 +369,7 @@ impl Coordinator {
         let mut stores = std::mem::take(&mut self.stores);
         let mut places = std::mem::take(&mut self.places);
         group.take(&call.hold, &mut stores, &mut places);
-        if let Some(program) = long_read::program(&call.program, &stores) {
+        if let Some(program) = long_read::program(&call, &stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, &mut stores);
                 group.reads.push(LongRead::new(ProgramCall { program, ..call }, turn, snapshots, now, &self.gate));

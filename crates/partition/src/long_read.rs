@@ -11,9 +11,12 @@ use crate::coordinator::Job;
 use crate::event::{Event, ProgramCall};
 use crate::execute::Executor;
 use crate::gate::Gate;
+use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_sql::plan::Program;
 use ferrite_table::Store;
+use ferrite_value::Value;
+use ferrite_wire::Parameters;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -153,12 +156,24 @@ pub struct LongReads {
     home: Home,
 }
 
-/// The program to run on snapshots in place of `program`, if it will take long on these stores.
-pub(crate) fn program(program: &Arc<Program>, stores: &[Store]) -> Option<Arc<Program>> {
-    ferrite_sql::as_long_read(program, &|table| {
+/// The program to run on snapshots in place of the call's, if that will take long on these stores.
+#[inline]
+pub(crate) fn program(call: &ProgramCall, stores: &[Store]) -> Option<Arc<Program>> {
+    if call.program.may_take_long() { long_program(call, stores) } else { None }
+}
+
+fn long_program(call: &ProgramCall, stores: &[Store]) -> Option<Arc<Program>> {
+    let rows = |table| {
         let of = |store: &Store| store.table(table).row_count();
         if stores[0].table(table).definition().is_partitioned() { stores.iter().map(of).sum() } else { of(&stores[0]) }
-    })
+    };
+    let has_prefix = |parameter: u16| {
+        let arena = Bump::new();
+        let given = Parameters::parse(&call.parameters).and_then(|given| given.decode(&arena));
+        let pattern = given.ok().and_then(|values| values.get(usize::from(parameter)).copied());
+        matches!(pattern, Some(Value::Text(pattern)) if !pattern.is_empty() && !pattern.starts_with(['%', '_']))
+    };
+    ferrite_sql::as_long_read(&call.program, &rows, &has_prefix)
 }
 
 /// Snapshots of what `program` reads.

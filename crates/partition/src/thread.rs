@@ -395,7 +395,7 @@ impl Partition {
         let now = self.clock.wall_micros();
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let stores = std::slice::from_mut(store);
-        if let Some(program) = long_read::program(&call.program, stores) {
+        if let Some(program) = long_read::program(&call, stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, stores);
                 let call = ProgramCall { program, ..call };

@@ -5,10 +5,12 @@
 //! for each row of the sources before it, of which a tenth pass where there is a condition; a look-up, and a stretch of an index
 //! between bounds, meet one; a hash table is made once. How many rows a table has is known only when the program runs, so the decision falls then.
 
-use crate::plan::{Access, Input, Plan, Program, Query, QueryBody, ReturnValue, Select, SnapshotPlan, Step, Subquery};
+use crate::plan::{
+    Access, Bound, Input, Plan, Program, Query, QueryBody, ReturnValue, Select, SnapshotPlan, Step, Subquery,
+};
 use ferrite_base::{TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
-use ferrite_expr::Expr;
+use ferrite_expr::{Expr, Function};
 use ferrite_value::OwnedValue;
 use std::sync::Arc;
 
@@ -44,19 +46,24 @@ pub(crate) fn snapshot_plan(
     }
 }
 
-/// The program to run on a snapshot instead, if this one will take long; `rows` says how many rows a table has.
-pub fn as_long_read(program: &Arc<Program>, rows: &dyn Fn(TableId) -> u64) -> Option<Arc<Program>> {
+/// The program to run on a snapshot instead, if this one will take long; `rows` says how many rows a table has, `has_prefix` whether a
+/// parameter is a pattern that begins with something else than a wildcard.
+pub fn as_long_read(
+    program: &Arc<Program>,
+    rows: &dyn Fn(TableId) -> u64,
+    has_prefix: &dyn Fn(u16) -> bool,
+) -> Option<Arc<Program>> {
     let without_indexes = match &program.snapshot_plan {
         SnapshotPlan::None => return None,
         SnapshotPlan::Same => program,
         SnapshotPlan::Other(other) => other,
     };
-    let met = rows_met(program, rows);
+    let met = rows_met(program, rows, has_prefix);
     if met < limits::LONG_READ_ROWS_MIN as f64 {
         return None;
     }
     let same = Arc::ptr_eq(program, without_indexes);
-    (same || rows_met(without_indexes, rows) <= met * DETOUR_MAX).then(|| Arc::clone(without_indexes))
+    (same || rows_met(without_indexes, rows, has_prefix) <= met * DETOUR_MAX).then(|| Arc::clone(without_indexes))
 }
 
 /// The tables that a program reads.
@@ -90,12 +97,23 @@ impl Accesses {
     }
 }
 
-/// A scan, or all of an index for its order.
+/// The pattern that bounds a stretch of an index, if it begins with something.
+fn pattern_of(access: &Access) -> Option<&Expr> {
+    let Access::Range { equal, lower: Some(Bound { value, .. }), .. } = access else { return None };
+    match value {
+        Expr::Call { function: Function::LiteralPrefix, arguments } if equal.is_empty() => arguments.first(),
+        _ => None,
+    }
+}
+
+/// A scan, or all of an index: for its order, or because a pattern may begin with a wildcard.
 fn reads_all(access: &Access) -> bool {
     match access {
         Access::Scan => true,
         Access::Lookup { .. } | Access::Lookups { .. } | Access::Extreme { .. } => false,
-        Access::Range { equal, lower, upper, .. } => equal.is_empty() && lower.is_none() && upper.is_none(),
+        Access::Range { equal, lower, upper, .. } => {
+            equal.is_empty() && lower.is_none() && upper.is_none() || pattern_of(access).is_some()
+        }
     }
 }
 
@@ -161,8 +179,8 @@ fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input)) {
 
 /// Rows that a run of the program meets. Statements in loops count once, correlated subqueries once for each row of the largest
 /// statement.
-fn rows_met(program: &Program, rows: &dyn Fn(TableId) -> u64) -> f64 {
-    let mut estimate = Estimate { rows, common_tables: Vec::new() };
+fn rows_met(program: &Program, rows: &dyn Fn(TableId) -> u64, has_prefix: &dyn Fn(u16) -> bool) -> f64 {
+    let mut estimate = Estimate { rows, has_prefix, common_tables: Vec::new() };
     for query in &program.common_tables {
         let (_, joined) = estimate.query(query);
         estimate.common_tables.push(joined);
@@ -184,6 +202,7 @@ fn rows_met(program: &Program, rows: &dyn Fn(TableId) -> u64) -> f64 {
 
 struct Estimate<'r> {
     rows: &'r dyn Fn(TableId) -> u64,
+    has_prefix: &'r dyn Fn(u16) -> bool,
     /// How many rows each table of WITH has; those that have not been looked at yet count as one.
     common_tables: Vec<f64>,
 }
@@ -212,7 +231,9 @@ impl Estimate<'_> {
     /// Rows that an input has for each of the `joined` rows before it. What is met but once is added to `met`.
     fn input(&self, input: &Input, joined: f64, met: &mut f64) -> f64 {
         match input {
-            Input::Table { table, access } if reads_all(access) => (self.rows)(*table) as f64,
+            Input::Table { table, access } if reads_all(access) && !self.has_bounds(access) => {
+                (self.rows)(*table) as f64
+            }
             Input::Table { .. } | Input::Working { .. } | Input::One => 1.0,
             Input::Common { table } => self.common_tables.get(usize::from(*table)).copied().unwrap_or(1.0),
             Input::Derived { query, correlated } => {
@@ -227,6 +248,14 @@ impl Estimate<'_> {
                 1.0
             }
             Input::Measured(inner) => self.input(inner, joined, met),
+        }
+    }
+
+    /// It is a stretch of an index by a pattern, and the pattern begins with something.
+    fn has_bounds(&self, access: &Access) -> bool {
+        match pattern_of(access) {
+            Some(Expr::Parameter(parameter)) => (self.has_prefix)(*parameter),
+            _ => false,
         }
     }
 

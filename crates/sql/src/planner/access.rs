@@ -17,8 +17,8 @@ const LOOKUP_COST: u32 = 10;
 /// Several lookups: above any single one, below every range.
 const LOOKUPS_COST: u32 = 20;
 const RANGE_COST: u32 = 200;
-/// Look-ups of what a subquery answers, which may be much: below ranges without equalities.
-const SUBQUERY_COST: u32 = 175;
+/// Look-ups of what a subquery answers, which may be much: above ranges with equalities, below the others.
+const SUBQUERY_COST: u32 = 185;
 
 pub(crate) struct Choice {
     pub access: Access,
@@ -71,7 +71,10 @@ fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_
         });
         let found = match (&equal, &list) {
             (None, None) => {
-                said.filter_map(|(at, conjunct)| Some((at, Said::Listed(listed(conjunct, key, reached)?)))).next()
+                let mut lists = said.filter_map(|(at, conjunct)| Some((at, listed(conjunct, key, reached)?)));
+                // A subquery may answer more than there are rows with the values before.
+                let usable = |list: &KeyList| before.is_empty() || !matches!(list, KeyList::Subquery(_));
+                lists.find(|(_, list)| usable(list)).map(|(at, list)| (at, Said::Listed(list)))
             }
             _ => equal,
         };
@@ -150,6 +153,10 @@ fn bounds(
             let after = Expr::Call { function: Function::TextAfter, arguments: [start.clone()].into() };
             lower = Some(Bound { value: start.clone(), inclusive: true, open_if_null: false });
             upper = Some(Bound { value: after, inclusive: false, open_if_null: true });
+        } else if let Some(prefix) = conjuncts.iter().find_map(|conjunct| prefix_when_run(conjunct, key, reached)) {
+            let after = Expr::Call { function: Function::TextAfter, arguments: [prefix.clone()].into() };
+            lower = Some(Bound { value: prefix, inclusive: true, open_if_null: true });
+            upper = Some(Bound { value: after, inclusive: false, open_if_null: true });
         }
     }
     (lower, upper)
@@ -169,8 +176,7 @@ fn prefix_of(conjunct: &Expr, key: &Expr) -> Option<(String, Option<String>)> {
     (!prefix.is_empty()).then(|| (prefix.to_owned(), text_after(prefix)))
 }
 
-/// The start of `key STARTS WITH start`, known when the statement runs. The pattern of LIKE may begin with a wildcard, which only
-/// a scan finds.
+/// The start of `key STARTS WITH start`, known when the statement runs.
 fn start_of<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option<&'e Expr> {
     match conjunct {
         Expr::Like { operand, pattern, prefix_only: true, negated: false, .. }
@@ -180,6 +186,18 @@ fn start_of<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option
         }
         _ => None,
     }
+}
+
+/// The literal text that a pattern begins with, when the pattern is known only when the statement runs. It is NULL where the pattern
+/// begins with a wildcard: then all rows are read.
+fn prefix_when_run(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<Expr> {
+    let Expr::Like { operand, pattern, escape, prefix_only: false, negated: false } = conjunct else { return None };
+    if operand.as_ref() != key || matches!(pattern.as_ref(), Expr::Constant(_)) || !reached.reaches(pattern) {
+        return None;
+    }
+    let escape = escape.map(|escape| text(escape.to_string()));
+    let arguments = [pattern.as_ref().clone()].into_iter().chain(escape).collect();
+    Some(Expr::Call { function: Function::LiteralPrefix, arguments })
 }
 
 /// `key operator value` or the same turned round, where `value` can be evaluated before the row is there.
@@ -270,7 +288,11 @@ pub(crate) fn order_as(
 
 /// Whether the choice's stretch of an index is in the wanted order, in the wanted direction from now on.
 fn in_order(table: &Table, slot: u16, wanted: &[(Expr, bool)], choice: &mut Choice, descending_wanted: bool) -> bool {
-    let Access::Range { index, equal, descending, .. } = &mut choice.access else { return false };
+    let Access::Range { index, equal, lower, descending, .. } = &mut choice.access else { return false };
+    // Without its bounds it may turn out to be a scan.
+    if lower.as_ref().is_some_and(|bound| bound.open_if_null) {
+        return false;
+    }
     let fits = table.index(*index).is_some_and(|definition| delivers(definition, slot, wanted, equal.len()));
     if fits {
         *descending = descending_wanted;
