@@ -45,6 +45,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["bench", "node"]),
     ("jiff", &["expr"]),
     ("jni", &["java"]),
+    ("libloading", &["bench"]),
     ("mimalloc", &["ferrite"]),
     ("mio", &["node", "client", "bench", "shell"]),
     ("ratatui", &["bench", "ferrite"]),

@@ -3,8 +3,10 @@
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::AdHocOptions;
+use crate::patience::patiently;
 use crate::random::FastRandom;
 use crate::report::{Report, grouped};
+use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
 use ferrite_client::{Connection, Prepared, Response};
@@ -26,7 +28,7 @@ PARTITION TABLE item ON COLUMN id;
 pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResult<Report> {
     let session = Session::open(environment, &options.target)?;
     session.run_statements(DDL)?;
-    fill(&session, options.rows)?;
+    patiently("writing the rows", || fill(&session, options.rows))?;
     let seed = seed_or_random(options.seed);
     let writes = (options.writes / 100.0 * 4_294_967_296.0) as u64;
     let make = |thread: usize| AdHocLoad::new(options.rows, writes, seed.wrapping_add(1 + thread as u64));
@@ -59,9 +61,7 @@ pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResu
         grouped(writes)
     ));
     print!("{}", report.text());
-    if let Some(file) = &options.load.json {
-        report.write_json(file)?;
-    }
+    keep(options.load.json.as_deref(), "adhoc", &report)?;
     Ok(report)
 }
 

@@ -5,7 +5,8 @@ use crate::error::BenchResult;
 use crate::limit::measure_limit;
 use crate::measurement::median;
 use crate::options::{LoadOptions, VoterOptions};
-use crate::report::{Report, grouped, ratio, write_json};
+use crate::report::{Report, grouped, ratio};
+use crate::results::keep;
 use crate::run::seed_or_random;
 use crate::session::Environment;
 use crate::voter::measure_voter;
@@ -63,8 +64,6 @@ pub fn run_against_limit(environment: &Environment, options: &VoterOptions) -> B
         grouped(comparison.limit_median.round() as u64),
         comparison.ratio
     );
-    if let Some(file) = &options.load.json {
-        write_json(file, &comparison)?;
-    }
+    keep(options.load.json.as_deref(), "voter against the limit", &comparison)?;
     Ok(comparison)
 }

@@ -61,6 +61,7 @@ fn run_with_display(
         shape: Shape {
             outstanding: options.outstanding as usize,
             rate: None,
+            limiter: false,
             warmup: Duration::ZERO,
             duration: (!options.duration.is_zero()).then_some(options.duration),
         },

@@ -74,6 +74,9 @@ pub struct Shape {
     pub outstanding: usize,
     /// Calls per second by schedule; None: as fast as answers come.
     pub rate: Option<f64>,
+    /// With a rate: a closed loop with a limiter, as clients have it that were written for benchmarks. Latency counts from the
+    /// send, and calls that found no room in their moment are never made.
+    pub limiter: bool,
     pub warmup: Duration,
     /// None: until told to stop.
     pub duration: Option<Duration>,
@@ -99,7 +102,7 @@ pub struct Generator<W: Workload> {
     second_end: Instant,
     load_end: Option<Instant>,
     outstanding: usize,
-    /// Calls made so far: the place in the schedule.
+    /// Calls made so far, or left out by a limiter: the place in the schedule.
     made: u64,
     last_link: usize,
     /// The last reading of the clock, and what it is in nanoseconds since the epoch.
@@ -224,23 +227,30 @@ impl<W: Workload> Generator<W> {
         }
     }
 
-    /// The calls that the schedule has reached, as far as there is room. Returns when the next is due.
+    /// The calls that the schedule has reached, as far as there is room. Returns when the next is due. A limiter's schedule
+    /// moves on where there is no room.
     #[inline]
     fn follow_schedule(&mut self, links: &mut Links<InFlight<W::Note>>, now: Instant, rate: f64) -> Option<Instant> {
         let interval = 1e9 / rate;
-        let due = (self.since_epoch(now) as f64 / interval) as u64;
+        let sent = self.since_epoch(now);
+        let due = (sent as f64 / interval) as u64;
         while self.made <= due {
             if self.outstanding >= self.shape.outstanding {
+                if self.shape.limiter {
+                    self.made = due + 1;
+                }
                 return None;
             }
             let (link, connection) = links.next_up(self.last_link)?;
-            self.workload.call(connection, Intended((self.made as f64 * interval) as u64));
+            let scheduled = (self.made as f64 * interval) as u64;
+            let intended = if self.shape.limiter { sent } else { scheduled };
+            self.workload.call(connection, Intended(intended));
             self.last_link = link;
             self.outstanding += 1;
             self.made += 1;
         }
         let next = (self.made as f64 * interval) as u64;
-        let earliest = self.since_epoch(now) + TICK_NANOSECONDS_MIN;
+        let earliest = sent + TICK_NANOSECONDS_MIN;
         Some(self.epoch + Duration::from_nanos(next.max(earliest)))
     }
 }

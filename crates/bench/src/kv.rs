@@ -4,8 +4,10 @@
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::KvOptions;
+use crate::patience::patiently;
 use crate::random::FastRandom;
 use crate::report::{MemoryReport, Report, grouped};
+use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
 use ferrite_client::{Connection, Prepared, Response};
@@ -36,7 +38,7 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Rep
     let rows_before = session.query_number("SELECT COUNT(*) FROM store")?;
     let memory_before = (session.usage(), session.accounted_bytes());
     if !kept {
-        preload(&session, &shape)?;
+        patiently("writing the keys", || preload(&session, &shape))?;
     }
     let make = |thread: usize| KvLoad::new(Arc::clone(&shape), shape.seed.wrapping_add(1 + thread as u64), kept);
     let (result, mut report) = measure("kv", environment, &session, &options.load, make)?;
@@ -71,13 +73,17 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Rep
         grouped(rows_after as u64),
     ));
     print!("{}", report.text());
-    if let Some(file) = &options.load.json {
-        report.write_json(file)?;
-    }
+    keep(options.load.json.as_deref(), "kv", &report)?;
     Ok(report)
 }
 
-fn findings(tally: &KvTally, rows: i64, pool_size: i64, kept: bool) -> Vec<String> {
+/// The table anew, with every key in it.
+pub(crate) fn prepare(session: &Session, shape: &Shape) -> BenchResult<()> {
+    session.run_statements(DDL)?;
+    patiently("writing the keys", || preload(session, shape))
+}
+
+pub(crate) fn findings(tally: &KvTally, rows: i64, pool_size: i64, kept: bool) -> Vec<String> {
     let mut findings = Vec::new();
     if !kept && rows != pool_size {
         findings.push(format!("{rows} keys are there, {pool_size} were written"));
@@ -92,18 +98,18 @@ fn findings(tally: &KvTally, rows: i64, pool_size: i64, kept: bool) -> Vec<Strin
 }
 
 /// Keys and values of a run, shared by its threads.
-struct Shape {
+pub(crate) struct Shape {
     key_bytes: usize,
-    pool_size: u32,
-    value_bytes: RangeInclusive<usize>,
+    pub pool_size: u32,
+    pub value_bytes: RangeInclusive<usize>,
     /// Reads, of 2^32 calls.
-    reads: u64,
+    pub reads: u64,
     material: Vec<u8>,
-    seed: u64,
+    pub seed: u64,
 }
 
 impl Shape {
-    fn new(options: &KvOptions) -> Shape {
+    pub fn new(options: &KvOptions) -> Shape {
         let seed = seed_or_random(options.seed);
         let largest = options.value_size as usize;
         let smallest = options.value_size_min.map_or(largest, |bytes| (bytes as usize).min(largest));
@@ -124,7 +130,7 @@ impl Shape {
 
     /// `K` and the number, right-aligned with spaces.
     #[inline]
-    fn write_key<'k>(&self, buffer: &'k mut Vec<u8>, mut number: u32) -> &'k str {
+    pub fn write_key<'k>(&self, buffer: &'k mut Vec<u8>, mut number: u32) -> &'k str {
         buffer.clear();
         buffer.resize(self.key_bytes, b' ');
         buffer[0] = b'K';
@@ -139,7 +145,7 @@ impl Shape {
     }
 
     #[inline]
-    fn value(&self, random: &mut FastRandom) -> &[u8] {
+    pub fn value(&self, random: &mut FastRandom) -> &[u8] {
         let (smallest, largest) = (*self.value_bytes.start(), *self.value_bytes.end());
         let length = smallest + random.below((largest - smallest + 1) as u32) as usize;
         let start = random.below((self.material.len() - length) as u32) as usize;
@@ -171,16 +177,16 @@ fn preload(session: &Session, shape: &Shape) -> BenchResult<()> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct KvTally {
-    hits: u64,
-    misses: u64,
-    writes: u64,
+pub(crate) struct KvTally {
+    pub hits: u64,
+    pub misses: u64,
+    pub writes: u64,
     /// More than one row, a value of a wrong size, a write that did not change one row.
-    wrong_answers: u64,
+    pub wrong_answers: u64,
 }
 
 impl KvTally {
-    fn merge(&mut self, other: &KvTally) {
+    pub fn merge(&mut self, other: &KvTally) {
         self.hits += other.hits;
         self.misses += other.misses;
         self.writes += other.writes;
@@ -188,7 +194,7 @@ impl KvTally {
     }
 }
 
-struct KvLoad {
+pub(crate) struct KvLoad {
     shape: Arc<Shape>,
     select: Prepared,
     upsert: Prepared,
@@ -196,18 +202,18 @@ struct KvLoad {
     key: Vec<u8>,
     /// Values of another run may have other sizes.
     any_size: bool,
-    tally: KvTally,
+    pub tally: KvTally,
 }
 
 /// What a call does, and for a write how many bytes it carries.
 #[derive(Clone, Copy, Debug)]
-enum KvNote {
+pub(crate) enum KvNote {
     Read,
     Write(u32),
 }
 
 impl KvLoad {
-    fn new(shape: Arc<Shape>, seed: u64, any_size: bool) -> KvLoad {
+    pub fn new(shape: Arc<Shape>, seed: u64, any_size: bool) -> KvLoad {
         KvLoad {
             shape,
             select: Prepared::new("STORE.select").expect("the name of the procedure is short"),

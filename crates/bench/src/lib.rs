@@ -8,12 +8,19 @@
 //! | [`voter_load`], [`voter`] | the Voter application: its calls; schema, run, validation |
 //! | [`kv`] | values by key |
 //! | [`adhoc`], [`multi`] | statements as text; transactions over several partitions |
+//! | [`workloads`] | Voter and values by key, as experiments run them many times |
+//! | [`curve`] | throughput against latency |
+//! | [`node`], [`companion`] | Node.js processes as clients; other programs as child processes |
+//! | [`compare`] | the same workloads on other databases |
+//! | [`scale`] | the Universal Scalability Law |
 //! | [`soak`] | hours of load, and whether anything grows |
 //! | [`torture`] | kills of the server under load, and what is there afterwards |
 //! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
 //! | [`pauses`] | how long the machine stops its cores by itself |
 //! | [`against`] | Voter and the yardstick in turn |
 //! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
+//! | [`results`], [`diff`] | runs kept as JSON; two of them compared |
+//! | [`patience`] | a line of progress while anything takes long |
 //! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
@@ -22,7 +29,11 @@ pub mod adhoc;
 pub mod against;
 pub mod area_codes;
 pub mod beside;
+pub mod companion;
+pub mod compare;
+pub mod curve;
 pub mod demo;
+pub mod diff;
 pub mod error;
 pub mod generator;
 pub mod kv;
@@ -31,12 +42,16 @@ pub mod limit_server;
 pub mod load;
 pub mod measurement;
 pub mod multi;
+pub mod node;
 pub mod options;
+pub mod patience;
 pub mod pauses;
 pub mod process;
 pub mod random;
 pub mod report;
+pub mod results;
 pub mod run;
+pub mod scale;
 pub mod scoreboard;
 pub mod session;
 pub mod soak;
@@ -44,6 +59,7 @@ pub mod statements;
 pub mod torture;
 pub mod voter;
 pub mod voter_load;
+pub mod workloads;
 
 pub use error::{BenchError, BenchResult};
 pub use options::{BenchCommand, DemoOptions};
@@ -51,6 +67,12 @@ pub use session::Environment;
 
 /// Runs one load to its end. An error means that it could not be run, or that its result was wrong.
 pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
+    if let Some(file) = command.json() {
+        results::check_writable(file)?;
+    }
+    if let BenchCommand::Diff(options) = command {
+        return diff::run_diff(options);
+    }
     if let BenchCommand::LimitServer(options) = command {
         return limit::run_limit_server(options);
     }
@@ -68,8 +90,14 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
         BenchCommand::Multi(options) => multi::run_multi(&environment, options).map(drop),
         BenchCommand::Soak(options) => soak::run_soak(&environment, options),
         BenchCommand::Torture(options) => torture::run_torture(&environment, options),
+        BenchCommand::Curve(options) => curve::run_curve(&environment, options).map(drop),
+        BenchCommand::Node(options) => node::run_node(&environment, options),
+        BenchCommand::Compare(options) => compare::run_compare(&environment, options),
+        BenchCommand::Scale(options) => scale::run_scale(&environment, options),
         BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
-        BenchCommand::LimitServer(_) | BenchCommand::Pauses(_) => unreachable!("answered above"),
+        BenchCommand::LimitServer(_) | BenchCommand::Pauses(_) | BenchCommand::Diff(_) => {
+            unreachable!("answered above")
+        }
     }
 }
 

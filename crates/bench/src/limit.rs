@@ -4,6 +4,7 @@ use crate::error::{BenchError, BenchResult};
 use crate::limit_server;
 use crate::options::{LimitOptions, LimitServerOptions, LoadOptions, VoteProcedure};
 use crate::report::Report;
+use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
 use crate::voter_load::{Tally, VoterLoad};
@@ -16,9 +17,7 @@ const VOTES_MAX: i32 = 2;
 pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResult<Report> {
     let report = measure_limit(environment, &options.load, seed_or_random(options.seed))?;
     print!("{}", report.text());
-    if let Some(file) = &options.load.json {
-        report.write_json(file)?;
-    }
+    keep(options.load.json.as_deref(), "limit", &report)?;
     Ok(report)
 }
 

@@ -4,8 +4,10 @@
 use crate::error::{BenchError, BenchResult};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::{MultiOptions, MultiWrite};
+use crate::patience::patiently;
 use crate::random::FastRandom;
 use crate::report::{Report, grouped};
+use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
 use ferrite_client::{Connection, Prepared, Response};
@@ -41,9 +43,9 @@ pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResu
     let session = Session::open(environment, &options.target)?;
     session.run_statements(DDL)?;
     session.call("@AdHoc", (TRANSFER,))?;
-    for id in 0..options.accounts {
-        session.call("ACCOUNT.insert", (i64::from(id), BALANCE))?;
-    }
+    patiently("writing the accounts", || {
+        (0..options.accounts).try_for_each(|id| session.call("ACCOUNT.insert", (i64::from(id), BALANCE)).map(drop))
+    })?;
     for id in 0..RATES {
         session.call("RATE.insert", (i64::from(id), 0i64))?;
     }
@@ -88,9 +90,7 @@ pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResu
         grouped(rates),
     ));
     print!("{}", report.text());
-    if let Some(file) = &options.load.json {
-        report.write_json(file)?;
-    }
+    keep(options.load.json.as_deref(), "multi", &report)?;
     Ok(report)
 }
 

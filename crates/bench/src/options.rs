@@ -1,9 +1,16 @@
 //! What can be said on the command line.
 
+mod experiments;
+
+pub use experiments::{
+    CompareOptions, CurveOptions, DiffOptions, NodeOptions, NodeWorkload, ScaleBy, ScaleOptions, SystemName,
+    WorkloadKind,
+};
+
 use crate::generator::Shape;
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Which load, and how.
@@ -24,11 +31,43 @@ pub enum BenchCommand {
     Torture(TortureOptions),
     /// The yardstick: the same client against a bare loop with hash tables.
     Limit(LimitOptions),
+    /// Throughput against latency: the most that clients get, then rates from there down; CSV, JSON and an HTML report.
+    Curve(CurveOptions),
+    /// Node.js processes with our driver: transactions in all, per core and per process.
+    Node(NodeOptions),
+    /// The same workloads on PostgreSQL, Redis and SQLite, by equal promises about crashes.
+    Compare(CompareOptions),
+    /// Throughput with 1, 2, 3... partitions or clients, and the Universal Scalability Law fitted to it.
+    Scale(ScaleOptions),
     /// How long the machine itself stops each of its cores: what no server's latency can be better than.
     Pauses(PausesOptions),
+    /// Two kept results side by side: each figure, its ratio, and whether that is more than noise.
+    Diff(DiffOptions),
     /// The server of the yardstick.
     #[command(hide = true)]
     LimitServer(LimitServerOptions),
+}
+
+impl BenchCommand {
+    /// Where the result is to be kept.
+    pub fn json(&self) -> Option<&Path> {
+        match self {
+            BenchCommand::Voter(options) => options.load.json.as_deref(),
+            BenchCommand::Kv(options) => options.load.json.as_deref(),
+            BenchCommand::AdHoc(options) => options.load.json.as_deref(),
+            BenchCommand::Multi(options) => options.load.json.as_deref(),
+            BenchCommand::Soak(options) => options.load.json.as_deref(),
+            BenchCommand::Torture(options) => options.json.as_deref(),
+            BenchCommand::Limit(options) => options.load.json.as_deref(),
+            BenchCommand::Pauses(options) => options.json.as_deref(),
+            BenchCommand::Node(options) => options.json.as_deref(),
+            BenchCommand::Compare(options) => options.json.as_deref(),
+            BenchCommand::Scale(options) => options.json.as_deref(),
+            // Makes sure of its three files itself.
+            BenchCommand::Curve(_) => None,
+            BenchCommand::Diff(_) | BenchCommand::LimitServer(_) => None,
+        }
+    }
 }
 
 /// Options that all loads have.
@@ -52,7 +91,7 @@ pub struct LoadOptions {
     /// Threads that make load
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: u16,
-    /// Write a report in JSON to this file
+    /// Keep the result in JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -62,6 +101,7 @@ impl LoadOptions {
         Shape {
             outstanding: self.outstanding as usize,
             rate: self.rate,
+            limiter: false,
             warmup: Duration::from_secs(self.warmup),
             duration: Some(self.duration),
         }
@@ -244,6 +284,9 @@ pub struct TortureOptions {
     /// Write the lines of the run to this file, too
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Keep what was counted in JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
     /// More options for the server, after --
     #[arg(last = true, value_name = "OPTION")]
     pub server_options: Vec<String>,
@@ -263,7 +306,7 @@ pub struct PausesOptions {
     /// Seconds of measurement
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
-    /// Write what was found in JSON to this file
+    /// Keep the result in JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -302,6 +345,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
     match seconds_or_zero(text)? {
         Duration::ZERO => Err("more than 0 seconds are needed".to_string()),
         duration => Ok(duration),
+    }
+}
+
+fn whole_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err("a whole number of seconds above 0 is needed".to_string()),
     }
 }
 
@@ -346,6 +396,11 @@ mod tests {
         assert_eq!(voter.load.duration, Duration::from_millis(2500));
         assert_eq!((voter.procedure, voter.against_limit), (VoteProcedure::Statements, true));
         let BenchCommand::Kv(kv) = parse("kv --rate 1e5 --reads 50 --server a:1").unwrap() else { panic!("kv") };
+        let BenchCommand::Compare(compare) = parse("compare --systems redis,sqlite").unwrap() else {
+            panic!("compare")
+        };
+        assert_eq!(compare.systems, [SystemName::Redis, SystemName::Sqlite]);
+        assert_eq!(compare.workloads, [WorkloadKind::Voter, WorkloadKind::Read, WorkloadKind::Write]);
         assert_eq!((kv.load.rate, kv.reads, kv.target.server.as_deref()), (Some(1e5), 50.0, Some("a:1")));
     }
 
@@ -362,6 +417,14 @@ mod tests {
             "kv --reads 101",
             "kv --entropy 0",
             "kv --key-size 10",
+            "curve --clients-max 0",
+            "node --forks 0",
+            "node --sweep --forks 2",
+            "node --duration 1.5",
+            "compare --systems oracle",
+            "compare --workloads",
+            "scale --up-to 0",
+            "diff a",
             "nothing",
         ] {
             assert!(parse(line).is_err(), "{line}");

@@ -6,6 +6,7 @@
 
 use crate::error::{BenchResult, Doing};
 use crate::options::PausesOptions;
+use crate::results::keep;
 use serde::Serialize;
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 /// What one core showed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CorePauses {
+    pub name: String,
     pub core: usize,
     pub measured_seconds: f64,
     pub over_100_microseconds: usize,
@@ -27,6 +29,12 @@ pub struct CorePauses {
     /// How long a call that comes at a random moment waits until this core runs again, in microseconds.
     pub wait_p99_microseconds: f64,
     pub wait_p999_microseconds: f64,
+}
+
+/// What is kept of a run.
+#[derive(Serialize)]
+struct Pauses<'a> {
+    cores: &'a [CorePauses],
 }
 
 /// Spins on every core for the time asked for, prints a line per core, writes JSON if asked to.
@@ -50,10 +58,7 @@ pub fn run_pauses(options: &PausesOptions) -> BenchResult<Vec<CorePauses>> {
     for core in &found {
         println!("{}", line(core));
     }
-    if let Some(file) = &options.json {
-        let text = serde_json::to_string_pretty(&found).expect("plain numbers become JSON");
-        std::fs::write(file, text).doing(format_args!("writing {}", file.display()))?;
-    }
+    keep(options.json.as_deref(), "pauses", &Pauses { cores: &found })?;
     Ok(found)
 }
 
@@ -94,6 +99,7 @@ fn summarize(core: usize, measured: Duration, pauses: &[Duration]) -> CorePauses
     let over = |limit: Duration| pauses.iter().filter(|pause| **pause > limit).count();
     let stopped: Duration = pauses.iter().sum();
     CorePauses {
+        name: format!("core {core}"),
         core,
         measured_seconds: measured.as_secs_f64(),
         over_100_microseconds: over(Duration::from_micros(100)),

@@ -35,6 +35,16 @@ pub struct ServerProcess {
 /// The servers that run now, with their temporary directories: for [`end_all_now`] alone.
 static RUNNING: Mutex<Vec<(u32, Option<PathBuf>)>> = Mutex::new(Vec::new());
 
+/// Adds a process that [`end_all_now`] is to end.
+pub(crate) fn remember(process: u32, directory: Option<PathBuf>) {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push((process, directory));
+}
+
+/// Takes out a process that has been waited for.
+pub(crate) fn forget(process: u32) {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(running, _)| *running != process);
+}
+
 /// Kills all servers and removes their temporary directories, for a program that is about to exit without unwinding.
 pub fn end_all_now() {
     for (process, directory) in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -120,7 +130,7 @@ impl ServerProcess {
         }
         let mut child = command.spawn().doing(format!("starting {}", executable.display()))?;
         let path = directory.as_ref().map(|directory| directory.path().to_path_buf());
-        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push((child.id(), path));
+        remember(child.id(), path);
         let stdout = child.stdout.take().expect("the child's output was asked for");
         let process = ServerProcess { child, address: String::new(), ready_line: String::new(), directory };
         let (sender, output) = channel();
@@ -263,7 +273,7 @@ impl Drop for ServerProcess {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(process, _)| *process != self.child.id());
+        forget(self.child.id());
     }
 }
 

@@ -1,18 +1,17 @@
 //! What a run has shown: as text for people, as JSON for programs.
 
-use crate::error::{BenchResult, Doing};
 use crate::load::LoadResult;
 use crate::measurement::{Latency, Measurement, SecondSummary, worst_second};
 use crate::options::LoadOptions;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 /// Everything about one run. Times are in microseconds unless named otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub workload: String,
+    /// What it said of itself, or its address.
     pub server: String,
     pub load: LoadDescription,
     pub measured_seconds: f64,
@@ -126,10 +125,6 @@ impl Report {
         }
     }
 
-    pub fn write_json(&self, file: &Path) -> BenchResult<()> {
-        write_json(file, self)
-    }
-
     /// Several lines for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -206,12 +201,6 @@ impl Report {
         }
         text
     }
-}
-
-pub fn write_json(file: &Path, report: &impl Serialize) -> BenchResult<()> {
-    let mut json = serde_json::to_vec_pretty(report).map_err(std::io::Error::from).doing("writing the report")?;
-    json.push(b'\n');
-    std::fs::write(file, json).doing(format_args!("writing {}", file.display()))
 }
 
 pub fn per_transaction(cpu: Duration, measurement: &Measurement) -> f64 {

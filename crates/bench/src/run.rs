@@ -38,7 +38,7 @@ pub fn measure<W: Workload>(
         Progress::Second(second, measurement) => println!("{}", second_line(second, measurement)),
         Progress::MeasurementEnds => after = (session.usage(), session.fsyncs()),
     })?;
-    let mut report = Report::new(name, session.address(), options, &result);
+    let mut report = Report::new(name, &session.description(), options, &result);
     report.server_cpu_microseconds_per_transaction = server_cpu(before.0, after.0, &result.total);
     report.fsyncs = fsync_report(before.1, after.1, result.measured);
     Ok((result, report))

@@ -2,6 +2,7 @@
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::TargetOptions;
+use crate::patience::patiently;
 use crate::process::{ServerCommand, ServerProcess, Usage, end_all_now, usage};
 use crate::statements::statements;
 use ferrite_client::{Client, ClientOptions, OwnedTable, ParameterSet};
@@ -75,12 +76,13 @@ impl Session {
         if let Some(address) = &target.server {
             return Self::connect(None, address.clone());
         }
-        let process = ServerProcess::start(&ServerCommand {
+        let command = ServerCommand {
             executable: environment.executable.clone(),
             directory: target.dir.clone(),
             durability: target.durability.clone(),
             partitions: target.partitions,
-        })?;
+        };
+        let process = patiently("starting the server", || ServerProcess::start(&command))?;
         let address = process.address().to_string();
         Self::connect(Some(process), address)
     }
@@ -110,6 +112,18 @@ impl Session {
         &self.address
     }
 
+    /// What the server said of itself when it was started here, without its addresses, which are others each time; else where it is.
+    pub fn description(&self) -> String {
+        match &self.process {
+            Some(process) => {
+                let line = process.ready_line();
+                let said = line.split_once('(').map_or(line, |(_, rest)| rest.trim_end_matches(')'));
+                said.split(", administration").next().unwrap_or(said).to_string()
+            }
+            None => self.address.clone(),
+        }
+    }
+
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -126,7 +140,7 @@ impl Session {
     /// Ends the server if it was started here.
     pub fn close(self) -> BenchResult<()> {
         self.client.close();
-        self.process.map_or(Ok(()), ServerProcess::stop)
+        patiently("stopping the server", || self.process.map_or(Ok(()), ServerProcess::stop))
     }
 
     /// Calls a procedure and returns its tables.
@@ -136,7 +150,7 @@ impl Session {
 
     /// Runs a query and returns its first table.
     pub fn query(&self, sql: &str) -> BenchResult<OwnedTable> {
-        let response = self.client.call_blocking("@AdHoc", (sql,)).doing(sql)?;
+        let response = patiently(sql, || self.client.call_blocking("@AdHoc", (sql,))).doing(sql)?;
         response.tables.into_iter().next().ok_or_else(|| BenchError::Server(format!("no result table for: {sql}")))
     }
 
@@ -154,7 +168,7 @@ impl Session {
     pub fn run_statements(&self, text: &str) -> BenchResult<()> {
         for statement in statements(text) {
             let first_line = statement.lines().next().unwrap_or_default();
-            self.client.call_blocking("@AdHoc", (statement,)).doing(first_line)?;
+            patiently(first_line, || self.client.call_blocking("@AdHoc", (statement,))).doing(first_line)?;
         }
         Ok(())
     }

@@ -10,10 +10,12 @@ use crate::load::{Progress, run_load};
 use crate::measurement::Measurement;
 use crate::options::SoakOptions;
 use crate::report::grouped;
+use crate::results::keep;
 use crate::run::load_plan;
 use crate::session::{Environment, Session};
 use crate::voter;
 use ferrite_client::{Connection, Prepared, Response};
+use serde::Serialize;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -55,6 +57,25 @@ struct Sample {
     p99_9: u64,
     max: u64,
     failed: u64,
+}
+
+/// What is kept of a run: see [`Trend`].
+#[derive(Debug, Default, Serialize)]
+struct SoakReport {
+    calls_per_second: f64,
+    votes: u64,
+    withdrawn: u64,
+    left: i64,
+    trends: Vec<TrendReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct TrendReport {
+    name: &'static str,
+    median: f64,
+    relative_growth: f64,
+    significance: f64,
+    samples: Vec<f64>,
 }
 
 impl Sample {
@@ -131,6 +152,13 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
     if let Some(failure) = &result.first_failure {
         findings.push(format!("{} calls failed; the first one: {failure}", result.total.failed + result.total.aborted));
     }
+    let mut report = SoakReport {
+        calls_per_second: result.total.answered() as f64 / result.measured.as_secs_f64(),
+        votes: load.voted,
+        withdrawn: load.withdrawn,
+        left: rows,
+        trends: Vec::new(),
+    };
     let settled = &samples[samples.len() / SETTLING_PART..];
     for (place, (name, growth_max)) in JUDGED.iter().enumerate() {
         let series: Vec<f64> = settled.iter().map(|sample| sample.judged[place]).collect();
@@ -143,10 +171,19 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
             trend.significance
         );
         println!("{text}");
+        report.trends.push(TrendReport {
+            name,
+            median: trend.median,
+            relative_growth: trend.relative_growth(),
+            significance: trend.significance,
+            samples: series,
+        });
         if trend.significance > SIGNIFICANCE_MAX && trend.relative_growth() > *growth_max {
             findings.push(format!("it grows: {text}"));
         }
     }
+    // What grew is as worth keeping as what did not.
+    keep(options.load.json.as_deref(), "soak", &report)?;
     if !findings.is_empty() {
         return Err(BenchError::Wrong(findings));
     }
@@ -155,7 +192,7 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
         grouped(load.voted),
         grouped(load.withdrawn),
         grouped(rows as u64),
-        grouped((result.total.answered() as f64 / result.measured.as_secs_f64()) as u64),
+        grouped(report.calls_per_second as u64),
     );
     Ok(())
 }

@@ -28,12 +28,14 @@ use crate::options::TortureOptions;
 use crate::process::ServerProcess;
 use crate::random::FastRandom;
 use crate::report::grouped;
+use crate::results::keep;
 use crate::run::seed_or_random;
 use crate::session::{Environment, Session};
 use drive::Load;
 use lane::Cut;
 use plan::{Moment, Plan};
 use round::{Counts, Site};
+use serde::Serialize;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -63,7 +65,10 @@ pub fn run_torture(environment: &Environment, options: &TortureOptions) -> Bench
     let mut run = Run::begin(environment, options, &place, seed)?;
     let result = run.all_rounds(environment, options, seed, &mut journal);
     match result {
-        Ok(()) => journal.line(&run.summary()),
+        Ok(()) => {
+            keep(options.json.as_deref(), "torture", &run.report(options, seed))?;
+            journal.line(&run.summary())
+        }
         Err(error) => {
             journal.line(&format!("stopped: {error}"))?;
             let kept = place.keep();
@@ -71,6 +76,29 @@ pub fn run_torture(environment: &Environment, options: &TortureOptions) -> Bench
             Err(error)
         }
     }
+}
+
+/// What is kept of a run that found nothing wrong.
+#[derive(Debug, Serialize)]
+struct TortureReport {
+    settings: TortureSettings,
+    kills: u32,
+    kills_while_recovering: usize,
+    orderly_ends: u32,
+    acknowledged: u64,
+    refused: u64,
+    unknown: u64,
+    /// Acknowledged and gone, as the durability asked for allows.
+    lost: u64,
+    longest_recovery_microseconds: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TortureSettings {
+    seed: u64,
+    partitions: u32,
+    durability: String,
+    power_loss: bool,
 }
 
 /// Where the database is.
@@ -278,6 +306,25 @@ impl Run {
             self.process = Some(self.site.start()?.0);
         }
         Ok(())
+    }
+
+    fn report(&self, options: &TortureOptions, seed: u64) -> TortureReport {
+        TortureReport {
+            settings: TortureSettings {
+                seed,
+                partitions: options.partitions,
+                durability: options.durability.clone(),
+                power_loss: options.power_loss,
+            },
+            kills: self.kills,
+            kills_while_recovering: self.recovery_kills,
+            orderly_ends: self.stops,
+            acknowledged: self.total.acknowledged,
+            refused: self.total.refused,
+            unknown: self.total.unknown,
+            lost: self.lost,
+            longest_recovery_microseconds: self.longest_recovery.as_micros() as u64,
+        }
     }
 
     fn summary(&self) -> String {

@@ -6,6 +6,7 @@ use crate::beside;
 use crate::error::{BenchError, BenchResult};
 use crate::options::{LoadOptions, VoteProcedure, VoterOptions};
 use crate::report::{MemoryReport, Report, grouped};
+use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
 use crate::voter_load::{Tally, VoterLoad};
@@ -14,16 +15,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Twelve names; a run uses the first ones.
-const CONTESTANT_NAMES: &str = "Ada Lindqvist,Bruno Valdez,Carmen Okafor,Dmitri Hale,Esther Moreau,Felix Tanaka,\
+pub(crate) const CONTESTANT_NAMES: &str = "Ada Lindqvist,Bruno Valdez,Carmen Okafor,Dmitri Hale,Esther Moreau,Felix Tanaka,\
 Greta Solberg,Hamid Rahimi,Ines Duarte,Jonas Keller,Keiko Arai,Liam Brennan";
 
 /// Runs Voter once, prints its seconds and the report, and checks the result to the vote.
 pub fn run_voter(environment: &Environment, options: &VoterOptions) -> BenchResult<Report> {
     let report = measure_voter(environment, options, &options.load)?;
     print!("{}", report.text());
-    if let Some(file) = &options.load.json {
-        report.write_json(file)?;
-    }
+    keep(options.load.json.as_deref(), "voter", &report)?;
     Ok(report)
 }
 
@@ -140,7 +139,7 @@ impl VoteCounts {
 
 /// Everything in which the data differ from what the clients were told. Empty when all is well. A vote without an answer may
 /// have counted or not.
-fn compare(before: &VoteCounts, after: &VoteCounts, tally: &Tally) -> Vec<String> {
+pub(crate) fn compare(before: &VoteCounts, after: &VoteCounts, tally: &Tally) -> Vec<String> {
     let mut findings = Vec::new();
     let mut expect = |what: &str, added: i64, accepted: u64, unknown: u64| {
         let range = accepted as i64..=(accepted + unknown) as i64;

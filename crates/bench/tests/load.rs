@@ -29,7 +29,7 @@ fn plan(address: &str, duration: Option<Duration>) -> LoadPlan {
         address: address.to_string(),
         connections: 3,
         threads: 2,
-        shape: Shape { outstanding: 50, rate: None, warmup: Duration::ZERO, duration },
+        shape: Shape { outstanding: 50, rate: None, limiter: false, warmup: Duration::ZERO, duration },
         stop: Arc::new(AtomicBool::new(false)),
     }
 }
@@ -84,6 +84,22 @@ fn open_loop_keeps_its_schedule() {
     let made: u64 =
         result.workloads.iter().map(|load| load.tally.accepted_total() + load.tally.invalid_contestant).sum();
     assert!((1_900..=2_100).contains(&made), "{made}");
+}
+
+#[test]
+fn a_limiter_leaves_out_what_finds_no_room() {
+    let address = limit_server();
+    let mut plan = plan(&address, Some(Duration::from_secs(1)));
+    // Far more than one call at a time can be.
+    (plan.shape.rate, plan.shape.limiter) = (Some(100_000_000.0), true);
+    (plan.shape.outstanding, plan.connections, plan.threads) = (1, 1, 1);
+    let result = run_load(&plan, votes, |_| ()).unwrap();
+    check(&address, &result);
+    // From the send, a call alone takes its own time; from a schedule it would be most of the second.
+    assert!(result.total.latency().p50 < 300_000, "{:?}", result.total.latency());
+    let slow = LoadPlan { shape: Shape { rate: Some(1_000.0), outstanding: 100, ..plan.shape }, ..plan };
+    let result = run_load(&slow, votes, |_| ()).unwrap();
+    assert!((900..=1_100).contains(&result.total.succeeded), "{}", result.total.succeeded);
 }
 
 #[test]

@@ -1,0 +1,433 @@
+//! `ferrite bench compare`: the same Voter and key-value workloads on this database, PostgreSQL, Redis and SQLite, one after the other in one run,
+//! in groups of equal promises about what a crash may take. The others are Debian's packages, started on directories of their own.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`load`] | the calls and checks for those who do not speak our protocol |
+//! | [`pipeline`] | many calls at a time over their protocols |
+//! | [`postgres`], [`redis`], [`sqlite`] | each system: how it is started, what a call is |
+//! | [`system`] | directories, ports, CPU time |
+//! | [`table`] | what was found, as a table |
+//!
+//! What makes it fair, and where it is not: `docs/decisions/0013-comparison.md`.
+
+pub mod load;
+pub mod pipeline;
+pub mod postgres;
+pub mod redis;
+pub mod sqlite;
+pub mod system;
+pub mod table;
+
+use crate::error::{BenchError, BenchResult};
+use crate::generator::Shape;
+use crate::load::LoadPlan;
+use crate::options::{CompareOptions, SystemName, TargetOptions, WorkloadKind};
+use crate::patience::patiently;
+use crate::report::ratio;
+use crate::results::keep;
+use crate::run::seed_or_random;
+use crate::session::{Environment, Session};
+use crate::workloads::{Pass, Subject};
+use load::Job;
+use pipeline::{Driven, Moment, Plan, drive};
+use postgres::Postgres;
+use redis::Redis;
+use serde::Serialize;
+use sqlite::Sqlite;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use system::{Place, cpu_of_tree};
+
+/// Where a log is in memory.
+const MEMORY: &str = "/dev/shm";
+/// Each server is tried with so many connections, for this long, and then measured with the number that suits it best.
+const CONNECTIONS: [usize; 5] = [1, 4, 16, 64, 128];
+const TRIAL: Duration = Duration::from_millis(1_500);
+const TRIAL_WARMUP: Duration = Duration::from_millis(500);
+
+/// What a crash of the machine may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promise {
+    /// An answer means that it has been fsynced.
+    Nothing,
+    /// The last second, about.
+    ASecond,
+    /// Anything.
+    Anything,
+}
+
+impl Promise {
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Promise::Nothing => "durable: an answer means that it has been fsynced",
+            Promise::ASecond => "a crash may take the last second",
+            Promise::Anything => "in memory: a crash may take anything",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Promise::Nothing => "durable",
+            Promise::ASecond => "a second",
+            Promise::Anything => "in memory",
+        }
+    }
+}
+
+/// A system with settings, in its group.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender {
+    pub system: SystemName,
+    pub promise: Promise,
+    pub settings: &'static [(&'static str, &'static str)],
+    /// Its log is put into memory.
+    pub log_in_memory: bool,
+}
+
+pub const CONTENDERS: &[Contender] = &[
+    contender(SystemName::Ferrite, Promise::Nothing, &[("durability", "sync")]),
+    contender(SystemName::Postgres, Promise::Nothing, &[("synchronous_commit", "on")]),
+    contender(SystemName::Redis, Promise::Nothing, &[("appendonly", "yes"), ("appendfsync", "always")]),
+    contender(SystemName::Sqlite, Promise::Nothing, &[("synchronous", "FULL")]),
+    contender(SystemName::Ferrite, Promise::ASecond, &[("durability", "interval=1000")]),
+    contender(SystemName::Postgres, Promise::ASecond, &[("synchronous_commit", "off")]),
+    contender(SystemName::Redis, Promise::ASecond, &[("appendonly", "yes"), ("appendfsync", "everysec")]),
+    contender(SystemName::Ferrite, Promise::Anything, &[("durability", "none")]),
+    Contender {
+        log_in_memory: true,
+        ..contender(SystemName::Postgres, Promise::Anything, &[("synchronous_commit", "off")])
+    },
+    contender(SystemName::Redis, Promise::Anything, &[("appendonly", "no")]),
+    contender(SystemName::Sqlite, Promise::Anything, &[("synchronous", "OFF")]),
+];
+
+const fn contender(
+    system: SystemName,
+    promise: Promise,
+    settings: &'static [(&'static str, &'static str)],
+) -> Contender {
+    Contender { system, promise, settings, log_in_memory: false }
+}
+
+impl Contender {
+    fn settings_text(&self) -> String {
+        let mut parts: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        if self.log_in_memory {
+            parts.push("log in memory".to_string());
+        }
+        parts.join(", ")
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct CompareReport {
+    pub settings: CompareSettings,
+    pub results: Vec<Compared>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct CompareSettings {
+    pub outstanding: u32,
+    pub warmup_seconds: u64,
+    pub measured_seconds: f64,
+    pub seed: u64,
+    /// PostgreSQL's beside those named with each result.
+    pub postgres: String,
+}
+
+/// One system with one workload.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    /// Unique in its list, such as `voter, durable, Redis 7.0.15`.
+    pub name: String,
+    pub workload: String,
+    pub promise: Promise,
+    pub system: String,
+    pub with: String,
+    /// 0: within this process.
+    pub connections: usize,
+    /// How often faster this database is, in the same group. None for itself, or when it did not take part.
+    pub ferrite_is_times: Option<f64>,
+    #[serde(flatten)]
+    pub pass: Pass,
+}
+
+pub fn run_compare(environment: &Environment, options: &CompareOptions) -> BenchResult<()> {
+    let contenders = chosen(options)?;
+    let seed = seed_or_random(options.seed);
+    let run = Run { environment, options, seed };
+    let mut report = CompareReport { settings: run.settings(), results: Vec::new() };
+    println!("{}", run.heading(contenders.len()));
+    for &workload in &options.workloads {
+        for contender in &contenders {
+            if environment.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let compared = run.one(workload, contender)?;
+            println!("{}", table::line(&compared));
+            report.results.push(compared);
+        }
+    }
+    if report.results.is_empty() {
+        return Err(BenchError::Load("stopped before anything was measured".to_string()));
+    }
+    table::add_ratios(&mut report.results);
+    print!("{}", table::text(&report));
+    keep(options.json.as_deref(), "compare", &report)
+}
+
+/// The contenders asked for. An error names the packages of what is missing.
+fn chosen(options: &CompareOptions) -> BenchResult<Vec<Contender>> {
+    let wanted = |system: SystemName| options.systems.is_empty() || options.systems.contains(&system);
+    let mut missing = Vec::new();
+    for (system, packages) in [
+        (SystemName::Postgres, Postgres::missing()),
+        (SystemName::Redis, Redis::missing()),
+        (SystemName::Sqlite, Sqlite::missing()),
+    ] {
+        if wanted(system)
+            && let Some(packages) = packages
+        {
+            missing.push((system, packages));
+        }
+    }
+    if !missing.is_empty() {
+        let systems: Vec<String> = missing.iter().map(|(system, _)| system.to_string()).collect();
+        let packages: Vec<&str> = missing.iter().map(|(_, packages)| *packages).collect();
+        return Err(BenchError::Load(format!(
+            "not installed: {}; on Debian: apt-get install {} (or choose others with --systems)",
+            systems.join(", "),
+            packages.join(" ")
+        )));
+    }
+    Ok(CONTENDERS.iter().filter(|contender| wanted(contender.system)).copied().collect())
+}
+
+struct Run<'r> {
+    environment: &'r Environment,
+    options: &'r CompareOptions,
+    seed: u64,
+}
+
+impl Run<'_> {
+    fn settings(&self) -> CompareSettings {
+        let postgres: Vec<String> = postgres::SETTINGS.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        CompareSettings {
+            outstanding: self.options.outstanding,
+            warmup_seconds: self.options.warmup,
+            measured_seconds: self.options.duration.as_secs_f64(),
+            seed: self.seed,
+            postgres: postgres.join(", "),
+        }
+    }
+
+    fn heading(&self, contenders: usize) -> String {
+        let workloads: Vec<String> = self.options.workloads.iter().map(WorkloadKind::to_string).collect();
+        format!(
+            "compare: {} on {contenders} settings of servers; {} calls outstanding; {} s each after {} s; \
+             connections: whichever of {CONNECTIONS:?} suits a server best",
+            workloads.join(", "),
+            self.options.outstanding,
+            self.options.duration.as_secs_f64(),
+            self.options.warmup
+        )
+    }
+
+    fn plan(&self, connections: usize, measured: bool) -> Plan {
+        let (warmup, duration) = if measured {
+            (Duration::from_secs(self.options.warmup), self.options.duration)
+        } else {
+            (TRIAL_WARMUP, TRIAL)
+        };
+        Plan { connections, outstanding: self.options.outstanding as usize, warmup, duration }
+    }
+
+    fn one(&self, workload: WorkloadKind, contender: &Contender) -> BenchResult<Compared> {
+        let dir = self.options.dir.as_deref();
+        let (system, connections, pass) = match contender.system {
+            SystemName::Ferrite => self.ferrite(workload, contender)?,
+            SystemName::Postgres => {
+                let memory = contender.log_in_memory.then(|| Place::new("postgres-log", Some(Path::new(MEMORY))));
+                let mut server =
+                    Postgres::start(Place::new("postgres", dir)?, memory.transpose()?, contender.settings)?;
+                let tried = self.best(|plan| self.peer(workload, &mut server, plan))?;
+                let version = server.version().to_string();
+                server.stop()?;
+                (version, tried.0, tried.1)
+            }
+            SystemName::Redis => {
+                let mut server = Redis::start(Place::new("redis", dir)?, contender.settings)?;
+                let tried = self.best(|plan| self.peer(workload, &mut server, plan))?;
+                let version = server.version().to_string();
+                server.stop()?;
+                (version, tried.0, tried.1)
+            }
+            SystemName::Sqlite => {
+                let mut library = Sqlite::start(Place::new("sqlite", dir)?, contender.settings)?;
+                let pass = self.peer(workload, &mut library, self.plan(1, true))?;
+                (library.version(), 0, pass)
+            }
+        };
+        let name = format!("{workload}, {}, {}", contender.promise.name(), contender.system);
+        let (promise, with) = (contender.promise, contender.settings_text());
+        let workload = workload.to_string();
+        Ok(Compared { name, workload, promise, system, with, connections, ferrite_is_times: None, pass })
+    }
+
+    /// Tries some numbers of connections, then measures with the best.
+    fn best(&self, mut measure: impl FnMut(Plan) -> BenchResult<Pass>) -> BenchResult<(usize, Pass)> {
+        let mut best = (CONNECTIONS[0], 0.0);
+        for connections in CONNECTIONS.into_iter().filter(|count| *count <= self.options.outstanding as usize) {
+            let rate = measure(self.plan(connections, false))?.transactions_per_second;
+            if rate > best.1 {
+                best = (connections, rate);
+            }
+        }
+        Ok((best.0, measure(self.plan(best.0, true))?))
+    }
+
+    fn ferrite(&self, workload: WorkloadKind, contender: &Contender) -> BenchResult<(String, usize, Pass)> {
+        let durability = contender.settings.iter().find(|(name, _)| *name == "durability").map(|(_, value)| *value);
+        let place = self.options.dir.as_deref().map(|dir| Place::new("server", Some(dir))).transpose()?;
+        let target = TargetOptions {
+            durability: durability.map(str::to_string),
+            dir: place.as_ref().map(|place| place.path().join("data")),
+            partitions: self.options.partitions,
+            server: None,
+        };
+        let session = Session::open(self.environment, &target)?;
+        let subject = Subject::new(workload, self.seed);
+        let (connections, pass) = self.best(|plan| {
+            subject.prepare(&session)?;
+            let load = LoadPlan {
+                address: session.address().to_string(),
+                connections: plan.connections,
+                threads: 1,
+                shape: Shape {
+                    outstanding: plan.outstanding,
+                    rate: None,
+                    limiter: false,
+                    // Our generator measures whole seconds after whole seconds.
+                    warmup: Duration::from_secs(plan.warmup.as_secs_f64().ceil() as u64),
+                    duration: Some(plan.duration),
+                },
+                stop: Arc::clone(&self.environment.stop),
+            };
+            subject.run(&session, &load, |_, _| ())
+        })?;
+        session.close()?;
+        Ok((format!("FerriteDB {}", env!("CARGO_PKG_VERSION")), connections, pass))
+    }
+
+    /// Fresh data, load, check.
+    fn peer(&self, workload: WorkloadKind, peer: &mut impl Peer, plan: Plan) -> BenchResult<Pass> {
+        let mut job = Job::new(workload, self.seed);
+        patiently("preparing the data", || peer.prepare(&mut job))?;
+        let mut cpu = (None, None);
+        let driven = peer.drive(&mut job, plan, &self.environment.stop, |moment, used| match moment {
+            Moment::MeasurementBegins => cpu.0 = used,
+            Moment::MeasurementEnds => cpu.1 = used,
+        })?;
+        let findings = job.findings(patiently("counting", || peer.count(&job))?);
+        if !findings.is_empty() {
+            return Err(BenchError::Wrong(findings));
+        }
+        if driven.total.succeeded == 0 {
+            return Err(BenchError::Load("not one call succeeded in the measured time".to_string()));
+        }
+        let answered = driven.total.answered() as f64;
+        let server = cpu.0.zip(cpu.1).map(|(before, after): (Duration, Duration)| after.saturating_sub(before));
+        let measured_seconds = driven.measured.as_secs_f64();
+        Ok(Pass {
+            transactions: driven.total.succeeded,
+            transactions_per_second: ratio(driven.total.succeeded as f64, measured_seconds),
+            measured_seconds,
+            latency_microseconds: driven.total.latency(),
+            failed: driven.total.aborted + driven.total.failed,
+            server_cpu_microseconds_per_transaction: server.map(|cpu| ratio(cpu.as_secs_f64() * 1e6, answered)),
+            client_cpu_microseconds_per_transaction: ratio(driven.client_cpu.as_secs_f64() * 1e6, answered),
+            seconds: driven.seconds,
+        })
+    }
+}
+
+/// A system other than ours.
+trait Peer {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()>;
+
+    /// `watch` is told the CPU time of the server's processes.
+    fn drive(
+        &self,
+        job: &mut Job,
+        plan: Plan,
+        stop: &AtomicBool,
+        watch: impl FnMut(Moment, Option<Duration>),
+    ) -> BenchResult<Driven>;
+
+    fn count(&self, job: &Job) -> BenchResult<i64>;
+}
+
+impl Peer for Postgres {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
+        Postgres::prepare(self, job)
+    }
+
+    fn drive(
+        &self,
+        job: &mut Job,
+        plan: Plan,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(Moment, Option<Duration>),
+    ) -> BenchResult<Driven> {
+        drive(&mut self.talk(job), plan, stop, |moment| watch(moment, cpu_of_tree(self.process())))
+    }
+
+    fn count(&self, job: &Job) -> BenchResult<i64> {
+        Postgres::count(self, job)
+    }
+}
+
+impl Peer for Redis {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
+        Redis::prepare(self, job)
+    }
+
+    fn drive(
+        &self,
+        job: &mut Job,
+        plan: Plan,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(Moment, Option<Duration>),
+    ) -> BenchResult<Driven> {
+        drive(&mut self.talk(job), plan, stop, |moment| watch(moment, cpu_of_tree(self.process())))
+    }
+
+    fn count(&self, job: &Job) -> BenchResult<i64> {
+        Redis::count(self, job)
+    }
+}
+
+impl Peer for Sqlite {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
+        Sqlite::prepare(self, job)
+    }
+
+    /// There is no server whose time could be told.
+    fn drive(
+        &self,
+        job: &mut Job,
+        plan: Plan,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(Moment, Option<Duration>),
+    ) -> BenchResult<Driven> {
+        Sqlite::drive(self, job, plan, stop, |moment| watch(moment, None))
+    }
+
+    fn count(&self, job: &Job) -> BenchResult<i64> {
+        Sqlite::count(self, job)
+    }
+}

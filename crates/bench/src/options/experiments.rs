@@ -1,0 +1,235 @@
+//! The options of the experiments: curve, Node.js, comparison, scaling; and of comparing what they kept.
+
+use super::{TargetOptions, seconds, whole_seconds};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What an experiment runs many times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum WorkloadKind {
+    /// Voter's Vote: three reads, an insert, two views that follow.
+    Voter,
+    /// Values by key, nine reads to a write.
+    Kv,
+    /// Reads of values by key.
+    Read,
+    /// Writes of values by key.
+    Write,
+}
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().expect("no workload is hidden").get_name())
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CurveOptions {
+    #[command(flatten)]
+    pub target: TargetOptions,
+    #[arg(long, value_enum, default_value_t = WorkloadKind::Voter)]
+    pub workload: WorkloadKind,
+    /// Seconds of each pass; there are two for each of twelve rates, and one for each client that is tried
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub duration: Duration,
+    /// Whole seconds of load before each pass
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    pub warmup: u64,
+    /// Calls without an answer of each client
+    #[arg(long, value_name = "CALLS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub outstanding: u32,
+    /// Clients to try at most; each is a connection
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub clients_max: u16,
+    /// Threads that make load
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: u16,
+    /// Where to write: PATH.csv, PATH.json and PATH.html
+    #[arg(long, value_name = "PATH", default_value = "curve")]
+    pub out: PathBuf,
+    /// Print each second
+    #[arg(long)]
+    pub verbose: bool,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum NodeWorkload {
+    /// Voter's Vote: three reads, an insert, two views that follow.
+    #[default]
+    Voter,
+    /// Reads of values by key: 1,024 bytes each.
+    Read,
+    /// Writes of values by key: 1,024 bytes each.
+    Write,
+    /// The smallest procedure: one row of two words by its key.
+    Hello,
+}
+
+impl NodeWorkload {
+    pub fn name(self) -> &'static str {
+        match self {
+            NodeWorkload::Voter => "voter",
+            NodeWorkload::Read => "read",
+            NodeWorkload::Write => "write",
+            NodeWorkload::Hello => "hello",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct NodeOptions {
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Node.js processes
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with = "sweep")]
+    pub forks: u16,
+    /// One run each with half as many processes as cores, as many, one and a half times, twice as many
+    #[arg(long)]
+    pub sweep: bool,
+    #[arg(long, value_enum, default_value_t = NodeWorkload::Voter)]
+    pub workload: NodeWorkload,
+    /// Whole seconds of measurement
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = whole_seconds)]
+    pub duration: Duration,
+    /// Whole seconds of load before it
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    pub warmup: u64,
+    /// Calls without an answer of each process
+    #[arg(long, value_name = "CALLS", default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub outstanding: u32,
+    /// The Node.js program
+    #[arg(long, value_name = "PROGRAM", default_value = "node")]
+    pub node: String,
+    /// The driver's folder [default: clients/node of the source tree that the program or the current directory lies in]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub driver: Option<PathBuf>,
+    /// Keep the result in JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemName {
+    Ferrite,
+    Postgres,
+    Redis,
+    Sqlite,
+}
+
+impl fmt::Display for SystemName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SystemName::Ferrite => "FerriteDB",
+            SystemName::Postgres => "PostgreSQL",
+            SystemName::Redis => "Redis",
+            SystemName::Sqlite => "SQLite",
+        })
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CompareOptions {
+    /// Workloads, with commas between them
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "voter,read,write")]
+    pub workloads: Vec<WorkloadKind>,
+    /// Systems, with commas between them [default: all]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub systems: Vec<SystemName>,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub duration: Duration,
+    /// Whole seconds of load before each
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    pub warmup: u64,
+    /// Calls without an answer at any time, all connections together
+    #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub outstanding: u32,
+    /// Partitions of our server [default: its own]
+    #[arg(long, value_name = "COUNT")]
+    pub partitions: Option<usize>,
+    /// Where the databases' directories are made: on the disk to be measured [default: the temporary directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// Keep the result in JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ScaleBy {
+    /// Partitions of the server.
+    Partitions,
+    /// Connections, each with --outstanding calls.
+    Clients,
+}
+
+impl ScaleBy {
+    pub fn name(self) -> &'static str {
+        match self {
+            ScaleBy::Partitions => "partitions",
+            ScaleBy::Clients => "clients",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ScaleOptions {
+    #[arg(long, value_enum, default_value_t = WorkloadKind::Voter)]
+    pub workload: WorkloadKind,
+    /// What there is more of each time
+    #[arg(long, value_enum, default_value_t = ScaleBy::Partitions)]
+    pub by: ScaleBy,
+    /// The largest number; every one to 4 is measured, then doublings [default: 4, or the cores if there are more]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub up_to: Option<u16>,
+    /// How often each number is measured
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Seconds of each pass
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub duration: Duration,
+    /// Whole seconds of load before each pass
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    pub warmup: u64,
+    /// Calls without an answer: in all by partitions, of each client by clients
+    #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub outstanding: u32,
+    /// Threads that make load
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: u16,
+    /// By partitions: connections, all threads together
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub connections: u16,
+    /// By clients: partitions of the server [default: the server's own]
+    #[arg(long, value_name = "COUNT")]
+    pub partitions: Option<usize>,
+    /// Durability of the servers: sync, interval=MS or none [default: the server's own]
+    #[arg(long, value_name = "HOW")]
+    pub durability: Option<String>,
+    /// Keep the result in JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DiffOptions {
+    /// A result kept with --json
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// Another one, of the same bench
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+}
