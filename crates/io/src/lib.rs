@@ -6,6 +6,7 @@
 mod clock;
 mod disk;
 mod machine;
+mod metered_disk;
 mod priority;
 mod random;
 mod real_disk;
@@ -17,6 +18,7 @@ pub use disk::{
     Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer, Space,
 };
 pub use machine::memory_bytes;
+pub use metered_disk::MeteredDisk;
 pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;

@@ -8,7 +8,7 @@ use crate::plan_cache::{PlanCache, PlanCacheStatistics};
 pub use crate::shared::ConnectionLimits;
 use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
-use crate::space::SpaceWatch;
+use crate::space::{self, SpaceWatch};
 use crate::system::{System, SystemJob};
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, bounded, unbounded};
@@ -31,7 +31,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -140,8 +140,9 @@ impl Server {
         let admin = options.admin_listen.map(listen_on).transpose()?;
         let admin_listen = admin.as_ref().map(|(_, address)| *address);
         let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
+        let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
         let mut recovered = recovery::open_with(
-            Arc::clone(&options.disk),
+            Arc::clone(&disk) as Arc<dyn Disk>,
             Arc::clone(&clock),
             &mut SystemRandom,
             &options.dir,
@@ -187,7 +188,7 @@ impl Server {
             recovery: recovered.summary.clone(),
             snapshots,
             snapshot_status: Arc::default(),
-            disk: Arc::clone(&options.disk),
+            disk: Arc::clone(&disk) as Arc<dyn Disk>,
             backup: Default::default(),
             started: Instant::now(),
             mode: Default::default(),
@@ -233,11 +234,9 @@ impl Server {
         let snapshots = SnapshotThread {
             snapshots: recovered.snapshots,
             inbox: snapshot_jobs,
-            coordinator: shared.coordinator.clone(),
-            log: Arc::clone(recovered.log.statistics()),
+            shared: Arc::clone(&shared),
             clock,
             settings: options.snapshots,
-            status: Arc::clone(&shared.snapshot_status),
             log_bytes_before: recovered.summary.log_bytes,
         };
         let snapshots = spawn("snapshot", move || snapshots.run())?;
@@ -253,10 +252,23 @@ impl Server {
         }
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
         let system = spawn("system", move || systems.run())?;
+        let watch = Arc::new(SpaceWatch {
+            shared: Arc::clone(&shared),
+            disk: Arc::clone(&options.disk),
+            dirs: vec![options.dir.clone()],
+            reserve: options.settings.disk_reserve_bytes,
+            failed: Mutex::new(false),
+        });
+        watch.look();
+        // Weak: the disk outlives the server where somebody holds a file of it.
+        let looks = Arc::downgrade(&watch);
+        disk.tell(move || {
+            if let Some(watch) = looks.upgrade() {
+                watch.look();
+            }
+        });
         let (told, stop) = bounded(0);
-        let (disk, reserve) = (Arc::clone(&options.disk), options.settings.disk_reserve_bytes);
-        let watch = SpaceWatch { shared: Arc::clone(&shared), disk, dirs: vec![options.dir.clone()], reserve, stop };
-        let space = (told, spawn("space", move || watch.run())?);
+        let space = (told, spawn("space", move || watch.run(&stop))?);
         let network = start_network(
             &shared,
             Listeners { clients: listener, admin: admin.map(|(listener, _)| listener) },

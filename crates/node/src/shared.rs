@@ -109,6 +109,12 @@ impl Mode {
         (before & DISK_LOW != 0) != (free < reserve)
     }
 
+    /// Free bytes and the reserve, where less than half of it is free.
+    pub fn reserve_is_half_gone(&self) -> Option<(u64, u64)> {
+        let (free, reserve) = (self.free.load(Relaxed), self.reserve.load(Relaxed));
+        (free < reserve / 2).then_some((free, reserve))
+    }
+
     pub fn is_disk_low(&self) -> bool {
         self.state.load(Relaxed) & DISK_LOW != 0
     }
@@ -248,6 +254,7 @@ mod tests {
         let codes = || [true, false].map(|read_only| mode.admit(read_only, false).err().map(|error| error.code()));
         assert_eq!(codes(), [None, None]);
         assert!(!mode.disk_has(100, 100), "at the mark there is room");
+        assert_eq!(mode.reserve_is_half_gone(), None);
         assert!(mode.disk_has(99, 100) && !mode.disk_has(98, 100));
         assert_eq!(codes(), [None, Some("53100")]);
         assert!(mode.is_running() && mode.is_disk_low());
@@ -260,6 +267,11 @@ mod tests {
         mode.stop();
         assert_eq!(codes(), [Some("57P03"); 2]);
         assert!(mode.disk_has(100, 100));
+        mode.disk_has(50, 100);
+        assert_eq!(mode.reserve_is_half_gone(), None);
+        mode.disk_has(49, 100);
+        assert_eq!(mode.reserve_is_half_gone(), Some((49, 100)));
+        mode.disk_has(100, 100);
         mode.run();
         assert_eq!(codes(), [None, None]);
     }

@@ -3,10 +3,10 @@
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a time: all who ask while one is
 //! being written get the next.
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::shared::Shared;
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::memory;
 use ferrite_io::Clock;
-use ferrite_log::LogStatistics;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
 use std::collections::VecDeque;
@@ -84,11 +84,9 @@ impl SnapshotStatus {
 pub struct SnapshotThread {
     pub snapshots: Snapshots,
     pub inbox: Receiver<SnapshotJob>,
-    pub coordinator: Sender<Job>,
-    pub log: Arc<LogStatistics>,
+    pub shared: Arc<Shared>,
     pub clock: Arc<dyn Clock>,
     pub settings: SnapshotSettings,
-    pub status: Arc<SnapshotStatus>,
     /// Bytes of log that recovery read: those since the last snapshot.
     pub log_bytes_before: u64,
 }
@@ -105,7 +103,7 @@ impl SnapshotThread {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    let grown = before + self.log.written_bytes.load(Relaxed) - written;
+                    let grown = before + self.shared.log.written_bytes.load(Relaxed) - written;
                     if Instant::now() < quiet_until || !self.is_due(grown, last.elapsed()) {
                         continue;
                     }
@@ -117,7 +115,7 @@ impl SnapshotThread {
                     SnapshotJob::Stop => return,
                 }
             }
-            let position = self.log.written_bytes.load(Relaxed);
+            let position = self.shared.log.written_bytes.load(Relaxed);
             let outcome = self.save();
             match &outcome {
                 Ok(saved) => {
@@ -153,18 +151,24 @@ impl SnapshotThread {
         let snapshot = self.snapshots.next_number();
         let begun_ms = self.clock.wall_micros() / 1_000;
         let (to, taken) = bounded(1);
-        self.coordinator.send(Job::Checkpoint { snapshot, to }).expect("the coordinator outlives the snapshot thread");
+        self.shared
+            .coordinator
+            .send(Job::Checkpoint { snapshot, to })
+            .expect("the coordinator outlives the snapshot thread");
         let taken = taken.recv().expect("the coordinator answers before it ends");
-        let status = Arc::clone(&self.status);
+        let (shared, status) = (&self.shared, &self.shared.snapshot_status);
         status.bytes_done.store(0, Relaxed);
         status.running.store(snapshot, Relaxed);
         let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
-        let pace = move |bytes: u64| {
+        let pace = |bytes: u64| {
             let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
             let due = rate.map(|rate| Duration::from_secs_f64(done as f64 / rate as f64));
             loop {
                 if status.stop.load(Relaxed) {
                     return Err(SaveError::Stopped);
+                }
+                if let Some((free, reserve)) = shared.mode.reserve_is_half_gone() {
+                    return Err(SaveError::NoRoom { free, reserve });
                 }
                 match due.and_then(|due| due.checked_sub(begun.elapsed())) {
                     Some(early) if !early.is_zero() => std::thread::sleep(early.min(SLEEP_MAX)),
@@ -173,14 +177,14 @@ impl SnapshotThread {
             }
         };
         let outcome = self.snapshots.save(taken, self.settings.threads.max(1), &pace);
-        self.status.running.store(0, Relaxed);
+        status.running.store(0, Relaxed);
         let attempt = Attempt {
             snapshot,
             begun_ms,
             ended_ms: self.clock.wall_micros() / 1_000,
             outcome: outcome.as_ref().map(Saved::clone).map_err(SaveError::to_string),
         };
-        let mut attempts = self.status.attempts.lock().expect("no panic with the attempts");
+        let mut attempts = status.attempts.lock().expect("no panic with the attempts");
         attempts.push_back(attempt);
         if attempts.len() > REMEMBERED {
             attempts.pop_front();

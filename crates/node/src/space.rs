@@ -1,30 +1,32 @@
 //! Watches the room on the disks that the database writes to, and says when there is less than the reserve.
 //!
 //! The reserve is what keeps a full disk from being met at all: from the mark on writes are refused at the door, and those that are
-//! in already, with the segments that the log prepares for them, take from the reserve. Which calls are refused is
-//! [`crate::shared::Mode`]'s business.
+//! in already, with the segments that the log prepares for them, take from the reserve. So the mark must not be passed unseen by more
+//! than a part of the reserve: whoever writes looks ([`MeteredDisk`]) each time a sixteenth of it was written, by whatever part of the
+//! server; and a thread looks now and then, since others may fill the disk too. Snapshots end when half of the reserve is gone: the
+//! rest is the log's. Which calls are refused is [`crate::shared::Mode`]'s business.
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use ferrite_io::{Disk, DiskResult};
+use ferrite_io::{Disk, DiskResult, MeteredDisk};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Between two looks while the log grows.
-const BUSY: Duration = Duration::from_millis(50);
-/// And otherwise: others may fill the disk too.
-const QUIET: Duration = Duration::from_secs(1);
+/// Between two looks of the thread.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOKS_PER_RESERVE: u64 = 16;
+const LOOK_BYTES_MIN: u64 = 1_048_576;
 
 pub struct SpaceWatch {
     pub shared: Arc<Shared>,
+    /// The one that is asked for its room.
     pub disk: Arc<dyn Disk>,
     /// Directories of the log and the like; several may be on one disk.
     pub dirs: Vec<PathBuf>,
     pub reserve: u64,
-    /// Closed when the server stops.
-    pub stop: Receiver<()>,
+    /// The last look failed. Held while looking, so that an old look does not undo what a newer one saw.
+    pub failed: Mutex<bool>,
 }
 
 /// The room of the fullest of the disks.
@@ -32,30 +34,34 @@ pub fn free(disk: &dyn Disk, dirs: &[PathBuf]) -> DiskResult<u64> {
     dirs.iter().try_fold(u64::MAX, |least, dir| Ok(disk.space(dir)?.free.min(least)))
 }
 
+/// The disk to write to where that much is kept in reserve.
+pub fn metered(disk: Arc<dyn Disk>, reserve: u64) -> MeteredDisk {
+    let every = if reserve == 0 { u64::MAX } else { (reserve / LOOKS_PER_RESERVE).max(LOOK_BYTES_MIN) };
+    MeteredDisk::new(disk, every)
+}
+
 impl SpaceWatch {
-    pub fn run(self) {
-        let mut written_before = 0;
-        let mut failed = false;
-        loop {
-            let written = self.shared.log.written_bytes.load(Relaxed);
-            match free(&*self.disk, &self.dirs) {
-                Ok(free) => {
-                    failed = false;
-                    if self.shared.mode.disk_has(free, self.reserve) {
-                        self.tell(free);
-                    }
+    /// Looks now and then until `stop` is closed.
+    pub fn run(&self, stop: &Receiver<()>) {
+        while stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            self.look();
+        }
+    }
+
+    pub fn look(&self) {
+        let mut failed = self.failed.lock().expect("no panic while looking");
+        match free(&*self.disk, &self.dirs) {
+            Ok(free) => {
+                *failed = false;
+                if self.shared.mode.disk_has(free, self.reserve) {
+                    self.tell(free);
                 }
-                // What cannot be seen is not taken for full: a disk that is broken fails the log, which then says so.
-                Err(error) if !failed => {
-                    failed = true;
+            }
+            // What cannot be seen is not taken for full: a disk that is broken fails the log, which then says so.
+            Err(error) => {
+                if !std::mem::replace(&mut failed, true) {
                     eprintln!("ferrite: {error}; whether the disk is nearly full is not known");
                 }
-                Err(_) => {}
-            }
-            let pause = if written != written_before { BUSY } else { QUIET };
-            written_before = written;
-            if self.stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                return;
             }
         }
     }

@@ -29,6 +29,11 @@ pub enum SaveError {
     Snapshot(SnapshotError),
     /// The checkpoint record did not become durable.
     Log(LogFailed),
+    /// It would take from what the log needs.
+    NoRoom {
+        free: u64,
+        reserve: u64,
+    },
     /// The server stops.
     Stopped,
 }
@@ -38,6 +43,11 @@ impl fmt::Display for SaveError {
         match self {
             SaveError::Snapshot(error) => error.fmt(f),
             SaveError::Log(failure) => failure.fmt(f),
+            SaveError::NoRoom { free, reserve } => write!(
+                f,
+                "the disk has {free} bytes free, less than half of its reserve of {reserve} (--disk-reserve), and the redo log \
+                 needs them"
+            ),
             SaveError::Stopped => f.write_str("the server stops"),
         }
     }
