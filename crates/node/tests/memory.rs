@@ -25,10 +25,20 @@ const SCHEMA: &str = "
         INSERT INTO item VALUES (id, name, body);
     END;";
 
-/// Inserts rows with ascending ids until some are refused; the id after the last that was tried.
+/// What keeps memory used up while buffers of the server come and go.
+fn use_up(more: impl Fn() -> bool) -> Vec<Block> {
+    const MARGIN_BYTES: usize = 1 << 20;
+    let page = || Block::zeroed(PAGE_BYTES);
+    let mut blocks: Vec<Block> = std::iter::from_fn(|| more().then(page)).collect();
+    blocks.extend((0..MARGIN_BYTES / PAGE_BYTES).map(|_| page()));
+    blocks
+}
+
+/// Inserts rows with ascending ids until all are refused; the id after the last that was tried.
 fn fill(db: &Db, from: i64) -> i64 {
     let body = "b".repeat(4_000);
     let mut next = from;
+    let mut full = false;
     loop {
         let row = |id: i64| db.0.call("ITEM.insert", (id, format!("name {}", id % 1_000).as_str(), body.as_str()));
         let calls: Vec<_> = (next..next + 200).map(row).collect();
@@ -50,10 +60,12 @@ fn fill(db: &Db, from: i64) -> i64 {
                 Err(error) => panic!("{error}"),
             }
         }
-        // With one partition full the other may still have a little room: until neither takes any.
-        if refused == 200 {
+        // With one partition full the other may still have a little room: until neither takes any. And what those before had in
+        // buffers may be free now.
+        if refused == 200 && full {
             return next;
         }
+        full = refused == 200;
     }
 }
 
@@ -74,6 +86,7 @@ fn rows_are_refused_at_the_limit_and_the_rest_goes_on() {
     let next = fill(&db, 0);
     assert!(memory::used() < limit, "the limit itself was not reached");
     assert!(memory::used() > limit - limit / MEMORY_RESERVE_PART - (4 << 20), "nor was much left");
+    let mut filler = use_up(memory::takes_rows);
     let count = || db.scalar("SELECT COUNT(*) FROM item");
     let rows = count();
     assert!(rows > 15_000, "{rows} rows of some 5 KB in 90 MB");
@@ -94,10 +107,7 @@ fn rows_are_refused_at_the_limit_and_the_rest_goes_on() {
     db.fails("@AdHoc", ("UPDATE item SET body = 'other' WHERE id = 1",), Status::GracefulFailure, "no memory for");
 
     // Even when nothing at all is left, but for what needs much.
-    let mut filler: Vec<Block> = Vec::new();
-    while memory::has_room() {
-        filler.push(Block::zeroed(PAGE_BYTES));
-    }
+    filler.extend(use_up(memory::has_room));
     assert_eq!(integers(&db.sql("SELECT id FROM item WHERE id = 7")), [7]);
     let large = (2 * MEMORY_ALWAYS_BYTES / 4_000).to_string();
     let query = format!("SELECT body FROM item LIMIT {large}");
