@@ -207,7 +207,7 @@ export class Client extends EventEmitter<ClientEvents> {
       reconnects: node.reconnects,
     }))
     const recorder = options.interval ? this.interval : this.total
-    const report = recorder.report(connections, this.queued)
+    const report = recorder.report(connections, this.outstanding, this.queued)
     if (options.interval) this.interval = new Recorder()
     return report
   }

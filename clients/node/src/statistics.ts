@@ -114,6 +114,7 @@ export interface ConnectionStatistics {
   address: string
   connected: boolean
   hostId: number | null
+  /** Calls without an answer on this connection, those of the driver itself included. */
   outstanding: number
   bytesSent: number
   bytesReceived: number
@@ -127,7 +128,7 @@ export interface Statistics {
   failed: number
   unknown: number
   late: number
-  /** Calls without an answer now, on connections and waiting for room. */
+  /** Calls of yours without an answer now, sent or waiting for room. */
   outstanding: number
   queued: number
   latency: LatencySummary
@@ -149,7 +150,7 @@ export class Recorder {
     return counts
   }
 
-  report(connections: ConnectionStatistics[], queued: number): Statistics {
+  report(connections: ConnectionStatistics[], outstanding: number, queued: number): Statistics {
     const all = new Histogram()
     const sums = { succeeded: 0, failed: 0, unknown: 0, late: 0 }
     const procedures: ProcedureStatistics[] = []
@@ -165,7 +166,7 @@ export class Recorder {
     return {
       durationMs: performance.now() - this.began,
       ...sums,
-      outstanding: connections.reduce((sum, connection) => sum + connection.outstanding, 0) + queued,
+      outstanding,
       queued,
       latency: all.summary(),
       procedures,

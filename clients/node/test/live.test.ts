@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
-import { after, before, test } from 'node:test'
+import { after, before, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { CallError, Client, ConnectError, decimal, Timestamp, Type, typed, type Row, type Value } from '../src/index.js'
+import { CallError, Client, type ClientOptions, ConnectError, decimal, Timestamp, Type, typed, type Row, type Value } from '../src/index.js'
 import { Server } from './server.js'
 
 let server: Server
@@ -23,6 +23,13 @@ after(async () => {
   await client.close()
   await server.stop()
 })
+
+/** A client for one test, closed when that ends, however it ends: one that is left would try to reconnect for ever. */
+async function connect(context: TestContext, options: ClientOptions): Promise<Client> {
+  const made = await Client.connect(options)
+  context.after(() => made.close({ drain: false }))
+  return made
+}
 
 interface Thing extends Row {
   ID: bigint
@@ -54,19 +61,14 @@ test('every type goes there and back', async () => {
   assert.deepEqual(Object.values(empty!).slice(1), Array(8).fill(null) as Value[])
 })
 
-test('numbers instead of bigint where asked, refused where they would change', async () => {
-  const numbers = await Client.connect({ servers: server.address, bigint: 'number', decimal: 'number' })
-  const auto = await Client.connect({ servers: server.address, bigint: 'auto' })
-  try {
-    assert.deepEqual(await numbers.query('SELECT COUNT(*) AS n, CAST(1.5 AS DECIMAL) AS d FROM things WHERE id = -1'), [{ N: 0, D: 1.5 }])
-    const large = 'SELECT CAST(9007199254740993 AS BIGINT) AS n FROM things WHERE id = 2'
-    await client.call('THINGS.upsert', [2, null, null, null, null, null, null, null, null])
-    await assert.rejects(numbers.query(large), /too large for a number/)
-    assert.deepEqual(await auto.query(large), [{ N: 9007199254740993n }])
-  } finally {
-    await numbers.close()
-    await auto.close()
-  }
+test('numbers instead of bigint where asked, refused where they would change', async (context) => {
+  const numbers = await connect(context, { servers: server.address, bigint: 'number', decimal: 'number' })
+  const auto = await connect(context, { servers: server.address, bigint: 'auto' })
+  assert.deepEqual(await numbers.query('SELECT COUNT(*) AS n, CAST(1.5 AS DECIMAL) AS d FROM things WHERE id = -1'), [{ N: 0, D: 1.5 }])
+  const large = 'SELECT CAST(9007199254740993 AS BIGINT) AS n FROM things WHERE id = 2'
+  await client.call('THINGS.upsert', [2, null, null, null, null, null, null, null, null])
+  await assert.rejects(numbers.query(large), /too large for a number/)
+  assert.deepEqual(await auto.query(large), [{ N: 9007199254740993n }])
 })
 
 test('errors say what happened to the transaction', async () => {
@@ -108,21 +110,16 @@ test('calls on every partition', async () => {
   for (const { result } of legs) assert.equal(result.scalar(), 0n)
 })
 
-test('room: calls wait in order, or are refused', async () => {
-  const narrow = await Client.connect({ servers: server.address, maxOutstanding: 2 })
-  const strict = await Client.connect({ servers: server.address, maxOutstanding: 2, whenFull: 'reject' })
-  try {
-    const all = await Promise.all(Array.from({ length: 100 }, () => narrow.call('@Ping')))
-    assert.equal(all.length, 100)
-    assert.equal(narrow.outstanding, 0)
-    const results = await Promise.allSettled(Array.from({ length: 5 }, () => strict.call('@Ping')))
-    assert.equal(results.filter((result) => result.status === 'rejected' && result.reason.outcome === 'not-sent').length, 3)
-    await strict.ready()
-    await strict.call('@Ping')
-  } finally {
-    await narrow.close()
-    await strict.close()
-  }
+test('room: calls wait in order, or are refused', async (context) => {
+  const narrow = await connect(context, { servers: server.address, maxOutstanding: 2 })
+  const strict = await connect(context, { servers: server.address, maxOutstanding: 2, whenFull: 'reject' })
+  const all = await Promise.all(Array.from({ length: 100 }, () => narrow.call('@Ping')))
+  assert.equal(all.length, 100)
+  assert.equal(narrow.outstanding, 0)
+  const results = await Promise.allSettled(Array.from({ length: 5 }, () => strict.call('@Ping')))
+  assert.equal(results.filter((result) => result.status === 'rejected' && result.reason.outcome === 'not-sent').length, 3)
+  await strict.ready()
+  await strict.call('@Ping')
 })
 
 test('a call that is given up, before and after it was sent', async () => {
@@ -135,24 +132,23 @@ test('a call that is given up, before and after it was sent', async () => {
   await client.ping()
 })
 
-test('a call without an answer in time ends as unknown', async () => {
+test('a call without an answer in time ends as unknown', async (context) => {
   // A listener that logs clients in and then says nothing.
   const login = Buffer.from('0000001f' + '00' + '00' + '00000000' + '0000000000000001' + '0000018bcfe56800' + '7f000001' + '00000001' + '31', 'hex')
   const silent = createServer((socket) => {
     socket.once('data', () => socket.write(login))
     socket.on('error', () => {})
   })
+  context.after(() => silent.close())
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const { port } = silent.address() as { port: number }
-  const waiting = await Client.connect({ servers: `127.0.0.1:${port}`, affinity: false, discover: false })
+  const waiting = await connect(context, { servers: `127.0.0.1:${port}`, affinity: false, discover: false })
   await assert.rejects(waiting.call('Vote', [], { timeoutMs: 60 }), { outcome: 'unknown', status: -16 })
   assert.equal(waiting.statistics().unknown, 1)
-  await waiting.close()
-  silent.close()
 })
 
-test('statistics as totals and as intervals', async () => {
-  const counting = await Client.connect({ servers: server.address })
+test('statistics as totals and as intervals', async (context) => {
+  const counting = await connect(context, { servers: server.address })
   await Promise.all(Array.from({ length: 10 }, () => counting.call('@Ping')))
   await counting.call('NoSuchThing').catch(() => {})
   const first = counting.statistics({ interval: true })
@@ -160,11 +156,10 @@ test('statistics as totals and as intervals', async () => {
   assert.ok(first.latency.p99 >= first.latency.p50 && first.latency.max >= first.latency.p99999)
   assert.equal(counting.statistics({ interval: true }).succeeded, 0)
   assert.equal(counting.statistics().procedures.find((each) => each.procedure === '@Ping')!.succeeded, 10)
-  await counting.close()
 })
 
-test('close waits for answers, and refuses what comes later', async () => {
-  const closing = await Client.connect({ servers: server.address })
+test('close waits for answers, and refuses what comes later', async (context) => {
+  const closing = await connect(context, { servers: server.address })
   const calls = Promise.all(Array.from({ length: 200 }, () => closing.call('@Ping')))
   await closing.close()
   assert.equal((await calls).length, 200)
@@ -176,9 +171,9 @@ test('no server there', async () => {
   await assert.rejects(Client.connect('what is this:x'), /is not a server/)
 })
 
-test('a server killed and started again: every call ends once, every acknowledged row is there', async () => {
+test('a server killed and started again: every call ends once, every acknowledged row is there', async (context) => {
   const own = await Server.start()
-  const caller = await Client.connect({ servers: own.address, reconnect: { minMs: 10, maxMs: 100 } })
+  const caller = await connect(context, { servers: own.address, reconnect: { minMs: 10, maxMs: 100 } })
   try {
     await caller.query('CREATE TABLE kept (id BIGINT NOT NULL PRIMARY KEY)')
     const acknowledged: number[] = []
