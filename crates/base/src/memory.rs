@@ -18,7 +18,7 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ static BYTES_RESERVED: AtomicUsize = AtomicUsize::new(0);
 static BYTES_USED: AtomicUsize = AtomicUsize::new(0);
 /// Of these, in blocks that do not come from extents.
 static LARGE_BYTES_USED: AtomicUsize = AtomicUsize::new(0);
+/// Pages that came back, ever.
+static PAGES_RETURNED: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes of extents that the system has given and not got back.
 pub fn bytes_reserved() -> usize {
@@ -83,6 +85,11 @@ pub fn lies_sparsely(block: &[u8]) -> bool {
 /// Bytes of free pages in extents that are in use in part: what moving blocks closer together could free.
 pub fn bytes_scattered() -> usize {
     pool().partial.values().map(|free| free.count_ones() as usize * PAGE_BYTES).sum()
+}
+
+/// Pages that anybody gave back, ever: when there are many more, others may be worth moving.
+pub fn pages_returned() -> u64 {
+    PAGES_RETURNED.load(Ordering::Relaxed)
 }
 
 /// A zeroed, 64-byte-aligned block of memory, at least one [`PAGE_BYTES`] long. Owned like a `Box<[u8]>`.
@@ -311,6 +318,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         BYTES_USED.fetch_sub(self.length, Ordering::Relaxed);
         if self.length == PAGE_BYTES {
+            PAGES_RETURNED.fetch_add(1, Ordering::Relaxed);
             pool().put_back(self.bytes.as_ptr().addr());
         } else {
             LARGE_BYTES_USED.fetch_sub(self.length, Ordering::Relaxed);

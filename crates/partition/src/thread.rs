@@ -16,7 +16,7 @@ use crate::long_read::{self, LongRead, LongReads};
 use crate::prefetch;
 use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
@@ -36,6 +36,7 @@ const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 const EVENTS_PER_COUNT: u32 = 64;
 /// Rows that move between two looks for events, when rows move to make a table smaller: a tenth of a millisecond or so.
 const COMPACTION_STEP: usize = 256;
+const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -139,7 +140,7 @@ impl Partition {
             return true;
         }
         let Ok(event) = self.inbox.try_recv() else {
-            let works = self.can_compact();
+            let works = self.can_compact(false);
             self.compact(false);
             return works;
         };
@@ -153,18 +154,18 @@ impl Partition {
     pub fn can_step(&self) -> bool {
         match &self.lent_until {
             Some(back) => !back.is_empty(),
-            None => !self.inbox.is_empty() || self.can_compact(),
+            None => !self.inbox.is_empty() || self.can_compact(false),
         }
     }
 
-    fn can_compact(&self) -> bool {
-        self.store.as_ref().is_some_and(Store::has_compaction_work) && self.gate.failure().is_none()
+    fn can_compact(&self, places: bool) -> bool {
+        self.store.as_ref().is_some_and(|store| store.has_compaction_work(places)) && self.gate.failure().is_none()
     }
 
     /// A little of the work that gives memory back after deletions, as a transaction of its own; whether there is more. `places` as
     /// with [`Store::compact`].
     fn compact(&mut self, places: bool) -> bool {
-        if !self.can_compact() {
+        if !self.can_compact(places) {
             return false;
         }
         let mut redo = self.buffer();
@@ -207,20 +208,27 @@ impl Partition {
         }
     }
 
-    /// What is next to do; when there is nothing yet, the time until there is counts as idle.
+    /// What is next to do; when there is nothing yet, the time until there is counts as idle. Even then it looks now and then
+    /// whether memory can be given back: what was in the way, a snapshot for one, goes without a word to this thread.
     fn next(&mut self) -> Option<Event> {
+        let mut began = None;
         loop {
             if let Ok(event) = self.inbox.try_recv() {
                 return Some(event);
             }
-            if !self.compact(true) {
-                break;
+            if self.compact(true) {
+                continue;
+            }
+            let began = *began.get_or_insert_with(Instant::now);
+            match self.inbox.recv_timeout(IDLE_LOOK_EVERY) {
+                Ok(event) => {
+                    self.counters.idle.add(began.elapsed());
+                    return Some(event);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
-        let began = Instant::now();
-        let event = self.inbox.recv().ok();
-        self.counters.idle.add(began.elapsed());
-        event
     }
 
     fn report(&self) -> Report {

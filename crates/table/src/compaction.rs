@@ -10,6 +10,7 @@ use crate::layout::RowLayout;
 use crate::redo;
 use crate::store::Store;
 use crate::table::{Contents, TableData};
+use ferrite_base::limits::PAGE_BYTES;
 use ferrite_base::{RowId, TableId, memory};
 use ferrite_catalog::TableKind;
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ const DELETIONS_PER_LOOK: u64 = 256;
 const REBUILT_ENTRIES_MAX: usize = 250_000;
 /// Scattered free pages that are worth moving others for, in bytes.
 const SCATTERED_BYTES_MIN: usize = 16 * 1024 * 1024;
+/// Pages that came back, from this store or from others, between two looks whether they left others scattered.
+const RETURNS_PER_LOOK: u64 = (SCATTERED_BYTES_MIN / PAGE_BYTES) as u64;
 /// What the longer kinds of work count in rows moved.
 const PAGE_COST: usize = 8;
 const MERGE_COST: usize = 32;
@@ -32,12 +35,14 @@ pub(crate) struct Compaction {
     /// Rows and long values that went, ever.
     pub(crate) deletions: u64,
     looked_at: u64,
+    /// What [`memory::pages_returned`] said then.
+    returned_at: u64,
     work: VecDeque<Work>,
 }
 
 impl Default for Compaction {
     fn default() -> Compaction {
-        Compaction { waste_min: WASTE_BYTES_MIN, deletions: 0, looked_at: 0, work: VecDeque::new() }
+        Compaction { waste_min: WASTE_BYTES_MIN, deletions: 0, looked_at: 0, returned_at: 0, work: VecDeque::new() }
     }
 }
 
@@ -80,7 +85,7 @@ impl Store {
     /// together, which depends on addresses and so differs from run to run. Must not be called within a transaction.
     pub fn compact(&mut self, budget: usize, places: bool) -> bool {
         assert!(self.mark().undo == 0, "compaction comes between transactions");
-        if !self.has_compaction_work() {
+        if !self.has_compaction_work(places) {
             return false;
         }
         if self.compaction.work.is_empty() {
@@ -99,9 +104,11 @@ impl Store {
 
     /// Whether [`Store::compact`] would do anything, or look for it.
     #[inline]
-    pub fn has_compaction_work(&self) -> bool {
+    pub fn has_compaction_work(&self, places: bool) -> bool {
         let state = &self.compaction;
-        (!state.work.is_empty() || state.deletions - state.looked_at >= DELETIONS_PER_LOOK) && self.holds.count() == 0
+        let worth_a_look = state.deletions - state.looked_at >= DELETIONS_PER_LOOK
+            || places && memory::pages_returned() - state.returned_at >= RETURNS_PER_LOOK;
+        (!state.work.is_empty() || worth_a_look) && self.holds.count() == 0
     }
 
     /// For tests and the simulator, whose tables are small.
@@ -111,6 +118,7 @@ impl Store {
 
     fn look_for_waste(&mut self, places: bool) {
         self.compaction.looked_at = self.compaction.deletions;
+        self.compaction.returned_at = memory::pages_returned();
         let mut work = VecDeque::new();
         for data in self.tables.iter().flatten() {
             let Contents { rows, indexes, .. } = &data.contents;
@@ -130,7 +138,8 @@ impl Store {
                 });
             }
         }
-        if places && !work.is_empty() {
+        // Also for the pages between which other stores gave theirs back, and anew after each pass that moved many.
+        if places && (!work.is_empty() || is_scattered()) {
             let tables = self.tables.iter().flatten().map(|data| data.id());
             work.extend(tables.map(|table| Work::Places { table, part: 0, number: 0 }));
         }
@@ -229,9 +238,13 @@ fn move_long_values(data: &mut TableData, thresholds: &[usize], page: &mut usize
     *page < rows.pages.page_count()
 }
 
+fn is_scattered() -> bool {
+    memory::bytes_scattered() >= SCATTERED_BYTES_MIN.max(memory::bytes_used() / 4)
+}
+
 /// Rows' pages first, then those of long values, then hash indexes.
 fn move_places(contents: &mut Contents, part: &mut usize, number: &mut usize, budget: &mut usize) -> bool {
-    if *part == 0 && *number == 0 && memory::bytes_scattered() < SCATTERED_BYTES_MIN.max(memory::bytes_used() / 4) {
+    if *part == 0 && *number == 0 && !is_scattered() {
         return false;
     }
     while *budget > 0 {
