@@ -3,6 +3,7 @@
 //! Two runs with the same seed that ask for the same things in the same order get the same answers.
 
 mod clock;
+mod content;
 mod disk;
 mod inode;
 mod names;

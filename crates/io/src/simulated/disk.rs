@@ -217,11 +217,11 @@ impl SimulatedDisk {
     pub fn bytes_of(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         let inode = state.names.find(path)?;
-        Some(state.inodes[&inode].bytes().to_vec())
+        Some(state.inodes[&inode].bytes())
     }
 
     /// Puts these bytes there, durable at once: for tests that make files up.
-    pub fn put_file(&self, path: &Path, bytes: Vec<u8>) {
+    pub fn put_file(&self, path: &Path, bytes: &[u8]) {
         let state = &mut *self.state();
         let inode = state.names.find(path).unwrap_or_else(|| state.new_inode(path));
         state.inodes.get_mut(&inode).expect("named files are there").replace(bytes);
@@ -229,6 +229,15 @@ impl SimulatedDisk {
             state.dirs.extend(dir.ancestors().map(Path::to_path_buf));
             state.names.sync(dir);
         }
+    }
+
+    /// The same files on another disk, all of them durable: what a process that ends now leaves.
+    pub fn copy(&self, seed: u64) -> SimulatedDisk {
+        let copy = SimulatedDisk::new(seed, SimulatedClock::default());
+        for path in self.files() {
+            copy.put_file(&path, &self.bytes_of(&path).unwrap_or_default());
+        }
+        copy
     }
 
     /// One bit of the file changes, unnoticed.

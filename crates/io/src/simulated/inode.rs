@@ -1,22 +1,25 @@
 //! One file's bytes in three states: what programs read, what the device was given, what survives a loss of power.
 
 use crate::simulated::SimulatedRandom;
+use crate::simulated::content::Content;
 
 /// Writes are lost and kept in pieces of this size: what drives promise to write whole, most of the time.
 const PIECE_BYTES: usize = 512;
 
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
+    /// That many zeros: files are made of them.
+    Zeros { offset: usize, count: usize },
     Length(usize),
 }
 
 #[derive(Default)]
 pub(super) struct Inode {
     /// Through the page cache.
-    cache: Vec<u8>,
+    cache: Content,
     /// Past the page cache.
-    device: Vec<u8>,
-    durable: Vec<u8>,
+    device: Content,
+    durable: Content,
     /// What turns `durable` into `device`.
     pending: Vec<Change>,
 }
@@ -48,43 +51,40 @@ impl Inode {
     }
 
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64, direct: bool) -> usize {
-        let bytes = if direct { &self.device } else { &self.cache };
-        let rest = bytes.get(offset as usize..).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        count
+        let content = if direct { &self.device } else { &self.cache };
+        content.read(buffer, offset as usize)
     }
 
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
         let offset = offset as usize;
-        put(&mut self.cache, offset, bytes);
-        put(&mut self.device, offset, bytes);
-        self.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
+        self.cache.write(bytes, offset);
+        self.device.write(bytes, offset);
+        self.pending.push(if bytes.iter().all(|byte| *byte == 0) {
+            Change::Zeros { offset, count: bytes.len() }
+        } else {
+            Change::Write { offset, bytes: bytes.to_vec() }
+        });
     }
 
     pub(super) fn set_len(&mut self, length: usize) {
-        self.cache.resize(length, 0);
-        self.device.resize(length, 0);
+        self.cache.resize(length);
+        self.device.resize(length);
         self.pending.push(Change::Length(length));
     }
 
     pub(super) fn sync(&mut self) {
-        for change in std::mem::take(&mut self.pending) {
-            match change {
-                Change::Write { offset, bytes } => put(&mut self.durable, offset, &bytes),
-                Change::Length(length) => self.durable.resize(length, 0),
-            }
-        }
+        self.durable.clone_from(&self.device);
+        self.pending.clear();
     }
 
     /// An fsync that failed: some of what was pending has reached the device, the rest is forgotten, though programs still read it. A
     /// second fsync has nothing to do and succeeds.
     pub(super) fn lose_pending(&mut self, random: &mut SimulatedRandom) {
         self.tear(Tearing::choose(random), random);
-        self.device = self.durable.clone();
+        self.device.clone_from(&self.durable);
         // The file's length is the system's to know, not the device's.
         if self.device.len() != self.cache.len() {
-            self.device.resize(self.cache.len(), 0);
+            self.device.resize(self.cache.len());
             self.pending.push(Change::Length(self.cache.len()));
         }
     }
@@ -92,8 +92,8 @@ impl Inode {
     /// What the machine finds when it starts again.
     pub(super) fn lose_power(&mut self, tearing: Tearing, random: &mut SimulatedRandom) {
         self.tear(tearing, random);
-        self.device = self.durable.clone();
-        self.cache = self.durable.clone();
+        self.device.clone_from(&self.durable);
+        self.cache.clone_from(&self.durable);
     }
 
     fn tear(&mut self, tearing: Tearing, random: &mut SimulatedRandom) {
@@ -103,19 +103,26 @@ impl Inode {
             Tearing::All => 100,
             Tearing::Pieces(chance) => chance,
         };
-        let mut pieces = Vec::new();
+        let mut pieces: Vec<(usize, &[u8])> = Vec::new();
         for change in &pending {
             match change {
                 // File systems write the length down in order.
                 Change::Length(length) => {
                     if random.percent(chance) {
-                        self.durable.resize(*length, 0);
+                        self.durable.resize(*length);
                     }
                 }
                 Change::Write { offset, bytes } => {
                     for (number, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
                         if random.percent(chance) {
                             pieces.push((offset + number * PIECE_BYTES, piece));
+                        }
+                    }
+                }
+                Change::Zeros { offset, count } => {
+                    for start in (0..*count).step_by(PIECE_BYTES) {
+                        if random.percent(chance) {
+                            pieces.push((offset + start, &[0; PIECE_BYTES][..PIECE_BYTES.min(count - start)]));
                         }
                     }
                 }
@@ -131,35 +138,31 @@ impl Inode {
             // Once in a while even a sector is torn.
             let torn = chance < 100 && random.percent(5);
             let kept = if torn { random.below(piece.len() as u64 + 1) as usize } else { piece.len() };
-            put(&mut self.durable, offset, &piece[..kept]);
+            self.durable.write(&piece[..kept], offset);
         }
     }
 
     /// One bit changes on the device, unnoticed.
     pub(super) fn rot(&mut self, position: u64, bit: u8) {
-        for bytes in [&mut self.cache, &mut self.device, &mut self.durable] {
-            if let Some(byte) = bytes.get_mut(position as usize) {
-                *byte ^= 1 << (bit % 8);
+        for content in [&mut self.cache, &mut self.device, &mut self.durable] {
+            let mut byte = [0];
+            if content.read(&mut byte, position as usize) == 1 {
+                content.write(&[byte[0] ^ (1 << (bit % 8))], position as usize);
             }
         }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.cache
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.cache.len()];
+        self.cache.read(&mut bytes, 0);
+        bytes
     }
 
-    pub(super) fn replace(&mut self, bytes: Vec<u8>) {
-        self.cache.clone_from(&bytes);
-        self.device.clone_from(&bytes);
-        self.durable = bytes;
+    pub(super) fn replace(&mut self, bytes: &[u8]) {
+        self.durable = Content::default();
+        self.durable.write(bytes, 0);
+        self.cache.clone_from(&self.durable);
+        self.device.clone_from(&self.durable);
         self.pending.clear();
     }
-}
-
-fn put(bytes: &mut Vec<u8>, offset: usize, part: &[u8]) {
-    let end = offset + part.len();
-    if bytes.len() < end {
-        bytes.resize(end, 0);
-    }
-    bytes[offset..end].copy_from_slice(part);
 }
