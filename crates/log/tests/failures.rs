@@ -4,19 +4,29 @@ mod common;
 
 use std::sync::Arc;
 
-use common::faulty_disk::{EIO, ENOSPC, Fault, FaultyDisk, Kind};
 use common::*;
-use ferrite_io::RealDisk;
-use ferrite_log::{Durability, LogError, LogFailed, LogOptions};
+use ferrite_io::simulated::{Fault, FaultKind, Restart, SimulatedDisk};
+use ferrite_log::{Durability, LogError, LogFailed, LogOptions, Recovery};
+use std::path::Path;
 
-fn fault(kind: Kind, at: u64, error: i32) -> Fault {
+fn fault(kind: FaultKind, at: u64, error: i32) -> Fault {
     Fault { kind, at, times: u64::MAX, error, short: 0 }
+}
+
+fn failing(fault: Fault) -> SimulatedDisk {
+    let disk = SimulatedDisk::healthy();
+    disk.fail(fault);
+    disk
+}
+
+fn opened(disk: &SimulatedDisk, options: LogOptions) -> Result<(TestLog, Recovery, Vec<Vec<u8>>), LogError> {
+    open_on(Arc::new(disk.clone()), Path::new("/log"), options)
 }
 
 /// Appends, each waited for, until one fails; then checks that all later ones fail alike and the disk is left alone. Answers
 /// the payloads acknowledged and the error.
-fn run_until_failure(disk: Arc<FaultyDisk>, dir: &std::path::Path, options: LogOptions) -> (Vec<Vec<u8>>, LogFailed) {
-    let (mut log, ..) = open_on(disk.clone(), dir, options).unwrap();
+fn run_until_failure(disk: &SimulatedDisk, options: LogOptions) -> (Vec<Vec<u8>>, LogFailed) {
+    let (mut log, ..) = opened(disk, options).unwrap();
     let mut acknowledged = Vec::new();
     for seed in 0..200 {
         let bytes = payload(seed, 3_000 + seed as usize * 40);
@@ -25,7 +35,7 @@ fn run_until_failure(disk: Arc<FaultyDisk>, dir: &std::path::Path, options: LogO
             Err(failed) => {
                 assert_eq!(log.log().failure(), Some(failed.clone()));
                 assert!(log.log().statistics().failed.load(std::sync::atomic::Ordering::Relaxed));
-                let counts = || [Kind::Write, Kind::Sync, Kind::Preallocate].map(|kind| disk.count(kind));
+                let counts = || [FaultKind::Write, FaultKind::Sync, FaultKind::Preallocate].map(|kind| disk.count(kind));
                 let before = counts();
                 // Though the disk would do it now.
                 assert_eq!(log.append(b"later").unwrap_err(), failed);
@@ -39,28 +49,29 @@ fn run_until_failure(disk: Arc<FaultyDisk>, dir: &std::path::Path, options: LogO
     panic!("nothing failed");
 }
 
-/// After the failure the log opens, with all that was acknowledged and at most one append more.
-fn check_reopened(dir: &std::path::Path, acknowledged: &[Vec<u8>]) {
-    let (mut log, _, found) = open(dir);
+/// After the failure, and a loss of power, the log opens, with all that was acknowledged and at most one append more.
+fn check_reopened(disk: &SimulatedDisk, acknowledged: &[Vec<u8>]) {
+    disk.heal();
+    disk.restart(Restart::Power);
+    let (mut log, _, found) = opened(disk, options()).unwrap();
     assert!(found.len() >= acknowledged.len() && found.len() <= acknowledged.len() + 1);
     assert!(found[..acknowledged.len()] == *acknowledged);
     log.append(b"goes on").unwrap();
     log.close().unwrap();
-    assert_eq!(open(dir).2.last().unwrap(), b"goes on");
+    assert_eq!(opened(disk, options()).unwrap().2.last().unwrap(), b"goes on");
 }
 
 #[test]
 fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
     for at in [3, 4, 10, 30] {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(FaultyDisk::new(Fault { times: 1, ..fault(Kind::Sync, at, EIO) }));
-        let (acknowledged, failed) = run_until_failure(disk, dir.path(), options());
+            let disk = failing(Fault { times: 1, ..fault(FaultKind::Sync, at, Fault::EIO) });
+        let (acknowledged, failed) = run_until_failure(&disk, options());
         let text = failed.text();
         assert!(text.starts_with("redo log: cannot fsync /") && text.contains("redo-00000"), "{text}");
         assert!(text.contains("os error 5") && text.contains("acknowledged transactions are safe"), "{text}");
         assert!(text.ends_with("To go on: repair the disk, then restart"), "{text}");
         assert!(failed.outcome_unknown().to_string().contains("cannot fsync"));
-        check_reopened(dir.path(), &acknowledged);
+        check_reopened(&disk, &acknowledged);
     }
 }
 
@@ -68,41 +79,38 @@ fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
 fn failed_and_short_writes_are_final() {
     for at in [3, 4, 9, 20] {
         for short in [0, 1, 47, 500, 4_096] {
-            let dir = tempfile::tempdir().unwrap();
-            let disk = Arc::new(FaultyDisk::new(Fault { times: 1, short, ..fault(Kind::Write, at, EIO) }));
-            let (acknowledged, failed) = run_until_failure(disk, dir.path(), options());
+                    let disk = failing(Fault { times: 1, short, ..fault(FaultKind::Write, at, Fault::EIO) });
+            let (acknowledged, failed) = run_until_failure(&disk, options());
             assert!(failed.text().starts_with("redo log: cannot write /"), "{failed}");
-            check_reopened(dir.path(), &acknowledged);
+            check_reopened(&disk, &acknowledged);
         }
     }
 }
 
 #[test]
 fn out_of_space_is_named_with_what_to_do() {
-    for (kind, at, operation) in [(Kind::Preallocate, 2, "preallocate"), (Kind::Write, 8, "write")] {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(FaultyDisk::new(fault(kind, at, ENOSPC)));
-        let (acknowledged, failed) = run_until_failure(disk, dir.path(), options());
+    for (kind, at, operation) in [(FaultKind::Preallocate, 2, "preallocate"), (FaultKind::Write, 8, "write")] {
+            let disk = failing(fault(kind, at, Fault::ENOSPC));
+        let (acknowledged, failed) = run_until_failure(&disk, options());
         let text = failed.text();
         assert!(text.starts_with(&format!("redo log: cannot {operation} /")), "{text}");
         assert!(text.contains("No space left on device") && text.contains("free disk space, then restart"), "{text}");
-        check_reopened(dir.path(), &acknowledged);
+        check_reopened(&disk, &acknowledged);
     }
 }
 
 /// A segment that could not be prepared ahead of need, and can be when it is needed, harms nobody.
 #[test]
 fn space_that_is_freed_in_time_harms_nobody() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = Arc::new(FaultyDisk::new(Fault { times: 1, ..fault(Kind::Preallocate, 2, ENOSPC) }));
+    let disk = failing(Fault { times: 1, ..fault(FaultKind::Preallocate, 2, Fault::ENOSPC) });
     let options = LogOptions { prepare_ahead: true, ..options() };
-    let (mut log, ..) = open_on(disk.clone(), dir.path(), options).unwrap();
+    let (mut log, ..) = opened(&disk, options).unwrap();
     // A quarter of the segment, then wait for the preparer to have tried.
     for seed in 0..4 {
         log.append(&payload(seed, 4_000)).unwrap();
     }
     let begin = std::time::Instant::now();
-    while disk.count(Kind::Preallocate) < 2 {
+    while disk.count(FaultKind::Preallocate) < 2 {
         assert!(begin.elapsed() < std::time::Duration::from_secs(20));
         std::thread::yield_now();
     }
@@ -110,7 +118,7 @@ fn space_that_is_freed_in_time_harms_nobody() {
         log.append(&payload(seed, 4_000)).unwrap();
     }
     log.close().unwrap();
-    assert_eq!(open(dir.path()).2.concat().len(), 40 * 4_000);
+    assert_eq!(opened(&disk, self::options()).unwrap().2.concat().len(), 40 * 4_000);
 }
 
 #[test]
@@ -118,10 +126,9 @@ fn errors_off_the_commit_path_are_final_too() {
     // With `None` full segments are fsynced by the preparer, with `Interval` by the clock.
     for durability in [Durability::None, Durability::Interval(std::time::Duration::ZERO)] {
         for prepare_ahead in [false, true] {
-            let dir = tempfile::tempdir().unwrap();
-            let disk = Arc::new(FaultyDisk::new(fault(Kind::Sync, 4, EIO)));
+                    let disk = failing(fault(FaultKind::Sync, 4, Fault::EIO));
             let options = LogOptions { durability, prepare_ahead, ..options() };
-            let (mut log, ..) = open_on(disk, dir.path(), options).unwrap();
+            let (mut log, ..) = opened(&disk, options).unwrap();
             let mut failed = None;
             for seed in 0..100_000 {
                 if let Err(error) = log.append(&payload(seed, 4_000)) {
@@ -138,9 +145,8 @@ fn errors_off_the_commit_path_are_final_too() {
 
 #[test]
 fn queued_appends_all_fail_in_order() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = Arc::new(FaultyDisk::new(fault(Kind::Write, 3, EIO)));
-    let (mut log, ..) = open_on(disk, dir.path(), options()).unwrap();
+    let disk = failing(fault(FaultKind::Write, 3, Fault::EIO));
+    let (mut log, ..) = opened(&disk, options()).unwrap();
     for seed in 0..100 {
         log.send(&payload(seed, 100));
     }
@@ -154,28 +160,33 @@ fn queued_appends_all_fail_in_order() {
 #[test]
 fn failures_while_opening_are_errors_and_harm_nothing() {
     // Creation: preallocation, first write, first fsync.
-    for (kind, error) in [(Kind::Preallocate, ENOSPC), (Kind::Write, EIO), (Kind::Sync, EIO)] {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(FaultyDisk::new(Fault { short: 100, ..fault(kind, 1, error) }));
-        assert!(matches!(open_on(disk, dir.path(), options()), Err(LogError::Disk(_))));
-        let (_log, recovery, _) = open_on(Arc::new(RealDisk), dir.path(), options()).unwrap();
+    for (kind, error) in
+        [(FaultKind::Preallocate, Fault::ENOSPC), (FaultKind::Write, Fault::EIO), (FaultKind::Sync, Fault::EIO)]
+    {
+        let disk = failing(Fault { short: 100, ..fault(kind, 1, error) });
+        assert!(matches!(opened(&disk, options()), Err(LogError::Disk(_))));
+        disk.heal();
+        disk.restart(Restart::Power);
+        let (_log, recovery, _) = opened(&disk, options()).unwrap();
         assert!(recovery.created);
     }
     // Cutting a torn tail, and marking the opening: interrupted at each step, then done again.
-    let dir = tempfile::tempdir().unwrap();
-    let (mut log, ..) = open(dir.path());
+    let disk = SimulatedDisk::healthy();
+    let (mut log, ..) = opened(&disk, options()).unwrap();
     for seed in 0..3 {
         log.append(&payload(seed, 6_000)).unwrap();
     }
-    let killed = copy_of(dir.path());
+    let killed = disk.copy(1);
     drop(log);
-    edit(&segment(killed.path(), 1), |bytes| bytes[5 * SECTOR + 60] ^= 1);
-    for kind in [Kind::Write, Kind::Sync] {
+    killed.rot(&segment(Path::new("/log"), 1), 5 * SECTOR as u64 + 60, 0);
+    for kind in [FaultKind::Write, FaultKind::Sync] {
         for at in 1..=2 {
-            let copy = copy_of(killed.path());
-            let disk = Arc::new(FaultyDisk::new(Fault { short: 4_096, ..fault(kind, at, EIO) }));
-            assert!(open_on(disk, copy.path(), options()).is_err());
-            let (_log, _, found) = open(copy.path());
+            let copy = killed.copy(at);
+            copy.fail(Fault { short: 4_096, ..fault(kind, at, Fault::EIO) });
+            assert!(opened(&copy, options()).is_err());
+            copy.heal();
+            copy.restart(Restart::Power);
+            let (_log, _, found) = opened(&copy, options()).unwrap();
             assert_eq!(found, [payload(0, 6_000), payload(1, 6_000)]);
         }
     }
@@ -184,10 +195,9 @@ fn failures_while_opening_are_errors_and_harm_nothing() {
 /// An fsync that is done by the clock fails when nobody waits for an append: it is heard of all the same, before the next.
 #[test]
 fn a_timed_fsync_that_fails_is_told_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = Arc::new(FaultyDisk::new(fault(Kind::Sync, 4, EIO)));
+    let disk = failing(fault(FaultKind::Sync, 4, Fault::EIO));
     let options = LogOptions { durability: Durability::Interval(std::time::Duration::from_millis(1)), ..options() };
-    let (mut log, ..) = open_on(disk, dir.path(), options).unwrap();
+    let (mut log, ..) = opened(&disk, options).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     log.log().on_failure(move |failure| drop(tell.send(failure.clone())));
     // Each is acknowledged when it is written; the fault comes with one of their fsyncs.

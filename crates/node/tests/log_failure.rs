@@ -2,13 +2,10 @@
 //! a healthy disk there is all that was acknowledged and nothing that was refused.
 
 mod common;
-#[path = "../../log/tests/common/faulty_disk.rs"]
-mod faulty_disk;
 
 use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
-use faulty_disk::{EIO, ENOSPC, Fault, FaultyDisk, Kind};
 use ferrite_client::{CallFuture, ClientError, Status};
-use ferrite_io::{Disk, RealDisk};
+use ferrite_io::simulated::{Fault, FaultKind, Restart, SimulatedDisk};
 use ferrite_node::{Durability, Server, ServerOptions};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -88,9 +85,19 @@ fn reader(db: &Db, text: &str, failure_seen: &AtomicBool) {
     }
 }
 
+fn on(disk: &SimulatedDisk, durability: Durability) -> ServerOptions {
+    ServerOptions { disk: Arc::new(disk.clone()), durability, ..options(Path::new("/"), 2) }
+}
+
+fn failing(fault: Fault) -> SimulatedDisk {
+    let disk = SimulatedDisk::healthy();
+    disk.fail(fault);
+    disk
+}
+
 /// A server with accounts and nobody's vote.
-fn set_up(dir: &Path, disk: &Arc<FaultyDisk>, durability: Durability) -> (Server, Db) {
-    let server = start(ServerOptions { disk: Arc::clone(disk) as Arc<dyn Disk>, durability, ..options(dir, 2) });
+fn set_up(disk: &SimulatedDisk, durability: Durability) -> (Server, Db) {
+    let server = start(on(disk, durability));
     let db = connect(&server);
     db.sql(VOTER);
     db.sql(CONTESTANTS);
@@ -100,14 +107,13 @@ fn set_up(dir: &Path, disk: &Arc<FaultyDisk>, durability: Durability) -> (Server
 
 /// The fault comes when that many more of its kind have succeeded than setting up takes.
 fn fail_and_reopen(fault: Fault, durability: Durability) {
-    let healthy = Arc::new(FaultyDisk::new(Fault { at: u64::MAX, ..fault }));
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (server, _) = set_up(dir.path(), &healthy, durability);
+    let healthy = SimulatedDisk::healthy();
+    let (server, _) = set_up(&healthy, durability);
     server.stop().expect("a healthy log closes");
     let fault = Fault { at: fault.at + healthy.count(fault.kind), ..fault };
 
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (server, db) = set_up(dir.path(), &Arc::new(FaultyDisk::new(fault)), durability);
+    let disk = failing(fault);
+    let (server, db) = set_up(&disk, durability);
     let failure_seen = AtomicBool::new(false);
     let told = thread::scope(|scope| {
         let voters: Vec<_> = (0..VOTERS)
@@ -136,7 +142,7 @@ fn fail_and_reopen(fault: Fault, durability: Durability) {
     assert!(!told.acknowledged.is_empty() && !told.unknown.is_empty());
 
     // Every way in is closed, with words that say why and what to do.
-    let words = if fault.error == ENOSPC { "free disk space, then restart" } else { "repair the disk, then restart" };
+    let words = if fault.error == Fault::ENOSPC { "free disk space, then restart" } else { "repair the disk, then restart" };
     let refused = Status::ServerUnavailable;
     for phone in 0..8i64 {
         db.fails("Vote", (5_559_000_000 + phone, 1i32, 2i64), refused, words);
@@ -155,7 +161,9 @@ fn fail_and_reopen(fault: Fault, durability: Durability) {
     let failure = server.stop().expect_err("the log was not closed");
     assert!(failure.text().contains(words), "{failure}");
 
-    let server = start(ServerOptions { durability, ..options(dir.path(), 2) });
+    // Only durability sync promises anything for when the power goes.
+    disk.restart(if durability == Durability::Sync { Restart::Power } else { Restart::Process });
+    let server = start(on(&disk, durability));
     let db = connect(&server);
     let found = integers(&db.sql("SELECT phone_number FROM votes"));
     let distinct: BTreeSet<i64> = found.iter().copied().collect();
@@ -168,49 +176,47 @@ fn fail_and_reopen(fault: Fault, durability: Durability) {
     server.stop().expect("a healthy log closes");
 }
 
-fn fault(kind: Kind, at: u64, error: i32) -> Fault {
+fn fault(kind: FaultKind, at: u64, error: i32) -> Fault {
     // Once: that a later attempt would succeed must not matter.
     Fault { kind, at, times: 1, error, short: 0 }
 }
 
 #[test]
 fn a_failed_fsync() {
-    fail_and_reopen(fault(Kind::Sync, 40, EIO), Durability::Sync);
+    fail_and_reopen(fault(FaultKind::Sync, 40, Fault::EIO), Durability::Sync);
 }
 
 #[test]
 fn a_failed_write() {
-    fail_and_reopen(fault(Kind::Write, 45, EIO), Durability::Sync);
+    fail_and_reopen(fault(FaultKind::Write, 45, Fault::EIO), Durability::Sync);
 }
 
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_a_write() {
-    fail_and_reopen(Fault { short: 4_096, ..fault(Kind::Write, 70, ENOSPC) }, Durability::Sync);
+    fail_and_reopen(Fault { short: 4_096, ..fault(FaultKind::Write, 70, Fault::ENOSPC) }, Durability::Sync);
 }
 
 #[test]
 fn a_failed_write_where_nobody_waits_for_fsyncs() {
-    fail_and_reopen(Fault { short: 100, ..fault(Kind::Write, 50, EIO) }, Durability::None);
+    fail_and_reopen(Fault { short: 100, ..fault(FaultKind::Write, 50, Fault::EIO) }, Durability::None);
 }
 
 /// An fsync that is done by the clock has nobody waiting for it: nothing is executed after it all the same, not even a read.
 #[test]
 fn a_failed_fsync_by_the_clock_stops_readers_too() {
-    let healthy = Arc::new(FaultyDisk::new(fault(Kind::Sync, u64::MAX, EIO)));
+    let healthy = SimulatedDisk::healthy();
     let durability = Durability::Interval(Duration::from_millis(1));
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (server, _) = set_up(dir.path(), &healthy, durability);
+    let (server, _) = set_up(&healthy, durability);
     server.stop().expect("a healthy log closes");
     // Setting up takes as many or a few more or less, as the clock has it.
-    let at = healthy.count(Kind::Sync) + 5;
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let disk = Arc::new(FaultyDisk::new(fault(Kind::Sync, at, EIO)));
-    let (server, db) = set_up(dir.path(), &disk, durability);
+    let at = healthy.count(FaultKind::Sync) + 5;
+    let disk = failing(fault(FaultKind::Sync, at, Fault::EIO));
+    let (server, db) = set_up(&disk, durability);
     let mut accounts = 2i64;
     let deadline = Instant::now() + Duration::from_secs(30);
     // One write, then reads only, until its fsync is done: either that fails, or another write is sent.
     let failed = loop {
-        let synced = disk.count(Kind::Sync);
+        let synced = disk.count(FaultKind::Sync);
         match db.0.call_blocking("ACCOUNT.insert", (accounts, 1i64)) {
             Ok(_) => accounts += 1,
             // The write before it failed.
@@ -220,8 +226,8 @@ fn a_failed_fsync_by_the_clock_stops_readers_too() {
         let seen = loop {
             assert!(Instant::now() < deadline, "the disk should have failed, and reads with it");
             match db.0.call_blocking("ACCOUNT.select", (1i64,)) {
-                Ok(_) if disk.count(Kind::Sync) >= at => {}
-                Ok(_) if disk.count(Kind::Sync) > synced => break None,
+                Ok(_) if disk.count(FaultKind::Sync) >= at => {}
+                Ok(_) if disk.count(FaultKind::Sync) > synced => break None,
                 Ok(_) => {}
                 Err(ClientError::Failed(response)) => break Some(response),
                 Err(error) => panic!("{error}"),
@@ -239,24 +245,22 @@ fn a_failed_fsync_by_the_clock_stops_readers_too() {
 /// Neither a database nor its schema is said to be there before it is durable.
 #[test]
 fn a_disk_that_fails_while_the_database_is_made() {
-    let start_on = |dir: &Path, disk: Arc<dyn Disk>| {
-        let schema = Some(VOTER.to_owned());
-        Server::start(ServerOptions { disk, schema, durability: Durability::Sync, ..options(dir, 2) })
+    let start_on = |disk: &SimulatedDisk| {
+        Server::start(ServerOptions { schema: Some(VOTER.to_owned()), ..on(disk, Durability::Sync) })
     };
-    for kind in [Kind::Sync, Kind::Write] {
-        let healthy = Arc::new(FaultyDisk::new(fault(kind, u64::MAX, EIO)));
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let server = start_on(dir.path(), healthy.clone()).expect("a healthy disk");
+    for kind in [FaultKind::Sync, FaultKind::Write] {
+        let healthy = SimulatedDisk::healthy();
+        let server = start_on(&healthy).expect("a healthy disk");
         let last = healthy.count(kind);
         server.stop().expect("a healthy log closes");
         // The file's making, then the first record and the schema.
         for at in [1, last - 2, last - 1, last] {
-            let dir = tempfile::tempdir().expect("a temporary directory");
-            let error = start_on(dir.path(), Arc::new(FaultyDisk::new(fault(kind, at, EIO)))).err();
+            let disk = failing(fault(kind, at, Fault::EIO));
+            let error = start_on(&disk).err();
             let text = error.unwrap_or_else(|| panic!("{kind:?} {at}: it started all the same")).to_string();
             assert!(text.contains("os error 5") && text.contains("redo-"), "{kind:?} {at}: {text}");
-            let server =
-                start_on(dir.path(), Arc::new(RealDisk)).unwrap_or_else(|error| panic!("{kind:?} {at}: {error}"));
+            disk.restart(Restart::Power);
+            let server = start_on(&disk).unwrap_or_else(|error| panic!("{kind:?} {at}: {error}"));
             assert_eq!(votes(&connect(&server)), [0; 3]);
             server.stop().expect("a healthy log closes");
         }

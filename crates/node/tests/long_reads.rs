@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::gated_disk::GatedDisk;
 use common::{Db, VOTER, connect, integers, options, start};
 use ferrite_client::Status;
+use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};
 use ferrite_value::OwnedValue;
 use std::sync::Arc;
@@ -130,17 +130,17 @@ fn reports_see_a_state_of_the_serial_order() {
 /// A report that has seen a change waits until the change is durable.
 #[test]
 fn reports_wait_for_what_they_saw() {
-    let disk = GatedDisk::default();
-    let gated = Arc::new(disk.clone());
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
     let (_dir, server, db) = accounts(|options| {
-        options.disk = gated;
+        options.disk = held;
         options.durability = Durability::Sync;
     });
     let local = REPORT.replace("account", "everywhere");
     for round in 0..2 {
-        disk.close();
+        disk.hold_syncs(true);
         let deposits = [db.0.call("Deposit", (1i64, 3i64)), db.0.call("DepositEverywhere", (3i64,))];
-        disk.wait_for_fsync();
+        disk.wait_for_held_sync();
         let opened = AtomicBool::new(false);
         thread::scope(|scope| {
             for query in [REPORT, local.as_str()] {
@@ -155,7 +155,7 @@ fn reports_wait_for_what_they_saw() {
             // Long enough for the reports to have run.
             (0..300).for_each(|_| drop(db.call("@Ping", ())));
             opened.store(true, Ordering::SeqCst);
-            disk.open();
+            disk.hold_syncs(false);
         });
         deposits.into_iter().for_each(|deposit| drop(deposit.wait().expect("a deposit")));
     }

@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::gated_disk::GatedDisk;
 use common::raw::{Raw, call};
 use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_base::limits;
 use ferrite_client::{ClientError, Status};
+use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -99,16 +99,16 @@ fn a_client_that_does_not_read_is_stopped_from_sending_and_slows_nobody() {
 
 #[test]
 fn more_calls_than_may_be_outstanding_are_all_answered() {
-    let disk = GatedDisk::default();
-    let gated = Arc::new(disk.clone());
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
     let (_dir, server, db) = blobs(|options| {
-        options.disk = gated;
+        options.disk = held;
         options.durability = Durability::Sync;
     });
     let mut raw = Raw::connect(server.address());
     let _hang_up = HangUp(raw.0.try_clone().expect("a socket has a second handle"));
     let mut sending = raw.0.try_clone().expect("a socket has a second handle");
-    disk.close();
+    disk.hold_syncs(true);
     let calls = 2 * limits::CONNECTION_OUTSTANDING_CALLS_MAX as i64 + 1;
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -118,9 +118,9 @@ fn more_calls_than_may_be_outstanding_are_all_answered() {
             }
             let _ = sending.write_all(&bytes);
         });
-        disk.wait_for_fsync();
+        disk.wait_for_held_sync();
         assert_eq!(db.call("@Ping", ()).scalar(), Some(0));
-        disk.open();
+        disk.hold_syncs(false);
         let mut handles = BTreeSet::new();
         for _ in 0..calls {
             let (handle, status, text) = raw.answer().expect("an answer");
@@ -133,14 +133,14 @@ fn more_calls_than_may_be_outstanding_are_all_answered() {
 
 #[test]
 fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
-    let disk = GatedDisk::default();
-    let gated = Arc::new(disk.clone());
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
     let (_dir, server, db) = blobs(|options| {
-        options.disk = gated;
+        options.disk = held;
         options.durability = Durability::Sync;
         options.network_threads = 1;
     });
-    disk.close();
+    disk.hold_syncs(true);
     let mut going: Vec<Raw> = (0..10).map(|_| Raw::connect(server.address())).collect();
     for (number, raw) in going.iter_mut().enumerate() {
         for call in 0..10 {
@@ -148,7 +148,7 @@ fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
         }
         raw.call("@AdHoc", 99, &("UPDATE contestants SET contestant_name = 'gone'",));
     }
-    disk.wait_for_fsync();
+    disk.wait_for_held_sync();
     // Some half, as after an exit; some with unread bytes in their socket, which resets the connection.
     for (number, raw) in going.drain(..).enumerate() {
         if number % 2 == 0 {
@@ -160,7 +160,7 @@ fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
     for raw in &mut fresh {
         raw.call("@Ping", 1_234, &());
     }
-    disk.open();
+    disk.hold_syncs(false);
     for raw in &mut fresh {
         assert_eq!(raw.answer().expect("an answer").0, 1_234);
     }

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::gated_disk::GatedDisk;
 use common::raw::Raw;
 use common::{CONTESTANTS, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_client::{CallFuture, ClientError, OwnedResponse, Status};
+use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};
 use ferrite_wire::{Response, handles};
 use std::collections::{BTreeSet, VecDeque};
@@ -189,10 +189,10 @@ fn calls_go_on_while_the_schema_changes() {
 
 #[test]
 fn a_schema_change_is_seen_when_it_is_durable_and_not_before() {
-    let disk = GatedDisk::default();
-    let gated = Arc::new(disk.clone());
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
     let (_dir, server) = voter(|options| {
-        options.disk = gated;
+        options.disk = held;
         options.durability = Durability::Sync;
         options.network_threads = 1;
     });
@@ -200,13 +200,13 @@ fn a_schema_change_is_seen_when_it_is_durable_and_not_before() {
     let mut subscriber = Raw::connect(server.address());
     subscriber.call("@Subscribe", 5, &("TOPOLOGY",));
     assert_eq!(subscriber.answer().expect("an answer").0, 5);
-    disk.close();
+    disk.hold_syncs(true);
     let change = db.0.call("@AdHoc", ("CREATE TABLE fresh (a BIGINT NOT NULL, PRIMARY KEY (a))",));
-    disk.wait_for_fsync();
+    disk.wait_for_held_sync();
     db.fails("FRESH.insert", (1i64,), Status::UnexpectedFailure, "FRESH.insert was not found");
     subscriber.call("@Ping", 6, &());
     assert_eq!(subscriber.answer().expect("an answer").0, 6, "no push came before");
-    disk.open();
+    disk.hold_syncs(false);
     change.wait().expect("the table is made");
     assert!(handles::is_reserved(subscriber.answer().expect("a push").0));
     db.call("FRESH.insert", (1i64,));

@@ -1,7 +1,5 @@
-//! What the tests share: a log in a temporary directory, appends that can be waited for, a disk that fails on order.
+//! What the tests share: a log in a temporary directory, appends that can be waited for.
 #![allow(dead_code)] // Each test file uses its part.
-
-pub mod faulty_disk;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};

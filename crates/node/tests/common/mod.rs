@@ -1,7 +1,6 @@
 //! A node in this process to test against, and short ways to call it.
 #![allow(dead_code, reason = "each test file uses its part of this room")]
 
-pub mod gated_disk;
 pub mod raw;
 
 use ferrite_base::{Settings, limits};
