@@ -189,6 +189,7 @@ impl Clients {
             write_value(&mut parameters, value).expect("parameters of these kinds can be written");
         }
         let compiled = Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner));
+        self.history.schema.seen = self.history.schema.seen.max(compiled.catalog.version.0);
         let procedure = compiled.find(procedure).expect("the first schema has it");
         let program = Arc::clone(compiled.program(procedure));
         let parsed = Parameters::parse(&parameters).expect("just written");

@@ -135,6 +135,8 @@ pub struct Operation {
 /// The schema as far as it is known to be durable, and one change whose outcome is not known.
 #[derive(Clone, Default)]
 pub struct SchemaHistory {
+    /// The highest version by which a call was routed: clients may know of it.
+    pub seen: u64,
     pub catalog: Arc<Catalog>,
     pub variant: Variant,
     pub outstanding: Option<Outstanding>,

@@ -10,6 +10,7 @@ pub mod invariants;
 pub mod model;
 pub mod node;
 pub mod plan;
+pub mod poison;
 pub mod run;
 pub mod schema;
 pub mod state;

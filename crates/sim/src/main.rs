@@ -1,21 +1,26 @@
 //! `cargo run -p ferrite-sim -- --seeds N [--seed S] [--trace] [--threads T]`: runs N seeds from S on, and says what was violated.
+//! With `--poison ROUNDS` each seed's files are changed and opened that often instead.
 
+use ferrite_io::simulated::SimulatedRandom;
+use ferrite_sim::poison::{Change, Opened, Sample};
 use ferrite_sim::{Counts, Report, run};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const USAGE: &str = "usage: ferrite-sim [--seeds COUNT] [--seed FIRST] [--threads COUNT] [--trace]";
+const USAGE: &str = "usage: ferrite-sim [--seeds COUNT] [--seed FIRST] [--threads COUNT] [--trace] [--poison ROUNDS]";
 
 struct Options {
     seeds: u64,
     first: u64,
     threads: u64,
     trace: bool,
+    /// Rounds of changes to the files of each seed.
+    poison: u64,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { seeds: 1, first: 1, threads: 1, trace: false };
+    let mut options = Options { seeds: 1, first: 1, threads: 1, trace: false, poison: 0 };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -26,6 +31,7 @@ fn options() -> Result<Options, String> {
             "--seeds" => options.seeds = number()?,
             "--seed" => options.first = number()?,
             "--threads" => options.threads = number()?,
+            "--poison" => options.poison = number()?,
             "--trace" => options.trace = true,
             other => return Err(format!("unknown argument {other}")),
         }
@@ -41,6 +47,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if options.poison > 0 {
+        return poison(&options);
+    }
     let (next, totals) = (AtomicU64::new(0), Mutex::new((Counts::default(), 0u64)));
     std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
@@ -70,4 +79,27 @@ fn show(report: &Report, all: bool) {
         None if all => println!("seed {} trace {:016x} {:?}", report.seed, report.trace, report.counts),
         None => {}
     }
+}
+
+/// Changes files and opens them.
+fn poison(options: &Options) -> ExitCode {
+    let (mut refused, mut whole, mut beginnings, mut failed) = (0u64, 0u64, 0u64, 0u64);
+    for seed in options.first..options.first + options.seeds {
+        let sample = Sample::make(seed, seed.is_multiple_of(2));
+        let mut random = SimulatedRandom::new(seed);
+        for round in 1..=options.poison {
+            let changes: Vec<Change> = (0..1 + random.below(4)).map(|_| Change::random(&mut random)).collect();
+            match sample.check(&changes) {
+                Ok(Opened::Refused) => refused += 1,
+                Ok(Opened::Whole) => whole += 1,
+                Ok(Opened::Beginning) => beginnings += 1,
+                Err(violation) => {
+                    failed += 1;
+                    println!("seed {seed} round {round} FAILED: {violation}");
+                }
+            }
+        }
+    }
+    println!("{failed} failed; {refused} refused, {whole} opened whole, {beginnings} opened in part");
+    ExitCode::from(u8::from(failed > 0))
 }

@@ -11,7 +11,8 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::{Log, LogOptions};
 use ferrite_partition::commit::Completion;
-use ferrite_partition::coordinator::{Borrower, Coordinator};
+use ferrite_partition::coordinator::{Borrower, Coordinator, Job, Taken};
+use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
@@ -27,6 +28,9 @@ pub const DIRECTORY: &str = "/data";
 
 /// Nothing is interrupted: how long something takes in real time must not decide what happens.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// Of so many steps without a snapshot on the way, one asks for the next.
+const SNAPSHOT_ONE_IN: u64 = 300;
 
 /// The coordinator waits for another party, and nobody can do anything.
 pub const STANDSTILL: &str = "standstill: the coordinator waits, and no party has anything to do";
@@ -45,9 +49,20 @@ struct Others {
 
 pub struct Node {
     // First, as it ends before the others do.
-    coordinator: Coordinator,
+    coordinator: Mutex<Coordinator>,
     others: Arc<Mutex<Others>>,
-    random: SimulatedRandom,
+    random: Mutex<SimulatedRandom>,
+    snapshots: Snapshots,
+    checkpoint: Checkpoint,
+    pub saved: u64,
+}
+
+/// How far the next snapshot on disk is.
+enum Checkpoint {
+    None,
+    Asked(Receiver<Taken>),
+    /// It waits for the log.
+    Taken(Box<Taken>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,11 +100,13 @@ impl Node {
         mut random: SimulatedRandom,
         turns: Turns,
     ) -> Node {
-        let Recovered { stores, sequences, compiled, log, .. } = recovered;
+        let Recovered { stores, sequences, compiled, history, log, snapshots, .. } = recovered;
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
+        let latched = Arc::clone(&failure);
+        log.on_failure(move |reason| latched.set(reason.clone()));
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
@@ -121,7 +138,8 @@ impl Node {
             time,
             QUERY_TIME_MAX,
             long_reads,
-        );
+        )
+        .with_history(history);
         let letterbox = Letterbox::new(disk.clone());
         let doors =
             Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, clock: clock.clone() };
@@ -135,31 +153,70 @@ impl Node {
             let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
             assert!(others.step(), "{STANDSTILL}");
         });
-        Node { coordinator: multi, others, random: own }
+        let (coordinator, random) = (Mutex::new(multi), Mutex::new(own));
+        Node { coordinator, others, random, snapshots, checkpoint: Checkpoint::None, saved: 0 }
     }
 
     fn others(&self) -> MutexGuard<'_, Others> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves one party on. False if none has anything to do.
+    fn below(&self, end: u64) -> u64 {
+        lock(&self.random).below(end)
+    }
+
+    /// Moves one party on, or the snapshot. False if none has anything to do.
     pub fn step(&mut self) -> bool {
-        let can = self.coordinator.can_step();
-        let (mine, all) = {
-            let others = self.others();
-            let mine = if can { others.turns.coordinator } else { 0 };
-            (mine, mine + others.ready().iter().map(|(weight, _)| weight).sum::<u64>())
+        match std::mem::replace(&mut self.checkpoint, Checkpoint::None) {
+            Checkpoint::None => {
+                if !lock(&self.others().clients).quiet && self.below(SNAPSHOT_ONE_IN) == 0 {
+                    self.checkpoint = self.ask_for_snapshot();
+                    return true;
+                }
+            }
+            Checkpoint::Asked(taken) => {
+                self.checkpoint = match taken.try_recv() {
+                    Ok(taken) => Checkpoint::Taken(Box::new(taken)),
+                    Err(_) => Checkpoint::Asked(taken),
+                }
+            }
+            Checkpoint::Taken(taken) if taken.logged.is_empty() => self.checkpoint = Checkpoint::Taken(taken),
+            Checkpoint::Taken(taken) => {
+                self.save(*taken);
+                return true;
+            }
+        }
+        self.step_party()
+    }
+
+    fn ask_for_snapshot(&mut self) -> Checkpoint {
+        let (to, taken) = unbounded();
+        let snapshot = self.snapshots.next_number();
+        self.others().trace(&format!("checkpoint {snapshot}"));
+        self.others().doors.coordinator.send(Job::Checkpoint { snapshot, to }).expect("the coordinator is there");
+        Checkpoint::Asked(taken)
+    }
+
+    /// Writes a snapshot; between its blocks the parties go on.
+    fn save(&mut self, taken: Taken) {
+        let Node { coordinator, others, random, snapshots, .. } = self;
+        let pace = |_| {
+            for _ in 0..lock(random).below(4) {
+                step_party(coordinator, others, random);
+            }
+            Ok(())
         };
-        if all == 0 {
-            return false;
-        }
-        if self.random.below(all) < mine {
-            self.coordinator.step();
-            self.others().read_letters();
-            true
-        } else {
-            self.others().step()
-        }
+        let saved = snapshots.save(taken, 0, &pace);
+        self.saved += u64::from(saved.is_ok());
+        let outcome = match saved {
+            Ok(saved) => format!("saved {} cut {} {:?}", saved.snapshot, saved.segments_cut, saved.not_cut),
+            Err(error) => format!("not saved {error}"),
+        };
+        self.others().trace(&outcome);
+    }
+
+    fn step_party(&self) -> bool {
+        step_party(&self.coordinator, &self.others, &self.random)
     }
 
     /// Reads answers that were given before the process ended.
@@ -185,6 +242,31 @@ impl Node {
         let others = Arc::into_inner(others).expect("nobody else has them");
         let Others { log, .. } = others.into_inner().unwrap_or_else(PoisonError::into_inner);
         log.close()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves one party on, the coordinator among them. False if none has anything to do.
+fn step_party(coordinator: &Mutex<Coordinator>, others: &Mutex<Others>, random: &Mutex<SimulatedRandom>) -> bool {
+    let can = lock(coordinator).can_step();
+    let (mine, all) = {
+        let others = lock(others);
+        let mine = if can { others.turns.coordinator } else { 0 };
+        (mine, mine + others.ready().iter().map(|(weight, _)| weight).sum::<u64>())
+    };
+    if all == 0 {
+        return false;
+    }
+    let point = lock(random).below(all);
+    if point < mine {
+        lock(coordinator).step();
+        lock(others).read_letters();
+        true
+    } else {
+        lock(others).step()
     }
 }
 

@@ -1,7 +1,7 @@
 //! One seed from beginning to end: a database that lives several times, each life ended in another way, and is checked after each.
 
 use crate::clients::Clients;
-use crate::history::{Outstanding, Told};
+use crate::history::{History, Outstanding, Told};
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node};
 use crate::plan::Plan;
@@ -12,6 +12,7 @@ use ferrite_io::simulated::{
 };
 use ferrite_partition::recovery::{Recovered, StartError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a seed came to.
@@ -36,6 +37,7 @@ pub struct Counts {
     pub rot: u64,
     pub rot_refused: u64,
     pub schema_changes: u64,
+    pub snapshots: u64,
 }
 
 impl Counts {
@@ -50,6 +52,7 @@ impl Counts {
         self.rot += other.rot;
         self.rot_refused += other.rot_refused;
         self.schema_changes += other.schema_changes;
+        self.snapshots += other.snapshots;
     }
 }
 
@@ -69,12 +72,12 @@ pub fn run(seed: u64, show: bool) -> Report {
     Report { seed, trace: trace.hash(), counts: world.counts, violation }
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "a panic".to_owned())
 }
 
-struct World {
+pub(crate) struct World {
     random: SimulatedRandom,
     plan: Plan,
     clock: SimulatedClock,
@@ -108,7 +111,7 @@ enum End {
 }
 
 impl World {
-    fn new(seed: u64, trace: Trace) -> World {
+    pub(crate) fn new(seed: u64, trace: Trace) -> World {
         let mut random = SimulatedRandom::new(seed);
         let mut plan = Plan::new(&mut random);
         plan.log.database = Some(ferrite_log::DatabaseId::random(&mut random));
@@ -210,6 +213,7 @@ impl World {
             }
         }));
         let Some(node) = node.take() else { unreachable!("it was there") };
+        self.counts.snapshots += node.saved;
         if let Err(panic) = lived {
             if !panic.is::<PowerLost>() {
                 std::panic::resume_unwind(panic);
@@ -255,7 +259,7 @@ impl World {
         if let Err(failure) = closed {
             return Err(Violation { invariant: "a healthy log closes", detail: failure.to_string() });
         }
-        let copy = self.copy_of_disk();
+        let copy = self.disk.copy(self.random.number());
         let live = live.expect("the stores were read");
         let again = self.open_copy(&copy)?;
         if again != live {
@@ -265,6 +269,24 @@ impl World {
         let restart = if self.random.percent(50) { Restart::Power } else { Restart::Process };
         self.disk.restart(restart);
         Ok(())
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// One life without faults: the files that it leaves, and what clients know.
+    pub(crate) fn live_once(&mut self, closed: bool) -> (Vec<(PathBuf, Vec<u8>)>, History) {
+        let fine = "nothing is wrong in a life without faults";
+        let recovered = self.recover(true).expect(fine);
+        let random = self.random.fork();
+        let node = Node::new(recovered, &self.disk, &self.clock, Arc::clone(&self.clients), random, self.plan.turns);
+        self.live(node, if closed { End::Close } else { End::Stop }).expect(fine);
+        let files = self.disk.files().into_iter().map(|path| {
+            let bytes = self.disk.bytes_of(&path).unwrap_or_default();
+            (path, bytes)
+        });
+        (files.collect(), std::mem::take(&mut self.clients().history))
     }
 
     /// Opens the database, through crashes and faults if the seed wants so, and checks what it holds.
@@ -318,12 +340,12 @@ impl World {
 
     /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or changes nothing.
     fn check_rot(&mut self, state: &State) -> Result<(), Violation> {
-        let copy = self.copy_of_disk();
-        let logs: Vec<_> = copy.files().into_iter().filter(|path| path.extension().is_some()).collect();
-        if logs.is_empty() {
+        let copy = self.disk.copy(self.random.number());
+        let files: Vec<_> = copy.files().into_iter().filter(|path| path.extension().is_some()).collect();
+        if files.is_empty() {
             return Ok(());
         }
-        let path = self.random.pick(&logs).clone();
+        let path = self.random.pick(&files).clone();
         let bytes = copy.bytes_of(&path).unwrap_or_default();
         // Where there is something, mostly.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1).max(1) as u64;
@@ -336,7 +358,7 @@ impl World {
                 self.counts.rot_refused += 1;
                 let named = error.to_string();
                 self.trace.line(&format!("refused {named}"));
-                if !named.contains("redo-") {
+                if !named.contains("redo-") && !named.contains("snapshot") {
                     let detail = format!("{named:?} does not name the file");
                     return Err(Violation { invariant: "rot is an error with a name", detail });
                 }
@@ -349,15 +371,6 @@ impl World {
                 Err(Violation { invariant: "rot is never passed over in silence", detail })
             }
         }
-    }
-
-    /// The same files on another disk, all of them durable.
-    fn copy_of_disk(&mut self) -> SimulatedDisk {
-        let copy = SimulatedDisk::new(self.random.number(), SimulatedClock::default());
-        for path in self.disk.files() {
-            copy.put_file(&path, self.disk.bytes_of(&path).unwrap_or_default());
-        }
-        copy
     }
 
     fn open_copy(&mut self, copy: &SimulatedDisk) -> Result<State, Violation> {

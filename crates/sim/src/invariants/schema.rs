@@ -19,6 +19,9 @@ fn has_moved_on(history: &History, state: &State) -> bool {
 
 pub fn check(history: &History, state: &State) -> Result<(), String> {
     let known = &history.schema;
+    if state.version < known.seen {
+        return Err(format!("version {} was in use, version {} is there", known.seen, state.version));
+    }
     let (text, variant) = if has_moved_on(history, state) {
         let outstanding = known.outstanding.as_ref().expect("seen there");
         (schema_text(&after(&known.catalog, &outstanding.text)), &outstanding.variant)
