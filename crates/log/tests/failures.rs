@@ -35,7 +35,8 @@ fn run_until_failure(disk: &SimulatedDisk, options: LogOptions) -> (Vec<Vec<u8>>
             Err(failed) => {
                 assert_eq!(log.log().failure(), Some(failed.clone()));
                 assert!(log.log().statistics().failed.load(std::sync::atomic::Ordering::Relaxed));
-                let counts = || [FaultKind::Write, FaultKind::Sync, FaultKind::Preallocate].map(|kind| disk.count(kind));
+                let counts =
+                    || [FaultKind::Write, FaultKind::Sync, FaultKind::Preallocate].map(|kind| disk.count(kind));
                 let before = counts();
                 // Though the disk would do it now.
                 assert_eq!(log.append(b"later").unwrap_err(), failed);
@@ -64,7 +65,7 @@ fn check_reopened(disk: &SimulatedDisk, acknowledged: &[Vec<u8>]) {
 #[test]
 fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
     for at in [3, 4, 10, 30] {
-            let disk = failing(Fault { times: 1, ..fault(FaultKind::Sync, at, Fault::EIO) });
+        let disk = failing(Fault { times: 1, ..fault(FaultKind::Sync, at, Fault::EIO) });
         let (acknowledged, failed) = run_until_failure(&disk, options());
         let text = failed.text();
         assert!(text.starts_with("redo log: cannot fsync /") && text.contains("redo-00000"), "{text}");
@@ -79,7 +80,7 @@ fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
 fn failed_and_short_writes_are_final() {
     for at in [3, 4, 9, 20] {
         for short in [0, 1, 47, 500, 4_096] {
-                    let disk = failing(Fault { times: 1, short, ..fault(FaultKind::Write, at, Fault::EIO) });
+            let disk = failing(Fault { times: 1, short, ..fault(FaultKind::Write, at, Fault::EIO) });
             let (acknowledged, failed) = run_until_failure(&disk, options());
             assert!(failed.text().starts_with("redo log: cannot write /"), "{failed}");
             check_reopened(&disk, &acknowledged);
@@ -90,7 +91,7 @@ fn failed_and_short_writes_are_final() {
 #[test]
 fn out_of_space_is_named_with_what_to_do() {
     for (kind, at, operation) in [(FaultKind::Preallocate, 2, "preallocate"), (FaultKind::Write, 8, "write")] {
-            let disk = failing(fault(kind, at, Fault::ENOSPC));
+        let disk = failing(fault(kind, at, Fault::ENOSPC));
         let (acknowledged, failed) = run_until_failure(&disk, options());
         let text = failed.text();
         assert!(text.starts_with(&format!("redo log: cannot {operation} /")), "{text}");
@@ -126,7 +127,7 @@ fn errors_off_the_commit_path_are_final_too() {
     // With `None` full segments are fsynced by the preparer, with `Interval` by the clock.
     for durability in [Durability::None, Durability::Interval(std::time::Duration::ZERO)] {
         for prepare_ahead in [false, true] {
-                    let disk = failing(fault(FaultKind::Sync, 4, Fault::EIO));
+            let disk = failing(fault(FaultKind::Sync, 4, Fault::EIO));
             let options = LogOptions { durability, prepare_ahead, ..options() };
             let (mut log, ..) = opened(&disk, options).unwrap();
             let mut failed = None;

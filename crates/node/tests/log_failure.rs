@@ -142,7 +142,8 @@ fn fail_and_reopen(fault: Fault, durability: Durability) {
     assert!(!told.acknowledged.is_empty() && !told.unknown.is_empty());
 
     // Every way in is closed, with words that say why and what to do.
-    let words = if fault.error == Fault::ENOSPC { "free disk space, then restart" } else { "repair the disk, then restart" };
+    let words =
+        if fault.error == Fault::ENOSPC { "free disk space, then restart" } else { "repair the disk, then restart" };
     let refused = Status::ServerUnavailable;
     for phone in 0..8i64 {
         db.fails("Vote", (5_559_000_000 + phone, 1i32, 2i64), refused, words);

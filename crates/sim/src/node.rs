@@ -12,11 +12,11 @@ use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::{Log, LogOptions};
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job, Taken};
-use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, Recovered, StartError};
+use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{RowCounts, schema};
 use ferrite_value::ring::Ring;
@@ -201,7 +201,8 @@ impl Node {
     fn save(&mut self, taken: Taken) {
         let Node { coordinator, others, random, snapshots, .. } = self;
         let pace = |_| {
-            for _ in 0..lock(random).below(4) {
+            let turns = lock(random).below(4);
+            for _ in 0..turns {
                 step_party(coordinator, others, random);
             }
             Ok(())

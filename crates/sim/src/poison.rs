@@ -98,7 +98,9 @@ impl Sample {
         };
         for (home, marks) in &state.marks {
             let before = self.state.marks.get(home);
-            if let Some((step, number)) = marks.iter().find(|(step, number)| before.and_then(|marks| marks.get(step)) != Some(number)) {
+            if let Some((step, number)) =
+                marks.iter().find(|(step, number)| before.and_then(|marks| marks.get(step)) != Some(number))
+            {
                 return Err(violated(format!("step {step} of home {home} is of operation {number}")));
             }
         }

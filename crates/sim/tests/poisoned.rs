@@ -9,7 +9,7 @@ fn poisoned(closed: bool) {
     let samples: Vec<Sample> = (1..=3).map(|seed| Sample::make(seed, closed)).collect();
     let seen: Mutex<BTreeMap<String, u64>> = Mutex::default();
     type Numbers = (u8, u8, u8, u32, u32);
-    bolero::check!().with_iterations(400).with_type::<(u8, [Option<Numbers>; 4])>().for_each(|(sample, changes)| {
+    bolero::check!().with_iterations(150).with_type::<(u8, [Option<Numbers>; 4])>().for_each(|(sample, changes)| {
         let change = |&(kind, file, other, at, from): &Numbers| Change { kind, file, other, at, from };
         let changes: Vec<Change> = changes.iter().flatten().map(change).collect();
         let opened = samples[usize::from(*sample) % samples.len()].check(&changes);
@@ -18,7 +18,10 @@ fn poisoned(closed: bool) {
     });
     // Changes that are all refused, or all passed over, try nothing.
     let seen = seen.lock().unwrap();
-    assert!(seen.contains_key(&format!("{:?}", Opened::Refused)) && seen.contains_key(&format!("{:?}", Opened::Whole)), "{seen:?}");
+    assert!(
+        seen.contains_key(&format!("{:?}", Opened::Refused)) && seen.contains_key(&format!("{:?}", Opened::Whole)),
+        "{seen:?}"
+    );
 }
 
 #[test]

@@ -7,9 +7,15 @@ use crate::simulated::content::Content;
 const PIECE_BYTES: usize = 512;
 
 enum Change {
-    Write { offset: usize, bytes: Vec<u8> },
+    Write {
+        offset: usize,
+        bytes: Vec<u8>,
+    },
     /// That many zeros: files are made of them.
-    Zeros { offset: usize, count: usize },
+    Zeros {
+        offset: usize,
+        count: usize,
+    },
     Length(usize),
 }
 
