@@ -4,7 +4,7 @@
 pub const FRAME_BYTES_MAX: usize = 52_428_800;
 /// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1_048_576;
-/// Largest VARCHAR length that can be declared in characters (four bytes each).
+/// Largest VARCHAR length that can be declared in characters (four bytes each); a larger one counts bytes.
 pub const VARCHAR_CHARACTERS_MAX: u32 = 262_144;
 /// Declared size of VARCHAR and VARBINARY where the statement names none.
 pub const VARIABLE_LENGTH_DEFAULT: u32 = 2_048;
@@ -34,6 +34,8 @@ pub const CLASSES_ENTRIES_MAX: usize = 32_767;
 pub const STATEMENTS_MAX: usize = 10_000;
 /// Nesting of expressions and of procedure blocks.
 pub const NESTING_MAX: usize = 200;
+/// Operators in one expression, between two commas or parentheses: longer chains would be trees too deep to walk.
+pub const OPERATORS_MAX: usize = 1_000;
 /// Nesting of JSON texts that FIELD and the like read, and steps of their paths.
 pub const JSON_NESTING_MAX: usize = 200;
 /// Bytes of one compiled regular expression, and of the states that matching with it may keep.
@@ -114,6 +116,10 @@ pub const CONNECTION_EXPECTED_BYTES_MAX: usize = 67_108_864;
 pub const CONNECTION_FIRST_CALLS_MAX: usize = 256;
 /// Bytes of unread responses, beyond which a connection is closed: ten of the largest.
 pub const CONNECTION_ANSWER_BYTES_MAX: usize = 536_870_912;
+/// Calls taken by the node and not yet answered, beyond which it takes no more from connections other than administrators'.
+pub const NODE_OUTSTANDING_CALLS_MAX: usize = 1_048_576;
+/// Bytes of calls taken by the node and not yet answered, beyond which it takes no more from connections other than administrators'.
+pub const NODE_OUTSTANDING_BYTES_MAX: usize = 536_870_912;
 /// Requests to cancel calls that are remembered of one connection; the oldest is dropped for the next.
 pub const CONNECTION_CANCELS_MAX: usize = 64;
 /// How long one call may execute whose client has ended its side of the connection.
@@ -144,6 +150,8 @@ const _: () = assert!(CONNECTION_UNREAD_BYTES_MAX < CONNECTION_EXPECTED_BYTES_MA
 const _: () = assert!(CONNECTION_EXPECTED_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
+const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);
+const _: () = assert!(CONNECTION_OUTSTANDING_BYTES_MAX < NODE_OUTSTANDING_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES.is_power_of_two());
 const _: () = assert!(PLAN_CACHE_LITERALS_MAX < PARAMETERS_MAX);
 const _: () = assert!(PLAN_CACHE_TEXT_BYTES_MAX <= STATEMENT_BYTES_MAX);

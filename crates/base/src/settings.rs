@@ -14,6 +14,8 @@ pub struct Settings {
     /// As in `limits.rs`, each.
     pub temporary_bytes: usize,
     pub transaction_bytes: usize,
+    pub node_outstanding_calls: usize,
+    pub node_outstanding_bytes: usize,
     pub connections: usize,
     pub connection_answer_bytes: usize,
     pub connection_unread_seconds: u64,
@@ -27,6 +29,8 @@ impl Default for Settings {
             disk_reserve_bytes: 0,
             temporary_bytes: limits::TEMPORARY_BYTES_MAX,
             transaction_bytes: limits::TRANSACTION_BYTES_MAX,
+            node_outstanding_calls: limits::NODE_OUTSTANDING_CALLS_MAX,
+            node_outstanding_bytes: limits::NODE_OUTSTANDING_BYTES_MAX,
             connections: limits::CONNECTIONS_MAX,
             connection_answer_bytes: limits::CONNECTION_ANSWER_BYTES_MAX,
             connection_unread_seconds: limits::CONNECTION_UNREAD_SECONDS_MAX,
@@ -52,6 +56,16 @@ const NAMED: &[Named] = &[
         name: "transaction-bytes",
         range: (MEBIBYTE, 2 << 30),
         put: |s, value| s.transaction_bytes = value as usize,
+    },
+    Named {
+        name: "node-outstanding-calls",
+        range: (1, 1_000_000_000),
+        put: |s, value| s.node_outstanding_calls = value as usize,
+    },
+    Named {
+        name: "node-outstanding-bytes",
+        range: (MEBIBYTE, TEBIBYTE),
+        put: |s, value| s.node_outstanding_bytes = value as usize,
     },
     Named { name: "connections", range: (1, 1_000_000), put: |s, value| s.connections = value as usize },
     Named {

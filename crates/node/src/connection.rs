@@ -1,6 +1,7 @@
 //! One client connection: its socket, bytes in and out, and what is known of the peer.
 
 use crate::traffic::{ConnectionReport, Traffic};
+use crate::work::Outstanding;
 use ferrite_base::{ProcedureId, limits};
 use ferrite_partition::Compiled;
 use ferrite_partition::counters::AD_HOC;
@@ -21,10 +22,8 @@ pub struct Connection {
     /// Since when `out` could not be written.
     pub blocked_since: Option<Instant>,
     pub opened: Instant,
-    /// Calls taken and not yet answered.
-    outstanding: usize,
-    /// And about how many bytes they had.
-    outstanding_bytes: usize,
+    /// Taken and not yet answered.
+    outstanding: Outstanding,
     /// The socket may have more to read (edge-triggered readiness).
     pub readable: bool,
     /// No more is read; the connection is closed when everything is answered and written.
@@ -43,6 +42,8 @@ pub struct Connection {
     pub has_frames: bool,
     /// The node's list of cancellations has something of this connection.
     pub listed: bool,
+    /// The node is full: nothing is taken until it has room again.
+    pub held: bool,
 }
 
 /// Until the first answers have come, only so many calls are taken as would do with large ones.
@@ -82,8 +83,7 @@ impl Connection {
             out_start: 0,
             blocked_since: None,
             opened: Instant::now(),
-            outstanding: 0,
-            outstanding_bytes: 0,
+            outstanding: Outstanding::default(),
             readable: true,
             closing: false,
             cached_name: String::new(),
@@ -94,14 +94,15 @@ impl Connection {
             answer_bytes: ANSWER_BYTES_AT_FIRST,
             has_frames: false,
             listed: false,
+            held: false,
         }
     }
 
     /// Whether to read more: overload stops here, at the door.
     pub fn wants_reading(&self) -> bool {
         !self.closing
-            && self.outstanding < limits::CONNECTION_OUTSTANDING_CALLS_MAX
-            && self.outstanding_bytes < limits::CONNECTION_OUTSTANDING_BYTES_MAX
+            && self.outstanding.calls < limits::CONNECTION_OUTSTANDING_CALLS_MAX
+            && self.outstanding.bytes < limits::CONNECTION_OUTSTANDING_BYTES_MAX
             && self.unwritten() < limits::CONNECTION_UNREAD_BYTES_MAX
             && self.expected_bytes() < limits::CONNECTION_EXPECTED_BYTES_MAX
     }
@@ -113,30 +114,32 @@ impl Connection {
 
     /// Bytes of answers that have not been written, and of those that will come if they are like the last ones.
     fn expected_bytes(&self) -> usize {
-        self.unwritten() + self.outstanding * self.answer_bytes
+        self.unwritten() + self.outstanding.calls * self.answer_bytes
     }
 
     /// Calls taken and not yet answered.
     pub fn outstanding(&self) -> usize {
+        self.outstanding.calls
+    }
+
+    /// With their bytes.
+    pub fn work(&self) -> Outstanding {
         self.outstanding
     }
 
     /// A call of that many bytes was taken: it will be answered.
     #[inline]
     pub fn taken(&mut self, bytes: usize) {
-        self.outstanding += 1;
-        self.outstanding_bytes += bytes;
+        self.outstanding += Outstanding { calls: 1, bytes };
         self.traffic.messages_read += 1;
     }
 
-    /// That many calls were answered. Which ones is not known here: they count as calls of average size, so that nothing is left when
-    /// none is outstanding.
+    /// That many calls were answered. Which ones is not known here.
     #[inline]
     pub fn answered(&mut self, calls: usize, bytes: usize) {
         // Falls slowly: that others are small must not let large ones pass.
         self.answer_bytes = (bytes / calls).max(self.answer_bytes - self.answer_bytes / 4);
-        self.outstanding_bytes -= self.outstanding_bytes * calls / self.outstanding;
-        self.outstanding -= calls;
+        self.outstanding.answered(calls);
         self.traffic.messages_written += calls as u64;
     }
 
@@ -146,7 +149,7 @@ impl Connection {
 
     /// Nothing is left to do for a closing connection.
     pub fn is_finished(&self) -> bool {
-        self.closing && self.outstanding == 0 && self.unwritten() == 0
+        self.closing && self.outstanding.calls == 0 && self.unwritten() == 0
     }
 
     /// Reads once into `buffer`. None: nothing there now. Some(0): the peer has ended its side.
@@ -268,8 +271,8 @@ impl Connection {
             peer,
             admin: is_admin(self.id),
             traffic: self.traffic().clone(),
-            outstanding_calls: self.outstanding,
-            outstanding_bytes: self.outstanding_bytes,
+            outstanding_calls: self.outstanding.calls,
+            outstanding_bytes: self.outstanding.bytes,
             unread_answers: usize::from(self.unwritten() > 0),
         }
     }
@@ -344,7 +347,7 @@ mod tests {
                     connection.answered(calls, 100);
                 }
             }
-            assert_eq!((connection.outstanding, connection.outstanding_bytes), (0, 0), "round {round}");
+            assert_eq!(connection.work(), Outstanding::default(), "round {round}");
         }
     }
 }

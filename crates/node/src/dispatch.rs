@@ -5,6 +5,7 @@ use crate::mailbox::Mail;
 use crate::route::{self, Route};
 use crate::shared::Shared;
 use crate::system::SystemJob;
+use crate::work::Room;
 use bumpalo::Bump;
 use ferrite_base::{UserError, limits};
 use ferrite_io::{Clock, SystemClock};
@@ -112,13 +113,18 @@ impl Dispatcher {
         }
     }
 
-    /// Handles the complete frames of `bytes`, as many as the connection may have outstanding, and says how many bytes they took.
+    /// Handles the complete frames of `bytes`, as many as the connection and the node may have outstanding, and says how many bytes
+    /// they took.
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
         connection.has_frames = false;
+        let before = connection.work();
+        let room = if is_admin(connection.id) { Room::ENDLESS } else { self.shared.work.room() };
         while !connection.closing {
-            if !connection.wants_reading() {
+            let held = connection.logged_in && !room.has_more_than(connection.work() - before);
+            if held || !connection.wants_reading() {
                 connection.has_frames = true;
+                connection.held = held;
                 break;
             }
             match frame::split(&bytes[consumed..]) {
@@ -137,6 +143,7 @@ impl Dispatcher {
                 }
             }
         }
+        self.shared.work.take(connection.work() - before);
         if connection.closing { bytes.len() } else { consumed }
     }
 

@@ -26,6 +26,7 @@ mod system_catalog;
 mod system_information;
 mod topology;
 mod traffic;
+mod work;
 
 pub use ferrite_log::Durability;
 pub use ferrite_partition::recovery::accept_loss;

@@ -21,6 +21,8 @@ pub enum Mail {
         connection: i64,
         handle: Option<i64>,
     },
+    /// The node was full, and has room again.
+    Room,
     /// The schema changed: tell the connections that subscribed.
     CatalogChanged,
     /// Somebody wants to know what was counted here.

@@ -9,6 +9,7 @@ use crate::latency::Latencies;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::shared::Shared;
 use crate::traffic::{NetworkReport, Traffic};
+use crate::work::Outstanding;
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
 use ferrite_io::{Clock, SystemClock};
@@ -61,7 +62,9 @@ pub struct NetworkThread {
     accepted: u64,
     refused: u64,
     /// Calls that are still to be answered of connections that are gone.
-    gone: HashMap<u64, usize>,
+    gone: HashMap<u64, Outstanding>,
+    /// Connections that wait until the node has room, in the order in which they came.
+    held: Vec<usize>,
     sweep_every: Duration,
     /// The system has refused a new connection: it lacks something that a connection that is closed may give back.
     starved: bool,
@@ -105,6 +108,7 @@ impl NetworkThread {
             accepted: 0,
             refused: 0,
             gone: HashMap::new(),
+            held: Vec::new(),
             sweep_every: sweep_every.max(Duration::from_millis(1)),
             starved: false,
             freed: false,
@@ -181,6 +185,14 @@ impl NetworkThread {
                 let mut open = self.connections.iter_mut().flatten();
                 if let Some(connection) = open.find(|open| connection::public_id(open.id) == number) {
                     self.dispatcher.cancel(connection, handle);
+                }
+            }
+            Mail::Room => {
+                for index in std::mem::take(&mut self.held) {
+                    if let Some(connection) = self.connections[index].as_mut() {
+                        connection.held = false;
+                        self.ready.push(index);
+                    }
                 }
             }
             Mail::CatalogChanged => self.tell_subscribers(),
@@ -281,7 +293,7 @@ impl NetworkThread {
             self.freed = true;
             if connection.outstanding() > 0 {
                 // What it has sent that is not executed yet is not worth it any more.
-                self.gone.insert(connection.id, connection.outstanding());
+                self.gone.insert(connection.id, connection.work());
                 self.shared.cancel(connection.id, Cancel::Gone);
             } else if connection.listed {
                 self.shared.cancellations.forget(connection.id);
@@ -291,14 +303,16 @@ impl NetworkThread {
 
     /// Calls of a connection that is gone were answered.
     #[cold]
-    fn answered_in_vain(&mut self, connection: u64, calls: usize) {
-        if let Some(outstanding) = self.gone.get_mut(&connection) {
-            *outstanding -= calls;
-            if *outstanding == 0 {
-                self.gone.remove(&connection);
-                self.shared.cancellations.forget(connection);
-            }
+    fn answered_in_vain(&mut self, connection: u64, calls: usize) -> Outstanding {
+        let Some(outstanding) = self.gone.get_mut(&connection) else { return Outstanding::default() };
+        let before = *outstanding;
+        outstanding.answered(calls);
+        let answered = before - *outstanding;
+        if outstanding.calls == 0 {
+            self.gone.remove(&connection);
+            self.shared.cancellations.forget(connection);
         }
+        answered
     }
 
     fn report(&mut self) -> NetworkReport {
@@ -324,6 +338,28 @@ impl NetworkThread {
 
     /// Reads once, and dispatches every complete frame.
     fn read(&mut self, index: usize) {
+        let held = |open: &Option<Connection>| open.as_ref().is_some_and(|connection| connection.held);
+        if held(&self.connections[index]) {
+            return;
+        }
+        self.read_and_dispatch(index);
+        if held(&self.connections[index]) {
+            self.held.push(index);
+            if self.shared.work.found_full() {
+                self.wake_held();
+            }
+        }
+    }
+
+    /// The node has room again, for those who wait on any thread.
+    #[cold]
+    fn wake_held(&self) {
+        for mailbox in self.shared.network.get().into_iter().flatten() {
+            mailbox.send(Mail::Room);
+        }
+    }
+
+    fn read_and_dispatch(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         if !connection.wants_reading() {
             return;
@@ -402,7 +438,7 @@ impl NetworkThread {
 
     /// Sends answers to their connections. Those of connections that are gone are dropped.
     fn deliver(&mut self, answers: &AnswerBatch) {
-        let mut start = 0;
+        let (mut start, mut answered) = (0, Outstanding::default());
         let micros = match answers.sent_micros {
             0 => None,
             sent => Some((SystemClock.wall_micros() - sent).max(0) as u64),
@@ -412,11 +448,13 @@ impl NetworkThread {
             start = run.end as usize;
             let index = (run.connection & 0xffff_ffff) as usize;
             let Some(connection) = self.connections[index].as_mut().filter(|open| open.id == run.connection) else {
-                self.answered_in_vain(run.connection, run.calls as usize);
+                answered += self.answered_in_vain(run.connection, run.calls as usize);
                 continue;
             };
             let was_waiting = !connection.wants_reading();
+            let before = connection.work();
             connection.answered(run.calls as usize, bytes.len());
+            answered += before - connection.work();
             if connection.listed && connection.outstanding() == 0 {
                 connection.listed = false;
                 self.shared.cancellations.forget(connection.id);
@@ -441,6 +479,9 @@ impl NetworkThread {
             } else if self.connections[index].as_ref().is_some_and(|open| open.unwritten() > 0 || open.closing) {
                 self.settle(index);
             }
+        }
+        if self.shared.work.give_back(answered) {
+            self.wake_held();
         }
     }
 
@@ -476,3 +517,6 @@ impl NetworkThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
 use crate::system::{System, SystemJob};
+use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use ferrite_base::{Settings, limits, memory};
@@ -180,6 +181,7 @@ impl Server {
             long_reads: long_reads.line(),
             cancellations: Arc::clone(long_reads.cancellations()),
             connections: Connections::new(options.connection_limits),
+            work: Work::new(&options.settings),
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
             ring,

@@ -5,6 +5,7 @@ use crate::plan_cache::PlanCache;
 use crate::snapshots::{SnapshotJob, SnapshotStatus};
 use crate::statistics::Baselines;
 use crate::system::SystemJob;
+use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
@@ -36,6 +37,7 @@ pub struct Shared {
     pub long_reads: LongReadLine,
     pub cancellations: Arc<Cancellations>,
     pub connections: Connections,
+    pub work: Work,
     /// How many rows the tables had not long ago, for the planner.
     pub row_counts: Arc<RowCounts>,
     pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,

@@ -3,13 +3,15 @@
 mod common;
 
 use common::raw::Raw;
-use common::{Db, connect, options, start};
-use ferrite_base::limits;
+use common::{CONTESTANTS, Db, VOTER, connect, connect_admin, options, start, votes};
+use ferrite_base::{Settings, limits};
 use ferrite_client::Status;
-use ferrite_node::{ConnectionLimits, Server};
+use ferrite_io::simulated::SimulatedDisk;
+use ferrite_node::{ConnectionLimits, Durability, Server};
 use ferrite_value::OwnedValue;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -196,4 +198,53 @@ fn unread_answers_have_a_limit_and_one_past_it_the_connection_is_closed() {
     assert!(bytes_until_closed(lazy.0) < 300 << 20);
     assert_eq!(db.call("@Ping", ()).scalar(), Some(0));
     server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_full_node_takes_no_more_until_it_has_answered_some() {
+    const MOST: usize = 40;
+    let vote = |handle: i64| common::raw::call("Vote", handle, &(5_550_000_000 + handle, 1i32, 2i64));
+    // Without the four bytes of its length.
+    let bytes = vote(0).len() - 4;
+    let by_calls = Settings { node_outstanding_calls: MOST, ..Settings::default() };
+    let by_bytes = Settings { node_outstanding_bytes: MOST * bytes, ..Settings::default() };
+    for settings in [by_calls, by_bytes] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let disk = SimulatedDisk::healthy();
+        let mut options = options(dir.path(), 1);
+        options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
+        options.disk = Arc::new(disk.clone());
+        options.durability = Durability::Sync;
+        options.network_threads = 1;
+        options.settings = settings;
+        let server = start(options);
+        let admin = connect_admin(&server);
+        admin.sql(VOTER);
+        admin.sql(CONTESTANTS);
+        disk.hold_syncs(true);
+        let mut open: Vec<(Raw, i64)> = (0..2).map(|_| Raw::connect_numbered(server.address())).collect();
+        // What was sent before an answer came to somebody else is behind it at most by one turn of the network thread.
+        let settle = || (0..2).for_each(|_| assert_eq!(admin.call("@Ping", ()).scalar(), Some(0)));
+        for (number, (raw, _)) in open.iter_mut().enumerate() {
+            raw.send(&(0..30).flat_map(|call| vote(30 * number as i64 + call)).collect::<Vec<u8>>());
+            settle();
+        }
+        assert_eq!([taken(&admin, open[0].1), taken(&admin, open[1].1)], [30, 10], "so many, and not one more");
+        // Others may come, and wait like all; administrators need not.
+        open.push(Raw::connect_numbered(server.address()));
+        open[2].0.send(&vote(60));
+        settle();
+        assert_eq!(taken(&admin, open[2].1), 0);
+        disk.hold_syncs(false);
+        let mut answered = 0;
+        for (raw, count) in open.iter_mut().map(|(raw, _)| raw).zip([30, 30, 1]) {
+            for _ in 0..count {
+                let (_, status, text) = raw.answer().expect("an answer");
+                assert_eq!(status, Status::Success.code(), "{text}");
+                answered += 1;
+            }
+        }
+        assert_eq!(votes(&admin), [answered; 3]);
+        server.stop().expect("the log is closed");
+    }
 }

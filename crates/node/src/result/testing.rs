@@ -2,8 +2,10 @@
 
 use super::{SystemResult, write_response};
 use crate::shared::{ConnectionLimits, Connections, Identity, Shared};
+use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
+use ferrite_base::Settings;
 use ferrite_catalog::Catalog;
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::{Compiled, RowCounts};
@@ -31,6 +33,7 @@ pub fn shared(partitions: usize) -> Shared {
         long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
         cancellations: Arc::default(),
         connections: Connections::new(ConnectionLimits::default()),
+        work: Work::new(&Settings::default()),
         row_counts: Arc::new(RowCounts::new(partitions)),
         network: OnceLock::new(),
         ring: Arc::new(Ring::new_default(partitions as u32)),

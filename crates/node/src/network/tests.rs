@@ -1,0 +1,59 @@
+//! A network thread with no node behind it, one turn at a time.
+
+use super::*;
+use crate::result::testing::shared;
+use ferrite_base::limits;
+use ferrite_wire::RequestWriter;
+use mio::Waker;
+use std::io::Read;
+
+/// A thread with one connection, that has logged in, and the client's end of it.
+fn connected() -> (NetworkThread, std::net::TcpStream) {
+    let poll = Poll::new().expect("a poll");
+    let waker = Waker::new(poll.registry(), WAKER).expect("a waker");
+    let (mailbox, mail) = NetworkMailbox::new(waker);
+    let mut thread = NetworkThread::new(poll, None, mail, mailbox, Arc::new(shared(1))).expect("a thread");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let client = std::net::TcpStream::connect(address).expect("a listening port takes connections");
+    let (stream, _) = listener.accept().expect("somebody connects");
+    stream.set_nonblocking(true).expect("sockets can be so");
+    thread.open(TcpStream::from_std(stream), false);
+    thread.ready.clear();
+    thread.connections[0].as_mut().expect("it is open").logged_in = true;
+    (thread, client)
+}
+
+/// Calls that were read and had to wait, because answers before them were not read: when the socket takes some of these, no event
+/// and no answer will come that would tell of the calls.
+#[test]
+fn calls_that_waited_for_room_are_taken_when_a_flush_makes_it() {
+    let (mut thread, mut client) = connected();
+    let mut ping = Vec::new();
+    RequestWriter::begin(&mut ping, "@Ping", 77).finish().expect("a small call");
+    let connection = thread.connections[0].as_mut().expect("it is open");
+    connection.partial = ping;
+    connection.has_frames = true;
+    connection.readable = false;
+    connection.out().resize(limits::CONNECTION_UNREAD_BYTES_MAX, 0);
+    thread.ready.push(0);
+    let nothing = Events::with_capacity(1);
+    thread.turn(&nothing);
+    assert!(thread.ready.is_empty(), "there is no room");
+    thread.settle(0);
+    assert_eq!(thread.ready, [0], "the socket took something");
+    thread.turn(&nothing);
+    // All answers, the last of them that of the call.
+    let mut pong = Vec::new();
+    ferrite_wire::response::write_pong(&mut pong, 77);
+    let all = limits::CONNECTION_UNREAD_BYTES_MAX + pong.len();
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+    while received.len() < all {
+        // What is not in the socket's buffers is what they have no room for, so there is something to read.
+        thread.settle(0);
+        let count = client.read(&mut buffer).expect("the connection is open");
+        assert!(count > 0, "the connection is open");
+        received.extend_from_slice(&buffer[..count]);
+    }
+    assert_eq!(received[limits::CONNECTION_UNREAD_BYTES_MAX..], pong);
+}

@@ -1,0 +1,236 @@
+//! The calls that the node has taken and not yet answered, all connections together: how many there may be.
+//!
+//! Owns the sums and whether the node is full. Promises that whoever found it full is woken when there is room again: a thread that
+//! is told so by [`Work::give_back`] or [`Work::found_full`] wakes all. Sums are told once per read and once per batch of answers, so
+//! that calls pay nothing; with several network threads, each may take what it has just read while the others do.
+
+use ferrite_base::Settings;
+use std::ops::{AddAssign, Sub};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
+
+/// Between two lines about a full node in the server's log.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// Calls, and about how many bytes they had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outstanding {
+    pub calls: usize,
+    pub bytes: usize,
+}
+
+impl Outstanding {
+    /// Takes the share of so many calls out: they count as calls of average size, so that nothing is left when none is outstanding.
+    #[inline]
+    pub fn answered(&mut self, calls: usize) {
+        self.bytes -= self.bytes * calls / self.calls;
+        self.calls -= calls;
+    }
+}
+
+impl Sub for Outstanding {
+    type Output = Outstanding;
+
+    fn sub(self, less: Outstanding) -> Outstanding {
+        Outstanding { calls: self.calls - less.calls, bytes: self.bytes - less.bytes }
+    }
+}
+
+impl AddAssign for Outstanding {
+    fn add_assign(&mut self, more: Outstanding) {
+        self.calls += more.calls;
+        self.bytes += more.bytes;
+    }
+}
+
+/// What may be taken at this moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room(Outstanding);
+
+impl Room {
+    /// Of administrators, who are not held up.
+    pub const ENDLESS: Room = Room(Outstanding { calls: usize::MAX, bytes: usize::MAX });
+
+    /// Whether one more may be taken after these.
+    #[inline]
+    pub fn has_more_than(self, taken: Outstanding) -> bool {
+        taken.calls < self.0.calls && taken.bytes < self.0.bytes
+    }
+}
+
+pub struct Work {
+    most: Outstanding,
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Nothing more is taken until an eighth of what may be outstanding is answered: those who wait come before those who do not.
+    full: AtomicBool,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Work {
+    pub fn new(settings: &Settings) -> Work {
+        let most = Outstanding { calls: settings.node_outstanding_calls, bytes: settings.node_outstanding_bytes };
+        Work {
+            most,
+            calls: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            full: AtomicBool::new(false),
+            told: Mutex::new(None),
+        }
+    }
+
+    pub fn outstanding(&self) -> Outstanding {
+        Outstanding { calls: self.calls.load(SeqCst), bytes: self.bytes.load(SeqCst) }
+    }
+
+    #[inline]
+    pub fn room(&self) -> Room {
+        if self.full.load(SeqCst) {
+            return Room(Outstanding::default());
+        }
+        let now = self.outstanding();
+        Room(Outstanding {
+            calls: self.most.calls.saturating_sub(now.calls),
+            bytes: self.most.bytes.saturating_sub(now.bytes),
+        })
+    }
+
+    #[inline]
+    pub fn take(&self, taken: Outstanding) {
+        if taken.calls > 0 {
+            self.calls.fetch_add(taken.calls, SeqCst);
+            self.bytes.fetch_add(taken.bytes, SeqCst);
+        }
+    }
+
+    /// These were answered. True: whoever waits must be woken.
+    #[inline]
+    #[must_use]
+    pub fn give_back(&self, answered: Outstanding) -> bool {
+        if answered.calls > 0 {
+            self.calls.fetch_sub(answered.calls, SeqCst);
+            self.bytes.fetch_sub(answered.bytes, SeqCst);
+        }
+        self.full.load(SeqCst) && self.opens()
+    }
+
+    /// Somebody has found no room, and waits from now on. True: it has come meanwhile, whoever waits must be woken.
+    #[must_use]
+    pub fn found_full(&self) -> bool {
+        if !self.full.swap(true, SeqCst) {
+            self.tell();
+        }
+        // Whoever answered calls before the line above woke nobody.
+        self.opens()
+    }
+
+    /// Whether the node was full and has room again.
+    fn opens(&self) -> bool {
+        let now = self.outstanding();
+        let room =
+            now.calls < self.most.calls - self.most.calls / 8 && now.bytes < self.most.bytes - self.most.bytes / 8;
+        room && self.full.swap(false, SeqCst)
+    }
+
+    fn tell(&self) {
+        let mut told = self.told.lock().expect("nobody panics with it");
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            *told = Some(Instant::now());
+            let Outstanding { calls, bytes } = self.outstanding();
+            eprintln!(
+                "ferrite: {calls} calls of {bytes} bytes are outstanding, as many as may be (--limit \
+                 node-outstanding-calls, node-outstanding-bytes): connections wait"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(calls: usize, bytes: usize) -> Work {
+        Work::new(&Settings { node_outstanding_calls: calls, node_outstanding_bytes: bytes, ..Settings::default() })
+    }
+
+    fn of(calls: usize, bytes: usize) -> Outstanding {
+        Outstanding { calls, bytes }
+    }
+
+    #[test]
+    fn so_many_calls_and_bytes_and_not_one_more() {
+        let calls = work(16, 1_000);
+        calls.take(of(14, 14));
+        assert!(calls.room().has_more_than(of(1, 1)), "one below the limit");
+        assert!(!calls.room().has_more_than(of(2, 2)), "at the limit");
+        calls.take(of(2, 2));
+        assert!(!calls.room().has_more_than(of(0, 0)));
+        let bytes = work(1_000, 160);
+        bytes.take(of(1, 159));
+        assert!(bytes.room().has_more_than(of(0, 0)), "one below the limit");
+        bytes.take(of(1, 1_000));
+        assert!(!bytes.room().has_more_than(of(0, 0)), "one large call goes past it, and no other");
+        assert!(Room::ENDLESS.has_more_than(of(1 << 40, 1 << 50)));
+    }
+
+    #[test]
+    fn who_waits_is_woken_once_when_an_eighth_is_answered() {
+        let work = work(16, 1_600);
+        work.take(of(16, 16));
+        assert!(!work.found_full(), "there is no room");
+        assert!(!work.give_back(of(2, 2)), "14 of 16 are outstanding still");
+        assert!(!work.room().has_more_than(of(0, 0)), "those who wait come first");
+        assert!(work.give_back(of(1, 1)));
+        assert!(work.room().has_more_than(of(2, 0)) && !work.room().has_more_than(of(3, 0)));
+        assert!(!work.give_back(of(1, 1)), "nobody waits any more");
+        // Between looking and waiting all others were answered.
+        assert!(work.found_full(), "who comes too late for the waking wakes");
+        assert!(!work.give_back(of(12, 12)));
+        assert_eq!(work.outstanding(), Outstanding::default());
+        // The least that can be set.
+        let one = self::work(1, 1);
+        one.take(of(1, 50));
+        assert!(!one.found_full());
+        assert!(one.give_back(of(1, 50)));
+    }
+
+    #[test]
+    fn what_is_answered_is_of_average_size_and_leaves_nothing() {
+        let mut outstanding = of(3, 100);
+        outstanding.answered(1);
+        assert_eq!(outstanding, of(2, 67));
+        outstanding.answered(2);
+        assert_eq!(outstanding, Outstanding::default());
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (work, rounds) = (work(4, 1_000_000), 20_000);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (work, wakes) = (&work, std::sync::atomic::AtomicUsize::new(0));
+                scope.spawn(move || {
+                    for _ in 0..rounds {
+                        // The parts of a network thread's turn: take what there is room for, wait otherwise, answer.
+                        let mut taken = Outstanding::default();
+                        let room = work.room();
+                        while taken.calls < 3 && room.has_more_than(taken) {
+                            taken += of(1, 10);
+                        }
+                        work.take(taken);
+                        if taken.calls < 3 && work.found_full() {
+                            wakes.fetch_add(1, SeqCst);
+                        }
+                        if work.give_back(taken) {
+                            wakes.fetch_add(1, SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(work.outstanding(), Outstanding::default());
+        assert!(!work.full.load(SeqCst), "all is answered, and somebody waits still");
+    }
+}
