@@ -23,6 +23,18 @@ fn value(expression: &str, known: &BTreeMap<String, String>) -> String {
     }
 }
 
+/// The tests that the page names are there: links to files, each with names of functions behind it.
+fn check_tests(limit: &str, cell: &str) {
+    for part in cell.trim_end_matches(" |").split("; ").filter(|part| !part.starts_with("none: ")) {
+        let (file, names) = part.split_once(") ").unwrap_or_else(|| panic!("{limit}: {part} is a link and names"));
+        let (_, path) = file.split_once("](../").unwrap_or_else(|| panic!("{limit}: {file} is a link"));
+        let code = read(&format!("../../{path}"));
+        for name in names.split(", ").map(|name| name.trim_matches('`')) {
+            assert!(code.contains(&format!("fn {name}(")), "{limit}: there is no test {name} in {path}");
+        }
+    }
+}
+
 #[test]
 fn the_page_and_the_code_agree() {
     let mut code = BTreeMap::new();
@@ -39,7 +51,13 @@ fn the_page_and_the_code_agree() {
             let mut cells = line.strip_prefix("| `")?.split(" | ");
             let name = cells.next()?.trim_end_matches('`').to_owned();
             let value = cells.next()?.to_owned();
-            assert_eq!(cells.count(), 3, "a row says what {name} limits, how it is set and what is answered");
+            let rest: Vec<&str> = cells.collect();
+            assert_eq!(
+                rest.len(),
+                4,
+                "a row says what {name} limits, how it is set, what is answered and what proves it"
+            );
+            check_tests(&name, rest[3]);
             Some((name, value))
         })
         .collect();

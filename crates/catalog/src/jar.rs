@@ -246,6 +246,27 @@ mod tests {
     }
 
     #[test]
+    fn as_many_bytes_and_files_as_the_limits_and_not_one_more() {
+        // The name counts.
+        let large = vec![0; CLASSES_BYTES_MAX - 1];
+        Classes::default().with_jar(&jar_of(&[("a", &large)])).expect("at the limit");
+        let names: Vec<String> = (0..=CLASSES_ENTRIES_MAX).map(|number| number.to_string()).collect();
+        let mut files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+        let many = jar_of(&files);
+        files.pop();
+        let most = Classes::default().with_jar(&jar_of(&files)).expect("at the limit");
+        let over = [
+            Classes::default().with_jar(&jar_of(&[("ab", &large)])),
+            Classes::default().with_jar(&many),
+            most.with_jar(&jar_of(&[("one more", b"")])),
+        ];
+        for refused in over {
+            let said = refused.expect_err("one past it").to_string();
+            assert!(said.contains("the most is 33554432 bytes in 32767 files"), "{said}");
+        }
+    }
+
+    #[test]
     fn what_is_written_reads_back() {
         let jar = jar_of(&[("a/B.class", b"one"), ("a/B$C.class", b"two"), ("c.txt", b""), ("META-INF/x.SF", b"no")]);
         let classes = Classes::default().with_jar(&jar).unwrap();

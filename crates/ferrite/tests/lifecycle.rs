@@ -80,6 +80,9 @@ fn bad_options_are_explained() {
     for (options, words) in [
         (["--durability", "often"], "sync, none, or interval=MS"),
         (["--partitions", "0"], "0 is not in 1..=1024"),
+        (["--partitions", "1025"], "1025 is not in 1..=1024"),
+        (["--memory-limit", "67108863"], "say bytes from 67108864 on"),
+        (["--limit", "login-seconds=0"], "login-seconds must be from 1 to 86400"),
         (["--network-threads", "many"], "invalid digit"),
     ] {
         let refused = Server::try_start(dir.path(), &options).err().expect("refused");

@@ -11,9 +11,6 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::any::TypeId;
 use std::borrow::Cow;
 
-/// Operators in one expression between two separators. Longer chains would be trees too deep to walk.
-const OPERATOR_CHAIN_MAX: usize = 1_000;
-
 /// Our dialect for sqlparser: its generic one (the only one that takes `?` everywhere), with fewer aliases.
 #[derive(Debug)]
 pub(crate) struct FerriteDialect;
@@ -196,9 +193,10 @@ fn check_shape(lexemes: &[Lexeme]) -> UserResult<()> {
             token if is_operator(token) => {
                 let chain = chains.last_mut().expect("one chain at least");
                 *chain += 1;
-                if *chain > OPERATOR_CHAIN_MAX {
+                if *chain > limits::OPERATORS_MAX {
                     return Err(UserError::limit(format!(
-                        "more than {OPERATOR_CHAIN_MAX} operators in one expression"
+                        "more than {} operators in one expression",
+                        limits::OPERATORS_MAX
                     ))
                     .with_hint("use IN (...) for long lists of alternatives"));
                 }

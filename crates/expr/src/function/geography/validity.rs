@@ -228,3 +228,16 @@ fn holes_fault(polygon: PolygonView<'_>, work: &mut Work) -> UserResult<Option<F
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_pairs_of_edges_as_the_limit_and_not_one_more() {
+        let mut work = Work::default();
+        work.take(POLYGON_EDGE_PAIRS_MAX).expect("at the limit");
+        let said = work.take(1).expect_err("one past it").to_string();
+        assert!(said.contains("more than 20000000 pairs of edges"), "{said}");
+    }
+}
