@@ -101,11 +101,6 @@ impl Binder<'_> {
         }
         let frame = self.window_frame(spec.window_frame.as_ref(), &types)?;
         let (kind, arguments, result_type) = self.window_kind(name, arguments, filter)?;
-        let ordered_kind = matches!(kind, WindowKind::Rank | WindowKind::DenseRank);
-        if ordered_kind && order_by.is_empty() {
-            return Err(UserError::compile("42P20", format!("{name} needs ORDER BY in its window"))
-                .with_hint(format!("{name}() OVER (ORDER BY ...)")));
-        }
         let slot = match self.scope().and_then(|scope| scope.windows.slot) {
             Some(slot) => slot,
             None => self.new_slot()?,
