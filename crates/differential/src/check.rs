@@ -8,6 +8,8 @@
 //! Errors must occur in all or in none. What is tolerated, and why:
 //! - an error of data in a *hazardous* statement (see `functions`): which row is met first is open in SQL;
 //! - a statement that one side gives up for a limit of time or memory;
+//! - an error of data in ours alone, where a view over the changed table has a hazardous expression: ours keeps the view's rows and
+//!   computes it for the change, theirs when the view is read;
 //! - what PostgreSQL does not support (its class 0A: FULL JOIN without an equality that it can merge or hash).
 
 use crate::answer::{Answer, Failure, Outcome};
@@ -19,7 +21,7 @@ use crate::postgres::Postgres;
 use crate::print;
 use crate::schema::{Layout, Schema};
 use crate::tree::{Body, Change, Expr, Query};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Debug)]
@@ -63,6 +65,8 @@ pub struct Databases<'p> {
     bare: Engine,
     theirs: Option<&'p mut Postgres>,
     wild: bool,
+    /// Tables whose views have hazardous expressions.
+    watched: BTreeSet<String>,
 }
 
 impl Case {
@@ -142,7 +146,9 @@ impl<'p> Databases<'p> {
                 postgres.run(text, &[]).map_err(|failure| Finding::alone("schema, PostgreSQL", text, &failure))?;
             }
         }
-        Ok(Databases { one, seven, bare, theirs, wild: schema.wild })
+        let hazardous_views = schema.views.iter().filter(|view| view.query.any(&is_hazardous));
+        let watched = hazardous_views.flat_map(|view| view.query.tables()).collect();
+        Ok(Databases { one, seven, bare, theirs, wild: schema.wild, watched })
     }
 
     /// Makes a change everywhere but in the bare copy, and compares.
@@ -173,6 +179,8 @@ impl<'p> Databases<'p> {
         let their_text = print::change(change, Dialect::Theirs);
         let theirs = postgres.run(&their_text, &[]);
         let table = change.table();
+        // Their views are computed when they are read, so only an error of ours can come from one.
+        let hazardous = hazardous || (one.is_err() && self.watched.contains(table));
         let undone = one.is_ok() != theirs.is_ok() && hazardous;
         let compared = Compared {
             oracle: "change, PostgreSQL",

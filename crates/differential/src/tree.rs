@@ -210,6 +210,13 @@ impl Query {
         self.with.iter().any(|common| common.query.any(test)) || self.body.any(test)
     }
 
+    /// The tables and views that FROM clauses name, but for those within subqueries of expressions.
+    pub fn tables(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.with.iter().flat_map(|common| common.query.tables()).collect();
+        self.body.tables(&mut names);
+        names
+    }
+
     /// Its only SELECT, if it is one.
     pub fn select(&self) -> Option<&Select> {
         match &self.body {
@@ -220,6 +227,16 @@ impl Query {
 }
 
 impl Body {
+    fn tables(&self, names: &mut Vec<String>) {
+        match self {
+            Body::Set { left, right, .. } => {
+                left.tables(names);
+                right.tables(names);
+            }
+            Body::Select(select) => select.from.iter().for_each(|from| from.tables(names)),
+        }
+    }
+
     fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
             Body::Set { left, right, .. } => left.any(test) || right.any(test),
@@ -233,6 +250,17 @@ impl Body {
 }
 
 impl From {
+    fn tables(&self, names: &mut Vec<String>) {
+        match self {
+            From::Table { name, .. } => names.push(name.clone()),
+            From::Derived { query, .. } => names.extend(query.tables()),
+            From::Join { left, right, .. } => {
+                left.tables(names);
+                right.tables(names);
+            }
+        }
+    }
+
     fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
             From::Table { .. } => false,
