@@ -231,11 +231,14 @@ impl SimulatedDisk {
         }
     }
 
-    /// The same files on another disk, all of them durable: what a process that ends now leaves.
+    /// The same files on another disk, all of them durable: what the device was given until now. After an fsync that failed
+    /// that can be less than what programs read through the page cache.
     pub fn copy(&self, seed: u64) -> SimulatedDisk {
         let copy = SimulatedDisk::new(seed, SimulatedClock::default());
-        for path in self.files() {
-            copy.put_file(&path, &self.bytes_of(&path).unwrap_or_default());
+        let state = self.state();
+        for path in state.names.paths() {
+            let inode = state.names.find(path).expect("a path that was just listed");
+            copy.put_file(path, &state.inodes[&inode].device_bytes());
         }
         copy
     }

@@ -164,6 +164,12 @@ impl Inode {
         bytes
     }
 
+    pub(super) fn device_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.device.len()];
+        self.device.read(&mut bytes, 0);
+        bytes
+    }
+
     pub(super) fn replace(&mut self, bytes: &[u8]) {
         self.durable = Content::default();
         self.durable.write(bytes, 0);
