@@ -17,7 +17,7 @@ use crate::prefetch;
 use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError};
+use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
 use ferrite_sql::plan::Program;
@@ -37,6 +37,8 @@ const EVENTS_PER_COUNT: u32 = 64;
 /// Rows that move between two looks for events, when rows move to make a table smaller: a tenth of a millisecond or so.
 const COMPACTION_STEP: usize = 256;
 const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Looks after which nothing is expected any more, if nobody gave memory back between them.
+const IDLE_LOOKS_IN_VAIN_MAX: u32 = 2;
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -208,10 +210,12 @@ impl Partition {
         }
     }
 
-    /// What is next to do; when there is nothing yet, the time until there is counts as idle. Even then it looks now and then
-    /// whether memory can be given back: what was in the way, a snapshot for one, goes without a word to this thread.
+    /// What is next to do; when there is nothing yet, the time until there is counts as idle. At first it looks now and then
+    /// whether memory can be given back: what was in the way, a snapshot or what other partitions had not yet given back, goes
+    /// without a word to this thread. When nothing of the kind moves any more it sleeps until there is something to do.
     fn next(&mut self) -> Option<Event> {
         let mut began = None;
+        let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
         loop {
             if let Ok(event) = self.inbox.try_recv() {
                 return Some(event);
@@ -220,12 +224,22 @@ impl Partition {
                 continue;
             }
             let began = *began.get_or_insert_with(Instant::now);
-            match self.inbox.recv_timeout(IDLE_LOOK_EVERY) {
+            let held =
+                self.store.as_ref().is_some_and(Store::has_held_compaction_work) && self.gate.failure().is_none();
+            let received = if held || looks_in_vain < IDLE_LOOKS_IN_VAIN_MAX {
+                self.inbox.recv_timeout(IDLE_LOOK_EVERY)
+            } else {
+                self.inbox.recv().map_err(RecvTimeoutError::from)
+            };
+            match received {
                 Ok(event) => {
                     self.counters.idle.add(began.elapsed());
                     return Some(event);
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let before = std::mem::replace(&mut returned, memory::pages_returned());
+                    looks_in_vain = if before == returned { looks_in_vain + 1 } else { 0 };
+                }
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }

@@ -111,6 +111,12 @@ impl Store {
         (!state.work.is_empty() || worth_a_look) && self.holds.count() == 0
     }
 
+    /// Whether there is work that only a snapshot is in the way of.
+    pub fn has_held_compaction_work(&self) -> bool {
+        let state = &self.compaction;
+        (!state.work.is_empty() || state.deletions - state.looked_at >= DELETIONS_PER_LOOK) && self.holds.count() > 0
+    }
+
     /// For tests and the simulator, whose tables are small.
     pub fn set_compaction_waste_min(&mut self, bytes: usize) {
         self.compaction.waste_min = bytes;
