@@ -63,7 +63,8 @@ fn memory_goes_back_after_deletions_and_nothing_else_changes() {
     }
     // The rest with its indexes and the other table; what may lie scattered; what is kept for those who come.
     let enough = data / 5 + SCATTERED_BYTES_MAX + EXTENTS_KEPT_MAX * EXTENT_BYTES;
-    assert!(enough < full_pages / 2, "the test can tell");
+    // Pages when full are at least the data; how much more is the luck of extents shared with others.
+    assert!(full_pages >= data && enough < data * 3 / 5, "the test can tell: {full_pages} when full");
     // What the allocator of this test keeps for itself is not ours: the resident memory falls by the pages that went back.
     let done = || {
         let pages = memory::bytes_reserved();
