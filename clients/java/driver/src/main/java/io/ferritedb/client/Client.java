@@ -29,6 +29,13 @@ public final class Client implements AutoCloseable {
     private static final long PING_AFTER = 10_000_000_000L;
     private static final long SILENCE = 30_000_000_000L;
 
+    private static final RowMapping NO_MAPPING = new RowMapping() {
+        @Override
+        public <T> java.util.function.Function<Row, T> mapper(Class<T> type) {
+            return null;
+        }
+    };
+
     private final ClientOptions options;
     private final List<Node> nodes = new CopyOnWriteArrayList<>();
     private volatile Connection[] live = new Connection[0];
@@ -102,7 +109,12 @@ public final class Client implements AutoCloseable {
 
     /** An interface whose methods are procedures, see {@link Procedure}. */
     public <T> T procedures(Class<T> type) {
-        return ProcedureProxy.make(this, type);
+        return procedures(type, NO_MAPPING);
+    }
+
+    /** As {@link #procedures(Class)}, with objects made of rows as the mapping says. */
+    public <T> T procedures(Class<T> type, RowMapping mapping) {
+        return ProcedureProxy.make(this, type, mapping);
     }
 
     /** Calls a single-partition procedure once on every partition; its first parameter is the partitioning one and is put in here. */

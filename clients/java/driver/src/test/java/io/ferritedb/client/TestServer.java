@@ -9,21 +9,21 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 
-/** A server process on a data directory of its own. FERRITE_BINARY names the program. */
-final class TestServer implements AutoCloseable {
+/** A server process on a data directory of its own, also for the tests of what stands on the driver. FERRITE_BINARY names the program. */
+public final class TestServer implements AutoCloseable {
     private final Path directory;
     private final String[] flags;
     private Process process;
     private String address = "127.0.0.1:0";
 
-    TestServer(String... flags) throws IOException {
+    public TestServer(String... flags) throws IOException {
         this.flags = flags;
         directory = Files.createTempDirectory("ferrite-java");
         start();
     }
 
     /** Starts on the directory; again on the same port after a kill. */
-    void start() throws IOException {
+    public void start() throws IOException {
         String binary = System.getenv("FERRITE_BINARY");
         if (binary == null) throw new IllegalStateException("FERRITE_BINARY names no server binary");
         List<String> command = new ArrayList<>(List.of(binary, "server", "--dir", directory.toString(), "--listen", address));
@@ -40,12 +40,12 @@ final class TestServer implements AutoCloseable {
         throw new IllegalStateException("the server ended before it was ready");
     }
 
-    String address() {
+    public String address() {
         return address;
     }
 
     /** Ends the process without a word, as a crash would. */
-    void kill() throws InterruptedException {
+    public void kill() throws InterruptedException {
         process.destroyForcibly().waitFor();
     }
 
