@@ -66,12 +66,17 @@ build_java() {
   classpath="$root/clients/java/driver/target/classes:$examples/support/java/target/classes:$histogram"
 }
 
-# build_node FOLDER: the driver, and what the example in this folder needs.
-build_node() {
+# The Node.js driver, built anew when a source is newer.
+build_node_driver() {
   require_node
   if [ ! -f clients/node/dist/esm/index.js ] || [ -n "$(find clients/node/src -newer clients/node/dist/esm/index.js -name '*.ts' -print -quit)" ]; then
     (cd clients/node && npm ci --no-audit --no-fund --loglevel=error >/dev/null && npm run --silent build)
   fi
+}
+
+# build_node FOLDER: the driver, and what the example in this folder needs.
+build_node() {
+  build_node_driver
   (cd "$1" && npm ci --no-audit --no-fund --loglevel=error >/dev/null)
 }
 
@@ -85,4 +90,19 @@ build_spring() {
   require_java
   mvn --batch-mode --quiet --no-transfer-progress -DskipTests -f "$root/clients/java/pom.xml" -pl :voter-spring -am package
   spring="$examples/voter-spring/target/voter-spring-0.1.0.jar"
+}
+
+# start_spring ARGUMENT...: the web application on a free port, which is in $port; it ends with the script.
+start_spring() {
+  java -jar "$spring" --server.port=0 "--logging.file.name=$work/application.log" "$@" >/dev/null &
+  application=$!
+  trap 'kill $application 2>/dev/null || true; wait $application 2>/dev/null || true; stop_everything' EXIT
+  for _ in $(seq 600); do
+    port=$(sed -n 's/.*Tomcat started on port \([0-9]*\).*/\1/p' "$work/application.log" 2>/dev/null || true)
+    if [ -n "$port" ]; then return; fi
+    if ! kill -0 $application 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  cat "$work/application.log" >&2
+  fail "the application did not start"
 }

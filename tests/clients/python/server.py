@@ -40,11 +40,11 @@ class Server:
         self.host = None
         self.port = None
 
-    def start(self):
+    def start(self, listen="127.0.0.1:0"):
         command = [
             str(binary()), "server",
             "--dir", str(self.directory / "data"),
-            "--listen", "127.0.0.1:0",
+            "--listen", listen,
             "--partitions", str(self.partitions),
             "--durability", self.durability,
         ]
