@@ -52,10 +52,12 @@ try {
   await page.setViewportSize({ width: 1280, height: 900 })
 
   await page.locator('#generator').press('Space')
-  await page.waitForFunction(async () => {
-    const results = await (await fetch('api/results')).json()
-    return !results.generator.running && results.generator.outstanding === 0
-  })
+  const deadline = Date.now() + 30_000
+  let generator
+  do {
+    generator = await page.evaluate(async () => (await (await fetch('api/results')).json()).generator)
+    assert.ok(Date.now() < deadline, `the generator did not stop: ${JSON.stringify(generator)}`)
+  } while (generator.running || generator.outstanding > 0)
   const totals = await page.evaluate(async () => (await fetch('api/totals')).json())
   assert.equal(totals.table, totals.view)
   await page.waitForFunction((total) => Number(document.querySelector('#total').textContent.replaceAll(',', '')) === total, totals.table)
