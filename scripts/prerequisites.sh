@@ -81,6 +81,12 @@ require_node() {
   [ "$version" -ge 18 ] 2>/dev/null || fail "node $version is too old; the Node.js driver needs version 18 or newer"
 }
 
+# find_chromium: the program of a Chromium in $browser, empty where there is none and none can be installed. CHROMIUM names one.
+find_chromium() {
+  browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+  [ -n "$browser" ] || { apt_install chromium && browser=$(command -v chromium) || browser=""; }
+}
+
 # The differential tests start a server of their own; only the programs are wanted, so no cluster is made with the package.
 require_postgres() {
   local found

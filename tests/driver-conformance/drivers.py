@@ -62,7 +62,7 @@ class Driver:
             raise RuntimeError("the %s driver's process ended during %s" % (self.name, fields[:2]))
         return Answer(line.rstrip("\n"))
 
-    def connect(self, address, timeout_ms=20_000, plain=False):
+    def connect(self, address, timeout_ms=120_000, plain=False):
         return self.ask("connect", address, timeout_ms, "plain" if plain else "full")
 
     def call(self, procedure, *parameters):
@@ -74,14 +74,15 @@ class Driver:
             raise AssertionError("%s: %s" % (statement, answer))
         return answer
 
+    def close(self):
+        """Closes the client, after which nothing of the driver's may keep its process alive."""
+        answer = self.ask("close")
+        if answer.outcome != "ok" or self.process.wait(timeout=120) != 0:
+            raise AssertionError("close: %s, exit code %s" % (answer, self.process.returncode))
+
     def end(self):
-        """Closes the client if it can, and the process in any case."""
-        try:
-            self.process.stdin.close()
-            self.process.wait(timeout=5)
-        except (OSError, subprocess.TimeoutExpired):
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
+        self.process.wait()
 
 
 def rust():

@@ -18,6 +18,7 @@ from drivers import ROOT, Driver, parameter
 sys.path.insert(0, str(ROOT / "tests" / "clients" / "python"))
 from server import Server  # noqa: E402 (the servers of the Python client's tests)
 
+DEADLINE_SECONDS = 120
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = json.loads((HERE / "cases.json").read_text("utf-8"))
 VECTORS = json.loads((ROOT / "crates" / "wire" / "tests" / "data" / "vectors.json").read_text("utf-8"))
@@ -69,7 +70,7 @@ def golden_parameters(driver):
             fields = [golden_field(each) for each in case["params"]]
             got = driver.call("Golden", *fields)
             expect(got.outcome == "ok", name, got)
-            _, procedure, sent = listener.requests.get(timeout=10)
+            _, procedure, sent = listener.requests.get(timeout=DEADLINE_SECONDS)
             expect(procedure == "Golden" and sent.hex() == case["hex"], name, "sent", sent.hex(), "and not", case["hex"])
 
 
@@ -122,9 +123,12 @@ def golden_answers_in_pieces(driver):
 def silence_is_unknown(driver):
     with fakes.Listener(LOGIN, lambda *_: None) as listener:
         expect(driver.connect(listener.address, timeout_ms=150, plain=True).outcome == "ok", "no connection")
-        for _ in range(3):
+        unknown, deadline = 0, time.monotonic() + DEADLINE_SECONDS
+        while unknown < 3:
             got = driver.call("Silent")
-            expect(got.outcome == "unknown", got)
+            # On a busy machine the time may be up before the call has been sent.
+            expect(got.outcome in ("unknown", "not-sent") and time.monotonic() < deadline, got)
+            unknown += got.outcome == "unknown"
 
 
 def a_closed_connection_is_unknown(driver):
@@ -140,7 +144,7 @@ def a_closed_connection_is_unknown(driver):
 def garbage_is_unknown(driver):
     for garbage in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff\x00", b"\x00\x00\x00\x02\x00\x00"):
         with fakes.Listener(LOGIN, lambda *_: garbage + b"\x00" * 32) as listener:
-            expect(driver.connect(listener.address, timeout_ms=3_000, plain=True).outcome == "ok", "no connection")
+            expect(driver.connect(listener.address, plain=True).outcome == "ok", "no connection")
             got = driver.call("Garbage")
             expect(got.outcome == "unknown", garbage.hex(), got)
 
@@ -231,9 +235,9 @@ def restarts(driver, server, count, every):
 
 def wait_for_more(driver):
     before = int(driver.ask("answered").fields[0])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_SECONDS
     while int(driver.ask("answered").fields[0]) < before + 100:
-        expect(time.monotonic() < deadline, "no call was answered for a minute")
+        expect(time.monotonic() < deadline, "too few calls were answered in", DEADLINE_SECONDS, "s")
         time.sleep(0.01)
 
 
@@ -265,6 +269,8 @@ def main():
         began = time.monotonic()
         try:
             said = case(driver, *arguments)
+            if case not in GOLDEN:
+                driver.close()
             passed += 1
             print("ok %s %s, %.1f s%s" % (name, case.__name__, time.monotonic() - began, ": " + said if said else ""))
         except Exception:

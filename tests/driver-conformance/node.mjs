@@ -89,3 +89,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   process.stdout.write(`${answer}\n`)
   if (command === 'close') break
 }
+process.stdin.destroy() // Else it would keep the process alive; nothing of the driver's does.

@@ -7,8 +7,10 @@ import io.ferritedb.client.ConnectionListener;
 import io.ferritedb.client.Procedure;
 import io.ferritedb.client.Row;
 import io.ferritedb.client.TestServer;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -104,7 +106,7 @@ class StarterTest {
                 .withUserConfiguration(Application.class)
                 .withConfiguration(AutoConfigurations.of(SslAutoConfiguration.class, MetricsAutoConfiguration.class, SimpleMetricsExportAutoConfiguration.class,
                         FerriteAutoConfiguration.class, FerriteActuatorAutoConfiguration.class))
-                .withPropertyValues("ferrite.servers=" + server.address(), "ferrite.max-outstanding=77", "ferrite.when-full=reject");
+                .withPropertyValues("ferrite.servers=" + server.address(), "ferrite.connect-timeout=90s", "ferrite.max-outstanding=77", "ferrite.when-full=reject");
     }
 
     @Test
@@ -138,15 +140,20 @@ class StarterTest {
         try (TestServer mortal = new TestServer()) {
             application().withPropertyValues("ferrite.servers=" + mortal.address()).run(context -> {
                 HealthIndicator health = context.getBean(HealthIndicator.class);
-                assertThat(health.health().getStatus()).isEqualTo(Status.UP);
+                eventually(() -> health.health().getStatus() == Status.UP);
                 var registry = context.getBean(io.micrometer.core.instrument.MeterRegistry.class);
                 assertThat(registry.get("ferrite.client.calls").tag("outcome", "success").functionCounter().count()).isGreaterThanOrEqualTo(1);
                 mortal.kill();
                 Client client = context.getBean(Client.class);
-                while (client.connected()) Thread.onSpinWait();
+                eventually(() -> !client.connected());
                 assertThat(health.health().getStatus()).isEqualTo(Status.DOWN);
             });
         }
+    }
+
+    private static void eventually(BooleanSupplier wanted) {
+        long until = System.nanoTime() + Duration.ofSeconds(120).toNanos();
+        while (!wanted.getAsBoolean()) assertThat(System.nanoTime() - until).isNegative();
     }
 
     @Test
