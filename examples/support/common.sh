@@ -34,6 +34,7 @@ start_server() {
   local schema=$1
   shift
   find_server
+  : >"$work/server.log" # There before it is looked into.
   "$FERRITE_BINARY" server --dir "$work/data" --listen 127.0.0.1:0 --schema "$schema" "$@" >"$work/server.log" 2>&1 &
   server_process=$!
   for _ in $(seq 600); do

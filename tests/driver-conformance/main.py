@@ -9,6 +9,7 @@ import decimal
 import json
 import pathlib
 import sys
+import threading
 import time
 import traceback
 
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "clients" / "python"))
 from server import Server  # noqa: E402 (the servers of the Python client's tests)
 
 DEADLINE_SECONDS = 120
+CASE_SECONDS_MAX = 300
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = json.loads((HERE / "cases.json").read_text("utf-8"))
 VECTORS = json.loads((ROOT / "crates" / "wire" / "tests" / "data" / "vectors.json").read_text("utf-8"))
@@ -267,6 +269,10 @@ def main():
         nonlocal passed, failed
         driver = Driver(name)
         began = time.monotonic()
+        # A driver that hangs is a failure, not a suite that hangs.
+        watchdog = threading.Timer(CASE_SECONDS_MAX + options.restarts * (options.every + DEADLINE_SECONDS), driver.process.kill)
+        watchdog.daemon = True
+        watchdog.start()
         try:
             said = case(driver, *arguments)
             if case not in GOLDEN:
@@ -278,6 +284,7 @@ def main():
             print("not ok %s %s" % (name, case.__name__))
             traceback.print_exc(file=sys.stdout)
         finally:
+            watchdog.cancel()
             driver.end()
         sys.stdout.flush()
 
