@@ -81,7 +81,7 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     let errand = Errand::new(Arc::clone(shared));
     let begun =
         shared.backup.take().and_then(|turn| Ok((turn, save::begin(&errand, Arc::clone(&shared.disk), request)?)));
-    let (_turn, begun) = match begun {
+    let (turn, begun) = match begun {
         Ok(begun) => begun,
         Err(error) => return answer(reply, &Ok(vec![request_failed(&error)])),
     };
@@ -92,6 +92,8 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     if let Err(error) = &result {
         eprintln!("ferrite: {error}");
     }
+    // Who was told may begin the next at once.
+    drop(turn);
     if block {
         answer(reply, &Ok(vec![by_site(shared, result)]));
     }
