@@ -6,7 +6,7 @@ use crate::answer::{Answer, Failure, Outcome, canonical_decimal, canonical_float
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_exec::{Call, ResultSink, Scratch};
+use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{OutputColumn, Program, Routing, SnapshotPlan};
 use ferrite_sql::{Argument, Lifter, Statistics};
@@ -137,7 +137,7 @@ impl Engine {
         let range = self.route(program, &[])?;
         let mut stores: Vec<Store> =
             self.stores.iter_mut().map(|store| store.snapshot(|table| tables.contains(&table))).collect();
-        run_on(&mut stores[range], program, &[], &mut self.scratch)
+        run_on(&mut stores[range], program, &[], &mut self.scratch, Some(&Backwards))
     }
 
     fn lifted(&mut self, text: &str, exact: &Program) -> UserResult<Answer> {
@@ -162,7 +162,7 @@ impl Engine {
 
     /// Runs the program as one transaction and commits it.
     fn call(&mut self, program: &Program, parameters: &[Value<'_>], range: Range<usize>) -> UserResult<Answer> {
-        let answer = run_on(&mut self.stores[range], program, parameters, &mut self.scratch)?;
+        let answer = run_on(&mut self.stores[range], program, parameters, &mut self.scratch, None)?;
         for (store, copy) in self.stores.iter_mut().zip(&mut self.copies) {
             let mut redo = Vec::new();
             store.take_redo_into(&mut redo);
@@ -210,11 +210,29 @@ impl Engine {
     }
 }
 
+/// Does the parts of a query one after the other, the last first.
+struct Backwards;
+
+impl Crew for Backwards {
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        (0..count).rev().for_each(work);
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn pays(&self, _: u64, _: u64) -> bool {
+        true
+    }
+}
+
 fn run_on(
     stores: &mut [Store],
     program: &Program,
     parameters: &[Value<'_>],
     scratch: &mut Scratch,
+    crew: Option<&dyn Crew>,
 ) -> UserResult<Answer> {
     let arena = Bump::new();
     let asked = Counter::new(0);
@@ -229,6 +247,7 @@ fn run_on(
         arena: &arena,
         interrupted: Some(&interrupted),
         clock: None,
+        crew,
     };
     let mut answer = Answer::default();
     let result = ferrite_exec::run_transaction(stores, &call, scratch, &mut answer);

@@ -84,6 +84,7 @@ fn measure(scenario: &Scenario, votes: usize) {
                 arena: &arena,
                 interrupted: None,
                 clock: None,
+                crew: None,
             };
             ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut sink).expect("a vote runs");
             redo.clear();

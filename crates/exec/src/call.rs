@@ -22,6 +22,21 @@ pub struct Call<'x> {
     pub interrupted: Option<&'x dyn Fn() -> bool>,
     /// Nanoseconds since some moment, for EXPLAIN ANALYZE; asked by no other statement.
     pub clock: Option<&'x dyn Fn() -> u64>,
+    /// Who does the parts of queries over several stores. None: they are not done in parts.
+    pub crew: Option<&'x dyn Crew>,
+}
+
+/// Threads that do the parts of a query.
+pub trait Crew: Sync {
+    /// Calls `work` once for each number below `count`, several at a time if it can, and returns when all are done.
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync));
+
+    /// Like [`Call::interrupted`], for whoever does a part.
+    fn interrupted(&self) -> bool;
+
+    /// Whether parts are worth it, for a partitioned table with `rows` in all stores, where all parts together read up to `beside` rows of
+    /// replicated tables. It depends on nothing else: sums of FLOAT in parts may have other last digits.
+    fn pays(&self, rows: u64, beside: u64) -> bool;
 }
 
 /// Takes the results of a program, in order. An error from [`ResultSink::row`] (result too large) ends the program.

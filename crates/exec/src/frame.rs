@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::hash_join::{JoinTable, Kept};
 use crate::join::Rows;
 use crate::measure::Measures;
+use crate::parts::Prepared;
 use crate::subquery::Cached;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, limits, memory};
@@ -71,6 +72,10 @@ pub(crate) struct Frame<'s> {
     /// Set when the statement computes much: what is computed for one row only then goes to `Rare::passing`.
     thrifty: Cell<bool>,
     pub(crate) measures: &'s Measures,
+    /// What was done in parts before the statement began.
+    pub(crate) prepared: &'s [Prepared<'s>],
+    /// Of how many stores this is one's part; 1 where it is none.
+    parts: usize,
 }
 
 struct Rare<'s> {
@@ -110,7 +115,30 @@ impl<'s> Frame<'s> {
             arena_bytes_before,
             thrifty: Cell::new(false),
             measures,
+            prepared: &[],
+            parts: 1,
         }
+    }
+
+    /// For one store of `parts`: it may hold its share of what the statement may.
+    pub(crate) fn of_part(
+        stores: &'s [Store],
+        call: &'s Call<'s>,
+        registers: &'s [Value<'s>],
+        slots: &'s Slots<'s>,
+        measures: &'s Measures,
+        parts: usize,
+    ) -> Frame<'s> {
+        Frame { parts, ..Frame::new(stores, call, registers, slots, call.arena.allocated_bytes(), measures) }
+    }
+
+    pub(crate) fn is_part(&self) -> bool {
+        self.parts > 1
+    }
+
+    /// Rows met so far, more or less.
+    pub(crate) fn rows_met(&self) -> usize {
+        self.ticks.get() as usize
     }
 
     #[inline]
@@ -248,7 +276,7 @@ impl<'s> Frame<'s> {
     /// Whether the statement may hold so much, and the server has memory for it.
     #[cold]
     fn look(&self, total: usize) -> UserResult<()> {
-        check_temporary(total)?;
+        check_temporary(total.saturating_mul(self.parts))?;
         self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(memory::temporary_bytes_max()));
         Ok(())
     }

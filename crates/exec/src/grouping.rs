@@ -3,13 +3,39 @@
 use crate::access::Flow;
 use crate::frame::Frame;
 use crate::join::unmeasured;
+use crate::parts::PartResult;
 use crate::row_table::RowTable;
 use crate::select::OutputRow;
-use ferrite_base::UserResult;
+use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::AggregateState;
 use ferrite_expr::{Aggregate, AggregateKind, Context};
 use ferrite_sql::plan::{Access, Aggregation, Input, JoinKind, Select};
 use ferrite_value::Value;
+
+/// With how many groups of a part it is looked whether parts pay: merging costs as much as grouping, for each group.
+const PART_GROUPS_LOOK: usize = 8_192;
+/// So many rows for each group they need.
+const PART_ROWS_EACH: usize = 4;
+
+/// Groups, in the order of their first rows.
+pub(crate) struct Groups<'s> {
+    pub(crate) keys: RowTable<'s>,
+    /// For each group so many.
+    pub(crate) states: Vec<AggregateState>,
+    pub(crate) states_each: usize,
+}
+
+impl Groups<'_> {
+    pub(crate) fn new(width: usize, states_each: usize) -> Self {
+        Groups { keys: RowTable::new(width), states: Vec::new(), states_each }
+    }
+
+    /// What one more group takes.
+    fn bytes_each(&self, aggregation: &Aggregation) -> usize {
+        let heap_bytes: usize = aggregation.aggregates.iter().map(Aggregate::heap_bytes).sum();
+        self.keys.row_bytes() + self.states_each * size_of::<AggregateState>() + heap_bytes
+    }
+}
 
 impl<'s> Frame<'s> {
     /// Calls `visit` with the aggregation's slot bound, once for each group that passes HAVING.
@@ -23,35 +49,60 @@ impl<'s> Frame<'s> {
             let row = vec![Value::Integer(count); aggregation.aggregates.len()];
             return self.visit_group(aggregation, &row, visit);
         }
+        if let Some(groups) = self.prepared_groups(select) {
+            self.charge(groups.keys.len() * groups.bytes_each(aggregation))?;
+            return self.visit_groups(aggregation, groups, visit);
+        }
         if aggregation.group_by.is_empty() && aggregation.sets.is_empty() {
-            let mut states: Vec<AggregateState> = aggregation.aggregates.iter().map(AggregateState::new).collect();
-            self.joined_rows(select, &mut || self.add_row(aggregation, &mut states))?;
+            let states = self.only_group(select, aggregation)?;
             let mut row = OutputRow::new();
             for state in &states {
                 row.push(state.finish(self.arena())?);
             }
             return self.visit_group(aggregation, &row, visit);
         }
-        self.hashed_groups(select, aggregation, visit)
+        let groups = self.hashed_groups(select, aggregation)?;
+        self.visit_groups(aggregation, &groups, visit)
     }
 
-    fn hashed_groups(
-        &self,
-        select: &'s Select,
-        aggregation: &'s Aggregation,
-        visit: &mut dyn FnMut() -> UserResult<Flow>,
-    ) -> UserResult<Flow> {
+    /// The groups of a block, for a merge with others.
+    pub(crate) fn groups(&self, select: &'s Select, aggregation: &'s Aggregation) -> UserResult<Groups<'s>> {
+        if !aggregation.group_by.is_empty() || !aggregation.sets.is_empty() {
+            return self.hashed_groups(select, aggregation);
+        }
+        let mut groups = Groups::new(0, aggregation.aggregates.len());
+        groups.states = self.only_group(select, aggregation)?;
+        groups.keys.insert(&[]);
+        Ok(groups)
+    }
+
+    fn prepared_groups(&self, select: &Select) -> Option<&'s Groups<'s>> {
+        self.prepared.iter().find_map(|prepared| match &prepared.result {
+            PartResult::Groups(groups) if std::ptr::eq(prepared.select, select) => Some(groups),
+            _ => None,
+        })
+    }
+
+    fn only_group(&self, select: &'s Select, aggregation: &'s Aggregation) -> UserResult<Vec<AggregateState>> {
+        let mut states: Vec<AggregateState> = aggregation.aggregates.iter().map(AggregateState::new).collect();
+        self.joined_rows(select, &mut || self.add_row(aggregation, &mut states))?;
+        Ok(states)
+    }
+
+    fn hashed_groups(&self, select: &'s Select, aggregation: &'s Aggregation) -> UserResult<Groups<'s>> {
         let state_count = aggregation.aggregates.len();
-        let heap_bytes: usize = aggregation.aggregates.iter().map(Aggregate::heap_bytes).sum();
         let sets = &aggregation.sets;
-        let mut groups = RowTable::new(aggregation.group_by.len() + usize::from(!sets.is_empty()));
-        let mut states: Vec<AggregateState> = Vec::new();
+        let mut groups = Groups::new(aggregation.group_by.len() + usize::from(!sets.is_empty()), state_count);
+        let bytes_each = groups.bytes_each(aggregation);
         let mut key = OutputRow::new();
-        let mut group_of = |key: &[Value<'s>], states: &mut Vec<AggregateState>| -> UserResult<usize> {
-            let (group, new) = groups.insert(key);
+        let group_of = |key: &[Value<'s>], groups: &mut Groups<'s>| -> UserResult<usize> {
+            let (group, new) = groups.keys.insert(key);
             if new {
-                self.charge(groups.row_bytes() + state_count * size_of::<AggregateState>() + heap_bytes)?;
-                states.extend(aggregation.aggregates.iter().map(AggregateState::new));
+                self.charge(bytes_each)?;
+                groups.states.extend(aggregation.aggregates.iter().map(AggregateState::new));
+                if group == PART_GROUPS_LOOK && self.is_part() && self.rows_met() < PART_GROUPS_LOOK * PART_ROWS_EACH {
+                    return Err(UserError::internal("grouping in parts does not pay"));
+                }
             }
             Ok(group)
         };
@@ -60,7 +111,7 @@ impl<'s> Frame<'s> {
             key.clear();
             key.resize(aggregation.group_by.len(), Value::Null);
             key.push(Value::Integer(number));
-            group_of(&key, &mut states)?;
+            group_of(&key, &mut groups)?;
         }
         let mut key_in_set = OutputRow::new();
         self.joined_rows(select, &mut || {
@@ -69,8 +120,8 @@ impl<'s> Frame<'s> {
                 key.push(self.evaluate(expression)?);
             }
             if sets.is_empty() {
-                let group = group_of(&key, &mut states)?;
-                return self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count]);
+                let group = group_of(&key, &mut groups)?;
+                return self.add_row(aggregation, &mut groups.states[group * state_count..(group + 1) * state_count]);
             }
             for (number, set) in (0..).zip(sets) {
                 key_in_set.clear();
@@ -81,16 +132,25 @@ impl<'s> Frame<'s> {
                     },
                 ));
                 key_in_set.push(Value::Integer(number));
-                let group = group_of(&key_in_set, &mut states)?;
-                self.add_row(aggregation, &mut states[group * state_count..(group + 1) * state_count])?;
+                let group = group_of(&key_in_set, &mut groups)?;
+                self.add_row(aggregation, &mut groups.states[group * state_count..(group + 1) * state_count])?;
             }
             Ok(Flow::More)
         })?;
+        Ok(groups)
+    }
+
+    fn visit_groups(
+        &self,
+        aggregation: &'s Aggregation,
+        groups: &Groups<'s>,
+        visit: &mut dyn FnMut() -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
         let mut row = OutputRow::new();
-        for group in 0..groups.len() {
+        for group in 0..groups.keys.len() {
             row.clear();
-            row.extend_from_slice(groups.row(group));
-            for state in &states[group * state_count..(group + 1) * state_count] {
+            row.extend_from_slice(groups.keys.row(group));
+            for state in &groups.states[group * groups.states_each..(group + 1) * groups.states_each] {
                 row.push(state.finish(self.arena())?);
             }
             if self.visit_group(aggregation, &row, visit)? == Flow::Enough {

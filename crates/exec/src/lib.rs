@@ -8,7 +8,7 @@
 //! The rooms, in the order of the main path: [`call`] what is run and where results go, `procedure` the steps, `query`
 //! ORDER BY, LIMIT and set operations, `select`, `join` and `hash_join` the nested loops, `access` how rows are found,
 //! `frame` what expressions see, `subquery`, `grouping`, `window`, `recursion`, `sorting`, `row_table`, `write` the data changes,
-//! and `measure` what EXPLAIN ANALYZE counts.
+//! `measure` what EXPLAIN ANALYZE counts, and `parts` what is done for each store by itself and merged.
 
 mod access;
 pub mod call;
@@ -17,6 +17,7 @@ mod grouping;
 mod hash_join;
 mod join;
 mod measure;
+mod parts;
 mod procedure;
 mod query;
 mod recursion;
@@ -29,4 +30,4 @@ mod window;
 mod window_frame;
 mod write;
 
-pub use call::{Call, Marks, ResultSink, Scratch, roll_back, run, run_transaction, set_marks};
+pub use call::{Call, Crew, Marks, ResultSink, Scratch, roll_back, run, run_transaction, set_marks};

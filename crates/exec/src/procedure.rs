@@ -4,6 +4,7 @@ use crate::access::Flow;
 use crate::call::{Call, ResultSink, Scratch};
 use crate::frame::{self, Frame, Slots};
 use crate::measure::{Measure, Measures, counted, milliseconds};
+use crate::parts::Prepared;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
@@ -34,6 +35,8 @@ pub(crate) struct Run<'r, 'x> {
     pub(crate) measures: Measures,
     /// What RETURNING answers for the rows changed so far, in the arena.
     pub(crate) returned: Vec<&'x [Value<'x>]>,
+    /// What is done already of the query that runs.
+    pub(crate) prepared: Vec<Prepared<'x>>,
 }
 
 impl<'r, 'x> Run<'r, 'x> {
@@ -53,6 +56,7 @@ impl<'r, 'x> Run<'r, 'x> {
             arena_bytes_before,
             measures: Measures::default(),
             returned: Vec::new(),
+            prepared: Vec::new(),
         }
     }
 
@@ -63,7 +67,10 @@ impl<'r, 'x> Run<'r, 'x> {
 
     #[inline]
     pub(crate) fn frame<'s>(&'s self, slots: &'s Slots<'s>) -> Frame<'s> {
-        Frame::new(self.stores, self.call, self.registers, slots, self.arena_bytes_before, &self.measures)
+        let mut frame =
+            Frame::new(self.stores, self.call, self.registers, slots, self.arena_bytes_before, &self.measures);
+        frame.prepared = &self.prepared;
+        frame
     }
 
     /// Called per loop round and row changed.
@@ -226,7 +233,18 @@ impl<'r, 'x> Run<'r, 'x> {
         Ok(())
     }
 
-    fn query(&self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
+    #[inline]
+    fn query(&mut self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
+        if let Some(crew) = self.call.crew {
+            self.prepare(query, crew);
+        }
+        let result = self.query_prepared(query, emit, sink);
+        self.prepared.clear();
+        result
+    }
+
+    #[inline]
+    fn query_prepared(&self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
         let slots = Slots::new(self.call);
         let frame = self.frame(&slots);
         if !emit {
@@ -305,7 +323,7 @@ impl<'r, 'x> Run<'r, 'x> {
         Ok(())
     }
 
-    fn return_value(&self, value: &'x ReturnValue, sink: &mut impl ResultSink) -> UserResult<()> {
+    fn return_value(&mut self, value: &'x ReturnValue, sink: &mut impl ResultSink) -> UserResult<()> {
         match value {
             ReturnValue::Nothing => {}
             ReturnValue::Status(expression) => sink.status(match self.value(expression)? {

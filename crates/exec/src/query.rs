@@ -3,6 +3,7 @@
 use crate::access::Flow;
 use crate::frame::Frame;
 use crate::join::Rows;
+use crate::parts::PartResult;
 use crate::row_table::RowTable;
 use crate::select::{Emit, OutputRow};
 use crate::sorting::Sorter;
@@ -34,10 +35,15 @@ impl<'s> Frame<'s> {
         }
         let wanted = limit.map(|limit| limit.saturating_add(offset));
         let mut sorter = Sorter::new(&query.order_by, wanted);
-        self.run_body(query, &mut |row| {
-            sorter.push(self, row)?;
-            Ok(Flow::More)
-        })?;
+        match self.prepared_rows(query) {
+            Some((width, values)) => values.chunks_exact(width).try_for_each(|row| sorter.push(self, row))?,
+            None => {
+                self.run_body(query, &mut |row| {
+                    sorter.push(self, row)?;
+                    Ok(Flow::More)
+                })?;
+            }
+        }
         let mut flow = Flow::More;
         for position in sorter.sorted().into_iter().skip(offset) {
             flow = emit(&sorter.row(position)[..visible])?;
@@ -47,6 +53,17 @@ impl<'s> Frame<'s> {
         }
         self.release(sorter.bytes());
         Ok(flow)
+    }
+
+    /// The first rows of each store, and how wide they are.
+    fn prepared_rows(&self, query: &Query) -> Option<(usize, &'s [Value<'s>])> {
+        let QueryBody::Select(select) = &query.body else { return None };
+        self.prepared.iter().find_map(|prepared| match &prepared.result {
+            PartResult::Rows { width, values } if std::ptr::eq(prepared.select, &**select) => {
+                Some((*width, &values[..]))
+            }
+            _ => None,
+        })
     }
 
     fn run_unsorted(

@@ -62,6 +62,7 @@ fn vote(database: &mut Database, first: i64, count: i64, max_votes: i64) -> u64 
             arena: &arena,
             interrupted: None,
             clock: None,
+            crew: None,
         };
         ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut sink).expect("a vote runs");
         redo.clear();

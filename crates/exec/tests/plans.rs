@@ -48,6 +48,7 @@ fn run(database: &mut Database, text: &str) -> (String, u64) {
         arena: &arena,
         interrupted: Some(&interrupted),
         clock: None,
+        crew: None,
     };
     let mut collected = Collected::default();
     let start = Instant::now();

@@ -19,6 +19,7 @@ use ferrite_log::{Durability, Log, LogFailed, LogOptions};
 use ferrite_partition::RowCounts;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
+use ferrite_partition::crew::Helpers;
 use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::long_read::{self, Home, LongReads};
 use ferrite_partition::recovery::{self, StartError, Summary};
@@ -245,11 +246,13 @@ impl Server {
         let expiry = Expiry::new(Arc::clone(&shared), expiry_clock, notices);
         let expiry = spawn("expiry", move || expiry.run())?;
         let mut reports = Vec::new();
+        // A lone report may take as many cores again as reports have threads.
+        let helpers = Arc::new(Helpers::new(options.report_threads.max(1), PARTITION_STACK_BYTES));
         for number in 0..options.report_threads.max(1) {
-            let (reads, time_max) = (reads.clone(), options.query_time_max);
+            let (reads, time_max, helpers) = (reads.clone(), options.query_time_max, Arc::clone(&helpers));
             reports.push(spawn(&format!("report-{number}"), move || {
                 lower_priority(Yielding::Some);
-                long_read::serve(&reads, time_max);
+                long_read::serve(&reads, time_max, helpers);
             })?);
         }
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };

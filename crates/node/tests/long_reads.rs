@@ -209,3 +209,51 @@ fn reports_without_indexes_say_the_same() {
         assert!(*rows == expected || rows[..] == expected[1..], "{rows:?}");
     }
 }
+
+/// So many rows that each partition's are grouped and sorted by themselves, and merged: the same answers, whoever helped.
+#[test]
+fn reports_in_parts_answer_as_one() {
+    const ROWS: i64 = 60_000;
+    let (_dir, server, db) = accounts(|_| {});
+    db.sql(
+        "CREATE TABLE visit (id BIGINT NOT NULL, place INTEGER, note VARCHAR(20)); PARTITION TABLE visit ON COLUMN id;",
+    );
+    for first in (0..ROWS).step_by(20_000) {
+        db.sql(&format!(
+            "INSERT INTO visit SELECT n, MOD(n, 7), 'v' || CAST(n AS VARCHAR(9)) FROM GENERATE_SERIES({first}, {}) AS s (n)",
+            first + 19_999
+        ));
+    }
+    let groups = "SELECT place, COUNT(*), SUM(id), MIN(note) FROM visit GROUP BY place ORDER BY place";
+    let first = "SELECT id FROM visit ORDER BY note DESC LIMIT 3 OFFSET 1";
+    let failing = "SELECT SUM(1 / (id - 59999)) FROM visit";
+    let expected: Vec<Vec<OwnedValue>> = (0..7)
+        .map(|place| {
+            let members = || (place..ROWS).step_by(7);
+            let (count, sum) = (members().count() as i64, members().sum());
+            let least = members().map(|id| format!("v{id}")).min().expect("some");
+            vec![
+                OwnedValue::Integer(place),
+                OwnedValue::Integer(count),
+                OwnedValue::Integer(sum),
+                OwnedValue::Text(least.into()),
+            ]
+        })
+        .collect();
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            let db = connect(&server);
+            let expected = &expected;
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    assert_eq!(db.sql(groups).tables[0].rows, *expected);
+                    assert_eq!(integers(&db.sql(first)), [9_998, 9_997, 9_996]);
+                    db.fails("@AdHoc", (failing,), Status::GracefulFailure, "by zero");
+                }
+            });
+        }
+    });
+    let answer = db.call("@Statistics", ("LONGREADS", 0i32));
+    assert!(matches!(answer.tables[0].rows[0].last(), Some(OwnedValue::Integer(begun)) if *begun >= 45), "{answer:?}");
+    server.stop().expect("the log is closed");
+}

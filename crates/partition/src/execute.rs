@@ -4,10 +4,11 @@ mod foreign;
 mod load;
 
 use crate::cancel::{self, CallId, Cancellations};
+use crate::crew::{CallCrew, Helpers};
 use crate::event::ProgramCall;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
-use ferrite_exec::{Call, ResultSink, Scratch};
+use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value, convert};
@@ -33,6 +34,8 @@ pub struct Executor {
     /// How long one call may execute before it is interrupted and rolled back.
     time_max: Duration,
     cancellations: Arc<Cancellations>,
+    /// Who helps with queries over several stores.
+    helpers: Option<Arc<Helpers>>,
     /// The call that is executed, for whoever cancels it.
     current: CallId,
     arena: Bump,
@@ -92,6 +95,7 @@ impl Executor {
         Executor {
             time_max,
             cancellations: Arc::default(),
+            helpers: None,
             current: CallId::default(),
             arena: Bump::new(),
             scratch: Scratch::default(),
@@ -106,6 +110,13 @@ impl Executor {
     #[must_use]
     pub fn of_partition(mut self, partition: PartitionId) -> Executor {
         self.foreign.partition = Some(partition);
+        self
+    }
+
+    /// With these to help.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: Arc<Helpers>) -> Executor {
+        self.helpers = Some(helpers);
         self
     }
 
@@ -173,7 +184,7 @@ impl Executor {
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
-        let Executor { time_max, cancellations, current, arena, scratch, headers, foreign, .. } = self;
+        let Executor { time_max, cancellations, helpers, current, arena, scratch, headers, foreign, .. } = self;
         let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
         let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
@@ -196,6 +207,13 @@ impl Executor {
                 started.set(Some(begin));
                 now.duration_since(begin).as_nanos() as u64
             };
+            let crew = helpers.as_deref().map(|helpers| CallCrew {
+                helpers,
+                begun: Instant::now(),
+                time_max: *time_max,
+                cancellations,
+                call: *current,
+            });
             let call = Call {
                 program,
                 parameters,
@@ -203,6 +221,7 @@ impl Executor {
                 arena,
                 interrupted: Some(&interrupted),
                 clock: Some(&clock),
+                crew: crew.as_ref().map(|crew| crew as &dyn Crew),
             };
             match &program.foreign {
                 None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),

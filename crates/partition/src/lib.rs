@@ -10,6 +10,7 @@ pub mod commit;
 pub mod compiled;
 pub mod coordinator;
 pub mod counters;
+pub mod crew;
 pub mod event;
 pub mod execute;
 pub mod gate;

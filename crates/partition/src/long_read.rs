@@ -8,6 +8,7 @@
 use crate::answer::AnswerBatch;
 use crate::cancel::{self, Cancellations};
 use crate::coordinator::Job;
+use crate::crew::Helpers;
 use crate::event::{Event, ProgramCall};
 use crate::execute::Executor;
 use crate::gate::Gate;
@@ -247,9 +248,9 @@ impl LongRead {
     }
 }
 
-/// A thread for long reads: one after the other, each for at most `time_max`.
-pub fn serve(reads: &Receiver<LongRead>, time_max: Duration) {
-    let mut executor = Executor::new(time_max);
+/// A thread for long reads: one after the other, each for at most `time_max`, with whoever of the helpers is free.
+pub fn serve(reads: &Receiver<LongRead>, time_max: Duration, helpers: Arc<Helpers>) {
+    let mut executor = Executor::new(time_max).with_helpers(helpers);
     while let Ok(read) = reads.recv() {
         read.answer(&mut executor);
     }

@@ -150,7 +150,7 @@ fn for_each_query<'p>(program: &'p Program, visit: &mut dyn FnMut(&'p Query)) {
 }
 
 /// Calls `visit` for the inputs of a query, derived tables' own included.
-fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
+pub(crate) fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
     match &query.body {
         QueryBody::Select(select) => {
             select.sources.iter().for_each(|source| with_those_inside(&source.input, visit));
@@ -167,7 +167,7 @@ fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
     }
 }
 
-fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input)) {
+pub(crate) fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input)) {
     visit(input);
     match input {
         Input::Derived { query, .. } => for_each_input(query, visit),

@@ -40,7 +40,7 @@ pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
     query.limit.iter().chain(&query.offset).for_each(visit);
 }
 
-fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
+pub(crate) fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
     for source in &select.sources {
         for_each_input_expr(&source.input, visit);
         source.on.iter().chain(&source.filter).for_each(&mut *visit);

@@ -6,21 +6,43 @@
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_exec::{Call, ResultSink, Scratch};
+use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Program, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{Decimal, OwnedValue, Value, convert, hash};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The one transaction time of all calls: 2026-01-01.
 const TRANSACTION_TIME: i64 = 1_767_225_600_000_000;
 
+/// Parts of queries that [`Threads`] have done in this process.
+pub static PARTS_DONE: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread for each part, however few rows there are.
+pub struct Threads;
+
+impl Crew for Threads {
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| (0..count).for_each(|number| drop(scope.spawn(move || work(number)))));
+        PARTS_DONE.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn pays(&self, _: u64, _: u64) -> bool {
+        true
+    }
+}
+
 /// Which stores a call gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lending {
-    /// All of them, whatever the program says.
+    /// All of them, whatever the program says; what can be done in parts is.
     All,
     /// Those that the program's routing asks for.
     AsRouted,
@@ -134,6 +156,7 @@ impl Database {
             arena: &arena,
             interrupted: None,
             clock: None,
+            crew: (self.lending == Lending::All).then_some(&Threads as &dyn Crew),
         };
         let stores = &mut self.stores[range];
         ferrite_exec::run_transaction(stores, &call, &mut self.scratch, &mut collected)?;

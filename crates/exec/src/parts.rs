@@ -1,0 +1,218 @@
+//! Queries over several stores in parts: the rows of each store are grouped, or sorted and cut to a limit, by themselves, and what
+//! comes of it is merged, in the order of the stores.
+//!
+//! The parts are for a [`Crew`] to do, perhaps at the same time. What they answer does not depend on how many do them. A part that fails,
+//! whatever the reason, ends nothing: then the query runs as it otherwise would, and its errors and limits are those of one thread.
+
+use crate::access::Flow;
+use crate::call::{Call, Crew};
+use crate::frame::{Frame, Slots};
+use crate::grouping::Groups;
+use crate::measure::Measures;
+use crate::procedure::Run;
+use crate::select::OutputRow;
+use crate::sorting::Sorter;
+use bumpalo::Bump;
+use ferrite_base::{UserError, UserResult};
+use ferrite_sql::InParts;
+use ferrite_sql::plan::{Program, Query, Select};
+use ferrite_table::Store;
+use ferrite_value::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// More first rows than this are not sorted in parts.
+const FIRST_ROWS_MAX: usize = 10_000;
+
+/// What a query found done when it began.
+pub(crate) struct Prepared<'s> {
+    /// The block.
+    pub(crate) select: &'s Select,
+    pub(crate) result: PartResult<'s>,
+}
+
+pub(crate) enum PartResult<'s> {
+    Groups(Groups<'s>),
+    /// Rows in order, one after the other, hidden columns included.
+    Rows {
+        width: usize,
+        values: Vec<Value<'s>>,
+    },
+}
+
+/// What every part of a query sees.
+#[derive(Clone, Copy)]
+struct Seen<'p> {
+    program: &'p Program,
+    parameters: &'p [Value<'p>],
+    registers: &'p [Value<'p>],
+    transaction_time: i64,
+    crew: &'p dyn Crew,
+    /// Of how many stores.
+    stores: usize,
+    /// For [`InParts::First`], how many rows.
+    wanted: usize,
+}
+
+impl<'x> Run<'_, 'x> {
+    /// Does in parts what can be done so of a query that is about to run.
+    #[cold]
+    pub(crate) fn prepare(&mut self, query: &'x Query, crew: &'x dyn Crew) {
+        self.prepared.clear();
+        if self.stores.len() < 2 {
+            return;
+        }
+        let definition = |table| self.stores[0].table(table).definition();
+        let blocks = ferrite_sql::in_parts(query, self.call.program, &|table| definition(table).is_partitioned());
+        for block in blocks {
+            let rows = self.stores.iter().map(|store| store.table(block.table).row_count()).sum();
+            let beside: u64 = block.beside.iter().map(|table| self.stores[0].table(*table).row_count()).sum();
+            if crew.pays(rows, beside * self.stores.len() as u64)
+                && let Some(prepared) = self.prepare_block(block.work, crew)
+            {
+                self.prepared.push(prepared);
+            }
+        }
+    }
+
+    fn prepare_block(&mut self, block: InParts<'x>, crew: &'x dyn Crew) -> Option<Prepared<'x>> {
+        let wanted = match block {
+            InParts::Groups(_) => 0,
+            InParts::First(query, _) => self.first_rows(query).filter(|wanted| *wanted <= FIRST_ROWS_MAX)?,
+        };
+        let (InParts::Groups(select) | InParts::First(_, select)) = block;
+        let mut arenas: Vec<Bump> = self.stores.iter().map(|_| Bump::new()).collect();
+        let seen = Seen {
+            program: self.call.program,
+            parameters: self.call.parameters,
+            registers: self.registers,
+            transaction_time: self.call.transaction_time,
+            crew,
+            stores: self.stores.len(),
+            wanted,
+        };
+        let tasks: Vec<_> = self.stores.iter_mut().zip(&mut arenas).map(|task| Mutex::new(Some(task))).collect();
+        let results: Vec<Mutex<Option<PartResult<'_>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+        let failed = AtomicBool::new(false);
+        crew.each(tasks.len(), &|number| {
+            if failed.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some((store, arena)) = lock(&tasks[number]).take() else { return };
+            match part(block, store, arena, seen) {
+                Ok(result) => *lock(&results[number]) = Some(result),
+                Err(_) => failed.store(true, Ordering::Relaxed),
+            }
+        });
+        let mut parts = Vec::with_capacity(results.len());
+        for result in &results {
+            parts.push(lock(result).take()?);
+        }
+        Some(Prepared { select, result: merged(parts, self.call.arena) })
+    }
+
+    fn first_rows(&self, query: &'x Query) -> Option<usize> {
+        let slots = Slots::new(self.call);
+        let frame = self.frame(&slots);
+        let limit = frame.row_count(&query.limit, "LIMIT").ok()??;
+        let offset = frame.row_count(&query.offset, "OFFSET").ok()?.unwrap_or(0);
+        Some(limit.saturating_add(offset))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One store's part.
+fn part<'p>(
+    block: InParts<'p>,
+    store: &'p mut Store,
+    arena: &'p mut Bump,
+    seen: Seen<'p>,
+) -> UserResult<PartResult<'p>> {
+    let arena: &'p Bump = arena;
+    let crew = seen.crew;
+    let interrupted: &'p dyn Fn() -> bool = arena.alloc(move || crew.interrupted());
+    let call: &'p Call<'p> = arena.alloc(Call {
+        program: seen.program,
+        parameters: seen.parameters,
+        transaction_time: seen.transaction_time,
+        arena,
+        interrupted: Some(interrupted),
+        clock: None,
+        crew: None,
+    });
+    let slots: &'p Slots<'p> = arena.alloc(Slots::new(call));
+    let measures: &'p Measures = arena.alloc(Measures::default());
+    let stores: &'p [Store] = std::slice::from_ref(store);
+    let frame = Frame::of_part(stores, call, seen.registers, slots, measures, seen.stores);
+    frame.set_repeats();
+    match block {
+        InParts::Groups(select) => {
+            let Some(aggregation) = &select.aggregation else {
+                return Err(UserError::internal("groups are of an aggregation"));
+            };
+            Ok(PartResult::Groups(frame.groups(select, aggregation)?))
+        }
+        InParts::First(query, select) => {
+            let mut sorter = Sorter::new(&query.order_by, Some(seen.wanted));
+            frame.run_select(select, query.columns.len(), &[], &mut |row| {
+                sorter.push(&frame, row)?;
+                Ok(Flow::More)
+            })?;
+            let mut values = Vec::new();
+            for position in sorter.sorted() {
+                values.extend_from_slice(sorter.row(position));
+            }
+            Ok(PartResult::Rows { width: select.output.len(), values })
+        }
+    }
+}
+
+/// What the parts answer together; it keeps nothing of theirs.
+fn merged<'x>(parts: Vec<PartResult<'_>>, arena: &'x Bump) -> PartResult<'x> {
+    let mut rows: Vec<Value<'x>> = Vec::new();
+    let mut groups: Option<Groups<'x>> = None;
+    let mut row_width = 0;
+    for part in parts {
+        match part {
+            PartResult::Rows { width, values } => {
+                row_width = width;
+                rows.extend(values.iter().map(|value| value.copied_to(arena)));
+            }
+            PartResult::Groups(part) => {
+                let groups = groups.get_or_insert_with(|| Groups::new(part.keys.width(), part.states_each));
+                take_in(groups, part, arena);
+            }
+        }
+    }
+    match groups {
+        Some(groups) => PartResult::Groups(groups),
+        None => PartResult::Rows { width: row_width, values: rows },
+    }
+}
+
+fn take_in<'x>(groups: &mut Groups<'x>, part: Groups<'_>, arena: &'x Bump) {
+    let Groups { keys, states, states_each } = part;
+    let mut states = states.into_iter();
+    let mut key = OutputRow::new();
+    let first = groups.keys.len() == 0;
+    for group in 0..keys.len() {
+        let found = if first { None } else { groups.keys.find(keys.row(group)) };
+        match found {
+            Some(place) => {
+                let known = &mut groups.states[place * states_each..(place + 1) * states_each];
+                for (state, more) in known.iter_mut().zip(states.by_ref().take(states_each)) {
+                    state.merge(&more);
+                }
+            }
+            None => {
+                key.clear();
+                key.extend(keys.row(group).iter().map(|value| value.copied_to(arena)));
+                groups.keys.insert(&key);
+                groups.states.extend(states.by_ref().take(states_each));
+            }
+        }
+    }
+}
