@@ -1,6 +1,7 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
 mod admin;
+mod init_procedure;
 mod server;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ enum Command {
     Load(ferrite_shell::LoadOptions),
     /// Write schema and data as a script.
     Dump(ferrite_shell::DumpOptions),
+    /// Make a Maven project with a Java procedure and its test, to begin with.
+    InitProcedure(init_procedure::Options),
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
     Bench(ferrite_bench::BenchCommand),
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Sql(options) => ferrite_shell::run_sql(&options),
         Command::Load(options) => ferrite_shell::run_load(&options),
         Command::Dump(options) => ferrite_shell::run_dump(&options),
+        Command::InitProcedure(options) => init_procedure::run(&options),
         Command::Bench(command) => report(ferrite_bench::run_bench(&command)),
         Command::Admin(command) => admin::run(command),
         Command::Demo(options) => report(ferrite_bench::run_demo(&options)),

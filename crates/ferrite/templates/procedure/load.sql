@@ -1,0 +1,2 @@
+load classes target/@NAME@.jar
+file schema.sql

@@ -1,0 +1,7 @@
+CREATE TABLE counters (
+  name VARCHAR(64) NOT NULL,
+  value BIGINT NOT NULL,
+  PRIMARY KEY (name)
+);
+PARTITION TABLE counters ON COLUMN name;
+CREATE PROCEDURE PARTITION ON TABLE counters COLUMN name FROM CLASS procedures.@NAME@;
