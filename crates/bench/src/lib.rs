@@ -8,6 +8,7 @@
 //! | [`voter_load`], [`voter`] | the Voter application: its calls; schema, run, validation |
 //! | [`kv`] | values by key |
 //! | [`adhoc`], [`multi`] | statements as text; transactions over several partitions |
+//! | [`crossing`] | empty procedures, in Java and in SQL |
 //! | [`workloads`] | Voter and values by key, as experiments run them many times |
 //! | [`curve`] | throughput against latency |
 //! | [`node`], [`companion`] | Node.js processes as clients; other programs as child processes |
@@ -31,6 +32,7 @@ pub mod area_codes;
 pub mod beside;
 pub mod companion;
 pub mod compare;
+pub mod crossing;
 pub mod curve;
 pub mod demo;
 pub mod diff;
@@ -88,6 +90,7 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
         BenchCommand::Kv(options) => kv::run_kv(&environment, options).map(drop),
         BenchCommand::AdHoc(options) => adhoc::run_adhoc(&environment, options).map(drop),
         BenchCommand::Multi(options) => multi::run_multi(&environment, options).map(drop),
+        BenchCommand::Crossing(options) => crossing::run_crossing(&environment, options),
         BenchCommand::Soak(options) => soak::run_soak(&environment, options),
         BenchCommand::Torture(options) => torture::run_torture(&environment, options),
         BenchCommand::Curve(options) => curve::run_curve(&environment, options).map(drop),

@@ -25,6 +25,8 @@ pub enum BenchCommand {
     AdHoc(AdHocOptions),
     /// Transactions over several partitions.
     Multi(MultiOptions),
+    /// What the way into Java and back costs: an empty Java procedure against an empty SQL procedure.
+    Crossing(CrossingOptions),
     /// Hours of votes, with as many deleted as come in: whether memory, files or latency grow.
     Soak(SoakOptions),
     /// Kill a server again and again under load, and compare what clients were told with what is there.
@@ -182,6 +184,17 @@ pub struct AdHocOptions {
     /// Seed of the random numbers [default: another one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CrossingOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// The jar with the class voter.Nothing, which examples/voter/java/build makes
+    #[arg(long, value_name = "FILE")]
+    pub jar: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
