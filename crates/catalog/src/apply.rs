@@ -6,12 +6,14 @@
 mod alter;
 mod check;
 mod fill;
+mod function;
 mod index;
 mod procedure;
 mod rename;
 mod settle;
 mod swap;
 mod table;
+mod task;
 mod view;
 
 pub use settle::settle;
@@ -27,6 +29,7 @@ impl Catalog {
         let mut draft = Draft { catalog: self.clone(), effects: Vec::new() };
         draft.catalog.version = CatalogVersion(self.version.0 + 1);
         draft.change(change)?;
+        draft.check_tasks()?;
         let effects = settle(draft.effects, self, &draft.catalog);
         Ok((draft.catalog, effects))
     }
@@ -58,14 +61,19 @@ impl Draft {
             Change::DropProcedure { name, if_exists } => self.drop_procedure(name, *if_exists),
             Change::LoadClasses { jar } => {
                 self.catalog.classes = self.catalog.classes.with_jar(jar)?;
-                Ok(())
+                self.renew_functions()
             }
             Change::RemoveClasses { patterns } => {
                 for pattern in patterns {
                     self.catalog.classes = self.catalog.classes.without(pattern);
                 }
-                Ok(())
+                self.renew_functions()
             }
+            Change::CreateFunction { name, class, method } => self.create_function(name, class, method.as_deref()),
+            Change::DropFunction { name, aggregate, if_exists } => self.drop_function(name, *aggregate, *if_exists),
+            Change::CreateTask { task } => self.create_task(task),
+            Change::AlterTask { name, action } => self.alter_task(name, *action),
+            Change::DropTask { name, if_exists } => self.drop_task(name, *if_exists),
             Change::CreateRole { name, permissions } => self.create_role(name, permissions),
             Change::FillTable { table, from } => self.fill_table(table, from),
             Change::SwapTables { one, other } => self.swap_tables(one, other),

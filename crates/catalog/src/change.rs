@@ -1,6 +1,7 @@
 //! Schema changes, already bound: names resolved, expressions typed.
 
 use crate::objects::{Check, Column, Export, IndexKind, IndexText, Procedure, TimeToLive, View};
+use crate::task::{OnError, Task};
 use ferrite_base::{IndexId, TableId};
 use ferrite_expr::Expr;
 use ferrite_value::ColumnType;
@@ -89,6 +90,29 @@ pub enum Change {
     RemoveClasses {
         patterns: Vec<String>,
     },
+    /// FROM METHOD; without a method an aggregate FROM CLASS.
+    CreateFunction {
+        name: String,
+        class: String,
+        method: Option<String>,
+    },
+    DropFunction {
+        name: String,
+        /// DROP AGGREGATE FUNCTION; None: the statement did not say.
+        aggregate: Option<bool>,
+        if_exists: bool,
+    },
+    CreateTask {
+        task: Task,
+    },
+    AlterTask {
+        name: String,
+        action: TaskAction,
+    },
+    DropTask {
+        name: String,
+        if_exists: bool,
+    },
     CreateRole {
         name: String,
         permissions: Vec<String>,
@@ -171,6 +195,14 @@ pub enum TableAction {
     /// None: rows live for ever.
     SetTimeToLive(Option<TimeToLive>),
     SetExport(Option<Export>),
+}
+
+/// What ALTER TASK can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskAction {
+    Enable,
+    Disable,
+    OnError(OnError),
 }
 
 /// What the stores must do to follow a change; looked up in the new catalog by id.

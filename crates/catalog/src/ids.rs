@@ -30,6 +30,8 @@ impl Catalog {
         catalog.next_index_id = ids.next_index_id;
         catalog.roles.clone_from(&self.roles);
         catalog.classes = self.classes.clone();
+        catalog.functions.clone_from(&self.functions);
+        catalog.tasks.clone_from(&self.tasks);
         for table in self.tables.values() {
             let mut table = Table::clone(table);
             table.id = new_id(table.id)?;

@@ -1,13 +1,14 @@
 //! The container that Java classes come in: a zip file's entries, taken as they are (compressed) and put together again.
 //!
 //! Promises that a jar which is read can be written again with the same entries, and that no byte of it makes reading panic or take more
-//! memory than the jar has. Knows nothing of what the entries hold, and does not decompress them.
+//! memory than the jar has. Knows nothing of what the entries hold, and decompresses them only when a class is asked for.
 
 use ferrite_base::limits::{CLASSES_BYTES_MAX, CLASSES_ENTRIES_MAX};
 use ferrite_base::{UserError, UserResult};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
+use std::io::Read;
 use std::sync::Arc;
 
 /// One file of a jar.
@@ -64,6 +65,23 @@ impl Classes {
 
     pub fn has_class(&self, name: &str) -> bool {
         self.entries.contains_key(&format!("{}.class", name.replace('.', "/")))
+    }
+
+    /// A class file, decompressed.
+    pub fn class_bytes(&self, name: &str) -> UserResult<Vec<u8>> {
+        let path = format!("{}.class", name.replace('.', "/"));
+        let entry = self.entries.get(&path).ok_or_else(|| UserError::not_found(format!("class {name}")))?;
+        if entry.method == STORED {
+            return Ok(entry.data.to_vec());
+        }
+        let damaged = || broken(&format!("{path} cannot be decompressed"));
+        if entry.size as usize > CLASSES_BYTES_MAX {
+            return Err(damaged());
+        }
+        let mut bytes = Vec::new();
+        let mut reader = flate2::read::DeflateDecoder::new(&*entry.data).take(u64::from(entry.size));
+        reader.read_to_end(&mut bytes).map_err(|_| damaged())?;
+        if bytes.len() == entry.size as usize { Ok(bytes) } else { Err(damaged()) }
     }
 
     /// With the entries of `jar` added, in the place of those that have their names.
@@ -234,15 +252,21 @@ fn read(jar: &[u8]) -> UserResult<BTreeMap<String, Entry>> {
     Ok(entries)
 }
 
+/// A jar of stored entries; the checksum is the reader's to verify, who unpacks.
+#[cfg(test)]
+pub(crate) fn stored(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let entry = |data: &[u8]| Entry { method: STORED, crc: 7, size: data.len() as u32, data: data.into() };
+    let entries = files.iter().map(|(name, data)| ((*name).to_owned(), entry(data))).collect();
+    Classes { entries: Arc::new(entries) }.jar()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Stored entries; the checksum is the reader's to verify, who unpacks.
-    pub(crate) fn jar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
-        let entry = |data: &[u8]| Entry { method: STORED, crc: 7, size: data.len() as u32, data: data.into() };
-        let entries = files.iter().map(|(name, data)| ((*name).to_owned(), entry(data))).collect();
-        Classes { entries: Arc::new(entries) }.jar()
+    fn jar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let files: Vec<(&str, Vec<u8>)> = files.iter().map(|(name, data)| (*name, data.to_vec())).collect();
+        stored(&files)
     }
 
     #[test]

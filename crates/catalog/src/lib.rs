@@ -6,13 +6,17 @@
 pub mod apply;
 pub mod base64;
 pub mod change;
+mod class_file;
+pub mod cron;
 mod ids;
 pub mod jar;
 pub mod objects;
 mod schema_text;
+pub mod task;
 
 pub use apply::settle;
-pub use change::{Change, ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
+pub use change::{Change, ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction, TaskAction};
+pub use cron::Cron;
 pub use ids::Ids;
 pub use jar::Classes;
 pub use objects::{
@@ -20,3 +24,4 @@ pub use objects::{
     TimeToLive, TimeUnit, VIEW_KEY_INDEX, View, ViewOutput,
 };
 pub use schema_text::{schema_text, schema_text_without_classes};
+pub use task::{Interval, IntervalUnit, OnError, RunOn, Schedule, Task};

@@ -1,7 +1,8 @@
 //! The objects of a schema.
 
+use crate::task::Task;
 use ferrite_base::{CatalogVersion, IndexId, TableId};
-use ferrite_expr::{Aggregate, Expr};
+use ferrite_expr::{Aggregate, Expr, UserFunction};
 use ferrite_value::ColumnType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,10 @@ pub struct Catalog {
     pub roles: BTreeMap<String, Vec<String>>,
     /// What Java procedures are made of.
     pub classes: crate::Classes,
+    /// User-defined functions, by name.
+    pub functions: BTreeMap<String, Arc<UserFunction>>,
+    /// By name.
+    pub tasks: BTreeMap<String, Arc<Task>>,
     pub next_table_id: u32,
     pub next_index_id: u32,
     /// The values of `tables` by id, for the lookups of running plans.

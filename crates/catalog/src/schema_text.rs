@@ -3,6 +3,7 @@
 use crate::objects::{
     Catalog, Column, Export, Index, IndexKind, Procedure, Table, TableKind, TimeToLive, VIEW_KEY_CONSTRAINT,
 };
+use crate::task::Task;
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{OwnedValue, convert::to_text_string};
 use std::fmt::Write;
@@ -12,8 +13,8 @@ const CONSTRAINT_WORDS: [&str; 7] = ["PRIMARY", "UNIQUE", "ASSUMEUNIQUE", "CHECK
 /// How the names begin that are made up for constraints without one.
 const MADE_UP: &str = "VOLTDB_AUTOGEN_CT__";
 
-/// Statements that make this schema from an empty one: classes, then roles, then tables, streams and views in the order in which
-/// they were made, then procedures.
+/// Statements that make this schema from an empty one: classes, then roles and functions, then tables, streams and views in the order in which
+/// they were made, then procedures and tasks.
 pub fn schema_text(catalog: &Catalog) -> String {
     let mut out = String::new();
     if !catalog.classes.is_empty() {
@@ -30,6 +31,15 @@ pub fn schema_text_without_classes(catalog: &Catalog) -> String {
         let with = if permissions.is_empty() { String::new() } else { format!(" WITH {}", permissions.join(", ")) };
         statement(&mut out, format_args!("CREATE ROLE {}{with}", quoted(&name.to_uppercase())));
     }
+    for function in catalog.functions.values() {
+        let name = quoted(&function.name);
+        match &function.method {
+            Some(method) => {
+                statement(&mut out, format_args!("CREATE FUNCTION {name} FROM METHOD {}.{method}", function.class))
+            }
+            None => statement(&mut out, format_args!("CREATE AGGREGATE FUNCTION {name} FROM CLASS {}", function.class)),
+        }
+    }
     let mut tables: Vec<&Table> = catalog.tables.values().map(|table| &**table).collect();
     tables.sort_by_key(|table| table.id);
     for table in tables {
@@ -43,6 +53,9 @@ pub fn schema_text_without_classes(catalog: &Catalog) -> String {
     }
     for procedure in catalog.procedures.values() {
         create_procedure(&mut out, catalog, procedure);
+    }
+    for task in catalog.tasks.values() {
+        create_task(&mut out, task);
     }
     out
 }
@@ -110,13 +123,17 @@ fn column(column: &Column) -> String {
 }
 
 fn default_value(default: &Expr) -> String {
-    let value = match default {
-        Expr::Constant(value) => value,
-        Expr::Call { function: Function::CurrentDate, .. } => return "CURRENT_DATE".to_owned(),
-        _ => return "NOW".to_owned(),
-    };
+    match default {
+        Expr::Constant(value) => constant(value),
+        Expr::Call { function: Function::CurrentDate, .. } => "CURRENT_DATE".to_owned(),
+        _ => "NOW".to_owned(),
+    }
+}
+
+fn constant(value: &OwnedValue) -> String {
     let text = to_text_string(&value.as_value());
     match value {
+        OwnedValue::Null => "NULL".to_owned(),
         OwnedValue::Integer(_) | OwnedValue::Float(_) | OwnedValue::Decimal(_) | OwnedValue::Boolean(_) => text,
         _ => format!("'{}'", text.replace('\'', "''")),
     }
@@ -214,6 +231,27 @@ fn create_procedure(out: &mut String, catalog: &Catalog, procedure: &Procedure) 
         Some(class) => statement(out, format_args!("{head}\n  FROM CLASS {class}")),
         None => statement(out, format_args!("{head} AS\n{}", procedure.body)),
     }
+}
+
+fn create_task(out: &mut String, task: &Task) {
+    let with = if task.parameters.is_empty() {
+        String::new()
+    } else {
+        format!(" WITH ({})", task.parameters.iter().map(constant).collect::<Vec<_>>().join(", "))
+    };
+    statement(
+        out,
+        format_args!(
+            "CREATE TASK {} ON SCHEDULE {} {}\n  PROCEDURE {}{with}\n  ON ERROR {} RUN ON {} {}",
+            quoted(&task.name),
+            task.schedule.kind(),
+            task.schedule.arguments(),
+            procedure_name(&task.procedure),
+            task.on_error.name(),
+            task.run_on.name(),
+            if task.enabled { "ENABLE" } else { "DISABLE" }
+        ),
+    );
 }
 
 /// Procedures keep their names as written; a dot parts the two words of some.

@@ -112,6 +112,7 @@ fn count() -> Aggregate {
         argument: None,
         argument_type: SqlType::Bigint,
         result_type: SqlType::Bigint,
+        user: None,
     }
 }
 

@@ -10,7 +10,7 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::AggregateState;
 use ferrite_expr::{Aggregate, AggregateKind, Context};
 use ferrite_sql::plan::{Access, Aggregation, Input, JoinKind, Select};
-use ferrite_value::Value;
+use ferrite_value::{OwnedValue, Value};
 
 /// With how many groups of a part it is looked whether parts pay: merging costs as much as grouping, for each group.
 const PART_GROUPS_LOOK: usize = 8_192;
@@ -208,6 +208,7 @@ fn held_values(state: &AggregateState) -> usize {
     match state {
         AggregateState::Distinct { values, .. } => values.len(),
         AggregateState::Texts(texts) => texts.len(),
+        AggregateState::User(rows) => rows.len(),
         _ => 0,
     }
 }
@@ -216,6 +217,10 @@ fn held_values(state: &AggregateState) -> usize {
 fn held_bytes(state: &AggregateState, value: &Value<'_>) -> usize {
     match state {
         AggregateState::Texts(texts) => texts.entry_bytes() + text_bytes(value),
+        AggregateState::User(_) => {
+            let values = if let Value::Array(values) = value { values.len() } else { 0 };
+            values * size_of::<OwnedValue>() + text_bytes(value)
+        }
         _ => 2 * size_of::<Value<'_>>() + text_bytes(value),
     }
 }

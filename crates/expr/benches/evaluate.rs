@@ -74,6 +74,7 @@ fn main() {
         argument: None,
         argument_type: SqlType::Bigint,
         result_type: SqlType::Bigint,
+        user: None,
     });
     measure("add to SUM", || black_box(&mut sum).add(black_box(Value::Integer(1))).is_ok());
 }

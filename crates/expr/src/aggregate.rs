@@ -8,6 +8,7 @@ mod sketch;
 mod spread;
 mod texts;
 
+use crate::user::{Gathered, UserFunction};
 use crate::{Expr, arithmetic, evaluate};
 use bumpalo::Bump;
 use distinct::DistinctValues;
@@ -16,6 +17,7 @@ use ferrite_value::{Decimal, OwnedValue, SqlType, Value, compare};
 use sketch::Sketch;
 pub use spread::Spread;
 use std::cmp::Ordering;
+use std::sync::Arc;
 pub use texts::{TextOrder, Texts};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -42,6 +44,8 @@ pub enum AggregateKind {
     DeviationSample,
     /// STRING_AGG, LISTAGG. Its argument is [`crate::Function::Together`] of the text, the separator, and what it is ordered by.
     Texts(TextOrder),
+    /// A user's, which [`Aggregate::user`] is. Its argument is [`crate::Function::Together`] of the arguments.
+    User,
 }
 
 impl AggregateKind {
@@ -61,6 +65,7 @@ impl AggregateKind {
             AggregateKind::DeviationPopulation => "STDDEV_POP",
             AggregateKind::DeviationSample => "STDDEV_SAMP",
             AggregateKind::Texts(_) => "STRING_AGG",
+            AggregateKind::User => "a user-defined aggregate",
         }
     }
 
@@ -88,6 +93,8 @@ pub struct Aggregate {
     /// Type of the result, by [`Aggregate::result_type_for`]: BIGINT for counts and for SUM and AVG of integers, else the
     /// argument's.
     pub result_type: SqlType,
+    /// With [`AggregateKind::User`].
+    pub user: Option<Arc<UserFunction>>,
 }
 
 impl Aggregate {
@@ -143,6 +150,7 @@ pub enum AggregateState {
         spread: Spread,
     },
     Texts(Box<Texts>),
+    User(Box<Gathered>),
 }
 
 /// A running sum with the number of values in it.
@@ -189,6 +197,10 @@ impl AggregateState {
             AggregateKind::BoolAnd => AggregateState::BoolAnd(None),
             AggregateKind::BoolOr => AggregateState::BoolOr(None),
             AggregateKind::Texts(order) => AggregateState::Texts(Box::new(Texts::new(order, aggregate.distinct))),
+            AggregateKind::User => {
+                let function = aggregate.user.clone().expect("an aggregate of this kind has its function");
+                AggregateState::User(Box::new(Gathered::new(function)))
+            }
             kind if aggregate.distinct => AggregateState::Distinct { kind, values: Box::default(), domain },
             AggregateKind::Count => AggregateState::Count(0),
             AggregateKind::Sum => AggregateState::Sum(domain),
@@ -221,6 +233,7 @@ impl AggregateState {
             AggregateState::BoolOr(any) => *any = Some(any.unwrap_or(false) || truth(value)?),
             AggregateState::Spread { spread, .. } => spread.add(value)?,
             AggregateState::Texts(texts) => texts.add(value)?,
+            AggregateState::User(rows) => rows.add(value),
             _ => unreachable!("add handles counts and sums"),
         }
         Ok(())
@@ -265,6 +278,7 @@ impl AggregateState {
             (AggregateState::BoolOr(any), AggregateState::BoolOr(more)) => *any = both(*any, *more, |a, b| a || b),
             (AggregateState::Spread { spread, .. }, AggregateState::Spread { spread: more, .. }) => spread.merge(more),
             (AggregateState::Texts(texts), AggregateState::Texts(more)) => texts.merge(more),
+            (AggregateState::User(rows), AggregateState::User(more)) => rows.merge(more),
             _ => unreachable!("only states of one aggregate are merged"),
         }
     }
@@ -295,6 +309,7 @@ impl AggregateState {
             }
             AggregateState::Spread { kind, spread } => spread.result(*kind),
             AggregateState::Texts(texts) => texts.result(arena),
+            AggregateState::User(rows) => rows.result(arena),
         }
     }
 }

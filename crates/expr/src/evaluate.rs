@@ -234,6 +234,13 @@ impl Expr {
                     }
                 }
             }
+            Expr::User { function, arguments } => {
+                let mut values = bumpalo::collections::Vec::with_capacity_in(arguments.len(), context.arena());
+                for argument in arguments {
+                    values.push(argument.eval(context)?);
+                }
+                function.call(&values, context.arena())
+            }
             Expr::Subquery { subquery, operand } => {
                 let operand = match operand {
                     Some(operand) => operand.eval(context)?,

@@ -11,8 +11,10 @@ pub mod evaluate;
 pub mod function;
 pub mod like;
 pub mod tree;
+pub mod user;
 
 pub use aggregate::{Aggregate, AggregateKind, AggregateState, Removal};
 pub use evaluate::Context;
 pub use function::{Function, Resolved};
 pub use tree::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};
+pub use user::{Code, UserFunction};

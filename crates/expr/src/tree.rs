@@ -1,7 +1,9 @@
 //! The expression tree.
 
 use crate::function::Function;
+use crate::user::UserFunction;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use std::sync::Arc;
 
 /// `left operator right` on numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -109,6 +111,11 @@ pub enum Expr {
         function: Function,
         arguments: Box<[Expr]>,
     },
+    /// A function whose code is the user's.
+    User {
+        function: Arc<UserFunction>,
+        arguments: Box<[Expr]>,
+    },
     /// A subquery of the enclosing program: scalar and EXISTS have no operand; IN, ANY and ALL compare `operand`.
     Subquery {
         subquery: u16,
@@ -148,7 +155,10 @@ impl Expr {
                 visit(left);
                 visit(right);
             }
-            Expr::And(operands) | Expr::Or(operands) | Expr::Call { arguments: operands, .. } => {
+            Expr::And(operands)
+            | Expr::Or(operands)
+            | Expr::Call { arguments: operands, .. }
+            | Expr::User { arguments: operands, .. } => {
                 operands.iter().for_each(visit);
             }
             Expr::Like { operand, pattern, .. } => {
@@ -191,7 +201,10 @@ impl Expr {
                 visit(left);
                 visit(right);
             }
-            Expr::And(operands) | Expr::Or(operands) | Expr::Call { arguments: operands, .. } => {
+            Expr::And(operands)
+            | Expr::Or(operands)
+            | Expr::Call { arguments: operands, .. }
+            | Expr::User { arguments: operands, .. } => {
                 operands.iter_mut().for_each(visit);
             }
             Expr::Like { operand, pattern, .. } => {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 fn aggregate(kind: AggregateKind, distinct: bool, argument_type: SqlType) -> Aggregate {
     let result_type = Aggregate::result_type_for(kind, argument_type).expect("the aggregate takes this type");
-    Aggregate { kind, distinct, argument: None, argument_type, result_type }
+    Aggregate { kind, distinct, argument: None, argument_type, result_type, user: None }
 }
 
 fn result(state: &AggregateState) -> String {

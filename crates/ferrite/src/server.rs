@@ -205,8 +205,9 @@ pub fn run(options: Options) -> ExitCode {
         }
     }
     let durability = options.durability;
+    let query_time_max = Duration::from_secs(options.query_timeout);
     let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
-    ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect()));
+    ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect(), query_time_max));
     let admin_listen = match options.admin_listen {
         Some(AdminListen::At(address)) => Some(address),
         Some(AdminListen::Nowhere) => None,
@@ -239,7 +240,7 @@ pub fn run(options: Options) -> ExitCode {
             None => Arc::new(RealDisk),
             Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),
         },
-        query_time_max: Duration::from_secs(options.query_timeout),
+        query_time_max,
         settings,
     });
     let server = match started {

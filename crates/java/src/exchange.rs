@@ -36,26 +36,39 @@ pub(crate) struct Exchange {
     pub error: Option<UserError>,
 }
 
+/// What a thread calls Java for. A function may be called by a statement that a procedure executes: the procedure's buffers are in use then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Procedure = 0,
+    Function = 1,
+}
+
 thread_local! {
-    static EXCHANGE: Cell<*mut Exchange> = const { Cell::new(null_mut()) };
+    /// By purpose.
+    static EXCHANGES: [Cell<*mut Exchange>; 2] = const { [Cell::new(null_mut()), Cell::new(null_mut())] };
+}
+
+/// The calling thread's exchange for a purpose, as Java numbers them; null when it has none.
+fn known(purpose: jint) -> *mut Exchange {
+    EXCHANGES.with(|exchanges| exchanges.get(purpose as usize).map_or(null_mut(), Cell::get))
 }
 
 static SLOTS: AtomicI32 = AtomicI32::new(0);
 
 /// The calling thread's exchange, made when it is first asked for: the thread is attached to the JVM and stays so.
-pub(crate) fn of_this_thread(machine: &Machine) -> UserResult<*mut Exchange> {
-    let known = EXCHANGE.get();
+pub(crate) fn of_this_thread(machine: &Machine, purpose: Purpose) -> UserResult<*mut Exchange> {
+    let known = known(purpose as jint);
     if !known.is_null() {
         return Ok(known);
     }
-    let exchange = attach(machine).map_err(|error| unusable(&error))?;
+    let exchange = attach(machine, purpose).map_err(|error| unusable(&error))?;
     let exchange = Box::into_raw(Box::new(exchange));
-    EXCHANGE.set(exchange);
+    EXCHANGES.with(|exchanges| exchanges[purpose as usize].set(exchange));
     Ok(exchange)
 }
 
 #[cold]
-fn attach(machine: &Machine) -> jni::errors::Result<Exchange> {
+fn attach(machine: &Machine, purpose: Purpose) -> jni::errors::Result<Exchange> {
     own_stack_for_signals();
     let mut env = machine.vm.attach_current_thread_as_daemon()?;
     let mut request = vec![0u8; BUFFER_BYTES];
@@ -68,8 +81,15 @@ fn attach(machine: &Machine) -> jni::errors::Result<Exchange> {
             env.new_direct_byte_buffer(response.as_mut_ptr(), response.capacity())?,
         )
     };
+    let thread = env.new_string(std::thread::current().name().unwrap_or_default())?;
     let slot = SLOTS.fetch_add(1, Ordering::Relaxed);
-    let arguments = [jvalue { i: slot }, jvalue { l: request_buffer.as_raw() }, jvalue { l: response_buffer.as_raw() }];
+    let arguments = [
+        jvalue { i: slot },
+        jvalue { i: purpose as jint },
+        jvalue { l: thread.as_raw() },
+        jvalue { l: request_buffer.as_raw() },
+        jvalue { l: response_buffer.as_raw() },
+    ];
     // SAFETY: the arguments are those of the method's signature.
     let object = unsafe {
         env.call_static_method_unchecked(machine.bridge_class(), machine.attach, ReturnType::Object, &arguments)?
@@ -140,15 +160,15 @@ pub(crate) fn native_methods() -> [NativeMethod; 4] {
     };
     [
         method("execute", "(I)J", execute as *mut _),
-        method("response", "()Ljava/nio/ByteBuffer;", response as *mut _),
-        method("request", "(I)Ljava/nio/ByteBuffer;", request as *mut _),
+        method("response", "(I)Ljava/nio/ByteBuffer;", response as *mut _),
+        method("request", "(II)Ljava/nio/ByteBuffer;", request as *mut _),
         method("error", "()Ljava/lang/String;", error as *mut _),
     ]
 }
 
 /// `Bridge.execute`. A fault of ours inside ends the process, as it does on every thread.
 extern "system" fn execute(_: *mut RawEnv, _: jclass, bytes: jint) -> jlong {
-    let exchange = EXCHANGE.get();
+    let exchange = known(Purpose::Procedure as jint);
     if exchange.is_null() {
         return NO_PROCEDURE;
     }
@@ -176,8 +196,8 @@ fn direct_buffer(env: *mut RawEnv, memory: *mut u8, bytes: usize) -> jobject {
 }
 
 /// `Bridge.response`.
-extern "system" fn response(env: *mut RawEnv, _: jclass) -> jobject {
-    let exchange = EXCHANGE.get();
+extern "system" fn response(env: *mut RawEnv, _: jclass, purpose: jint) -> jobject {
+    let exchange = known(purpose);
     if exchange.is_null() {
         return null_mut();
     }
@@ -187,8 +207,8 @@ extern "system" fn response(env: *mut RawEnv, _: jclass) -> jobject {
 }
 
 /// `Bridge.request`.
-extern "system" fn request(env: *mut RawEnv, _: jclass, bytes: jint) -> jobject {
-    let exchange = EXCHANGE.get();
+extern "system" fn request(env: *mut RawEnv, _: jclass, purpose: jint, bytes: jint) -> jobject {
+    let exchange = known(purpose);
     if exchange.is_null() {
         return null_mut();
     }
@@ -201,7 +221,7 @@ extern "system" fn request(env: *mut RawEnv, _: jclass, bytes: jint) -> jobject 
 
 /// `Bridge.error`.
 extern "system" fn error(env: *mut RawEnv, _: jclass) -> jstring {
-    let exchange = EXCHANGE.get();
+    let exchange = known(Purpose::Procedure as jint);
     if exchange.is_null() {
         return null_mut();
     }

@@ -5,13 +5,16 @@
 //! no partitions: it implements the traits of `ferrite_sql::foreign`, and whoever runs a program calls through them.
 //!
 //! The rooms: [`locate`] finds a JDK, `sources` compiles the Java side of the bridge with it, `machine` starts the JVM, `exchange` is
-//! a thread's crossing, `library` loads classes and describes procedures, `procedure` calls them.
+//! a thread's crossing, `library` loads classes and describes procedures, `procedure` calls them, `function` calls
+//! user-defined functions.
 //!
 //! Words of the `SAFETY:` comments: *the exchange* of a thread is made once when the thread first calls Java, is never freed, and is used by
 //! that thread alone; *the host* is the transaction of the call that is going on, set before Java is entered and taken away when it is
 //! left.
 
 mod exchange;
+mod failure;
+mod function;
 mod library;
 pub mod locate;
 mod machine;
@@ -19,8 +22,11 @@ mod procedure;
 mod sources;
 
 use ferrite_sql::foreign::Runtime;
+use std::time::Duration;
 
-/// The runtime for `ferrite_sql::foreign::install`. `options` go to the JVM, after our own.
-pub fn runtime(options: Vec<String>) -> Box<dyn Runtime> {
-    Box::new(library::JavaRuntime::new(options))
+/// The runtime for `ferrite_sql::foreign::install`. `options` go to the JVM, after our own. Where a call is that runs longer than
+/// `time_max` is told on the standard error.
+pub fn runtime(options: Vec<String>, time_max: Duration) -> Box<dyn Runtime> {
+    let limit = format!("-Dferrite.procedure.time.max.ms={}", time_max.as_millis());
+    Box::new(library::JavaRuntime::new([vec![limit], options].concat()))
 }

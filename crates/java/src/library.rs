@@ -1,12 +1,15 @@
 //! The classes of a catalog version in the JVM, and what they say of the procedures that they are.
 
+use crate::function::Function;
 use crate::machine::{Machine, unusable};
 use crate::procedure::Procedure;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
+use ferrite_expr::{Code, UserFunction};
 use ferrite_sql::foreign::{Description, Library, Runtime};
 use ferrite_sql::plan::Parameter;
 use ferrite_value::{ColumnType, SqlType};
+use ferrite_wire::scalar::CODE_TABLE;
 use jni::JNIEnv;
 use jni::objects::{GlobalRef, JObject, JObjectArray, JString};
 use jni::signature::ReturnType;
@@ -102,6 +105,33 @@ impl Library for JavaLibrary {
         });
         read_description(lines, body)
     }
+
+    fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
+        let class = in_java(&self.machine, |env| {
+            let class = env.new_string(&function.class)?;
+            let method = env.new_string(function.method.as_deref().unwrap_or_default())?;
+            let arguments =
+                [jvalue { l: self.loader.as_raw() }, jvalue { l: class.as_raw() }, jvalue { l: method.as_raw() }];
+            let bridge = self.machine.bridge_class();
+            // SAFETY: the arguments are those of the method's signature.
+            let found = unsafe {
+                env.call_static_method_unchecked(bridge, self.machine.function, ReturnType::Object, &arguments)?.l()?
+            };
+            if env.is_instance_of(&found, "java/lang/String")? {
+                return Ok(Err(env.get_string(&JString::from(found))?.into()));
+            }
+            Ok(Ok(env.new_global_ref(found)?))
+        })?
+        .map_err(|reason: String| UserError::ddl("42P13", reason))?;
+        let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
+        Ok(Arc::new(Function {
+            machine,
+            class,
+            name: function.name.clone(),
+            result: function.result,
+            _library: library,
+        }))
+    }
 }
 
 fn strings(env: &mut JNIEnv<'_>, array: JObject<'_>) -> jni::errors::Result<Vec<String>> {
@@ -130,10 +160,9 @@ fn read_description(lines: Vec<String>, body: Arc<Procedure>) -> UserResult<Desc
             None => (false, line.as_str()),
         };
         let code: i8 = code.parse().map_err(|_| damaged())?;
-        let sql_type = SqlType::from_code(code).ok_or_else(|| {
-            UserError::not_supported("a parameter of type VoltTable").with_hint("pass arrays of values")
-        })?;
-        parameters.push(Parameter { name: None, column_type: ColumnType::unbounded(sql_type), array });
+        let table = code == CODE_TABLE;
+        let sql_type = if table { SqlType::Varbinary } else { SqlType::from_code(code).ok_or_else(damaged)? };
+        parameters.push(Parameter { name: None, column_type: ColumnType::unbounded(sql_type), array, table });
     }
     let partition_info = Some(next()?).filter(|info| !info.is_empty());
     let mut statements = Vec::new();

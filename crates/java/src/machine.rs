@@ -30,6 +30,9 @@ pub(crate) struct Machine {
     pub attach: JStaticMethodID,
     pub run: JStaticMethodID,
     pub failure: JStaticMethodID,
+    pub function: JStaticMethodID,
+    pub call: JStaticMethodID,
+    pub aggregate: JStaticMethodID,
 }
 
 impl Machine {
@@ -50,21 +53,24 @@ impl Machine {
             let mut guard = vm.attach_current_thread().map_err(|error| unusable(&error))?;
             Self::look_up(&mut guard).map_err(|error| unusable(&error))?
         };
-        let (bridge, [load, describe, description, attach, run, failure]) = machine;
-        Ok(Machine { vm, bridge, load, describe, description, attach, run, failure })
+        let (bridge, [load, describe, description, attach, run, failure, function, call, aggregate]) = machine;
+        Ok(Machine { vm, bridge, load, describe, description, attach, run, failure, function, call, aggregate })
     }
 
     #[allow(clippy::type_complexity)]
-    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 6])> {
+    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 9])> {
         let class = env.find_class("org/voltdb/Bridge")?;
         env.register_native_methods(&class, &exchange::native_methods())?;
         let methods = [
             ("load", "([B)Lorg/voltdb/JarLoader;"),
             ("describe", "(Lorg/voltdb/JarLoader;Ljava/lang/String;)Ljava/lang/Object;"),
             ("description", "(Lorg/voltdb/ProcedureClass;)[Ljava/lang/String;"),
-            ("attach", "(ILjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)Lorg/voltdb/Exchange;"),
+            ("attach", "(IILjava/lang/String;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)Lorg/voltdb/Exchange;"),
             ("run", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JJJI)I"),
             ("failure", "(Lorg/voltdb/Exchange;)Ljava/lang/String;"),
+            ("function", "(Lorg/voltdb/JarLoader;Ljava/lang/String;Ljava/lang/String;)Ljava/lang/Object;"),
+            ("call", "(Lorg/voltdb/FunctionClass;Lorg/voltdb/Exchange;J)I"),
+            ("aggregate", "(Lorg/voltdb/FunctionClass;Lorg/voltdb/Exchange;JI)I"),
         ];
         let mut ids = Vec::with_capacity(methods.len());
         for (name, signature) in methods {

@@ -16,6 +16,7 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/Bytes.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Bytes.java";
     "org/voltdb/Expectation.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Expectation.java";
+    "org/voltdb/Json.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Json.java";
     "org/voltdb/ProcInfo.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/ProcInfo.java";
     "org/voltdb/ProcedureContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/ProcedureContext.java";
     "org/voltdb/SQLFailureException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/SQLFailureException.java";
@@ -33,9 +34,11 @@ const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/Decoder.java": "../bridge/org/voltdb/Decoder.java";
     "org/voltdb/Exchange.java": "../bridge/org/voltdb/Exchange.java";
     "org/voltdb/Failure.java": "../bridge/org/voltdb/Failure.java";
+    "org/voltdb/FunctionClass.java": "../bridge/org/voltdb/FunctionClass.java";
     "org/voltdb/JarLoader.java": "../bridge/org/voltdb/JarLoader.java";
     "org/voltdb/ProcedureClass.java": "../bridge/org/voltdb/ProcedureClass.java";
     "org/voltdb/Runner.java": "../bridge/org/voltdb/Runner.java";
+    "org/voltdb/Watch.java": "../bridge/org/voltdb/Watch.java";
 };
 
 /// A jar with the compiled classes. It is needed until the JVM has opened it.

@@ -60,7 +60,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("@UpdateLicense", "no license is needed"),
     ("@QueryStats", "@Statistics gives the same figures, to be filtered by the client"),
     ("@ValidatePartitioning", "rows are checked against their partition when they are written"),
-    ("@JStack", "there is no Java in the server; use a debugger"),
+    (
+        "@JStack",
+        "a Java procedure that runs too long is told of with its stack; for the rest use a debugger, or jstack of the JDK",
+    ),
     ("@ProfCtl", "use a profiler of the system"),
     ("@Trace", "use a profiler of the system"),
     ("@ExportControl", "there are no export targets"),

@@ -24,6 +24,7 @@ mod statistics;
 mod system;
 mod system_catalog;
 mod system_information;
+mod tasks;
 mod topology;
 mod traffic;
 mod work;

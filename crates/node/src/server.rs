@@ -10,6 +10,7 @@ use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
 use crate::system::{System, SystemJob};
+use crate::tasks::{self, Tasks};
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, bounded, unbounded};
@@ -96,6 +97,7 @@ pub struct Server {
     network: Vec<JoinHandle<()>>,
     system: JoinHandle<()>,
     expiry: JoinHandle<()>,
+    tasks: JoinHandle<()>,
     snapshots: JoinHandle<()>,
     coordinator: JoinHandle<()>,
     partitions: Vec<JoinHandle<()>>,
@@ -169,6 +171,7 @@ impl Server {
         let (system, system_jobs) = unbounded::<SystemJob>();
         let (snapshots, snapshot_jobs) = unbounded::<SnapshotJob>();
         let notices = expiry::notices();
+        let task_notices = tasks::notices();
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
         let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
         let shared = Arc::new(Shared {
@@ -179,6 +182,8 @@ impl Server {
             plan_cache: PlanCache::default(),
             expiry: notices.0.clone(),
             expired: Default::default(),
+            task_thread: task_notices.0.clone(),
+            tasks: Default::default(),
             long_reads: long_reads.line(),
             cancellations: Arc::clone(long_reads.cancellations()),
             connections: Connections::new(options.connection_limits),
@@ -220,7 +225,7 @@ impl Server {
         }
         let gate = Gate::new(ferrite_base::Sequence(0), failure);
         let publisher = Arc::clone(&shared);
-        let expiry_clock = Arc::clone(&clock);
+        let (expiry_clock, task_clock) = (Arc::clone(&clock), Arc::clone(&clock));
         let multi = Coordinator::new(
             jobs,
             borrowers,
@@ -272,6 +277,8 @@ impl Server {
                 watch.look();
             }
         });
+        let tasks = Tasks::new(Arc::clone(&shared), task_clock, task_notices);
+        let tasks = spawn("tasks", move || tasks.run())?;
         let (told, stop) = bounded(0);
         let space = (told, spawn("space", move || watch.run(&stop))?);
         let network = start_network(
@@ -281,7 +288,20 @@ impl Server {
         )?;
         let log = recovered.log;
         backup::drop_leftovers(&shared);
-        Ok(Server { shared, log, network, system, expiry, snapshots, coordinator, partitions, reports, memory, space })
+        Ok(Server {
+            shared,
+            log,
+            network,
+            system,
+            expiry,
+            tasks,
+            snapshots,
+            coordinator,
+            partitions,
+            reports,
+            memory,
+            space,
+        })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -317,6 +337,8 @@ impl Server {
             mailbox.send(Mail::Stop);
         }
         join(self.network);
+        let _ = self.shared.task_thread.send(tasks::Notice::Stop);
+        join([self.tasks]);
         let _ = self.shared.system.send(SystemJob::Stop);
         join([self.system]);
         let _ = self.shared.expiry.send(Notice::Stop);

@@ -34,6 +34,8 @@ pub struct Shared {
     pub plan_cache: PlanCache,
     pub expiry: Sender<crate::expiry::Notice>,
     pub expired: crate::expiry::Figures,
+    pub task_thread: Sender<crate::tasks::Notice>,
+    pub tasks: crate::tasks::Figures,
     pub long_reads: LongReadLine,
     pub cancellations: Arc<Cancellations>,
     pub connections: Connections,
@@ -240,6 +242,7 @@ impl Shared {
         self.plan_cache.clear();
         // Gone only when the server stops.
         let _ = self.expiry.send(crate::expiry::Notice::CatalogChanged);
+        let _ = self.task_thread.send(crate::tasks::Notice::CatalogChanged);
         for mailbox in self.network.get().into_iter().flatten() {
             mailbox.send(crate::mailbox::Mail::CatalogChanged);
         }

@@ -10,6 +10,7 @@ mod layouts;
 mod procedures;
 mod snapshots;
 mod storage;
+mod tasks;
 mod threads;
 
 use crate::result::{Cell, Columns, SystemResult, SystemTable, cells};
@@ -93,9 +94,9 @@ pub fn statistics(shared: &Shared, selector: &str, interval: bool) -> SystemResu
         "IMPORT" | "IMPORTER" => vec![empty(&[BASE, SITE, IMPORTER])],
         "TTL" => vec![storage::time_to_live(shared)],
         "LONGREADS" => vec![threads::long_reads(shared), storage::snapshots(shared, &by_threads())],
-        "TASK" | "SYSTEM_TASK" => vec![empty(&[BASE, TASK, TASK_SCHEDULER, TASK_PROCEDURE])],
-        "TASK_SCHEDULER" => vec![empty(&[BASE, TASK, TASK_SCHEDULER])],
-        "TASK_PROCEDURE" => vec![empty(&[BASE, TASK, TASK_PROCEDURE])],
+        "TASK" | "SYSTEM_TASK" => vec![tasks::table(shared, true, true)],
+        "TASK_SCHEDULER" => vec![tasks::table(shared, true, false)],
+        "TASK_PROCEDURE" => vec![tasks::table(shared, false, true)],
         "CLOCKSKEW" => vec![empty(&[BASE, CLOCK_SKEW])],
         "QUEUEPRIORITY" => vec![empty(&[BASE, SITE, QUEUE_PRIORITY])],
         "COMPOUNDPROC" => vec![empty(&[BASE, PROCEDURE, COMPOUND])],

@@ -32,9 +32,9 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
         "ROLES" => roles(catalog),
         "DDL" => schema(catalog),
         "CLASSES" => classes(catalog),
-        // There is nothing of these kinds to list: no user-defined functions, no tasks, topics or users.
-        "FUNCTIONS" => SystemTable::new(FUNCTIONS),
-        "TASKS" => SystemTable::new(TASKS),
+        "FUNCTIONS" => functions(catalog),
+        "TASKS" => tasks(catalog),
+        // There is nothing of these kinds to list.
         "TOPICS" => SystemTable::new(TOPICS),
         "USERS" => SystemTable::new(USERS),
         _ => return Err(UserError::parameters(format!("Invalid @SystemCatalog selector: {selector}"))),
@@ -71,6 +71,15 @@ fn classes(catalog: &Catalog) -> SystemTable {
 const FUNCTIONS: &Columns =
     &[("FUNCTION_TYPE", Varchar), ("FUNCTION_NAME", Varchar), ("CLASS_NAME", Varchar), ("METHOD_NAME", Varchar)];
 
+fn functions(catalog: &Catalog) -> SystemTable {
+    let mut answer = SystemTable::new(FUNCTIONS);
+    for function in catalog.functions.values() {
+        let kind = if function.is_aggregate() { "aggregate" } else { "scalar" };
+        answer.row(cells![kind, &function.name, &function.class, function.method.clone()]);
+    }
+    answer
+}
+
 const TASKS: &Columns = &[
     ("TASK_NAME", Varchar),
     ("SCHEDULER_CLASS", Varchar),
@@ -84,6 +93,29 @@ const TASKS: &Columns = &[
     ("USER", Varchar),
     ("ENABLED", Varchar),
 ];
+
+/// Schedules and actions have no classes of their own here: their names say what they are.
+fn tasks(catalog: &Catalog) -> SystemTable {
+    let mut answer = SystemTable::new(TASKS);
+    for task in catalog.tasks.values() {
+        let parameters: Vec<String> =
+            task.parameters.iter().map(|value| ferrite_value::convert::to_text_string(&value.as_value())).collect();
+        answer.row(cells![
+            &task.name,
+            Cell::NULL,
+            Cell::NULL,
+            &task.procedure,
+            parameters.join(", "),
+            task.schedule.kind(),
+            task.schedule.arguments(),
+            task.on_error.name(),
+            task.run_on.name(),
+            Cell::NULL,
+            if task.enabled { "true" } else { "false" }
+        ]);
+    }
+    answer
+}
 
 const TOPICS: &Columns = &[
     ("TOPIC_NAME", Varchar),
@@ -434,8 +466,8 @@ fn procedure_columns(programs: &[&Arc<Program>]) -> SystemTable {
                 &program.name,
                 parameter.name.clone().unwrap_or_else(|| format!("param{position}")),
                 IN,
-                java_type(sql_type),
-                sql_type.name(),
+                if parameter.table { 1111 } else { java_type(sql_type) },
+                if parameter.table { "VOLTTABLE" } else { sql_type.name() },
                 precision,
                 column_type.bytes_max() as i32,
                 scale(sql_type),

@@ -44,6 +44,14 @@ impl Compiled {
         let mut first_error = None;
         let catalog = compiled.catalog.clone();
         let mut library = None;
+        for function in catalog.functions.values().filter(|function| !function.is_linked()) {
+            let code = loaded(&catalog, &mut library).and_then(|library| library.function(function));
+            match code {
+                Ok(code) => function.link(code),
+                Err(error) if recovered => function.cannot_be_linked(error),
+                Err(error) => return Err(error.in_context(format_args!("function {}", function.name))),
+            }
+        }
         for procedure in catalog.procedures.values() {
             let program = match &procedure.class {
                 None => ferrite_sql::compile_procedure(&catalog, procedure),
@@ -123,9 +131,12 @@ fn compile_class(
         return Err(UserError::ddl("42704", format!("class {class} is not among the loaded classes"))
             .with_hint("drop the procedure first, or leave its class in the jar"));
     }
-    let library = match library {
-        Some(library) => library,
-        None => library.insert(foreign::load(&catalog.classes)?),
-    };
-    ferrite_sql::compile_class(catalog, procedure, &library.describe(class)?)
+    ferrite_sql::compile_class(catalog, procedure, &loaded(catalog, library)?.describe(class)?)
+}
+
+fn loaded<'l>(catalog: &Catalog, library: &'l mut Option<Arc<dyn Library>>) -> UserResult<&'l Arc<dyn Library>> {
+    match library {
+        Some(library) => Ok(library),
+        None => Ok(library.insert(foreign::load(&catalog.classes)?)),
+    }
 }

@@ -363,7 +363,8 @@ fn decode_parameters<'x>(
 #[inline]
 fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
     match (value, parameter.column_type.sql_type) {
-        (Value::Integer(_), SqlType::Bigint) | (Value::Bytes(_), SqlType::Varbinary) => !parameter.array,
+        (Value::Integer(_), SqlType::Bigint) => !parameter.array,
+        (Value::Bytes(_), SqlType::Varbinary) => !parameter.array && !parameter.table,
         (Value::Integer(value), SqlType::Integer) => {
             i32::try_from(*value).is_ok_and(|v| v != i32::MIN) && !parameter.array
         }
@@ -374,7 +375,9 @@ fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
 fn convert_all<'x>(program: &Program, given: &[Value<'x>], arena: &'x Bump) -> UserResult<&'x [Value<'x>]> {
     let values = arena.alloc_slice_fill_copy(given.len(), Value::Null);
     for (index, ((slot, value), parameter)) in values.iter_mut().zip(given).zip(&program.parameters).enumerate() {
-        let converted = if parameter.array {
+        let converted = if parameter.table {
+            to_table(*value, parameter.array)
+        } else if parameter.array {
             convert::to_declared_array(*value, &parameter.column_type, arena)
         } else {
             convert::to_declared(*value, &parameter.column_type, arena)
@@ -382,6 +385,26 @@ fn convert_all<'x>(program: &Program, given: &[Value<'x>], arena: &'x Bump) -> U
         *slot = converted.map_err(|error| failure::parameter_type(&program.name, index, error.message()))?;
     }
     Ok(values)
+}
+
+/// A table parameter: whole and readable to its last cell, so that a body need not distrust it.
+fn to_table(value: Value<'_>, array: bool) -> UserResult<Value<'_>> {
+    match value {
+        Value::Array(elements) if array => {
+            elements.iter().try_for_each(|element| to_table(*element, false).map(drop))?;
+            Ok(value)
+        }
+        Value::Null => Ok(value),
+        Value::Table(bytes) if !array => {
+            let table = ferrite_wire::Table::parse(bytes).and_then(|table| table.check());
+            table.map_err(|error| UserError::parameters(format!("the table is malformed: {error}")))?;
+            Ok(value)
+        }
+        other => {
+            let declared = if array { "an array of tables" } else { "a table" };
+            Err(UserError::parameters(format!("{} given where {declared} is declared", other.kind_name())))
+        }
+    }
 }
 
 #[cold]

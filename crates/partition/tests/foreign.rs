@@ -2,6 +2,7 @@
 
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
 use ferrite_catalog::{Catalog, Classes, base64, schema_text};
+use ferrite_expr::{Code, UserFunction};
 use ferrite_partition::execute::{Executor, Outcome};
 use ferrite_partition::{Compiled, schema};
 use ferrite_sql::foreign::{Body, Description, Host, Library, Runtime, install};
@@ -53,8 +54,17 @@ impl Runtime for InRust {
 }
 
 impl Library for InRust {
+    fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
+        Err(UserError::not_found(&function.class))
+    }
+
     fn describe(&self, class: &str) -> UserResult<Description> {
-        let parameter = |sql_type| Parameter { name: None, column_type: ColumnType::unbounded(sql_type), array: false };
+        let parameter = |sql_type| Parameter {
+            name: None,
+            column_type: ColumnType::unbounded(sql_type),
+            array: false,
+            table: false,
+        };
         let statement = |field: &str, text: &str| (field.to_owned(), text.to_owned());
         match class {
             "a.Batches" => Ok(Description {

@@ -35,7 +35,7 @@ fn parameters(table: &Table, columns: impl Iterator<Item = u16>) -> Vec<Paramete
     columns
         .map(|column| {
             let column = &table.columns[usize::from(column)];
-            Parameter { name: Some(column.name.clone()), column_type: column.column_type, array: false }
+            Parameter { name: Some(column.name.clone()), column_type: column.column_type, array: false, table: false }
         })
         .collect()
 }

@@ -6,6 +6,7 @@
 use crate::plan::{Parameter, Program};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
+use ferrite_expr::{Code, UserFunction};
 use ferrite_value::Value;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -61,6 +62,9 @@ pub struct Description {
 /// The classes of one catalog version, loaded.
 pub trait Library: Send + Sync {
     fn describe(&self, class: &str) -> UserResult<Description>;
+
+    /// The code of a function whose class and types the catalog has read.
+    fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>>;
 }
 
 pub trait Runtime: Send + Sync {

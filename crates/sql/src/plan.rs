@@ -57,6 +57,8 @@ pub struct Parameter {
     pub column_type: ColumnType,
     /// `IN ?`: an array of `column_type`.
     pub array: bool,
+    /// A whole table, or with `array` several; only bodies in other languages have such. Its `column_type` says nothing.
+    pub table: bool,
 }
 
 #[derive(Clone, Debug)]

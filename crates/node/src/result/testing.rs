@@ -30,6 +30,8 @@ pub fn shared(partitions: usize) -> Shared {
         plan_cache: Default::default(),
         expiry: unbounded().0,
         expired: Default::default(),
+        task_thread: unbounded().0,
+        tasks: Default::default(),
         long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
         cancellations: Arc::default(),
         connections: Connections::new(ConnectionLimits::default()),

@@ -93,6 +93,7 @@ fn schema() -> Catalog {
         argument,
         argument_type,
         result_type,
+        user: None,
     };
     apply(Change::CreateView {
         name: "BY_NUM".to_owned(),
@@ -128,6 +129,7 @@ fn program(name: &str, types: &[SqlType], key: Option<u16>, read_only: bool) -> 
         // What the parameter is compared with may be shorter than what it may be.
         column_type: ColumnType { length: 5, ..ColumnType::unbounded(*sql_type) },
         array: false,
+        table: false,
     };
     Program {
         name: name.to_owned(),

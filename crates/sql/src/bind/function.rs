@@ -21,6 +21,9 @@ impl Binder<'_> {
             return Err(UserError::not_supported(format!("NULLS and WITHIN GROUP of {name}")));
         }
         let (arguments, distinct) = arguments_of(&name, &function.args)?;
+        if let Some(user) = self.catalog.functions.get(&name) {
+            return self.user_function(user, function, &arguments, distinct);
+        }
         if let Some(over) = &function.over {
             if distinct {
                 return Err(UserError::not_supported(format!("DISTINCT in the window function {name}")));
@@ -269,7 +272,7 @@ impl Binder<'_> {
                     | AggregateKind::BoolAnd
                     | AggregateKind::BoolOr
             );
-        Ok(Aggregate { kind, distinct, argument, argument_type, result_type })
+        Ok(Aggregate { kind, distinct, argument, argument_type, result_type, user: None })
     }
 
     /// The value that an aggregate takes from each row, and its type. FILTER makes it NULL for the rows that do not count.
@@ -333,7 +336,7 @@ impl Binder<'_> {
 }
 
 /// Window functions that are nothing else.
-fn is_only_window(name: &str) -> bool {
+pub(crate) fn is_only_window(name: &str) -> bool {
     matches!(
         name,
         "ROW_NUMBER"

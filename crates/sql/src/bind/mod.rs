@@ -23,6 +23,7 @@ pub(crate) mod series;
 pub(crate) mod suggest;
 pub(crate) mod texts;
 pub(crate) mod types;
+pub(crate) mod user;
 pub(crate) mod view;
 pub(crate) mod window;
 
@@ -69,6 +70,8 @@ pub(crate) struct Binder<'c> {
     pub facts: Facts,
     /// A view is being defined: it may read a stream.
     pub streams_allowed: bool,
+    /// What is being defined whose values are kept with the rows, if something is.
+    pub schema_object: Option<&'static str>,
     /// How deep the recursion is.
     depth: usize,
 }
@@ -105,6 +108,7 @@ impl<'c> Binder<'c> {
             frames: Vec::new(),
             facts: Facts::default(),
             streams_allowed: false,
+            schema_object: None,
             depth: 0,
         }
     }
@@ -176,6 +180,7 @@ impl<'c> Binder<'c> {
                 name: parameter.name.clone(),
                 column_type: parameter.column_type.unwrap_or(ColumnType::unbounded(SqlType::Varchar)),
                 array: parameter.array,
+                table: false,
             })
             .collect()
     }

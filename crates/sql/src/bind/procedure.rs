@@ -491,7 +491,7 @@ pub(super) fn route_by(
         .with_hint("parameters count from 0"));
     };
     let column_type = column.column_type.sql_type;
-    if parameter.array || !can_route(parameter.column_type.sql_type, column_type) {
+    if parameter.array || parameter.table || !can_route(parameter.column_type.sql_type, column_type) {
         return Err(UserError::ddl(
             "42804",
             format!(

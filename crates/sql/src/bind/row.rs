@@ -60,6 +60,7 @@ impl Binder<'_> {
             argument: Some(rank),
             argument_type: SqlType::Bigint,
             result_type: SqlType::Bigint,
+            user: None,
         };
         let aggregation =
             Aggregation { slot, group_by: Vec::new(), sets: Vec::new(), aggregates: vec![aggregate], having: None };

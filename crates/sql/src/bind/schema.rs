@@ -79,6 +79,16 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         }
         Ddl::LoadClasses { jar } => Change::LoadClasses { jar: jar.clone() },
         Ddl::RemoveClasses { patterns } => Change::RemoveClasses { patterns: patterns.clone() },
+        Ddl::CreateFunction { name, class, method } => {
+            super::user::check_name(name)?;
+            Change::CreateFunction { name: name.clone(), class: class.clone(), method: method.clone() }
+        }
+        Ddl::DropFunction { name, aggregate, if_exists } => {
+            Change::DropFunction { name: name.clone(), aggregate: *aggregate, if_exists: *if_exists }
+        }
+        Ddl::CreateTask(task) => Change::CreateTask { task: task.clone() },
+        Ddl::AlterTask { name, action } => Change::AlterTask { name: name.clone(), action: *action },
+        Ddl::DropTask { name, if_exists } => Change::DropTask { name: name.clone(), if_exists: *if_exists },
         Ddl::DropProcedure { name, if_exists } => Change::DropProcedure { name: name.clone(), if_exists: *if_exists },
         Ddl::CreateRole { name, permissions } => {
             check_permissions(permissions)?;
@@ -351,6 +361,7 @@ fn row_scope(catalog: &Catalog, name: &str, columns: &[Column]) -> Scope {
 
 fn row_expression(catalog: &Catalog, table: &str, columns: &[Column], expr: &ast::Expr) -> UserResult<Typed> {
     let mut binder = Binder::new(catalog, Reach::Local);
+    binder.schema_object = Some("an index or constraint");
     binder.push_scope(row_scope(catalog, table, columns));
     let typed = binder.expression(expr)?;
     let changing =

@@ -30,6 +30,11 @@ const FUNCTIONS: &[&str] = &[
     "UPPER", "VALIDPOLYGONFROMTEXT", "WEEK", "WEEKDAY", "WEEKOFYEAR", "YEAR",
 ];
 
+/// Whether SQL has a function of this name.
+pub(crate) fn is_function(name: &str) -> bool {
+    FUNCTIONS.contains(&name)
+}
+
 /// Where an object's name stands.
 pub(crate) fn place(name: &ast::ObjectName) -> Option<Location> {
     match name.0.first() {

@@ -84,7 +84,14 @@ impl Binder<'_> {
         }
         let kind = AggregateKind::Texts(text_order);
         let sql_type = SqlType::Varchar;
-        Ok(Aggregate { kind, distinct, argument: Some(argument), argument_type: sql_type, result_type: sql_type })
+        Ok(Aggregate {
+            kind,
+            distinct,
+            argument: Some(argument),
+            argument_type: sql_type,
+            result_type: sql_type,
+            user: None,
+        })
     }
 
     /// A value as text; of what has no text form, an error.

@@ -140,7 +140,7 @@ pub(crate) fn can_store(from: SqlType, to: SqlType) -> bool {
 pub(crate) fn fold(expr: Expr) -> UserResult<Expr> {
     let foldable = match &expr {
         Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => return Ok(expr),
-        Expr::Subquery { .. } | Expr::InArray { .. } => return Ok(expr),
+        Expr::Subquery { .. } | Expr::InArray { .. } | Expr::User { .. } => return Ok(expr),
         // A condition of one branch may guard the others against errors; the whole is left to run time.
         Expr::Case { .. } => return Ok(expr),
         Expr::Call { function, .. } => function.is_deterministic(),

@@ -31,6 +31,7 @@ pub(crate) fn bind_view(
     }
     let mut binder = Binder::new(catalog, Reach::Local);
     binder.streams_allowed = true;
+    binder.schema_object = Some("a materialized view");
     binder.push_scope(Scope::default());
     let mut conjuncts = Vec::new();
     let pending = binder.bind_from(&select.from, &mut conjuncts)?;

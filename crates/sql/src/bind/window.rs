@@ -343,7 +343,7 @@ impl Binder<'_> {
         }
         let (kind, argument, argument_type) = self.aggregate_argument(name, kind, arguments, filter)?;
         let result_type = Aggregate::result_type_for(kind, argument_type)?;
-        let aggregate = Aggregate { kind, distinct: false, argument: None, argument_type, result_type };
+        let aggregate = Aggregate { kind, distinct: false, argument: None, argument_type, result_type, user: None };
         Ok((WindowKind::Aggregate(aggregate), argument.into_iter().collect(), result_type))
     }
 }

@@ -197,7 +197,8 @@ impl<'p> Names<'p> {
                     Expr::Call { function: Function::Together, arguments } => self.list(arguments, ", "),
                     argument => self.expr(argument),
                 };
-                format!("{}({distinct}{argument})", aggregate.kind.name())
+                let name = aggregate.user.as_ref().map_or(aggregate.kind.name(), |function| &function.name);
+                format!("{name}({distinct}{argument})")
             }
         }
     }
@@ -265,6 +266,7 @@ impl<'p> Names<'p> {
             Expr::Cast { operand, to } => format!("CAST({} AS {})", self.expr(operand), to.sql_type),
             Expr::Call { function: Function::Together, arguments } => format!("({})", self.list(arguments, ", ")),
             Expr::Call { function, arguments } => format!("{function:?}({})", self.list(arguments, ", ")),
+            Expr::User { function, arguments } => format!("{}({})", function.name, self.list(arguments, ", ")),
             Expr::Subquery { subquery, operand } => match operand {
                 None => format!("subquery {subquery}"),
                 Some(operand) => {

@@ -26,12 +26,15 @@ pub(crate) fn alter(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
             return Ok(Ddl::Rename { object, name, to });
         }
     }
-    for word in ["TASK", "ROLE", "FUNCTION", "DATABASE", "SCHEMA", "SEQUENCE", "TYPE", "USER"] {
+    if cursor.accept("TASK") {
+        return super::task::alter_task(cursor);
+    }
+    for word in ["ROLE", "FUNCTION", "DATABASE", "SCHEMA", "SEQUENCE", "TYPE", "USER"] {
         if cursor.is_word(word) {
             return Err(UserError::not_supported(format!("ALTER {word}")));
         }
     }
-    Err(cursor.unexpected("TABLE, STREAM, VIEW, INDEX or PROCEDURE"))
+    Err(cursor.unexpected("TABLE, STREAM, VIEW, INDEX, PROCEDURE or TASK"))
 }
 
 fn alter_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<Ddl> {

@@ -82,14 +82,49 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     if cursor.accept("INDEX") {
         return create_index(cursor, unique, assume_unique);
     }
-    for clause in
-        ["COMPOUND", "FUNCTION", "AGGREGATE", "TASK", "MIGRATING", "TEMPORARY", "SCHEMA", "DATABASE", "USER", "OR"]
-    {
+    if cursor.accept("FUNCTION") {
+        return create_function(cursor, false);
+    }
+    if cursor.accept_all(&["AGGREGATE", "FUNCTION"]) {
+        return create_function(cursor, true);
+    }
+    if cursor.accept("TASK") {
+        return super::task::create_task(cursor);
+    }
+    for clause in ["COMPOUND", "MIGRATING", "TEMPORARY", "SCHEMA", "DATABASE", "USER", "OR"] {
         if cursor.is_word(clause) {
             return Err(UserError::not_supported(format!("CREATE {clause}")));
         }
     }
-    Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, STREAM or ROLE"))
+    Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, FUNCTION, TASK, STREAM or ROLE"))
+}
+
+/// `f FROM METHOD pkg.Class.method`, or of an aggregate `f FROM CLASS pkg.Class`.
+fn create_function(cursor: &mut Cursor<'_>, aggregate: bool) -> UserResult<Ddl> {
+    let name = cursor.name("a function name")?;
+    cursor.expect("FROM")?;
+    if aggregate {
+        cursor.expect("CLASS")?;
+        return Ok(Ddl::CreateFunction { name, class: class_name(cursor)?, method: None });
+    }
+    if cursor.is_word("CLASS") {
+        return Err(cursor.unexpected("METHOD (or CREATE AGGREGATE FUNCTION ... FROM CLASS)"));
+    }
+    cursor.expect("METHOD")?;
+    let path = class_name(cursor)?;
+    let (class, method) = path
+        .rsplit_once('.')
+        .ok_or_else(|| UserError::syntax("FROM METHOD takes a class and its method: pkg.Class.method"))?;
+    Ok(Ddl::CreateFunction { name, class: class.to_owned(), method: Some(method.to_owned()) })
+}
+
+fn drop_function(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let aggregate = cursor.accept("AGGREGATE").then_some(true);
+    cursor.expect("FUNCTION")?;
+    let before = cursor.accept_all(&["IF", "EXISTS"]);
+    let name = cursor.name("a function name")?;
+    let if_exists = before | cursor.accept_all(&["IF", "EXISTS"]);
+    Ok(Ddl::DropFunction { name, aggregate, if_exists })
 }
 
 fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
@@ -331,13 +366,19 @@ fn partition(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
 fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let object = match cursor.peek() {
         Some(Token::Word(word)) => word.value.to_uppercase(),
-        _ => return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, STREAM or ROLE")),
+        _ => return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, FUNCTION, TASK, STREAM or ROLE")),
     };
-    if ["FUNCTION", "AGGREGATE", "TASK"].contains(&object.as_str()) {
-        return Err(UserError::not_supported(format!("DROP {object}")));
+    if cursor.is_word("FUNCTION") || cursor.is_word("AGGREGATE") {
+        return drop_function(cursor);
+    }
+    if cursor.accept("TASK") {
+        let before = cursor.accept_all(&["IF", "EXISTS"]);
+        let name = cursor.name("a task name")?;
+        let if_exists = before | cursor.accept_all(&["IF", "EXISTS"]);
+        return Ok(Ddl::DropTask { name, if_exists });
     }
     if !["TABLE", "VIEW", "STREAM", "INDEX", "PROCEDURE", "ROLE"].contains(&object.as_str()) {
-        return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, STREAM or ROLE"));
+        return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, FUNCTION, TASK, STREAM or ROLE"));
     }
     cursor.advance();
     let mut if_exists = cursor.accept_all(&["IF", "EXISTS"]);

@@ -8,6 +8,7 @@ pub(crate) mod ddl;
 pub(crate) mod procedure;
 pub(crate) mod statement;
 pub(crate) mod table;
+pub(crate) mod task;
 pub(crate) mod tokens;
 
 use cursor::{Cursor, lexeme_text};

@@ -136,6 +136,26 @@ pub(crate) enum Ddl {
         name: String,
         if_exists: bool,
     },
+    /// FROM METHOD; without a method an aggregate.
+    CreateFunction {
+        name: String,
+        class: String,
+        method: Option<String>,
+    },
+    DropFunction {
+        name: String,
+        aggregate: Option<bool>,
+        if_exists: bool,
+    },
+    CreateTask(ferrite_catalog::Task),
+    AlterTask {
+        name: String,
+        action: ferrite_catalog::TaskAction,
+    },
+    DropTask {
+        name: String,
+        if_exists: bool,
+    },
     CreateRole {
         name: String,
         permissions: Vec<String>,

@@ -314,6 +314,7 @@ fn added_up(
                     argument: Some(raw),
                     argument_type: sql_type,
                     result_type: sql_type,
+                    user: None,
                 });
             }
         }

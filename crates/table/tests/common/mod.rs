@@ -124,6 +124,7 @@ pub fn aggregate(kind: AggregateKind, argument: Option<(u16, SqlType)>) -> Aggre
         argument: argument.map(|(column, _)| Expr::column(0, column)),
         argument_type: argument.map_or(SqlType::Bigint, |(_, sql_type)| sql_type),
         result_type: SqlType::Bigint,
+        user: None,
     }
 }
 

@@ -14,17 +14,19 @@ final class Bridge {
      */
     static native long execute(int batchBytes);
 
-    /** The response buffer as it is now: a large result has moved it. */
-    static native ByteBuffer response();
+    /** The response buffer of a purpose as it is now: a large result has moved it. */
+    static native ByteBuffer response(int purpose);
 
     /** A request buffer of at least so many bytes; what the old one held is lost. */
-    static native ByteBuffer request(int bytes);
+    static native ByteBuffer request(int purpose, int bytes);
 
     /** What was wrong with the last batch. */
     static native String error();
 
-    static Exchange attach(int slot, ByteBuffer request, ByteBuffer response) {
-        return new Exchange(slot, request, response);
+    static Exchange attach(int slot, int purpose, String serverThread, ByteBuffer request, ByteBuffer response) {
+        Exchange exchange = new Exchange(slot, purpose, serverThread, request, response);
+        Watch.add(exchange);
+        return exchange;
     }
 
     static JarLoader load(byte[] jar) throws java.io.IOException {
@@ -51,11 +53,51 @@ final class Bridge {
      * then its tables. Negative: it failed, and {@link #failure} says how.
      */
     static int run(ProcedureClass procedure, Exchange exchange, long parameters, long time, long uniqueId, int partition) {
+        exchange.begin(procedure);
         try {
             return procedure.runner(exchange).run(parameters, time, uniqueId, partition);
         } catch (Throwable e) {
-            exchange.failure = Failure.of(e, procedure.name);
+            exchange.fail(Failure.of(e, procedure.name));
             return -1;
+        } finally {
+            exchange.end();
+        }
+    }
+
+    /** A {@link FunctionClass}, or a string that says why the class is none. Without a method's name an aggregate. */
+    static Object function(JarLoader loader, String className, String method) {
+        try {
+            return new FunctionClass(loader, className, method);
+        } catch (ProcedureClass.Unfit e) {
+            return e.getMessage();
+        } catch (Throwable e) {
+            return "class " + className + " cannot be loaded: " + Failure.words(e, className);
+        }
+    }
+
+    /** Calls a function; sizes and failures are told as by {@link #run}. */
+    static int call(FunctionClass function, Exchange exchange, long arguments) {
+        exchange.begin(function);
+        try {
+            return function.call(exchange, arguments);
+        } catch (Throwable e) {
+            exchange.fail(Failure.of(e, function.name));
+            return -1;
+        } finally {
+            exchange.end();
+        }
+    }
+
+    /** Calls an aggregate for so many rows, whose arguments stand one after the other. */
+    static int aggregate(FunctionClass function, Exchange exchange, long arguments, int rows) {
+        exchange.begin(function);
+        try {
+            return function.aggregate(exchange, arguments, rows);
+        } catch (Throwable e) {
+            exchange.fail(Failure.of(e, function.name));
+            return -1;
+        } finally {
+            exchange.end();
         }
     }
 

@@ -1,24 +1,81 @@
 package org.voltdb;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 
 /** What a thread of the server and Java hand each other: two buffers outside of Java's heap. Used by that thread only. */
 final class Exchange {
     final int slot;
+    /** 0: procedures, 1: functions, which a procedure's statements may call. */
+    private final int purpose;
+    /** A function's value. */
+    final Bytes value = new Bytes(64);
+    final Thread thread = Thread.currentThread();
+    final String serverThread;
+    /** What is called, while a call goes on. */
+    Object running;
+    /** Counts beginnings and ends: odd while a call goes on. Written by this thread alone, read by {@link Watch}. */
+    private long calls;
+    private static final VarHandle CALLS = calls();
+    /** Told by {@link Watch} of the call with this count. */
+    private volatile String stuck;
+    private volatile long stuckCall;
     private ByteBuffer request;
     private ByteBuffer response;
     private int generation;
     String failure;
 
-    Exchange(int slot, ByteBuffer request, ByteBuffer response) {
+    Exchange(int slot, int purpose, String serverThread, ByteBuffer request, ByteBuffer response) {
         this.slot = slot;
+        this.serverThread = serverThread;
+        this.purpose = purpose;
         this.request = request;
         this.response = response;
     }
 
+    private static VarHandle calls() {
+        try {
+            return MethodHandles.lookup().findVarHandle(Exchange.class, "calls", long.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    void begin(Object what) {
+        running = what;
+        CALLS.setRelease(this, calls + 1);
+    }
+
+    void end() {
+        CALLS.setRelease(this, calls + 1);
+        running = null;
+    }
+
+    long callsNow() {
+        return (long) CALLS.getAcquire(this);
+    }
+
+    void stuck(long call, String words) {
+        stuck = words;
+        stuckCall = call;
+    }
+
+    /** The failure of the call that goes on, with what was told of it before. */
+    void fail(String words) {
+        String told = stuck;
+        if (told != null) {
+            stuck = null;
+            if (stuckCall == calls) {
+                words += "\n" + told;
+            }
+        }
+        failure = words;
+    }
+
     void send(Bytes bytes) {
         if (bytes.length > request.capacity()) {
-            request = Bridge.request(bytes.length);
+            request = Bridge.request(purpose, bytes.length);
         }
         request.put(0, bytes.array, 0, bytes.length);
     }
@@ -27,7 +84,7 @@ final class Exchange {
     byte[] receive(long sent) {
         int now = (int) (sent >>> 32);
         if (now != generation) {
-            response = Bridge.response();
+            response = Bridge.response(purpose);
             generation = now;
         }
         int length = (int) sent;

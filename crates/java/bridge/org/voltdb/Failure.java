@@ -44,9 +44,13 @@ final class Failure {
 
     /** The user's frames: those of the API and of the server's own are left out. */
     private static String frames(Throwable e) {
+        return frames(e.getStackTrace());
+    }
+
+    static String frames(StackTraceElement[] stack) {
         StringBuilder out = new StringBuilder();
         int shown = 0;
-        for (StackTraceElement frame : e.getStackTrace()) {
+        for (StackTraceElement frame : stack) {
             String type = frame.getClassName();
             String packageName = type.substring(0, Math.max(0, type.lastIndexOf('.')));
             if (packageName.equals("org.voltdb") || packageName.equals("java.lang.invoke")

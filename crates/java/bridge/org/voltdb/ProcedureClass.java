@@ -88,6 +88,11 @@ final class ProcedureClass {
         number(newObject(), true);
     }
 
+    @Override
+    public String toString() {
+        return "procedure " + name;
+    }
+
     private static Method runMethod(Class<?> type) throws Unfit {
         List<Method> found = new ArrayList<>();
         for (Class<?> at = type; at != VoltProcedure.class && found.isEmpty(); at = at.getSuperclass()) {

@@ -1,9 +1,15 @@
 package org.voltdb;
 
+import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import org.voltdb.types.GeographyPointValue;
+import org.voltdb.types.GeographyValue;
+import org.voltdb.types.TimestampType;
 
 /**
  * A table of rows in memory: what a statement gives and a procedure returns. It is kept as the protocol encodes it, so that a result
@@ -544,7 +550,7 @@ public final class VoltTable extends VoltTableRow {
                 Object value = getColumnType(i) == VoltType.TIMESTAMP ? (Object) row.getLong(i) : row.get(i);
                 if (value == null || row.wasNull()) {
                     out.append("null");
-                } else if (value instanceof Number && !(value instanceof java.math.BigDecimal)) {
+                } else if (value instanceof Number && !(value instanceof BigDecimal)) {
                     out.append(value);
                 } else {
                     quote(out, cellText(row, i));
@@ -553,6 +559,76 @@ public final class VoltTable extends VoltTableRow {
             out.append("]");
         }
         return out.append("]}").toString();
+    }
+
+    /** The table that {@link #toJSONString} gave this text for; {@link IllegalArgumentException} for any other text. */
+    public static VoltTable fromJSONString(String text) {
+        Object read = Json.read(text);
+        List<?> schema = member(read, "schema");
+        List<?> rows = member(read, "data");
+        ColumnInfo[] columns = new ColumnInfo[schema.size()];
+        for (int i = 0; i < columns.length; i++) {
+            Map<?, ?> column = schema.get(i) instanceof Map ? (Map<?, ?>) schema.get(i) : Map.of();
+            if (!(column.get("name") instanceof String) || !(column.get("type") instanceof BigDecimal)) {
+                throw new IllegalArgumentException("column " + i + " of a table in JSON has no name or no type");
+            }
+            columns[i] = new ColumnInfo((String) column.get("name"), VoltType.get(((BigDecimal) column.get("type")).byteValue()));
+        }
+        VoltTable table = new VoltTable(columns);
+        for (Object row : rows) {
+            List<?> cells = row instanceof List ? (List<?>) row : List.of();
+            if (cells.size() != columns.length) {
+                throw new IllegalArgumentException("row " + table.rowCount + " of a table in JSON has not " + columns.length + " values");
+            }
+            Object[] values = new Object[columns.length];
+            for (int i = 0; i < values.length; i++) {
+                values[i] = fromJson(columns[i].type, cells.get(i));
+            }
+            table.addRow(values);
+        }
+        Object status = ((Map<?, ?>) read).get("status");
+        if (status instanceof BigDecimal) {
+            table.setStatusCode(((BigDecimal) status).byteValue());
+        }
+        return table;
+    }
+
+    private static List<?> member(Object read, String name) {
+        Object value = read instanceof Map ? ((Map<?, ?>) read).get(name) : null;
+        if (!(value instanceof List)) {
+            throw new IllegalArgumentException("a table in JSON has an array named " + name);
+        }
+        return (List<?>) value;
+    }
+
+    /** What {@link #addRow} takes, from what stands in JSON. */
+    private static Object fromJson(VoltType type, Object value) {
+        if (value instanceof BigDecimal && type == VoltType.FLOAT) {
+            return ((BigDecimal) value).doubleValue();
+        }
+        if (value instanceof BigDecimal && type == VoltType.BOOLEAN) {
+            return ((BigDecimal) value).signum() != 0;
+        }
+        if (value instanceof String) {
+            String text = (String) value;
+            switch (type) {
+                case DECIMAL:
+                    return new BigDecimal(text);
+                case FLOAT:
+                    return Double.valueOf(text);
+                case BOOLEAN:
+                    return Boolean.valueOf(text);
+                case TIMESTAMP:
+                    return new TimestampType(text);
+                case GEOGRAPHY_POINT:
+                    return GeographyPointValue.fromWKT(text);
+                case GEOGRAPHY:
+                    return GeographyValue.fromWKT(text);
+                default:
+                    return text;
+            }
+        }
+        return value;
     }
 
     private static void quote(StringBuilder out, String text) {

@@ -69,6 +69,11 @@ public class Fails extends VoltProcedure {
                     voltQueueSQL(select, id);
                     voltExecuteSQL();
                 }
+            case "busy":
+                busy(2_500_000_000L);
+                voltQueueSQL(select, id);
+                voltExecuteSQL();
+                return 0;
             default:
                 return -1;
         }
@@ -79,6 +84,12 @@ public class Fails extends VoltProcedure {
             throw new IllegalArgumentException("thrown on purpose");
         }
         return deeper(depth + 1);
+    }
+
+    private static void busy(long nanos) {
+        for (long begin = System.nanoTime(); System.nanoTime() - begin < nanos;) {
+            Thread.onSpinWait();
+        }
     }
 
     private long endless(long depth) {

@@ -29,18 +29,40 @@ public final class Server implements AutoCloseable {
     private static final long STOP_SECONDS_MAX = 30;
 
     private final Path directory;
-    private final Process process;
-    private final int port;
+    private final int partitions;
+    private final List<String> options;
+    private Process process;
+    private int port;
 
-    private Server(Path directory, Process process, int port) {
+    private Server(Path directory, int partitions, List<String> options) {
         this.directory = directory;
-        this.process = process;
-        this.port = port;
+        this.partitions = partitions;
+        this.options = options;
     }
 
-    /** Starts a server with Voter's schema. */
-    public static Server withVoter(int partitions) throws IOException {
-        Path directory = Files.createTempDirectory("ferrite-java-");
+    /** Starts a server with Voter's schema, and perhaps further options of the command line. */
+    public static Server withVoter(int partitions, String... options) throws IOException {
+        Server server = new Server(Files.createTempDirectory("ferrite-java-"), partitions, List.of(options));
+        server.start();
+        return server;
+    }
+
+    /** Kills the process and starts another one on the same directory. */
+    public void killAndRestart() throws IOException {
+        try {
+            process.destroyForcibly().waitFor();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        start();
+    }
+
+    /** What the server has written to its standard error since it was started last. */
+    public String log() throws IOException {
+        return Files.readString(directory.resolve("server.log"));
+    }
+
+    private void start() throws IOException {
         List<String> command = new ArrayList<>(List.of(
                 environment("FERRITE_BINARY"), "server",
                 "--dir", directory.resolve("data").toString(),
@@ -48,8 +70,9 @@ public final class Server implements AutoCloseable {
                 "--partitions", Integer.toString(partitions),
                 "--durability", "sync",
                 "--schema", Path.of(environment("FERRITE_ROOT"), "examples", "voter", "ddl.sql").toString()));
+        command.addAll(options);
         File log = directory.resolve("server.log").toFile();
-        Process process = new ProcessBuilder(command).redirectError(log).start();
+        process = new ProcessBuilder(command).redirectError(log).start();
         BufferedReader output =
                 new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
         FutureTask<String> firstLine = new FutureTask<>(output::readLine);
@@ -67,7 +90,7 @@ public final class Server implements AutoCloseable {
             process.destroyForcibly();
             throw new IOException("the server said '" + line + "' instead of the ready line; its log:\n" + Files.readString(log.toPath()));
         }
-        return new Server(directory, process, Integer.parseInt(ready.group(2)));
+        port = Integer.parseInt(ready.group(2));
     }
 
     private static String environment(String name) {

@@ -1,0 +1,282 @@
+//! What a compiled Java class says of its methods: enough to know a function's types without a JVM, so that replay and tools need none.
+//!
+//! Promises that no bytes make reading panic. Knows the class file format as far as to step over what it does not need.
+
+use ferrite_base::{UserError, UserResult};
+use ferrite_value::SqlType;
+
+const MAGIC: u32 = 0xCAFE_BABE;
+pub(crate) const PUBLIC: u16 = 1;
+pub(crate) const STATIC: u16 = 8;
+const BRIDGE: u16 = 0x40;
+const ABSTRACT: u16 = 0x400;
+const SYNTHETIC: u16 = 0x1000;
+
+/// A class as its file tells it.
+#[derive(Debug)]
+pub(crate) struct ClassFile {
+    pub access: u16,
+    /// With dots; none for `java.lang.Object`.
+    pub superclass: Option<String>,
+    methods: Vec<Method>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Method {
+    access: u16,
+    name: String,
+    /// `(I[B)Ljava/lang/String;`
+    pub descriptor: String,
+}
+
+impl ClassFile {
+    pub fn parse(bytes: &[u8]) -> UserResult<ClassFile> {
+        parse(&mut Reader(bytes)).ok_or_else(|| UserError::ddl("42P13", "the class file is damaged"))
+    }
+
+    pub fn is_abstract(&self) -> bool {
+        self.access & ABSTRACT != 0
+    }
+
+    /// Public methods of objects by this name, but those that the compiler has made up.
+    pub fn methods<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m Method> {
+        self.methods.iter().filter(move |method| {
+            method.name == name
+                && method.access & PUBLIC != 0
+                && method.access & (STATIC | BRIDGE | SYNTHETIC | ABSTRACT) == 0
+        })
+    }
+
+    /// A method of that name that is there but cannot be called, and why.
+    pub fn unusable(&self, name: &str) -> Option<&'static str> {
+        let method = self.methods.iter().find(|method| method.name == name)?;
+        Some(if method.access & STATIC != 0 { "is static" } else { "is not public" })
+    }
+}
+
+impl Method {
+    /// The parameters' types as descriptors, and that of the result.
+    pub fn types(&self) -> Option<(Vec<&str>, &str)> {
+        let (mut parameters, result) = self.descriptor.strip_prefix('(')?.split_once(')')?;
+        let mut types = Vec::new();
+        while !parameters.is_empty() {
+            let dimensions = parameters.len() - parameters.trim_start_matches('[').len();
+            let length = match parameters.as_bytes().get(dimensions)? {
+                b'L' => parameters.find(';')? + 1,
+                _ => dimensions + 1,
+            };
+            let (one, rest) = parameters.split_at_checked(length)?;
+            types.push(one);
+            parameters = rest;
+        }
+        Some((types, result))
+    }
+}
+
+/// The SQL type whose values a Java type stands for.
+pub(crate) fn sql_type(descriptor: &str) -> Option<SqlType> {
+    Some(match descriptor {
+        "B" | "Ljava/lang/Byte;" => SqlType::Tinyint,
+        "S" | "Ljava/lang/Short;" => SqlType::Smallint,
+        "I" | "Ljava/lang/Integer;" => SqlType::Integer,
+        "J" | "Ljava/lang/Long;" => SqlType::Bigint,
+        "F" | "D" | "Ljava/lang/Float;" | "Ljava/lang/Double;" => SqlType::Float,
+        "Z" | "Ljava/lang/Boolean;" => SqlType::Boolean,
+        "Ljava/lang/String;" => SqlType::Varchar,
+        "[B" | "[Ljava/lang/Byte;" => SqlType::Varbinary,
+        "Ljava/math/BigDecimal;" => SqlType::Decimal,
+        "Lorg/voltdb/types/TimestampType;" | "Ljava/util/Date;" | "Ljava/sql/Date;" | "Ljava/sql/Timestamp;" => {
+            SqlType::Timestamp
+        }
+        "Lorg/voltdb/types/GeographyPointValue;" => SqlType::Point,
+        "Lorg/voltdb/types/GeographyValue;" => SqlType::Geography,
+        _ => return None,
+    })
+}
+
+/// A type as people write it.
+pub(crate) fn java_name(descriptor: &str) -> String {
+    let element = descriptor.trim_start_matches('[');
+    let arrays = "[]".repeat(descriptor.len() - element.len());
+    let name = match element {
+        "B" => "byte",
+        "C" => "char",
+        "D" => "double",
+        "F" => "float",
+        "I" => "int",
+        "J" => "long",
+        "S" => "short",
+        "Z" => "boolean",
+        "V" => "void",
+        class => return class.trim_start_matches('L').trim_end_matches(';').replace('/', ".") + &arrays,
+    };
+    name.to_owned() + &arrays
+}
+
+enum Constant<'a> {
+    Text(&'a [u8]),
+    Class(u16),
+    Other,
+}
+
+fn parse(reader: &mut Reader<'_>) -> Option<ClassFile> {
+    if reader.u32()? != MAGIC {
+        return None;
+    }
+    reader.take(4)?;
+    let count = reader.u16()?;
+    let mut constants = vec![Constant::Other];
+    while constants.len() < usize::from(count) {
+        let [tag] = *reader.take(1)? else { return None };
+        constants.push(match tag {
+            1 => {
+                let length = reader.u16()?;
+                Constant::Text(reader.take(length.into())?)
+            }
+            7 => Constant::Class(reader.u16()?),
+            8 | 16 | 19 | 20 => reader.skip(2)?,
+            15 => reader.skip(3)?,
+            3 | 4 | 9 | 10 | 11 | 12 | 17 | 18 => reader.skip(4)?,
+            5 | 6 => reader.skip(8)?,
+            _ => return None,
+        });
+        if matches!(tag, 5 | 6) {
+            // Long ones count twice.
+            constants.push(Constant::Other);
+        }
+    }
+    let text = |index: u16| match constants.get(usize::from(index))? {
+        Constant::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    };
+    let access = reader.u16()?;
+    reader.u16()?;
+    let superclass = match constants.get(usize::from(reader.u16()?))? {
+        Constant::Class(name) => Some(text(*name)?.replace('/', ".")),
+        _ => None,
+    };
+    let interfaces = reader.u16()?;
+    reader.take(usize::from(interfaces) * 2)?;
+    members(reader, &text)?;
+    let methods = members(reader, &text)?;
+    Some(ClassFile { access, superclass, methods })
+}
+
+/// Fields or methods.
+fn members(reader: &mut Reader<'_>, text: &dyn Fn(u16) -> Option<String>) -> Option<Vec<Method>> {
+    let count = reader.u16()?;
+    let mut members = Vec::new();
+    for _ in 0..count {
+        let access = reader.u16()?;
+        let (name, descriptor) = (text(reader.u16()?)?, text(reader.u16()?)?);
+        for _ in 0..reader.u16()? {
+            reader.u16()?;
+            let length = reader.u32()?;
+            reader.take(length as usize)?;
+        }
+        members.push(Method { access, name, descriptor });
+    }
+    Some(members)
+}
+
+/// What is left of the bytes.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn skip(&mut self, count: usize) -> Option<Constant<'a>> {
+        self.take(count).map(|_| Constant::Other)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+}
+
+/// Class files made by hand, for tests that have no compiler.
+#[cfg(test)]
+pub(crate) mod made {
+    /// A class with these methods: access, name, descriptor.
+    pub fn class(access: u16, superclass: &str, methods: &[(u16, &str, &str)]) -> Vec<u8> {
+        let mut constants: Vec<Vec<u8>> = Vec::new();
+        let mut text = |words: &str| {
+            let mut constant = vec![1];
+            constant.extend_from_slice(&(words.len() as u16).to_be_bytes());
+            constant.extend_from_slice(words.as_bytes());
+            constants.push(constant);
+            constants.len() as u16
+        };
+        let superclass = text(&superclass.replace('.', "/"));
+        let named: Vec<_> = methods.iter().map(|(access, name, kind)| [*access, text(name), text(kind)]).collect();
+        constants.push([&[7][..], &superclass.to_be_bytes()].concat());
+        let superclass = constants.len() as u16;
+        let mut out = 0xCAFE_BABE_u32.to_be_bytes().to_vec();
+        out.extend_from_slice(&[0, 0, 0, 61]);
+        // A long one first, which counts twice.
+        out.extend_from_slice(&(constants.len() as u16 + 3).to_be_bytes());
+        constants.iter().for_each(|constant| out.extend_from_slice(constant));
+        out.extend_from_slice(&[5, 0, 0, 0, 0, 0, 0, 0, 1]);
+        for half in [access, 0, superclass, 0, 0, methods.len() as u16] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        for method in named {
+            method.iter().for_each(|half| out.extend_from_slice(&half.to_be_bytes()));
+            out.extend_from_slice(&[0, 1, 0, 1, 0, 0, 0, 2, 9, 9]);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_and_their_types_are_read() {
+        let bytes = made::class(
+            PUBLIC,
+            "a.Base",
+            &[
+                (PUBLIC, "f", "(I[BLjava/lang/String;[[JZ)Ljava/math/BigDecimal;"),
+                (PUBLIC | BRIDGE, "f", "()V"),
+                (PUBLIC | STATIC, "g", "()V"),
+                (0, "h", "()V"),
+            ],
+        );
+        let class = ClassFile::parse(&bytes).unwrap();
+        assert_eq!(class.superclass.as_deref(), Some("a.Base"));
+        let methods: Vec<_> = class.methods("f").collect();
+        assert_eq!(methods.len(), 1);
+        let (types, result) = methods[0].types().unwrap();
+        assert_eq!(types, ["I", "[B", "Ljava/lang/String;", "[[J", "Z"]);
+        assert_eq!(sql_type(result), Some(SqlType::Decimal));
+        assert_eq!((sql_type("[[J"), &*java_name("[[J"), &*java_name("[La/B;")), (None, "long[][]", "a.B[]"));
+        assert_eq!((class.unusable("g"), class.unusable("h")), (Some("is static"), Some("is not public")));
+    }
+
+    #[test]
+    fn damaged_classes_are_refused_or_read_but_never_a_panic() {
+        let bytes = made::class(PUBLIC, "java.lang.Object", &[(PUBLIC, "f", "(I)I")]);
+        for end in 0..bytes.len() {
+            assert!(ClassFile::parse(&bytes[..end]).is_err(), "cut at {end}");
+        }
+        for position in 0..bytes.len() {
+            for bit in [1u8, 4, 0x80] {
+                let mut other = bytes.clone();
+                other[position] ^= bit;
+                if let Ok(class) = ClassFile::parse(&other) {
+                    let _ = class.methods("f").filter_map(Method::types).count();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Calls of user-defined functions: arguments over, a value back. No SQL runs meanwhile.
+
+use crate::exchange::{self, Exchange, Purpose};
+use crate::failure;
+use crate::library::JavaLibrary;
+use crate::machine::Machine;
+use crate::procedure::encode;
+use bumpalo::Bump;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::Code;
+use ferrite_value::{ColumnType, OwnedValue, SqlType, Value, convert};
+use ferrite_wire::{Reader, scalar};
+use jni::objects::{GlobalRef, JStaticMethodID};
+use jni::sys::{jint, jlong, jvalue};
+use std::sync::Arc;
+
+/// A method, or a class that aggregates.
+pub(crate) struct Function {
+    pub machine: Arc<Machine>,
+    /// `org.voltdb.FunctionClass`; keeps the class, and its loader, alive.
+    pub class: GlobalRef,
+    pub name: String,
+    pub result: SqlType,
+    pub _library: Option<Arc<JavaLibrary>>,
+}
+
+impl Code for Function {
+    fn call<'a>(&self, arguments: &[Value<'_>], arena: &'a Bump) -> UserResult<Value<'a>> {
+        let write = |out: &mut Vec<u8>| arguments.iter().try_for_each(|value| encode(out, value));
+        self.cross(self.machine.call, None, write, arena)
+    }
+
+    fn aggregate<'a>(&self, values: &[OwnedValue], arguments: usize, arena: &'a Bump) -> UserResult<Value<'a>> {
+        let write = |out: &mut Vec<u8>| values.iter().try_for_each(|value| encode(out, &value.as_value()));
+        let rows = values.len() / arguments.max(1);
+        let rows = jint::try_from(rows).map_err(|_| UserError::limit(format!("{} over {rows} rows", self.name)))?;
+        self.cross(self.machine.aggregate, Some(rows), write, arena)
+    }
+}
+
+impl Function {
+    fn cross<'a>(
+        &self,
+        method: JStaticMethodID,
+        rows: Option<jint>,
+        write: impl FnOnce(&mut Vec<u8>) -> UserResult<()>,
+        arena: &'a Bump,
+    ) -> UserResult<Value<'a>> {
+        let machine = &*self.machine;
+        let exchange = exchange::of_this_thread(machine, Purpose::Function)?;
+        // SAFETY: the exchange is this thread's; nothing else refers to it while no function runs, and functions call nothing of ours.
+        let exchange = unsafe { &mut *exchange };
+        let sent: jlong = exchange.send(write)?;
+        let arguments = [
+            jvalue { l: self.class.as_raw() },
+            jvalue { l: exchange.object.as_raw() },
+            jvalue { j: sent },
+            jvalue { i: rows.unwrap_or(0) },
+        ];
+        // SAFETY: this thread's environment, the bridge's class and method, and arguments of its signature, which for a scalar function
+        // is without the last. The table of functions is complete in every JVM.
+        let answered = unsafe {
+            let functions = &**exchange.env;
+            let run = functions.CallStaticIntMethodA.expect("a JVM has this function");
+            let answered = run(exchange.env, machine.bridge.as_raw(), method.into_raw(), arguments.as_ptr());
+            let pending = functions.ExceptionCheck.expect("a JVM has this function")(exchange.env);
+            if pending == 0 { Some(answered) } else { None }
+        };
+        let what = format_args!("function {}", self.name);
+        let result = match answered {
+            Some(bytes) if bytes >= 0 => self.value(exchange, bytes as usize, arena),
+            Some(_) => Err(failure::told(machine, exchange, &what)),
+            None => Err(failure::pending(exchange, &what)),
+        };
+        exchange.end_call();
+        result
+    }
+
+    /// What Java has left: a type code, and the value unless it is NULL.
+    fn value<'a>(&self, exchange: &Exchange, bytes: usize, arena: &'a Bump) -> UserResult<Value<'a>> {
+        let damaged = |_| UserError::internal("Java left a function's value that is damaged");
+        let mut reader = Reader::new(exchange.received(bytes)?);
+        let code = reader.i8().map_err(damaged)?;
+        if code == scalar::CODE_NULL {
+            return Ok(Value::Null);
+        }
+        let value = scalar::read(&mut reader, code).map_err(damaged)?;
+        let value = convert::to_declared(value, &ColumnType::unbounded(self.result), arena)
+            .map_err(|error| error.in_context(format_args!("the value of function {}", self.name)))?;
+        Ok(value.copied_to(arena))
+    }
+}

@@ -1,0 +1,258 @@
+//! The task thread: calls procedures on their schedules, as if a client did.
+//!
+//! Owns when each task is due and what became of its calls. A call goes the way of a client's from the system thread on, so it is routed,
+//! logged and counted like any other. A task has one call outstanding at most, on each partition where it runs on partitions. What is due
+//! while the server is paused, or its disk full, is passed over. Reads the clock through the io seam only.
+
+mod figures;
+
+pub use figures::{Figures, Measured, RunFigures};
+
+use crate::shared::Shared;
+use crate::system::SystemJob;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use ferrite_catalog::{OnError, RunOn, Schedule, Task};
+use ferrite_io::Clock;
+use ferrite_partition::{AnswerBatch, Mailbox, Reply};
+use ferrite_wire::invocation::Extensions;
+use ferrite_wire::{RequestWriter, Response, Status, frame};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the thread is told.
+pub enum Notice {
+    CatalogChanged,
+    /// A call of the run with this number was answered; None: it succeeded.
+    Answered {
+        run: u64,
+        failure: Option<String>,
+    },
+    Stop,
+}
+
+/// Between two looks at the calendar: the wall clock may be set meanwhile.
+const CALENDAR_LOOK: Duration = Duration::from_secs(30);
+
+pub struct Tasks {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    inbox: Receiver<Notice>,
+    answers: Arc<Answers>,
+    /// By numbers that are not given twice, so that a late answer finds its own run or none.
+    runs: BTreeMap<u64, Run>,
+    next_run: u64,
+    stopping: bool,
+}
+
+/// A task on one partition, or on all.
+struct Run {
+    task: Arc<Task>,
+    partition: Option<u32>,
+    due: Option<Due>,
+    /// When the call that goes on was sent.
+    sent: Option<u64>,
+    figures: RunFigures,
+}
+
+#[derive(Clone, Copy)]
+enum Due {
+    /// Nanoseconds of the monotonic clock.
+    Monotonic(u64),
+    /// Microseconds since 1970.
+    Wall(i64),
+}
+
+/// Takes the answers of calls; the connection of each is its run.
+struct Answers(Sender<Notice>);
+
+impl Mailbox for Answers {
+    fn deliver(&self, answers: AnswerBatch) {
+        let mut start = 0;
+        for run in &answers.runs {
+            let failure = failure(&answers.bytes[start..run.end as usize]);
+            start = run.end as usize;
+            // The thread has ended only when the server stops.
+            let _ = self.0.send(Notice::Answered { run: run.connection, failure });
+        }
+    }
+}
+
+fn failure(bytes: &[u8]) -> Option<String> {
+    let unreadable = || Some("the answer cannot be read".to_owned());
+    let Ok(Some((_, body))) = frame::split(bytes) else { return unreadable() };
+    let Ok(response) = Response::parse(body) else { return unreadable() };
+    if response.status_code == Status::Success.code() {
+        return None;
+    }
+    Some(response.status_text.map_or_else(|| format!("status {}", response.status_code), str::to_owned))
+}
+
+impl Tasks {
+    pub fn new(shared: Arc<Shared>, clock: Arc<dyn Clock>, notices: (Sender<Notice>, Receiver<Notice>)) -> Tasks {
+        let answers = Arc::new(Answers(notices.0));
+        Tasks { shared, clock, inbox: notices.1, answers, runs: BTreeMap::new(), next_run: 0, stopping: false }
+    }
+
+    pub fn run(mut self) {
+        self.follow_catalog();
+        while !self.stopping {
+            self.start_due();
+            let told = match self.nearest() {
+                None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => self.inbox.recv_timeout(wait),
+            };
+            match told {
+                Ok(Notice::CatalogChanged) => self.follow_catalog(),
+                Ok(Notice::Answered { run, failure }) => self.answered(run, failure),
+                Ok(Notice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Runs for the tasks that are there; those of tasks that are as they were go on.
+    fn follow_catalog(&mut self) {
+        let compiled = self.shared.compiled.load_full();
+        let tasks = &compiled.catalog.tasks;
+        let same = |run: &Run| tasks.get(&run.task.name).is_some_and(|task| Arc::ptr_eq(task, &run.task));
+        self.runs.retain(|_, run| same(run));
+        for task in tasks.values() {
+            if self.runs.values().any(|run| run.task.name == task.name) {
+                continue;
+            }
+            let partitions: Vec<Option<u32>> = match task.run_on {
+                RunOn::Database | RunOn::Hosts => vec![None],
+                RunOn::Partitions => (0..self.shared.partition_count() as u32).map(Some).collect(),
+            };
+            for partition in partitions {
+                let figures = RunFigures::new(task, partition);
+                let mut run = Run { task: Arc::clone(task), partition, due: None, sent: None, figures };
+                if task.enabled {
+                    run.schedule(&*self.clock, None);
+                }
+                self.runs.insert(self.next_run, run);
+                self.next_run += 1;
+            }
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        self.shared.tasks.set(self.runs.values().map(|run| run.figures.clone()).collect());
+    }
+
+    /// How long until something is due.
+    fn nearest(&self) -> Option<Duration> {
+        let (now, wall) = (self.clock.monotonic_nanos(), self.clock.wall_micros());
+        let wait = |due: &Due| match due {
+            Due::Monotonic(at) => Duration::from_nanos(at.saturating_sub(now)),
+            Due::Wall(at) => Duration::from_micros(u64::try_from(at - wall).unwrap_or(0)).min(CALENDAR_LOOK),
+        };
+        self.runs.values().filter(|run| run.sent.is_none()).filter_map(|run| run.due.as_ref().map(wait)).min()
+    }
+
+    fn start_due(&mut self) {
+        let (now, wall) = (self.clock.monotonic_nanos(), self.clock.wall_micros());
+        let takes_calls = self.shared.mode.is_running() && !self.shared.mode.is_disk_low();
+        let mut changed = false;
+        for (number, run) in &mut self.runs {
+            let late = match run.due {
+                Some(Due::Monotonic(at)) => now.checked_sub(at),
+                Some(Due::Wall(at)) => u64::try_from(wall - at).ok().map(|micros| micros * 1_000),
+                None => None,
+            };
+            let Some(late) = late.filter(|_| run.sent.is_none()) else { continue };
+            changed = true;
+            run.figures.set_paused(!takes_calls);
+            if !takes_calls {
+                run.schedule(&*self.clock, Some(now));
+                continue;
+            }
+            run.figures.waited(late);
+            run.sent = Some(now);
+            if matches!(run.task.schedule, Schedule::Delay(_)) {
+                run.due = None;
+            } else {
+                run.schedule(&*self.clock, Some(now));
+            }
+            let answers: Arc<Answers> = Arc::clone(&self.answers);
+            let reply = Reply { mailbox: answers, connection: *number, handle: 0, sent_micros: wall };
+            match request(&run.task, run.partition) {
+                // The system thread ends after this one.
+                Some(body) => drop(self.shared.system.send(SystemJob::Call { body, reply })),
+                None => reply.refuse(&ferrite_base::UserError::parameters("the task's parameters cannot be encoded")),
+            }
+        }
+        if changed {
+            self.publish();
+        }
+    }
+
+    fn answered(&mut self, number: u64, failure: Option<String>) {
+        let now = self.clock.monotonic_nanos();
+        // Of a task that was changed or dropped meanwhile.
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        let took = now - run.sent.take().unwrap_or(now);
+        run.figures.answered(took, failure.is_some());
+        let task = &run.task;
+        match (failure, task.on_error) {
+            (None, _) | (Some(_), OnError::Ignore) => {}
+            (Some(why), OnError::Log) => eprintln!("ferrite: task {}: {}", task.name, why.escape_debug()),
+            (Some(why), OnError::Stop) => {
+                eprintln!("ferrite: task {} is stopped: {}", task.name, why.escape_debug());
+                run.due = None;
+                run.figures.failed(why);
+            }
+        }
+        let passed = match run.due {
+            Some(Due::Monotonic(at)) => at <= now,
+            Some(Due::Wall(at)) => at <= self.clock.wall_micros(),
+            None => matches!(run.task.schedule, Schedule::Delay(_)),
+        };
+        if passed && !run.figures.has_failed() {
+            run.schedule(&*self.clock, Some(now));
+        }
+        self.publish();
+    }
+}
+
+impl Run {
+    /// When it is due next. `began`: when the last call did.
+    fn schedule(&mut self, clock: &dyn Clock, began: Option<u64>) {
+        let asked = clock.monotonic_nanos();
+        self.due = match &self.task.schedule {
+            Schedule::Delay(interval) => Some(Due::Monotonic(asked.saturating_add(interval.nanos()))),
+            Schedule::Every(interval) => {
+                let step = interval.nanos();
+                // From the time that was meant, so that lateness does not add up; what has passed already is left out.
+                let base = match (self.due, began) {
+                    (Some(Due::Monotonic(meant)), Some(_)) => meant,
+                    _ => asked,
+                };
+                let steps = asked.saturating_sub(base) / step + 1;
+                Some(Due::Monotonic(base.saturating_add(step.saturating_mul(steps))))
+            }
+            Schedule::Cron(cron, _) => cron.next_after(clock.wall_micros()).map(Due::Wall),
+        };
+        self.figures.scheduled(clock.monotonic_nanos() - asked);
+    }
+}
+
+/// A call as a client would write it, without its length.
+fn request(task: &Task, partition: Option<u32>) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let destination = partition.map(|partition| partition as i32);
+    let extensions = Extensions { destination, ..Extensions::default() };
+    let mut request = RequestWriter::begin_with(&mut out, &task.procedure, 0, &extensions);
+    for value in &task.parameters {
+        request.parameter(value);
+    }
+    request.finish().ok()?;
+    frame::split(&out).ok().flatten().map(|(_, body)| body.to_vec())
+}
+
+/// The way to the task thread, and its end of it.
+pub fn notices() -> (Sender<Notice>, Receiver<Notice>) {
+    unbounded()
+}

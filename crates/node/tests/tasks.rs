@@ -1,0 +1,141 @@
+//! Tasks on a whole node: called on their schedules, changed, stopped by errors, listed, kept over a restart.
+
+mod common;
+
+use common::{Db, connect, options, start};
+use ferrite_client::{OwnedTable, Status};
+use ferrite_value::OwnedValue;
+use std::time::{Duration, Instant};
+
+const SCHEMA: &str = "CREATE TABLE ticks (task VARCHAR(16) NOT NULL, at TIMESTAMP NOT NULL, number INTEGER);
+    PARTITION TABLE ticks ON COLUMN task;
+    CREATE TABLE counted (id INTEGER NOT NULL PRIMARY KEY);
+    CREATE PROCEDURE Tick PARTITION ON TABLE ticks COLUMN task AS INSERT INTO ticks VALUES (?, NOW, ?);
+    CREATE DIRECTED PROCEDURE TickHere AS INSERT INTO counted_here VALUES (?, NOW);
+    CREATE PROCEDURE Fail AS INSERT INTO counted VALUES (1);";
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "in vain for {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn ticks(db: &Db, task: &str) -> i64 {
+    db.scalar(&format!("SELECT COUNT(*) FROM ticks WHERE task = '{task}'"))
+}
+
+fn statistics(db: &Db, selector: &str) -> OwnedTable {
+    db.call("@Statistics", (selector, 0)).tables.swap_remove(0)
+}
+
+fn cells(table: &OwnedTable, task: &str, column: &str) -> Vec<OwnedValue> {
+    let at = |name: &str| table.column_index(name).unwrap_or_else(|| panic!("there is no column {name}"));
+    let of_task = |row: &&Vec<OwnedValue>| row[at("TASK_NAME")] == OwnedValue::Text(task.into());
+    table.rows.iter().filter(of_task).map(|row| row[at(column)].clone()).collect()
+}
+
+fn text(words: &str) -> OwnedValue {
+    OwnedValue::Text(words.into())
+}
+
+#[test]
+fn procedures_are_called_on_their_schedules() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    db.sql(&SCHEMA.replace("counted_here VALUES (?, NOW)", "ticks (task, at) VALUES (?, NOW)"));
+    db.sql("CREATE TASK every ON SCHEDULE EVERY 20 MILLISECONDS PROCEDURE Tick WITH ('every', 1) ON ERROR LOG RUN ON DATABASE ENABLE");
+    db.sql("CREATE TASK delay ON SCHEDULE DELAY 20 MILLISECONDS PROCEDURE Tick WITH ('delay', NULL)");
+    db.sql("CREATE TASK cron ON SCHEDULE CRON * * * * * * PROCEDURE Tick WITH ('cron', -3)");
+    db.sql("CREATE TASK off ON SCHEDULE EVERY 1 MILLISECOND PROCEDURE Tick WITH ('off', 1) DISABLE");
+    db.sql("CREATE TASK parts ON SCHEDULE EVERY 20 MILLISECONDS PROCEDURE TickHere WITH ('nowhere') ON ERROR IGNORE RUN ON PARTITIONS");
+    db.sql("CREATE TASK system ON SCHEDULE EVERY 10 MILLISECONDS PROCEDURE @Ping");
+    db.sql("CREATE TASK defaults ON SCHEDULE EVERY 10 MILLISECONDS PROCEDURE TICKS.insert WITH ('default', '2020-01-01 00:00:00', 5)");
+    for task in ["every", "delay", "cron", "default"] {
+        wait_for(task, || ticks(&db, task) >= 3);
+    }
+    assert_eq!(ticks(&db, "off"), 0);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM ticks WHERE task = 'cron' AND number = -3"), ticks(&db, "cron"));
+    let figures = statistics(&db, "TASK");
+    assert_eq!(cells(&figures, "OFF", "STATE"), [text("DISABLED")]);
+    assert_eq!(cells(&figures, "EVERY", "STATE"), [text("RUNNING")]);
+    assert_eq!(cells(&figures, "PARTS", "SCOPE"), [text("PARTITION"), text("PARTITION")]);
+    wait_for("calls on both partitions", || {
+        let calls = cells(&statistics(&db, "TASK_PROCEDURE"), "PARTS", "PROCEDURE_INVOCATIONS");
+        calls.len() == 2 && calls.iter().all(|calls| matches!(calls, OwnedValue::Integer(3..)))
+    });
+    assert_eq!(cells(&statistics(&db, "TASK_SCHEDULER"), "SYSTEM", "SCHEDULER_STATUS"), [OwnedValue::Null]);
+
+    // While the server is paused nothing is written, and afterwards it goes on.
+    db.call("@Pause", ());
+    let before = ticks(&db, "every");
+    wait_for("the pause to show", || cells(&statistics(&db, "TASK"), "EVERY", "STATE") == [text("PAUSED")]);
+    assert_eq!(ticks(&db, "every"), before);
+    db.call("@Resume", ());
+    wait_for("the task to go on", || ticks(&db, "every") > before);
+
+    db.sql("ALTER TASK every DISABLE");
+    wait_for("the disabled task", || cells(&statistics(&db, "TASK"), "EVERY", "STATE") == [text("DISABLED")]);
+    let disabled = ticks(&db, "every");
+    db.sql("DROP TASK delay; DROP TASK cron; DROP TASK parts; DROP TASK system; DROP TASK defaults; DROP TASK none IF EXISTS");
+    server.stop().expect("the log is whole");
+
+    // They are part of the schema.
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    let tasks = db.call("@SystemCatalog", ("TASKS",)).tables.swap_remove(0);
+    assert_eq!(tasks.rows.len(), 2);
+    assert_eq!(cells(&tasks, "EVERY", "ON_ERROR"), [text("LOG")]);
+    assert_eq!(cells(&tasks, "EVERY", "SCHEDULE_PARAMETERS"), [text("20 MILLISECONDS")]);
+    assert_eq!(cells(&tasks, "EVERY", "ENABLED"), [text("false")]);
+    assert_eq!(ticks(&db, "every"), disabled);
+    db.sql("ALTER TASK off ENABLE");
+    wait_for("the enabled task", || ticks(&db, "off") >= 3);
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn errors_stop_a_task_or_do_not() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), 1));
+    let db = connect(&server);
+    db.sql(&SCHEMA.replace("counted_here VALUES (?, NOW)", "ticks (task, at) VALUES (?, NOW)"));
+    db.sql("CREATE TASK stops ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE Fail");
+    db.sql("CREATE TASK goes_on ON SCHEDULE DELAY 5 MILLISECONDS PROCEDURE Tick WITH ('a name that is longer than it may be', 1) ON ERROR IGNORE");
+    wait_for("the error", || cells(&statistics(&db, "TASK"), "STOPS", "STATE") == [text("ERROR")]);
+    let figures = statistics(&db, "TASK");
+    let [OwnedValue::Text(why)] = &cells(&figures, "STOPS", "SCHEDULER_STATUS")[..] else { panic!("no reason") };
+    assert!(why.contains("CONSTRAINT VIOLATION"), "{why}");
+    assert_eq!(cells(&figures, "STOPS", "PROCEDURE_FAILURES"), [OwnedValue::Integer(1)]);
+    wait_for("more failures", || {
+        matches!(cells(&statistics(&db, "TASK"), "GOES_ON", "PROCEDURE_FAILURES")[..], [OwnedValue::Integer(3..)])
+    });
+    // What was in the way is gone; the task begins anew.
+    db.sql("DELETE FROM counted");
+    db.sql("ALTER TASK stops ENABLE");
+    wait_for("the task to run again", || db.scalar("SELECT COUNT(*) FROM counted") == 1);
+
+    for (statement, words) in [
+        ("CREATE TASK stops ON SCHEDULE EVERY 1 SECOND PROCEDURE Fail", "already exists"),
+        ("CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE None", "not found: procedure None"),
+        ("CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE TickHere", "is DIRECTED"),
+        ("CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE Fail RUN ON PARTITIONS", "is not DIRECTED"),
+        ("CREATE TASK x ON SCHEDULE EVERY 0 SECONDS PROCEDURE Fail", "an interval is"),
+        ("CREATE TASK x ON SCHEDULE EVERY 1 WEEK PROCEDURE Fail", "MILLISECONDS, SECONDS"),
+        ("CREATE TASK x ON SCHEDULE CRON 0 0 PROCEDURE Fail", "six fields"),
+        ("CREATE TASK x ON SCHEDULE FROM CLASS a.B PROCEDURE Fail", "not supported"),
+        ("CREATE TASK x FROM CLASS a.B", "not supported"),
+        ("CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE FROM CLASS a.B", "not supported"),
+        ("CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE Fail AS USER u", "no user accounts"),
+        ("CREATE TASK x PROCEDURE Fail", "ON SCHEDULE"),
+        ("ALTER TASK none ENABLE", "not found"),
+        ("DROP TASK none", "not found"),
+        ("DROP PROCEDURE Fail", "the task STOPS calls Fail"),
+    ] {
+        db.fails("@AdHoc", (statement,), Status::GracefulFailure, words);
+    }
+    db.sql("DROP TASK stops; DROP PROCEDURE Fail");
+    server.stop().expect("the log is whole");
+}

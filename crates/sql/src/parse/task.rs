@@ -1,0 +1,192 @@
+//! CREATE TASK and ALTER TASK.
+
+use super::cursor::Cursor;
+use super::ddl::procedure_name;
+use super::statement::Ddl;
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::{Cron, Interval, IntervalUnit, OnError, RunOn, Schedule, Task, TaskAction};
+use ferrite_value::{OwnedValue, text};
+use sqlparser::tokenizer::Token;
+
+/// What follows CREATE TASK: the name, then its clauses in any order.
+pub(crate) fn create_task(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let name = cursor.name("a task name")?;
+    let mut schedule = None;
+    let mut procedure = None;
+    let mut task = Task {
+        name,
+        schedule: Schedule::Every(Interval { count: 1, unit: IntervalUnit::Seconds }),
+        procedure: String::new(),
+        parameters: Vec::new(),
+        on_error: OnError::default(),
+        run_on: RunOn::default(),
+        enabled: true,
+    };
+    while !cursor.at_end() {
+        if schedule.is_none() && cursor.accept_all(&["ON", "SCHEDULE"]) {
+            schedule = Some(self::schedule(cursor)?);
+        } else if procedure.is_none() && cursor.accept("PROCEDURE") {
+            if cursor.is_word("FROM") {
+                return Err(own_class(cursor));
+            }
+            procedure = Some(called(cursor)?);
+            if cursor.accept("WITH") {
+                task.parameters = constants(cursor)?;
+            }
+        } else if cursor.accept_all(&["ON", "ERROR"]) {
+            task.on_error = on_error(cursor)?;
+        } else if cursor.accept_all(&["RUN", "ON"]) {
+            task.run_on = run_on(cursor)?;
+        } else if cursor.is_word("AS") && cursor.is_word_at(1, "USER") {
+            return Err(cursor
+                .refused(UserError::not_supported("AS USER").with_hint("there are no user accounts; leave it out")));
+        } else if cursor.accept("ENABLE") {
+            task.enabled = true;
+        } else if cursor.accept("DISABLE") {
+            task.enabled = false;
+        } else if cursor.is_word("FROM") {
+            return Err(own_class(cursor));
+        } else {
+            return Err(cursor.unexpected("ON SCHEDULE, PROCEDURE, ON ERROR, RUN ON, ENABLE or DISABLE"));
+        }
+    }
+    task.schedule = schedule.ok_or_else(|| cursor.unexpected("ON SCHEDULE"))?;
+    task.procedure = procedure.ok_or_else(|| cursor.unexpected("PROCEDURE"))?;
+    Ok(Ddl::CreateTask(task))
+}
+
+/// What follows ALTER TASK.
+pub(crate) fn alter_task(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+    let name = cursor.name("a task name")?;
+    let action = if cursor.accept("ENABLE") {
+        TaskAction::Enable
+    } else if cursor.accept("DISABLE") {
+        TaskAction::Disable
+    } else {
+        cursor.accept("ALTER");
+        cursor.expect("ON")?;
+        cursor.expect("ERROR")?;
+        TaskAction::OnError(on_error(cursor)?)
+    };
+    Ok(Ddl::AlterTask { name, action })
+}
+
+fn schedule(cursor: &mut Cursor<'_>) -> UserResult<Schedule> {
+    if cursor.accept("DELAY") {
+        return Ok(Schedule::Delay(interval(cursor)?));
+    }
+    if cursor.accept("EVERY") {
+        return Ok(Schedule::Every(interval(cursor)?));
+    }
+    if cursor.is_word("FROM") {
+        return Err(own_class(cursor));
+    }
+    if !cursor.accept("CRON") {
+        return Err(cursor.unexpected("DELAY, EVERY or CRON"));
+    }
+    if let Some(Token::SingleQuotedString(text)) = cursor.peek() {
+        cursor.advance();
+        return Ok(Schedule::Cron(Cron::parse(text)?, one_line(text)));
+    }
+    let start = cursor.position();
+    while !(cursor.at_end() || cursor.is_word("PROCEDURE") || cursor.is_word("RUN") || cursor.is_word("ON")) {
+        cursor.advance();
+    }
+    let text = cursor.text_since(start);
+    Ok(Schedule::Cron(Cron::parse(text)?, one_line(text)))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn interval(cursor: &mut Cursor<'_>) -> UserResult<Interval> {
+    let count = cursor.number("number of units")?;
+    let count = u32::try_from(count).ok().filter(|count| *count > 0);
+    let count = count.ok_or_else(|| UserError::ddl("42601", format!("an interval is 1 to {} units", u32::MAX)))?;
+    let unit = IntervalUnit::ALL.into_iter().find(|unit| {
+        let name = unit.name();
+        cursor.accept(name) || cursor.accept(name.trim_end_matches('S'))
+    });
+    let unit = unit.ok_or_else(|| cursor.unexpected("MILLISECONDS, SECONDS, MINUTES, HOURS or DAYS"))?;
+    Ok(Interval { count, unit })
+}
+
+fn on_error(cursor: &mut Cursor<'_>) -> UserResult<OnError> {
+    let found = [OnError::Stop, OnError::Log, OnError::Ignore].into_iter().find(|one| cursor.accept(one.name()));
+    found.ok_or_else(|| cursor.unexpected("STOP, LOG or IGNORE"))
+}
+
+fn run_on(cursor: &mut Cursor<'_>) -> UserResult<RunOn> {
+    let found = [RunOn::Database, RunOn::Hosts, RunOn::Partitions].into_iter().find(|one| cursor.accept(one.name()));
+    found.ok_or_else(|| cursor.unexpected("DATABASE, HOSTS or PARTITIONS"))
+}
+
+/// A procedure of the user's, of a table, or of the system.
+fn called(cursor: &mut Cursor<'_>) -> UserResult<String> {
+    if cursor.accept_token(&Token::AtSign) {
+        return Ok(format!("@{}", procedure_name(cursor)?));
+    }
+    match cursor.peek() {
+        Some(Token::Word(word)) if word.value.starts_with('@') => {
+            cursor.advance();
+            Ok(word.value.clone())
+        }
+        _ => procedure_name(cursor),
+    }
+}
+
+/// `(1, -2.5, 'text', NULL)`
+fn constants(cursor: &mut Cursor<'_>) -> UserResult<Vec<OwnedValue>> {
+    cursor.expect_token(&Token::LParen)?;
+    let mut values = Vec::new();
+    if cursor.accept_token(&Token::RParen) {
+        return Ok(values);
+    }
+    loop {
+        values.push(constant(cursor)?);
+        if !cursor.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    cursor.expect_token(&Token::RParen)?;
+    if values.len() > limits::PARAMETERS_MAX {
+        return Err(UserError::limit(format!("more than {} parameters", limits::PARAMETERS_MAX)));
+    }
+    Ok(values)
+}
+
+fn constant(cursor: &mut Cursor<'_>) -> UserResult<OwnedValue> {
+    if cursor.accept("NULL") {
+        return Ok(OwnedValue::Null);
+    }
+    let negative = cursor.accept_token(&Token::Minus);
+    match cursor.peek() {
+        Some(Token::SingleQuotedString(words)) if !negative => {
+            cursor.advance();
+            Ok(OwnedValue::Text(words.as_str().into()))
+        }
+        Some(Token::Number(digits, _)) => {
+            let digits = format!("{}{digits}", if negative { "-" } else { "" });
+            let number = match text::parse_integer(&digits) {
+                Some(number) => OwnedValue::Integer(number),
+                None => match text::parse_decimal(&digits) {
+                    Ok(number) => OwnedValue::Decimal(number),
+                    Err(_) => OwnedValue::Float(
+                        text::parse_float(&digits).ok_or_else(|| cursor.unexpected("a number within its range"))?,
+                    ),
+                },
+            };
+            cursor.advance();
+            Ok(number)
+        }
+        _ => Err(cursor.unexpected("a number, a text in quotes or NULL")),
+    }
+}
+
+/// Schedules and actions that are Java classes.
+fn own_class(cursor: &Cursor<'_>) -> UserError {
+    let error = UserError::not_supported("a task FROM CLASS")
+        .with_hint("say when with DELAY, EVERY or CRON, and call a procedure, which may be a Java class");
+    cursor.refused(error)
+}

@@ -1,0 +1,31 @@
+package app;
+
+import org.voltdb.SQLStmt;
+import org.voltdb.VoltProcedure;
+import org.voltdb.VoltTable;
+
+/** Tables as parameters, and as JSON. */
+public class Tables extends VoltProcedure {
+    public final SQLStmt insert = new SQLStmt("INSERT INTO accounts (id, balance) VALUES (?, ?)");
+
+    public VoltTable[] run(VoltTable rows, VoltTable[] more, String json) {
+        if (rows == null) {
+            return new VoltTable[0];
+        }
+        while (rows.advanceRow()) {
+            voltQueueSQL(insert, rows.get(0), rows.get(1));
+        }
+        for (VoltTable table : more) {
+            while (table.advanceRow()) {
+                voltQueueSQL(insert, table.getLong("ID"), table.getLong("BALANCE"));
+            }
+            rows.addTable(table);
+        }
+        voltExecuteSQL(true);
+        VoltTable read = VoltTable.fromJSONString(json);
+        if (!VoltTable.fromJSONString(read.toJSONString()).hasSameContents(read)) {
+            throw new VoltAbortException("a table is not what its JSON says");
+        }
+        return new VoltTable[] {rows, read};
+    }
+}

@@ -1,0 +1,91 @@
+package ferrite.procedures;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import ferrite.support.Server;
+import org.junit.jupiter.api.Test;
+import org.voltdb.VoltTable;
+import org.voltdb.client.Client;
+import org.voltdb.client.ClientConfig;
+import org.voltdb.client.ClientFactory;
+import org.voltdb.client.ClientResponse;
+import org.voltdb.client.ProcCallException;
+
+/** What is not determined by a call's parameters is the same after a recovery; and a procedure that does not end is told of. */
+class RecoveryTest {
+    private static Client connect(Server server) throws Exception {
+        Client client = ClientFactory.createClient(new ClientConfig());
+        client.createConnection(server.host(), server.port());
+        return client;
+    }
+
+    private static String data(Client client) throws Exception {
+        ClientResponse response = client.callProcedure("@AdHoc", "SELECT * FROM chaos ORDER BY id, number");
+        VoltTable table = response.getResults()[0];
+        assertTrue(table.getRowCount() > 0);
+        return table.toString() + client.callProcedure("@AdHoc", "SELECT * FROM chaos_by_id ORDER BY id").getResults()[0];
+    }
+
+    private static void call(Client client, int from, int to) throws Exception {
+        for (int id = from; id < to; id++) {
+            client.callProcedure((ClientResponse response) -> { }, id % 10 == 0 ? "ChaoticEverywhere" : "Chaotic", id);
+        }
+        client.drain();
+    }
+
+    @Test
+    void dataIsTheSameAfterRecovery() throws Exception {
+        try (Server server = Server.withVoter(3)) {
+            Client client = connect(server);
+            client.callProcedure("@UpdateClasses", Jars.application("words"), null);
+            client.callProcedure("@AdHoc", "CREATE TABLE chaos (id BIGINT NOT NULL, number INTEGER, words VARCHAR(200), value FLOAT);"
+                    + "PARTITION TABLE chaos ON COLUMN id;"
+                    + "CREATE VIEW chaos_by_id AS SELECT id, COUNT(*), SUM(value), MAX(words) FROM chaos GROUP BY id;"
+                    + "CREATE FUNCTION f_add FROM METHOD app.Functions.add;"
+                    + "CREATE PROCEDURE PARTITION ON TABLE chaos COLUMN id FROM CLASS app.Chaotic;"
+                    + "CREATE PROCEDURE ChaoticEverywhere FROM CLASS app.Chaotic;");
+            call(client, 0, 300);
+            String before = data(client);
+            client.close();
+            server.killAndRestart();
+            client = connect(server);
+            assertEquals(before, data(client));
+            assertEquals(3, client.callProcedure("@AdHoc", "SELECT f_add(1, 2) FROM chaos LIMIT 1").getResults()[0].asScalarLong());
+
+            client.callProcedure("@SnapshotSave");
+            call(client, 300, 500);
+            before = data(client);
+            client.close();
+            server.killAndRestart();
+            client = connect(server);
+            assertEquals(before, data(client));
+            assertEquals(ClientResponse.SUCCESS, client.callProcedure("Chaotic", 1000).getStatus());
+            client.close();
+        }
+    }
+
+    @Test
+    void aProcedureThatRunsTooLongIsToldOfAndEnded() throws Exception {
+        try (Server server = Server.withVoter(2, "--query-timeout", "1")) {
+            Client client = connect(server);
+            client.callProcedure("@UpdateClasses", Jars.application("words"), null);
+            client.callProcedure("@AdHoc", "CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));"
+                    + "PARTITION TABLE accounts ON COLUMN id; CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM CLASS app.Fails;");
+            for (int id = 1; id <= 2; id++) {
+                String words;
+                try {
+                    words = "it was not ended: " + client.callProcedure("Fails", id, "busy").getStatus();
+                } catch (ProcCallException failed) {
+                    words = failed.getClientResponse().getStatusString();
+                }
+                assertTrue(words.contains("Transaction Interrupted") && words.contains("app.Fails.busy(Fails.java:"), words);
+                assertEquals(-1, client.callProcedure("Fails", id, "nothing").getResults()[0].asScalarLong());
+            }
+            String log = server.log();
+            assertTrue(log.contains("ferrite: thread partition-") && log.contains("procedure app.Fails has run for 1 s and is here:\n    at app.Fails.busy"), log);
+            assertEquals(2, client.callProcedure("@AdHoc", "SELECT COUNT(*) FROM accounts").getResults()[0].asScalarLong());
+            client.close();
+        }
+    }
+}
