@@ -6,9 +6,11 @@ use crate::error::{BenchError, BenchResult};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::CrossingOptions;
 use crate::report::grouped;
+use crate::results::keep;
 use crate::run::measure;
 use crate::session::{Environment, Session};
 use ferrite_client::{Connection, Prepared, Response};
+use serde::Serialize;
 
 const ROUNDS: usize = 3;
 const DDL: &str = "
@@ -47,8 +49,17 @@ pub fn run_crossing(environment: &Environment, options: &CrossingOptions) -> Ben
     }
     session.close()?;
     let [java, sql] = least;
+    let report = CrossingReport { java_nanoseconds: java, sql_nanoseconds: sql, crossing_nanoseconds: java - sql };
     println!("an empty call, least of {ROUNDS}: Java {java:.0} ns, SQL {sql:.0} ns, the crossing {:.0} ns", java - sql);
-    Ok(())
+    keep(options.load.json.as_deref(), "crossing", &report)
+}
+
+/// CPU time of the server for an empty call.
+#[derive(Serialize)]
+struct CrossingReport {
+    java_nanoseconds: f64,
+    sql_nanoseconds: f64,
+    crossing_nanoseconds: f64,
 }
 
 struct Calls {

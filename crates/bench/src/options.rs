@@ -58,6 +58,7 @@ impl BenchCommand {
             BenchCommand::Kv(options) => options.load.json.as_deref(),
             BenchCommand::AdHoc(options) => options.load.json.as_deref(),
             BenchCommand::Multi(options) => options.load.json.as_deref(),
+            BenchCommand::Crossing(options) => options.load.json.as_deref(),
             BenchCommand::Soak(options) => options.load.json.as_deref(),
             BenchCommand::Torture(options) => options.json.as_deref(),
             BenchCommand::Limit(options) => options.load.json.as_deref(),
