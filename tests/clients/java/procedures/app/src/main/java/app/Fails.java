@@ -1,5 +1,7 @@
 package app;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.voltdb.SQLStmt;
@@ -69,12 +71,13 @@ public class Fails extends VoltProcedure {
                     voltQueueSQL(select, id);
                     voltExecuteSQL();
                 }
-            case "busy":
-                busy(2_500_000_000L);
-                voltQueueSQL(select, id);
-                voltExecuteSQL();
-                return 0;
             default:
+                if (how.startsWith("busy until ")) {
+                    busy(Path.of(how.substring("busy until ".length())));
+                    voltQueueSQL(select, id);
+                    voltExecuteSQL();
+                    return 0;
+                }
                 return -1;
         }
     }
@@ -86,8 +89,9 @@ public class Fails extends VoltProcedure {
         return deeper(depth + 1);
     }
 
-    private static void busy(long nanos) {
-        for (long begin = System.nanoTime(); System.nanoTime() - begin < nanos;) {
+    /** Executes no batch until there is such a file. */
+    private static void busy(Path file) {
+        while (!Files.exists(file)) {
             Thread.onSpinWait();
         }
     }

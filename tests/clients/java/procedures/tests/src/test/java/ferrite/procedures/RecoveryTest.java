@@ -1,16 +1,21 @@
 package ferrite.procedures;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ferrite.support.Server;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.voltdb.VoltTable;
 import org.voltdb.client.Client;
 import org.voltdb.client.ClientConfig;
 import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
-import org.voltdb.client.ProcCallException;
 
 /** What is not determined by a call's parameters is the same after a recovery; and a procedure that does not end is told of. */
 class RecoveryTest {
@@ -66,25 +71,29 @@ class RecoveryTest {
     }
 
     @Test
-    void aProcedureThatRunsTooLongIsToldOfAndEnded() throws Exception {
-        try (Server server = Server.withVoter(2, "--query-timeout", "1")) {
+    void aProcedureThatRunsTooLongIsToldOfAndEnded(@TempDir Path directory) throws Exception {
+        try (Server server = Server.withVoter(1, "--query-timeout", "2")) {
             Client client = connect(server);
             client.callProcedure("@UpdateClasses", Jars.application("words"), null);
             client.callProcedure("@AdHoc", "CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));"
                     + "PARTITION TABLE accounts ON COLUMN id; CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM CLASS app.Fails;");
-            for (int id = 1; id <= 2; id++) {
-                String words;
-                try {
-                    words = "it was not ended: " + client.callProcedure("Fails", id, "busy").getStatus();
-                } catch (ProcCallException failed) {
-                    words = failed.getClientResponse().getStatusString();
-                }
-                assertTrue(words.contains("Transaction Interrupted") && words.contains("app.Fails.busy(Fails.java:"), words);
-                assertEquals(-1, client.callProcedure("Fails", id, "nothing").getResults()[0].asScalarLong());
+            Path end = directory.resolve("end");
+            CompletableFuture<ClientResponse> answer = new CompletableFuture<>();
+            client.callProcedure((ClientResponse response) -> answer.complete(response), "Fails", 1, "busy until " + end);
+            String told = "procedure app.Fails has run for ";
+            String stack = " s and is here:\n    at app.Fails.busy(Fails.java:";
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+            for (String log = server.log(); !log.contains(stack); log = server.log()) {
+                assertTrue(System.nanoTime() < deadline, log);
+                assertFalse(answer.isDone());
+                Thread.onSpinWait();
             }
-            String log = server.log();
-            assertTrue(log.contains("ferrite: thread partition-") && log.contains("procedure app.Fails has run for 1 s and is here:\n    at app.Fails.busy"), log);
-            assertEquals(2, client.callProcedure("@AdHoc", "SELECT COUNT(*) FROM accounts").getResults()[0].asScalarLong());
+            assertTrue(server.log().contains("ferrite: thread partition-0: " + told), server.log());
+            Files.createFile(end);
+            String words = answer.get(60, TimeUnit.SECONDS).getStatusString();
+            assertTrue(words.contains("Transaction Interrupted") && words.contains(told) && words.contains(stack), words);
+            assertEquals(-1, client.callProcedure("Fails", 1, "nothing").getResults()[0].asScalarLong());
+            assertEquals(1, client.callProcedure("@AdHoc", "SELECT COUNT(*) FROM accounts").getResults()[0].asScalarLong());
             client.close();
         }
     }
