@@ -38,6 +38,7 @@ class ProceduresTest {
             + "CREATE PROCEDURE FROM CLASS app.Transfer;"
             + "CREATE PROCEDURE FROM CLASS app.Types;"
             + "CREATE PROCEDURE FROM CLASS app.Arrays;"
+            + "CREATE PROCEDURE FROM CLASS app.Tables;"
             + "CREATE PROCEDURE FROM CLASS app.Context; PARTITION PROCEDURE Context ON TABLE accounts COLUMN id;"
             + "CREATE PROCEDURE FROM CLASS app.Annotated;"
             + "CREATE PROCEDURE FROM CLASS app.Outer$Nested;"
@@ -186,6 +187,38 @@ class ProceduresTest {
             table.advanceRow();
             assertEquals(value, table.getLong(1), table.getString(0));
         }
+    }
+
+    @Test
+    void tables() throws Exception {
+        VoltTable.ColumnInfo[] columns = {new VoltTable.ColumnInfo("ID", VoltType.BIGINT), new VoltTable.ColumnInfo("BALANCE", VoltType.BIGINT)};
+        VoltTable one = new VoltTable(columns);
+        one.addRow(600, 1);
+        one.addRow(601, 2);
+        VoltTable other = new VoltTable(columns);
+        other.addRow(602, 3);
+        VoltTable every = new VoltTable(new VoltTable.ColumnInfo("A", VoltType.TINYINT), new VoltTable.ColumnInfo("B \"b\"", VoltType.STRING),
+                new VoltTable.ColumnInfo("C", VoltType.FLOAT), new VoltTable.ColumnInfo("D", VoltType.DECIMAL),
+                new VoltTable.ColumnInfo("E", VoltType.TIMESTAMP), new VoltTable.ColumnInfo("F", VoltType.VARBINARY));
+        every.addRow(1, "\u00e4 \"\\\n", 1.5, new BigDecimal("-1.25"), new TimestampType(1_700_000_000_123_456L), new byte[] {1, -2});
+        every.addRow(null, null, null, null, null, null);
+        VoltTable[] answer = call("Tables", one, new VoltTable[] {other, new VoltTable(columns)}, every.toJSONString());
+        assertEquals(3, answer[0].getRowCount());
+        assertEquals(6, number("@AdHoc", "SELECT SUM(balance) FROM accounts WHERE id BETWEEN 600 AND 602"));
+        assertEquals(2, answer[1].getRowCount());
+        answer[1].advanceRow();
+        every.advanceRow();
+        assertEquals("B \"b\"", answer[1].getColumnName(1));
+        assertEquals(every.getString(1), answer[1].getString(1));
+        assertEquals(1.5, answer[1].getDouble(2));
+        assertEquals(every.getDecimalAsBigDecimal(3), answer[1].getDecimalAsBigDecimal(3));
+        assertEquals(every.getTimestampAsLong(4), answer[1].getTimestampAsLong(4));
+        assertArrayEquals(new byte[] {1, -2}, answer[1].getVarbinary(5));
+        assertEquals(0, call("Tables", null, new VoltTable[0], "").length);
+        contains(refused("Tables", 1, new VoltTable[0], ""), ClientResponse.GRACEFUL_FAILURE, "BIGINT given where a table is declared");
+        contains(refused("Tables", one, other, ""), ClientResponse.GRACEFUL_FAILURE, "table given where an array of tables is declared");
+        contains(refused("Tables", one, new VoltTable[0], "[1"), ClientResponse.GRACEFUL_FAILURE);
+        contains(refused("Tables", new VoltTable(columns), new VoltTable[0], "[1"), ClientResponse.UNEXPECTED_FAILURE, "not JSON");
     }
 
     @Test
