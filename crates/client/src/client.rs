@@ -3,7 +3,7 @@
 use crate::completion::{CallFuture, CallResult, Completion, Slot};
 use crate::driver::{Driver, DriverOptions};
 use crate::error::ClientError;
-use crate::gate::{Gate, Queued, Submitted};
+use crate::gate::{Gate, Queued, Submitted, Ticket};
 use crate::options::{ClientOptions, WhenFull};
 use crate::prepared::Prepared;
 use crate::statistics::Statistics;
@@ -82,14 +82,14 @@ impl Client {
             Err(error) => return CallFuture::failed(error),
         };
         let gate = &self.inner.gate;
-        match gate.submit(call, None) {
+        match gate.submit(call) {
             Submitted::Taken => CallFuture::sent(slot),
             Submitted::Closed => CallFuture::failed(ClientError::Closed),
             Submitted::Full(_) if gate.when_full == WhenFull::Reject => {
                 CallFuture::failed(ClientError::TooManyOutstanding { limit: gate.outstanding_max })
             }
             Submitted::Full(call) => {
-                CallFuture::waiting(Submission { gate: Arc::clone(gate), call: Some((call, slot)) })
+                CallFuture::waiting(Submission { gate: Arc::clone(gate), ticket: None, call: Some((call, slot)) })
             }
         }
     }
@@ -109,7 +109,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let call = self.encode(procedure, &parameters, Completion::Callback(Box::new(callback)))?;
         let gate = &self.inner.gate;
-        match (gate.submit(call, None), gate.when_full) {
+        match (gate.submit(call), gate.when_full) {
             (Submitted::Taken, _) => Ok(()),
             (Submitted::Closed, _) => Err(ClientError::Closed),
             (Submitted::Full(_), WhenFull::Reject) => {
@@ -161,6 +161,8 @@ fn system(error: std::io::Error) -> ClientError {
 /// A call that waits for room at the gate.
 pub(crate) struct Submission {
     gate: Arc<Gate>,
+    /// Since it waits.
+    ticket: Option<Ticket>,
     /// Present until it is submitted.
     call: Option<(Queued, Arc<Slot>)>,
 }
@@ -169,7 +171,7 @@ impl Submission {
     /// None while there is no room; then `waker` will be woken.
     pub(crate) fn try_submit(&mut self, waker: &Waker) -> Option<Result<Arc<Slot>, ClientError>> {
         let (call, slot) = self.call.take()?;
-        match self.gate.submit(call, Some(waker)) {
+        match self.gate.submit_or_wait(call, &mut self.ticket, waker) {
             Submitted::Taken => Some(Ok(slot)),
             Submitted::Closed => Some(Err(ClientError::Closed)),
             Submitted::Full(call) => {
@@ -181,15 +183,18 @@ impl Submission {
 
     pub(crate) fn submit_blocking(mut self) -> Result<Arc<Slot>, ClientError> {
         let (call, slot) = self.call.take().ok_or(ClientError::Closed)?;
+        // The thread waits from now on, not the future.
+        if let Some(ticket) = self.ticket.take() {
+            self.gate.give_up(ticket);
+        }
         if self.gate.submit_blocking(call) { Ok(slot) } else { Err(ClientError::Closed) }
     }
 }
 
 impl Drop for Submission {
-    /// A future given up while it waited may have been woken for room that another can use.
     fn drop(&mut self) {
-        if self.call.is_some() {
-            self.gate.pass_on();
+        if let Some(ticket) = self.ticket {
+            self.gate.give_up(ticket);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::completion::Completion;
 use crate::error::ClientError;
 use crate::options::WhenFull;
 use crate::statistics::Statistics;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -28,13 +29,19 @@ pub(crate) struct Gate {
     pub when_full: WhenFull,
 }
 
+/// A future's place among those that wait for room. It keeps the place until it has room or is given up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ticket(u64);
+
 #[derive(Default)]
 struct GateState {
     queue: Vec<Queued>,
     /// Calls taken in and not yet ended.
     outstanding: usize,
-    /// Futures that wait for room.
-    waiting: Vec<Waker>,
+    /// Futures that wait for room, by their tickets: the longest waiting first. Only futures that are there: a waker of one that
+    /// was given up would take room from the others.
+    waiting: BTreeMap<Ticket, Waker>,
+    tickets: u64,
     /// Threads that wait on `changed`.
     blocked: usize,
     /// The background thread has been told to look at the queue.
@@ -72,21 +79,49 @@ impl Gate {
         state
     }
 
-    /// Takes the call if there is room. Otherwise leaves `waiting` to be woken when there may be.
-    pub fn submit(&self, call: Queued, waiting: Option<&Waker>) -> Submitted {
+    /// Takes the call if there is room.
+    pub fn submit(&self, call: Queued) -> Submitted {
         let mut state = self.lock();
         if state.closed {
             return Submitted::Closed;
         }
         if state.outstanding >= self.outstanding_max {
-            match waiting {
-                Some(waker) => state.waiting.push(waker.clone()),
-                None => state.rejected += u64::from(self.when_full == WhenFull::Reject),
-            }
+            state.rejected += u64::from(self.when_full == WhenFull::Reject);
             return Submitted::Full(call);
         }
         self.take(state, call);
         Submitted::Taken
+    }
+
+    /// Takes the call if there is room. Otherwise `waker` will be woken when there may be; `ticket` is then for [`Gate::give_up`].
+    pub fn submit_or_wait(&self, call: Queued, ticket: &mut Option<Ticket>, waker: &Waker) -> Submitted {
+        let mut state = self.lock();
+        if state.closed {
+            return Submitted::Closed;
+        }
+        if state.outstanding >= self.outstanding_max {
+            let ticket = *ticket.get_or_insert_with(|| {
+                state.tickets += 1;
+                Ticket(state.tickets)
+            });
+            state.waiting.insert(ticket, waker.clone());
+            return Submitted::Full(call);
+        }
+        if let Some(ticket) = ticket.take() {
+            state.waiting.remove(&ticket);
+        }
+        self.take(state, call);
+        Submitted::Taken
+    }
+
+    /// The future with this ticket waits no more. If it was woken already, the next is woken in its place.
+    pub fn give_up(&self, ticket: Ticket) {
+        let mut state = self.lock();
+        let was_woken = state.waiting.remove(&ticket).is_none();
+        let room = state.outstanding < self.outstanding_max;
+        let next = if was_woken && room { state.waiting.pop_first() } else { None };
+        drop(state);
+        next.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// Takes the call as soon as there is room, blocking the thread. False when the client is closed.
@@ -100,15 +135,6 @@ impl Gate {
         }
         self.take(state, call);
         true
-    }
-
-    /// Wakes one that waits for room, if there is some.
-    pub fn pass_on(&self) {
-        let mut state = self.lock();
-        let room = state.outstanding < self.outstanding_max && !state.waiting.is_empty();
-        let waiting = room.then(|| state.waiting.remove(0));
-        drop(state);
-        waiting.into_iter().for_each(Waker::wake);
     }
 
     fn take(&self, mut state: MutexGuard<'_, GateState>, call: Queued) {
@@ -157,7 +183,7 @@ impl Gate {
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         self.changed.notify_all();
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_values().for_each(Waker::wake);
         self.wake();
     }
 
@@ -171,13 +197,12 @@ impl Gate {
         state.notified = false;
         state.outstanding -= ended;
         state.statistics = statistics;
-        let waiting = if ended > 0 && !state.waiting.is_empty() {
-            let room = self.outstanding_max.saturating_sub(state.outstanding).min(state.waiting.len());
+        let mut waiting = Vec::new();
+        if ended > 0 && !state.waiting.is_empty() {
+            let room = self.outstanding_max.saturating_sub(state.outstanding);
             // The longest waiting first.
-            state.waiting.drain(..room).collect()
-        } else {
-            Vec::new()
-        };
+            waiting.extend(std::iter::from_fn(|| state.waiting.pop_first()).take(room).map(|(_, waker)| waker));
+        }
         let (blocked, open) = (state.blocked > 0, !state.closed);
         drop(state);
         if ended > 0 && blocked {
@@ -191,5 +216,100 @@ impl Gate {
     pub fn set_first_connect(&self, result: Result<(), ClientError>) {
         self.lock().first_connect.get_or_insert(result);
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::completion::Slot;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn call() -> Queued {
+        let completion = Completion::Slot(Arc::new(Slot::default()));
+        Queued { request: Vec::new(), handle_at: 0, completion, deadline: Instant::now() }
+    }
+
+    struct Waiting {
+        wakes: Arc<Wakes>,
+        ticket: Option<Ticket>,
+    }
+
+    impl Waiting {
+        fn at(gate: &Gate) -> Waiting {
+            let mut waiting = Waiting { wakes: Arc::default(), ticket: None };
+            assert!(!waiting.poll(gate));
+            waiting
+        }
+
+        fn poll(&mut self, gate: &Gate) -> bool {
+            let waker = Waker::from(Arc::clone(&self.wakes));
+            matches!(gate.submit_or_wait(call(), &mut self.ticket, &waker), Submitted::Taken)
+        }
+
+        fn woken(&self) -> usize {
+            self.wakes.0.load(Ordering::Relaxed)
+        }
+    }
+
+    /// A gate for one call, which is taken; the poll must live as long as its waker.
+    fn full_gate() -> (mio::Poll, Gate) {
+        let poll = mio::Poll::new().expect("a poll");
+        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker"));
+        let gate = Gate::new(waker, 1, WhenFull::Block);
+        assert!(matches!(gate.submit(call()), Submitted::Taken));
+        (poll, gate)
+    }
+
+    fn one_ends(gate: &Gate) {
+        gate.exchange(&mut Vec::new(), 1, Statistics::default());
+    }
+
+    #[test]
+    fn given_up_before_there_is_room_it_takes_none() {
+        let (_poll, gate) = full_gate();
+        let (first, second) = (Waiting::at(&gate), Waiting::at(&gate));
+        gate.give_up(first.ticket.expect("it waits"));
+        assert_eq!(second.woken(), 0, "there is no room yet");
+        one_ends(&gate);
+        assert_eq!((first.woken(), second.woken()), (0, 1));
+    }
+
+    #[test]
+    fn given_up_after_it_was_woken_it_wakes_the_next() {
+        let (_poll, gate) = full_gate();
+        let (first, second) = (Waiting::at(&gate), Waiting::at(&gate));
+        one_ends(&gate);
+        assert_eq!((first.woken(), second.woken()), (1, 0));
+        gate.give_up(first.ticket.expect("it waits"));
+        assert_eq!(second.woken(), 1);
+    }
+
+    #[test]
+    fn polled_again_it_waits_once_and_keeps_its_place() {
+        let (_poll, gate) = full_gate();
+        let (mut first, mut second) = (Waiting::at(&gate), Waiting::at(&gate));
+        assert!(!first.poll(&gate));
+        one_ends(&gate);
+        // Somebody else is faster.
+        assert!(matches!(gate.submit(call()), Submitted::Taken));
+        assert!(!first.poll(&gate));
+        one_ends(&gate);
+        assert_eq!((first.woken(), second.woken()), (2, 0));
+        assert!(first.poll(&gate));
+        one_ends(&gate);
+        assert_eq!(second.woken(), 1);
+        assert!(second.poll(&gate));
+        assert!(gate.lock().waiting.is_empty());
     }
 }
