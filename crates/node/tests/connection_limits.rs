@@ -200,6 +200,15 @@ fn unread_answers_have_a_limit_and_one_past_it_the_connection_is_closed() {
     server.stop().expect("the log is closed");
 }
 
+/// So that a server whose test fails while fsyncs are held can end.
+struct Released<'d>(&'d SimulatedDisk);
+
+impl Drop for Released<'_> {
+    fn drop(&mut self) {
+        self.0.hold_syncs(false);
+    }
+}
+
 #[test]
 fn a_full_node_takes_no_more_until_it_has_answered_some() {
     const MOST: usize = 40;
@@ -222,6 +231,7 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
         admin.sql(VOTER);
         admin.sql(CONTESTANTS);
         disk.hold_syncs(true);
+        let _released = Released(&disk);
         let mut open: Vec<(Raw, i64)> = (0..2).map(|_| Raw::connect_numbered(server.address())).collect();
         // What was sent before an answer came to somebody else is behind it at most by one turn of the network thread.
         let settle = || (0..2).for_each(|_| assert_eq!(admin.call("@Ping", ()).scalar(), Some(0)));
@@ -229,7 +239,10 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
             raw.send(&(0..30).flat_map(|call| vote(30 * number as i64 + call)).collect::<Vec<u8>>());
             settle();
         }
-        assert_eq!([taken(&admin, open[0].1), taken(&admin, open[1].1)], [30, 10], "so many, and not one more");
+        // The administrator's own call counts while it is outstanding, and two votes have no more bytes than it: when it came in the
+        // same turn, so many fewer were taken, and those that wait go on only when an eighth is answered.
+        let found = [taken(&admin, open[0].1), taken(&admin, open[1].1)];
+        assert!(found[0] == 30 && (8..=10).contains(&found[1]), "so many, and not one more: {found:?}");
         // Others may come, and wait like all; administrators need not.
         open.push(Raw::connect_numbered(server.address()));
         open[2].0.send(&vote(60));
