@@ -10,5 +10,5 @@ mod names;
 mod random;
 
 pub use clock::SimulatedClock;
-pub use disk::{CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedDisk};
+pub use disk::{CrashPoint, Fault, FaultKind, HeldSyncs, PowerLost, Restart, SimulatedDisk};
 pub use random::SimulatedRandom;

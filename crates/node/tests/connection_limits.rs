@@ -206,15 +206,6 @@ fn unread_answers_have_a_limit_and_one_past_it_the_connection_is_closed() {
     server.stop().expect("the log is closed");
 }
 
-/// So that a server whose test fails while fsyncs are held can end.
-struct Released<'d>(&'d SimulatedDisk);
-
-impl Drop for Released<'_> {
-    fn drop(&mut self) {
-        self.0.hold_syncs(false);
-    }
-}
-
 #[test]
 fn a_full_node_takes_no_more_until_it_has_answered_some() {
     const MOST: usize = 40;
@@ -236,8 +227,7 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
         let admin = connect_admin(&server);
         admin.sql(VOTER);
         admin.sql(CONTESTANTS);
-        disk.hold_syncs(true);
-        let _released = Released(&disk);
+        let held_syncs = disk.hold_syncs();
         let mut open: Vec<(Raw, i64)> = (0..2).map(|_| Raw::connect_numbered(server.address())).collect();
         // What was sent before an answer came to somebody else is behind it at most by one turn of the network thread.
         let settle = || (0..2).for_each(|_| assert_eq!(admin.call("@Ping", ()).scalar(), Some(0)));
@@ -254,7 +244,7 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
         open[2].0.send(&vote(60));
         settle();
         assert_eq!(taken(&admin, open[2].1), 0);
-        disk.hold_syncs(false);
+        drop(held_syncs);
         let mut answered = 0;
         for (raw, count) in open.iter_mut().map(|(raw, _)| raw).zip([30, 30, 1]) {
             for _ in 0..count {

@@ -138,7 +138,7 @@ fn reports_wait_for_what_they_saw() {
     });
     let local = REPORT.replace("account", "everywhere");
     for round in 0..2 {
-        disk.hold_syncs(true);
+        let held_syncs = disk.hold_syncs();
         let deposits = [db.0.call("Deposit", (1i64, 3i64)), db.0.call("DepositEverywhere", (3i64,))];
         disk.wait_for_held_sync();
         let opened = AtomicBool::new(false);
@@ -155,7 +155,7 @@ fn reports_wait_for_what_they_saw() {
             // Long enough for the reports to have run.
             (0..300).for_each(|_| drop(db.call("@Ping", ())));
             opened.store(true, Ordering::SeqCst);
-            disk.hold_syncs(false);
+            drop(held_syncs);
         });
         deposits.into_iter().for_each(|deposit| drop(deposit.wait().expect("a deposit")));
     }

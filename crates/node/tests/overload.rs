@@ -108,7 +108,7 @@ fn more_calls_than_may_be_outstanding_are_all_answered() {
     let mut raw = Raw::connect(server.address());
     let _hang_up = HangUp(raw.0.try_clone().expect("a socket has a second handle"));
     let mut sending = raw.0.try_clone().expect("a socket has a second handle");
-    disk.hold_syncs(true);
+    let held_syncs = disk.hold_syncs();
     let calls = 2 * limits::CONNECTION_OUTSTANDING_CALLS_MAX as i64 + 1;
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -120,7 +120,7 @@ fn more_calls_than_may_be_outstanding_are_all_answered() {
         });
         disk.wait_for_held_sync();
         assert_eq!(db.call("@Ping", ()).scalar(), Some(0));
-        disk.hold_syncs(false);
+        drop(held_syncs);
         let mut handles = BTreeSet::new();
         for _ in 0..calls {
             let (handle, status, text) = raw.answer().expect("an answer");
@@ -140,7 +140,7 @@ fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
         options.durability = Durability::Sync;
         options.network_threads = 1;
     });
-    disk.hold_syncs(true);
+    let held_syncs = disk.hold_syncs();
     let mut going: Vec<Raw> = (0..10).map(|_| Raw::connect(server.address())).collect();
     for (number, raw) in going.iter_mut().enumerate() {
         for call in 0..10 {
@@ -160,7 +160,7 @@ fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
     for raw in &mut fresh {
         raw.call("@Ping", 1_234, &());
     }
-    disk.hold_syncs(false);
+    drop(held_syncs);
     for raw in &mut fresh {
         assert_eq!(raw.answer().expect("an answer").0, 1_234);
     }

@@ -200,13 +200,13 @@ fn a_schema_change_is_seen_when_it_is_durable_and_not_before() {
     let mut subscriber = Raw::connect(server.address());
     subscriber.call("@Subscribe", 5, &("TOPOLOGY",));
     assert_eq!(subscriber.answer().expect("an answer").0, 5);
-    disk.hold_syncs(true);
+    let held_syncs = disk.hold_syncs();
     let change = db.0.call("@AdHoc", ("CREATE TABLE fresh (a BIGINT NOT NULL, PRIMARY KEY (a))",));
     disk.wait_for_held_sync();
     db.fails("FRESH.insert", (1i64,), Status::UnexpectedFailure, "FRESH.insert was not found");
     subscriber.call("@Ping", 6, &());
     assert_eq!(subscriber.answer().expect("an answer").0, 6, "no push came before");
-    disk.hold_syncs(false);
+    drop(held_syncs);
     change.wait().expect("the table is made");
     assert!(handles::is_reserved(subscriber.answer().expect("a push").0));
     db.call("FRESH.insert", (1i64,));

@@ -100,6 +100,19 @@ pub struct SimulatedDisk {
     shared: Arc<Shared>,
 }
 
+/// Fsyncs wait as long as this lives.
+#[must_use = "fsyncs wait only until this is dropped"]
+pub struct HeldSyncs {
+    shared: Arc<Shared>,
+}
+
+impl Drop for HeldSyncs {
+    fn drop(&mut self) {
+        self.shared.state().syncs_held = false;
+        self.shared.changed.notify_all();
+    }
+}
+
 impl SimulatedDisk {
     pub fn new(seed: u64, clock: SimulatedClock) -> Self {
         let state = State {
@@ -179,10 +192,12 @@ impl SimulatedDisk {
         self.state().halted
     }
 
-    /// Fsyncs wait from now on, or no longer.
-    pub fn hold_syncs(&self, hold: bool) {
-        self.state().syncs_held = hold;
-        self.shared.changed.notify_all();
+    /// Fsyncs wait from now on, until what is returned is dropped: a test that fails meanwhile lets them go too, and can end.
+    pub fn hold_syncs(&self) -> HeldSyncs {
+        let mut state = self.state();
+        assert!(!state.syncs_held, "fsyncs are held by one at a time");
+        state.syncs_held = true;
+        HeldSyncs { shared: Arc::clone(&self.shared) }
     }
 
     /// Blocks until an fsync waits.

@@ -159,3 +159,21 @@ fn the_same_seed_does_the_same() {
     assert_eq!(run(7), run(7));
     assert_ne!(run(7).1, run(8).1);
 }
+
+#[test]
+fn held_syncs_go_on_when_whoever_holds_them_fails() {
+    let disk = disk(1);
+    let file = made(&disk);
+    file.write_at(&[1; 700], 0).unwrap();
+    let held_syncs = disk.hold_syncs();
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| file.sync_data());
+        let failing = std::panic::AssertUnwindSafe(|| {
+            let _held_syncs = held_syncs;
+            disk.wait_for_held_sync();
+            std::panic::resume_unwind(Box::new("a test fails"));
+        });
+        assert!(std::panic::catch_unwind(failing).is_err());
+        syncing.join().unwrap().unwrap();
+    });
+}
