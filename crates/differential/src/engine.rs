@@ -240,15 +240,8 @@ fn run_on(
         asked.set(asked.get() + 1);
         asked.get() > QUESTIONS_MAX
     };
-    let call = Call {
-        program,
-        parameters,
-        transaction_time: TRANSACTION_TIME,
-        arena: &arena,
-        interrupted: Some(&interrupted),
-        clock: None,
-        crew,
-    };
+    let call =
+        Call { interrupted: Some(&interrupted), crew, ..Call::new(program, parameters, TRANSACTION_TIME, &arena) };
     let mut answer = Answer::default();
     let result = ferrite_exec::run_transaction(stores, &call, scratch, &mut answer);
     match result {

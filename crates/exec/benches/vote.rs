@@ -77,15 +77,7 @@ fn measure(scenario: &Scenario, votes: usize) {
         let started = Instant::now();
         for parameters in &calls {
             arena.reset();
-            let call = Call {
-                program: &program,
-                parameters,
-                transaction_time: 0,
-                arena: &arena,
-                interrupted: None,
-                clock: None,
-                crew: None,
-            };
+            let call = Call::new(&program, parameters, 0, &arena);
             ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut sink).expect("a vote runs");
             redo.clear();
             database.stores[0].take_redo_into(&mut redo);

@@ -26,6 +26,14 @@ pub struct Call<'x> {
     pub crew: Option<&'x dyn Crew>,
 }
 
+impl<'x> Call<'x> {
+    /// One that is not interrupted, measured or done in parts.
+    #[inline]
+    pub fn new(program: &'x Program, parameters: &'x [Value<'x>], transaction_time: i64, arena: &'x Bump) -> Call<'x> {
+        Call { program, parameters, transaction_time, arena, interrupted: None, clock: None, crew: None }
+    }
+}
+
 /// Threads that do the parts of a query.
 pub trait Crew: Sync {
     /// Calls `work` once for each number below `count`, several at a time if it can, and returns when all are done.

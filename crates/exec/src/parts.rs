@@ -135,13 +135,8 @@ fn part<'p>(
     let crew = seen.crew;
     let interrupted: &'p dyn Fn() -> bool = arena.alloc(move || crew.interrupted());
     let call: &'p Call<'p> = arena.alloc(Call {
-        program: seen.program,
-        parameters: seen.parameters,
-        transaction_time: seen.transaction_time,
-        arena,
         interrupted: Some(interrupted),
-        clock: None,
-        crew: None,
+        ..Call::new(seen.program, seen.parameters, seen.transaction_time, arena)
     });
     let slots: &'p Slots<'p> = arena.alloc(Slots::new(call));
     let measures: &'p Measures = arena.alloc(Measures::default());

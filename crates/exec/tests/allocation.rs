@@ -55,15 +55,7 @@ fn vote(database: &mut Database, first: i64, count: i64, max_votes: i64) -> u64 
         arena.reset();
         let parameters =
             [Value::Integer(6_170_000_000 + number), Value::Integer(number % 6 + 1), Value::Integer(max_votes)];
-        let call = Call {
-            program: &program,
-            parameters: &parameters,
-            transaction_time: 0,
-            arena: &arena,
-            interrupted: None,
-            clock: None,
-            crew: None,
-        };
+        let call = Call::new(&program, &parameters, 0, &arena);
         ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut sink).expect("a vote runs");
         redo.clear();
         database.stores[0].take_redo_into(&mut redo);

@@ -31,15 +31,7 @@ fn interrupted_after(database: &mut Database, procedure: &str, checks: u32) -> U
         asked.set(asked.get() + 1);
         asked.get() > checks
     };
-    let call = Call {
-        program: &program,
-        parameters: &[],
-        transaction_time: 0,
-        arena: &arena,
-        interrupted: Some(&interrupted),
-        clock: None,
-        crew: None,
-    };
+    let call = Call { interrupted: Some(&interrupted), ..Call::new(&program, &[], 0, &arena) };
     ferrite_exec::run_transaction(&mut database.stores, &call, &mut Scratch::default(), &mut Collected::default())
 }
 
@@ -127,15 +119,7 @@ fn a_full_sink_fails_the_program_and_undoes_it() {
         .expect("a procedure");
     let program = database.programs["TAKE"].clone();
     let arena = Bump::new();
-    let call = Call {
-        program: &program,
-        parameters: &[],
-        transaction_time: 0,
-        arena: &arena,
-        interrupted: None,
-        clock: None,
-        crew: None,
-    };
+    let call = Call::new(&program, &[], 0, &arena);
     let mut scratch = Scratch::default();
     let error = ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut Full(14))
         .expect_err("fifteen rows do not fit");

@@ -41,15 +41,7 @@ fn run(database: &mut Database, text: &str) -> (String, u64) {
         asked.set(asked.get() + 1);
         false
     };
-    let call = Call {
-        program: &program,
-        parameters: &[],
-        transaction_time: 0,
-        arena: &arena,
-        interrupted: Some(&interrupted),
-        clock: None,
-        crew: None,
-    };
+    let call = Call { interrupted: Some(&interrupted), ..Call::new(&program, &[], 0, &arena) };
     let mut collected = Collected::default();
     let start = Instant::now();
     ferrite_exec::run_transaction(&mut database.stores, &call, &mut Scratch::default(), &mut collected)

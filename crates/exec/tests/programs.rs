@@ -80,15 +80,7 @@ fn program(body: Vec<Step>, slots: u16, subqueries: Vec<Subquery>) -> Program {
 
 fn run(stores: &mut [Store], program: &Program) -> UserResult<Vec<Vec<String>>> {
     let arena = Bump::new();
-    let call = Call {
-        program,
-        parameters: &[],
-        transaction_time: 0,
-        arena: &arena,
-        interrupted: None,
-        clock: None,
-        crew: None,
-    };
+    let call = Call::new(program, &[], 0, &arena);
     let mut sink = Collected::default();
     ferrite_exec::run_transaction(stores, &call, &mut Scratch::default(), &mut sink)?;
     stores.iter_mut().for_each(|store| store.commit());

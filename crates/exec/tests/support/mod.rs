@@ -150,13 +150,8 @@ impl Database {
             Lending::AsRouted => self.route(program, &parameters)?,
         };
         let call = Call {
-            program,
-            parameters: &parameters,
-            transaction_time: TRANSACTION_TIME,
-            arena: &arena,
-            interrupted: None,
-            clock: None,
             crew: (self.lending == Lending::All).then_some(&Threads as &dyn Crew),
+            ..Call::new(program, &parameters, TRANSACTION_TIME, &arena)
         };
         let stores = &mut self.stores[range];
         ferrite_exec::run_transaction(stores, &call, &mut self.scratch, &mut collected)?;

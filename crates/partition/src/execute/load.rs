@@ -67,8 +67,7 @@ impl Executor {
             let arena = &self.arena;
             let in_row = |error: UserError| error.in_context(format_args!("row {number}"));
             let parameters = convert_all(program, &given, arena).map_err(in_row)?;
-            let call =
-                Call { program, parameters, transaction_time, arena, interrupted: None, clock: None, crew: None };
+            let call = Call::new(program, parameters, transaction_time, arena);
             ferrite_exec::run(stores, &call, &mut self.scratch, &mut Discard).map_err(in_row)?;
             if number % ROWS_PER_CLOCK != 0 || number == 0 {
                 continue;
