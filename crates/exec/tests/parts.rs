@@ -3,31 +3,7 @@
 mod support;
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
-use support::{Database, Lending, PARTS_DONE};
-
-fn filled(partitions: u32, lending: Lending, rows: u32) -> Database {
-    let mut database = Database::new(partitions, lending);
-    for text in [
-        "CREATE TABLE t (id BIGINT NOT NULL, k INTEGER, s VARCHAR(20), d DECIMAL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;",
-        "CREATE TABLE names (k INTEGER NOT NULL, name VARCHAR(20), PRIMARY KEY (k))",
-    ] {
-        database.run(text).expect("a schema");
-    }
-    database
-        .run("INSERT INTO names SELECT n, 'name ' || CAST(n AS VARCHAR(9)) FROM GENERATE_SERIES(0, 50) AS g (n)")
-        .expect("rows");
-    let step = 20_000;
-    for first in (1..=rows).step_by(step) {
-        let last = (first + step as u32 - 1).min(rows);
-        let insert = format!(
-            "INSERT INTO t SELECT n, CASE WHEN MOD(n, 11) = 0 THEN NULL ELSE MOD(n, 100) END, 's' || CAST(MOD(n, 1000) AS VARCHAR(9)), n \
-             FROM GENERATE_SERIES({first}, {last}) AS g (n)"
-        );
-        database.run(&insert).expect("rows");
-    }
-    database
-}
+use support::{Lending, PARTS_DONE};
 
 /// Queries, and whether they are done in parts.
 const QUERIES: &[(&str, bool)] = &[
@@ -54,41 +30,13 @@ const QUERIES: &[(&str, bool)] = &[
 
 #[test]
 fn parts_answer_what_the_whole_does() {
-    let (mut in_parts, mut whole) = (filled(3, Lending::All, 60_000), filled(3, Lending::AsRouted, 60_000));
+    let mut in_parts = support::filled(3, Lending::All, 60_000);
+    let mut whole = support::filled(3, Lending::AsRouted, 60_000);
     for (query, expected) in QUERIES {
         let before = PARTS_DONE.load(Ordering::Relaxed);
         let answer = in_parts.run(query).map(|found| found.rows).map_err(|error| error.to_string());
         assert_eq!(PARTS_DONE.load(Ordering::Relaxed) > before, *expected, "{query}");
         let other = whole.run(query).map(|found| found.rows).map_err(|error| error.to_string());
         assert_eq!(answer, other, "{query}");
-    }
-}
-
-/// What docs/decisions/0011 says: `cargo test -p ferrite-exec --test parts -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn measure() {
-    const ROWS: u32 = 1_000_000;
-    let (mut in_parts, mut whole) = (filled(4, Lending::All, ROWS), filled(4, Lending::AsRouted, ROWS));
-    for query in [
-        "SELECT COUNT(*), SUM(id), MAX(d) FROM t WHERE k < 90",
-        "SELECT k, COUNT(*), SUM(d), MAX(id) FROM t GROUP BY k ORDER BY k",
-        "SELECT s, COUNT(*), SUM(id) FROM t GROUP BY s ORDER BY s LIMIT 10",
-        "SELECT MOD(id, 100000) AS g, COUNT(*) FROM t GROUP BY MOD(id, 100000) ORDER BY 2 DESC, 1 LIMIT 10",
-        "SELECT MOD(id + k, 250000) AS g, COUNT(*) FROM t GROUP BY MOD(id + k, 250000) ORDER BY 2 DESC, 1 LIMIT 10",
-        "SELECT name, COUNT(*) FROM t JOIN names ON names.k = t.k GROUP BY name ORDER BY name",
-        "SELECT s, id FROM t ORDER BY s DESC, id LIMIT 10",
-        "SELECT s, id FROM t ORDER BY d + k DESC LIMIT 1000",
-    ] {
-        let time = |database: &mut Database| {
-            let run = |database: &mut Database| {
-                let start = Instant::now();
-                database.run(query).expect("an answer");
-                start.elapsed().as_secs_f64() * 1_000.0
-            };
-            (0..3).map(|_| run(database)).fold(f64::MAX, f64::min)
-        };
-        let (one, parts) = (time(&mut whole), time(&mut in_parts));
-        println!("{one:8.1} ms in one, {parts:8.1} ms in parts, {:.2} times as fast: {query}", one / parts);
     }
 }

@@ -306,3 +306,27 @@ pub fn load_voter(database: &mut Database) {
         database.run(&format!("INSERT INTO area_code_state VALUES ({area_code}, '{state}')")).expect("a row");
     }
 }
+
+/// A partitioned table of `rows` rows, with keys of few and of many values, and a replicated one beside it.
+pub fn filled(partitions: u32, lending: Lending, rows: u32) -> Database {
+    let mut database = Database::new(partitions, lending);
+    for text in [
+        "CREATE TABLE t (id BIGINT NOT NULL, k INTEGER, s VARCHAR(20), d DECIMAL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;",
+        "CREATE TABLE names (k INTEGER NOT NULL, name VARCHAR(20), PRIMARY KEY (k))",
+    ] {
+        database.run(text).expect("a schema");
+    }
+    database
+        .run("INSERT INTO names SELECT n, 'name ' || CAST(n AS VARCHAR(9)) FROM GENERATE_SERIES(0, 50) AS g (n)")
+        .expect("rows");
+    let step = 20_000;
+    for first in (1..=rows).step_by(step) {
+        let last = (first + step as u32 - 1).min(rows);
+        let insert = format!(
+            "INSERT INTO t SELECT n, CASE WHEN MOD(n, 11) = 0 THEN NULL ELSE MOD(n, 100) END, 's' || CAST(MOD(n, 1000) AS VARCHAR(9)), n \
+             FROM GENERATE_SERIES({first}, {last}) AS g (n)"
+        );
+        database.run(&insert).expect("rows");
+    }
+    database
+}
