@@ -46,6 +46,14 @@ impl Default for Compaction {
     }
 }
 
+impl Compaction {
+    /// Whether work is begun, or enough was deleted here for a look.
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        !self.work.is_empty() || self.deletions - self.looked_at >= DELETIONS_PER_LOOK
+    }
+}
+
 /// One kind of work on one table. Tables, pages and indexes may go between steps: each step looks anew at what is there.
 #[derive(Clone, Debug)]
 enum Work {
@@ -106,15 +114,13 @@ impl Store {
     #[inline]
     pub fn has_compaction_work(&self, places: bool) -> bool {
         let state = &self.compaction;
-        let worth_a_look = state.deletions - state.looked_at >= DELETIONS_PER_LOOK
-            || places && memory::pages_returned() - state.returned_at >= RETURNS_PER_LOOK;
-        (!state.work.is_empty() || worth_a_look) && self.holds.count() == 0
+        let others_left = || memory::pages_returned() - state.returned_at >= RETURNS_PER_LOOK;
+        (state.is_wanted() || places && others_left()) && self.holds.count() == 0
     }
 
     /// Whether there is work that only a snapshot is in the way of.
     pub fn has_held_compaction_work(&self) -> bool {
-        let state = &self.compaction;
-        (!state.work.is_empty() || state.deletions - state.looked_at >= DELETIONS_PER_LOOK) && self.holds.count() > 0
+        self.compaction.is_wanted() && self.holds.count() > 0
     }
 
     /// For tests and the simulator, whose tables are small.
