@@ -210,18 +210,28 @@ impl Partition {
         }
     }
 
-    /// What is next to do; when there is nothing yet, the time until there is counts as idle. At first it looks now and then
-    /// whether memory can be given back: what was in the way, a snapshot or what other partitions had not yet given back, goes
-    /// without a word to this thread. When nothing of the kind moves any more it sleeps until there is something to do.
+    /// What is next to do.
+    #[inline]
     fn next(&mut self) -> Option<Event> {
+        match self.inbox.try_recv() {
+            Ok(event) => Some(event),
+            Err(_) => self.idle(),
+        }
+    }
+
+    /// Waits for what is next to do; that counts as idle. At first it looks now and then whether memory can be given back: what was
+    /// in the way, a snapshot or what other partitions had not yet given back, goes without a word to this thread. When nothing of
+    /// the kind moves any more it sleeps until there is something to do.
+    #[cold]
+    #[inline(never)]
+    fn idle(&mut self) -> Option<Event> {
         let mut began = None;
         let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
         loop {
-            if let Ok(event) = self.inbox.try_recv() {
-                return Some(event);
-            }
-            if self.compact(true) {
-                continue;
+            while self.compact(true) {
+                if let Ok(event) = self.inbox.try_recv() {
+                    return Some(event);
+                }
             }
             let began = *began.get_or_insert_with(Instant::now);
             let held =
