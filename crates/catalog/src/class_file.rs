@@ -1,6 +1,7 @@
 //! What a compiled Java class says of its methods: enough to know a function's types without a JVM, so that replay and tools need none.
 //!
-//! Promises that no bytes make reading panic. Knows the class file format as far as to step over what it does not need.
+//! Promises that no bytes make reading panic, or take more memory than a few times their length: names stay where they are in the file,
+//! which may have one of them stand for thousands of methods. Knows the class file format as far as to step over what it does not need.
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::SqlType;
@@ -14,23 +15,24 @@ const SYNTHETIC: u16 = 0x1000;
 
 /// A class as its file tells it.
 #[derive(Debug)]
-pub(crate) struct ClassFile {
+pub(crate) struct ClassFile<'a> {
     pub access: u16,
     /// With dots; none for `java.lang.Object`.
     pub superclass: Option<String>,
-    methods: Vec<Method>,
+    methods: Vec<Method<'a>>,
 }
 
+/// A method or a field. Texts are UTF-8 but for characters that no name of ours has.
 #[derive(Debug)]
-pub(crate) struct Method {
+pub(crate) struct Method<'a> {
     access: u16,
-    name: String,
+    name: &'a [u8],
     /// `(I[B)Ljava/lang/String;`
-    pub descriptor: String,
+    descriptor: &'a [u8],
 }
 
-impl ClassFile {
-    pub fn parse(bytes: &[u8]) -> UserResult<ClassFile> {
+impl<'a> ClassFile<'a> {
+    pub fn parse(bytes: &'a [u8]) -> UserResult<ClassFile<'a>> {
         parse(&mut Reader(bytes)).ok_or_else(|| UserError::ddl("42P13", "the class file is damaged"))
     }
 
@@ -39,9 +41,9 @@ impl ClassFile {
     }
 
     /// Public methods of objects by this name, but those that the compiler has made up.
-    pub fn methods<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m Method> {
+    pub fn methods<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m Method<'a>> {
         self.methods.iter().filter(move |method| {
-            method.name == name
+            method.name == name.as_bytes()
                 && method.access & PUBLIC != 0
                 && method.access & (STATIC | BRIDGE | SYNTHETIC | ABSTRACT) == 0
         })
@@ -49,15 +51,16 @@ impl ClassFile {
 
     /// A method of that name that is there but cannot be called, and why.
     pub fn unusable(&self, name: &str) -> Option<&'static str> {
-        let method = self.methods.iter().find(|method| method.name == name)?;
+        let method = self.methods.iter().find(|method| method.name == name.as_bytes())?;
         Some(if method.access & STATIC != 0 { "is static" } else { "is not public" })
     }
 }
 
-impl Method {
+impl<'a> Method<'a> {
     /// The parameters' types as descriptors, and that of the result.
-    pub fn types(&self) -> Option<(Vec<&str>, &str)> {
-        let (mut parameters, result) = self.descriptor.strip_prefix('(')?.split_once(')')?;
+    pub fn types(&self) -> Option<(Vec<&'a str>, &'a str)> {
+        let descriptor = std::str::from_utf8(self.descriptor).ok()?;
+        let (mut parameters, result) = descriptor.strip_prefix('(')?.split_once(')')?;
         let mut types = Vec::new();
         while !parameters.is_empty() {
             let dimensions = parameters.len() - parameters.trim_start_matches('[').len();
@@ -119,7 +122,7 @@ enum Constant<'a> {
     Other,
 }
 
-fn parse(reader: &mut Reader<'_>) -> Option<ClassFile> {
+fn parse<'a>(reader: &mut Reader<'a>) -> Option<ClassFile<'a>> {
     if reader.u32()? != MAGIC {
         return None;
     }
@@ -146,13 +149,13 @@ fn parse(reader: &mut Reader<'_>) -> Option<ClassFile> {
         }
     }
     let text = |index: u16| match constants.get(usize::from(index))? {
-        Constant::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Constant::Text(bytes) => Some(*bytes),
         _ => None,
     };
     let access = reader.u16()?;
     reader.u16()?;
     let superclass = match constants.get(usize::from(reader.u16()?))? {
-        Constant::Class(name) => Some(text(*name)?.replace('/', ".")),
+        Constant::Class(name) => Some(String::from_utf8_lossy(text(*name)?).replace('/', ".")),
         _ => None,
     };
     let interfaces = reader.u16()?;
@@ -163,7 +166,7 @@ fn parse(reader: &mut Reader<'_>) -> Option<ClassFile> {
 }
 
 /// Fields or methods.
-fn members(reader: &mut Reader<'_>, text: &dyn Fn(u16) -> Option<String>) -> Option<Vec<Method>> {
+fn members<'a>(reader: &mut Reader<'a>, text: &dyn Fn(u16) -> Option<&'a [u8]>) -> Option<Vec<Method<'a>>> {
     let count = reader.u16()?;
     let mut members = Vec::new();
     for _ in 0..count {
@@ -261,6 +264,22 @@ mod tests {
         assert_eq!(sql_type(result), Some(SqlType::Decimal));
         assert_eq!((sql_type("[[J"), &*java_name("[[J"), &*java_name("[La/B;")), (None, "long[][]", "a.B[]"));
         assert_eq!((class.unusable("g"), class.unusable("h")), (Some("is static"), Some("is not public")));
+    }
+
+    /// A megabyte that would be eight gigabytes if each method had its name to itself.
+    #[test]
+    fn a_name_that_many_methods_share_is_there_once() {
+        const METHODS: u16 = 60_000;
+        let name = "n".repeat(60_000);
+        let mut bytes = made::class(PUBLIC, "java.lang.Object", &[(PUBLIC, &name, "()I")]);
+        let method = bytes.split_off(bytes.len() - 16);
+        bytes.truncate(bytes.len() - 2);
+        bytes.extend_from_slice(&METHODS.to_be_bytes());
+        bytes.extend(method.repeat(METHODS.into()));
+        let class = ClassFile::parse(&bytes).unwrap();
+        assert_eq!(class.methods(&name).count(), usize::from(METHODS));
+        let first = class.methods(&name).next().unwrap();
+        assert!(bytes.as_ptr_range().contains(&first.name.as_ptr()));
     }
 
     #[test]

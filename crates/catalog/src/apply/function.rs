@@ -61,7 +61,8 @@ fn function(classes: &Classes, name: &str, class: &str, method: Option<&str>) ->
         return Err(UserError::ddl("42704", format!("class {class} is not among the loaded classes"))
             .with_hint("load the jar with the class first (load classes FILE.jar, or @UpdateClasses); drop the function before its class"));
     }
-    let first = ClassFile::parse(&classes.class_bytes(class)?)?;
+    let bytes = classes.class_bytes(class)?;
+    let first = ClassFile::parse(&bytes)?;
     if first.access & PUBLIC == 0 || first.is_abstract() {
         return Err(unfit(format!("class {class} must be public, and neither abstract nor an interface")));
     }
@@ -84,36 +85,43 @@ fn function(classes: &Classes, name: &str, class: &str, method: Option<&str>) ->
 struct Lookup<'c> {
     classes: &'c Classes,
     class: &'c str,
-    first: ClassFile,
+    first: ClassFile<'c>,
 }
 
 impl Lookup<'_> {
     /// Descriptors of the method's parameters and result: the class's own or, where it has none by that name, the next base class's.
     fn signature(&self, method: &str) -> UserResult<(Vec<String>, String)> {
+        if let Some(found) = self.own_signature(&self.first, method)? {
+            return Ok(found);
+        }
         let mut unusable = self.first.unusable(method);
-        let mut base: Option<ClassFile> = None;
+        let mut superclass = self.first.superclass.clone();
         for _ in 0..ANCESTORS_MAX {
-            let at = base.as_ref().unwrap_or(&self.first);
-            let mut found = at.methods(method);
-            if let Some(one) = found.next() {
-                if found.next().is_some() {
-                    return Err(unfit(format!("class {} has more than one public method {method}", self.class))
-                        .with_hint("give the method that is meant a name of its own"));
-                }
-                let damaged = || unfit(format!("class {} is damaged", self.class));
-                let (parameters, result) = one.types().ok_or_else(damaged)?;
-                return Ok((parameters.into_iter().map(str::to_owned).collect(), result.to_owned()));
+            let Some(name) = superclass.filter(|name| self.classes.has_class(name)) else { break };
+            let bytes = self.classes.class_bytes(&name)?;
+            let base = ClassFile::parse(&bytes)?;
+            if let Some(found) = self.own_signature(&base, method)? {
+                return Ok(found);
             }
-            drop(found);
-            let Some(superclass) = at.superclass.clone().filter(|name| self.classes.has_class(name)) else { break };
-            let next = ClassFile::parse(&self.classes.class_bytes(&superclass)?)?;
-            unusable = unusable.or_else(|| next.unusable(method));
-            base = Some(next);
+            unusable = unusable.or_else(|| base.unusable(method));
+            superclass = base.superclass;
         }
         Err(unfit(match unusable {
             Some(why) => format!("method {method} of class {} {why}; it must be public and not static", self.class),
             None => format!("class {} has no public method {method}", self.class),
         }))
+    }
+
+    /// What `at` itself says of a method, if it has one by that name.
+    fn own_signature(&self, at: &ClassFile<'_>, method: &str) -> UserResult<Option<(Vec<String>, String)>> {
+        let mut found = at.methods(method);
+        let Some(one) = found.next() else { return Ok(None) };
+        if found.next().is_some() {
+            return Err(unfit(format!("class {} has more than one public method {method}", self.class))
+                .with_hint("give the method that is meant a name of its own"));
+        }
+        let (parameters, result) = one.types().ok_or_else(|| unfit(format!("class {} is damaged", self.class)))?;
+        Ok(Some((parameters.into_iter().map(str::to_owned).collect(), result.to_owned())))
     }
 
     fn typed(&self, method: &str) -> UserResult<(Vec<SqlType>, SqlType)> {
