@@ -2,7 +2,14 @@
 
 mod support;
 
+use bumpalo::Bump;
+use ferrite_base::UserResult;
+use ferrite_expr::{Code, UserFunction};
+use ferrite_value::{OwnedValue, SqlType, Value};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 use support::{Lending, PARTS_DONE};
 
 /// Queries, and whether they are done in parts.
@@ -38,5 +45,43 @@ fn parts_answer_what_the_whole_does() {
         assert_eq!(PARTS_DONE.load(Ordering::Relaxed) > before, *expected, "{query}");
         let other = whole.run(query).map(|found| found.rows).map_err(|error| error.to_string());
         assert_eq!(answer, other, "{query}");
+    }
+}
+
+/// A function of a user's: its argument, and who asked.
+#[derive(Default)]
+struct Same(Mutex<HashSet<ThreadId>>);
+
+impl Code for Same {
+    fn call<'a>(&self, arguments: &[Value<'_>], arena: &'a Bump) -> UserResult<Value<'a>> {
+        self.0.lock().expect("nobody panics with it").insert(thread::current().id());
+        Ok(arguments[0].copied_to(arena))
+    }
+
+    fn aggregate<'a>(&self, _: &[OwnedValue], _: usize, _: &'a Bump) -> UserResult<Value<'a>> {
+        unreachable!("it is no aggregate")
+    }
+}
+
+/// Whoever brings its code keeps memory for each thread that ever called it.
+#[test]
+fn users_functions_are_called_by_no_thread_that_comes_and_goes() {
+    let mut database = support::filled(3, Lending::All, 60_000);
+    let code = Arc::new(Same::default());
+    let types = (vec![SqlType::Bigint], SqlType::Bigint);
+    let function = UserFunction::new("SAME".to_owned(), "a.F".to_owned(), Some("same".to_owned()), types.0, types.1);
+    function.link(code.clone());
+    Arc::make_mut(&mut database.catalog).functions.insert("SAME".to_owned(), Arc::new(function));
+    for query in [
+        "SELECT COUNT(*) FROM t WHERE same(id) > 0",
+        "SELECT MOD(same(id), 2) AS half, COUNT(*) FROM t GROUP BY MOD(same(id), 2) ORDER BY half",
+        "SELECT SUM(same(id)) FROM t",
+        "SELECT id FROM t ORDER BY same(id) DESC LIMIT 5",
+        "SELECT COUNT(*) FROM t WHERE k IN (SELECT k FROM names WHERE same(k) > 3)",
+        "SELECT COUNT(*) FROM t JOIN names ON names.k = t.k AND same(names.k) > 3",
+    ] {
+        database.run(query).expect("an answer");
+        let callers = std::mem::take(&mut *code.0.lock().expect("nobody panics with it"));
+        assert_eq!(callers, HashSet::from([thread::current().id()]), "{query}");
     }
 }

@@ -2,7 +2,8 @@
 //! are then merged.
 //!
 //! A block can be done in parts when it reads one partitioned table, once and from end to end, as its first source, and beside it only
-//! what every partition has: replicated tables. Then each of its rows is made of rows of one partition.
+//! what every partition has: replicated tables. Then each of its rows is made of rows of one partition. Nor may it call users' functions:
+//! whoever brings their code keeps memory for each thread that ever called it, and threads that do parts come and go.
 
 use crate::long_read::{for_each_input, with_those_inside};
 use crate::plan::{Access, Input, JoinKind, Program, Query, QueryBody, Select};
@@ -107,19 +108,23 @@ fn tables_in_parts(
         Input::Common { .. } | Input::Working { .. } => everywhere = false,
         Input::Hashed(_) | Input::One | Input::Measured(_) => {}
     };
-    let mut asked = Vec::new();
+    let (mut asked, mut ours) = (Vec::new(), true);
+    let mut look_at = |expr: &Expr, asked: &mut Vec<u16>| {
+        subqueries_in(expr, asked);
+        ours &= !expr.any(&mut |part| matches!(part, Expr::User { .. }));
+    };
     for source in &select.sources[1..] {
         with_those_inside(&source.input, &mut look);
     }
-    for_each_select_expr(select, &mut |expr| subqueries_in(expr, &mut asked));
+    for_each_select_expr(select, &mut |expr| look_at(expr, &mut asked));
     let (mut next, mut little) = (0, true);
     while let Some(subquery) = asked.get(next).and_then(|number| program.subqueries.get(usize::from(*number))) {
         little &= reads_one_table(&subquery.query);
         for_each_input(&subquery.query, &mut look);
-        for_each_expr(&subquery.query, &mut |expr| subqueries_in(expr, &mut asked));
+        for_each_expr(&subquery.query, &mut |expr| look_at(expr, &mut asked));
         next += 1;
     }
-    (everywhere && little).then_some((*table, beside))
+    (everywhere && little && ours).then_some((*table, beside))
 }
 
 /// It joins nothing and makes no rows of its own.
