@@ -103,6 +103,21 @@ fn unfit(name: &str) -> Option<&'static str> {
         "null",
         "record",
         "var",
+        "yield",
+        "sealed",
+        "permits",
+        // Classes that the project's files name: one of its own by such a name would be meant instead.
+        "AutoCloseable",
+        "Exception",
+        "Iterable",
+        "Override",
+        "Process",
+        "ProcessBuilder",
+        "SQLStmt",
+        "String",
+        "System",
+        "VoltProcedure",
+        "VoltTable",
     ];
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !letters || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
@@ -111,8 +126,10 @@ fn unfit(name: &str) -> Option<&'static str> {
     if WORDS.contains(&name) {
         return Some("Java has another use for the word");
     }
-    // These would be the test's own.
-    (name == "TestServer" || name.len() > 100).then_some("it is taken, or too long")
+    if name.len() > 100 {
+        return Some("it is too long");
+    }
+    (name == "TestServer").then_some("the test has a class of that name")
 }
 
 /// Makes a new folder; one that is there stays as it is.
@@ -144,7 +161,8 @@ mod tests {
             let text = fs::read_to_string(dir.path().join("new/Count").join(path.replace("@NAME@", "Count")));
             assert!(!text.expect("the file is there").contains("@NAME@"), "{path}");
         }
-        for name in ["Count", "", "1st", "a-b", "a.b", "../x", "class", "TestServer"] {
+        let long = "a".repeat(101);
+        for name in ["Count", "", "1st", "a-b", "a.b", "../x", "class", "TestServer", "String", "VoltTable", &long] {
             assert_eq!(make(name), ExitCode::FAILURE, "{name}");
         }
     }
