@@ -89,7 +89,8 @@ fn schedule(cursor: &mut Cursor<'_>) -> UserResult<Schedule> {
         return Ok(Schedule::Cron(Cron::parse(text)?, one_line(text)));
     }
     let start = cursor.position();
-    while !(cursor.at_end() || cursor.is_word("PROCEDURE") || cursor.is_word("RUN") || cursor.is_word("ON")) {
+    let next_clause = ["PROCEDURE", "RUN", "ON", "AS", "ENABLE", "DISABLE"];
+    while !(cursor.at_end() || next_clause.into_iter().any(|word| cursor.is_word(word))) {
         cursor.advance();
     }
     let text = cursor.text_since(start);
