@@ -194,6 +194,9 @@ mod tests {
             ("5-3 * * * * *", "5-3 is no second"),
             ("*/0 * * * * *", "*/0 is no second"),
             (", * * * * *", "is no second"),
+            ("0,,5 * * * * *", "is no second"),
+            ("MON * * * * *", "MON is no second"),
+            ("0 0 1MON * * *", "1MON is no hour"),
             ("0 0 0 30 FEB *", "no day is ever"),
         ] {
             let error = Cron::parse(text).unwrap_err().to_string();
