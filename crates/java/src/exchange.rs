@@ -174,11 +174,14 @@ extern "system" fn execute(_: *mut RawEnv, _: jclass, bytes: jint) -> jlong {
     }
     // SAFETY: the exchange is this thread's, and whoever called Java holds no reference into it meanwhile.
     let exchange = unsafe { &mut *exchange };
-    let Some(host) = exchange.host else { return NO_PROCEDURE };
     let Some(batch) = exchange.request.get(..bytes as usize) else { return NO_PROCEDURE };
+    // Taken for as long as it executes: a function that a statement calls has no host.
+    let Some(host) = exchange.host.take() else { return NO_PROCEDURE };
     exchange.response.clear();
-    // SAFETY: the host is set only while its call goes on, on this thread.
-    match unsafe { &mut *host }.execute(batch, &mut exchange.response) {
+    // SAFETY: the host is set only while its call goes on, on this thread, and not while it executes already.
+    let executed = unsafe { &mut *host }.execute(batch, &mut exchange.response);
+    exchange.host = Some(host);
+    match executed {
         Ok(()) => exchange.sent(),
         Err(error) => {
             exchange.error = Some(error);

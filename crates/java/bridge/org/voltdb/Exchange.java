@@ -24,6 +24,8 @@ final class Exchange {
     private ByteBuffer request;
     private ByteBuffer response;
     private int generation;
+    /** A batch is being executed, from these buffers. */
+    private boolean executing;
     String failure;
 
     Exchange(int slot, int purpose, String serverThread, ByteBuffer request, ByteBuffer response) {
@@ -93,16 +95,30 @@ final class Exchange {
         return bytes;
     }
 
-    /** Runs the batch; its results, encoded. */
+    /**
+     * Runs the batch; its results, encoded. Whoever must not is told so before the buffers are touched: the server may be reading them for
+     * the procedure's own thread, or for the statement that has called the function that asks.
+     */
     byte[] execute(Bytes batch) {
-        send(batch);
-        long answer = Bridge.execute(batch.length);
-        if (answer < 0) {
-            if (answer == Long.MIN_VALUE) {
-                throw new IllegalStateException("voltExecuteSQL was called outside of a procedure's run, or by another thread");
-            }
-            throw new SQLFailureException(Bridge.error());
+        if (Thread.currentThread() != thread) {
+            throw new IllegalStateException("voltExecuteSQL was called outside of a procedure's run, or by another thread");
         }
-        return receive(answer);
+        if (executing) {
+            throw new IllegalStateException("voltExecuteSQL was called by a function that a statement of the same procedure calls");
+        }
+        executing = true;
+        try {
+            send(batch);
+            long answer = Bridge.execute(batch.length);
+            if (answer < 0) {
+                if (answer == Long.MIN_VALUE) {
+                    throw new IllegalStateException("voltExecuteSQL was called outside of a procedure's run, or by another thread");
+                }
+                throw new SQLFailureException(Bridge.error());
+            }
+            return receive(answer);
+        } finally {
+            executing = false;
+        }
     }
 }

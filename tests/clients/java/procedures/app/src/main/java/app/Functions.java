@@ -66,6 +66,10 @@ public class Functions extends FunctionsBase {
         return ++calls;
     }
 
+    public long intrudes() {
+        return Intruded.intrude();
+    }
+
     public int fails(int how) {
         if (how == 1) {
             throw new IllegalArgumentException("failed on purpose");

@@ -23,7 +23,7 @@ import org.voltdb.client.ProcCallException;
 /** User-defined functions in Java, scalar and aggregate, wherever an expression may stand. */
 class FunctionsTest {
     private static final List<String> METHODS = List.of("add", "tiny", "small", "integer", "real", "text", "reversed", "decimal", "later",
-            "point", "polygon", "isNull", "calls", "fails", "inherited");
+            "point", "polygon", "isNull", "calls", "intrudes", "fails", "inherited");
     private static Server server;
     private static Client client;
 
@@ -40,7 +40,7 @@ class FunctionsTest {
         }
         schema.append("CREATE AGGREGATE FUNCTION longest FROM CLASS app.Longest;"
                 + "CREATE AGGREGATE FUNCTION weighted FROM CLASS app.Weighted;"
-                + "CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM CLASS app.UsesFunctions;"
+                + "CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM CLASS app.UsesFunctions; CREATE PROCEDURE FROM CLASS app.Intruded;"
                 + "CREATE PROCEDURE Named (wanted BIGINT) PARTITION ON TABLE accounts COLUMN id AS BEGIN DECLARE n VARCHAR(64);"
                 + " SET n = f_text('ab', 2); UPDATE accounts SET name = n WHERE id = wanted AND f_add(balance, 0) >= 0; RETURN f_add(40, 2); END;");
         sql(schema.toString());
@@ -155,6 +155,21 @@ class FunctionsTest {
         refused("SELECT longest(DISTINCT name) FROM accounts", "not supported");
         refused("SELECT id FROM accounts WHERE longest(name) = 'n'", "not allowed");
         refused("SELECT longest(name, name) FROM accounts", "takes 1 arguments, not 2", "LONGEST(VARCHAR)");
+    }
+
+    @Test
+    void nobodyElseExecutesInAProcedure() throws Exception {
+        for (int round = 0; round < 3; round++) {
+            try {
+                client.callProcedure("Intruded", "function");
+                throw new AssertionError("a function has executed a statement within a statement");
+            } catch (ProcCallException refused) {
+                assertTrue(refused.getMessage().contains("by a function that a statement of the same procedure calls"), refused.getMessage());
+            }
+            ClientResponse response = client.callProcedure("Intruded", "thread");
+            assertTrue(response.getAppStatusString().contains("by another thread"), response.getAppStatusString());
+            assertEquals(1, response.getResults()[0].asScalarLong());
+        }
     }
 
     @Test
