@@ -48,24 +48,28 @@ impl Function {
     ) -> UserResult<Value<'a>> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Function)?;
-        // SAFETY: the exchange is this thread's; nothing else refers to it while no function runs, and functions call nothing of ours.
-        let exchange = unsafe { &mut *exchange };
-        let sent: jlong = exchange.send(write)?;
+        // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java may ask for other buffers.
+        let (sent, env, object): (jlong, _, _) = unsafe {
+            let exchange = &mut *exchange;
+            (exchange.send(write)?, exchange.env, exchange.object.as_raw())
+        };
         let arguments = [
             jvalue { l: self.class.as_raw() },
-            jvalue { l: exchange.object.as_raw() },
+            jvalue { l: object },
             jvalue { j: sent },
             jvalue { i: rows.unwrap_or(0) },
         ];
         // SAFETY: this thread's environment, the bridge's class and method, and arguments of its signature, which for a scalar function
         // is without the last. The table of functions is complete in every JVM.
         let answered = unsafe {
-            let functions = &**exchange.env;
+            let functions = &**env;
             let run = functions.CallStaticIntMethodA.expect("a JVM has this function");
-            let answered = run(exchange.env, machine.bridge.as_raw(), method.into_raw(), arguments.as_ptr());
-            let pending = functions.ExceptionCheck.expect("a JVM has this function")(exchange.env);
+            let answered = run(env, machine.bridge.as_raw(), method.into_raw(), arguments.as_ptr());
+            let pending = functions.ExceptionCheck.expect("a JVM has this function")(env);
             if pending == 0 { Some(answered) } else { None }
         };
+        // SAFETY: the exchange is this thread's, and Java has been left.
+        let exchange = unsafe { &mut *exchange };
         let what = format_args!("function {}", self.name);
         let result = match answered {
             Some(bytes) if bytes >= 0 => self.value(exchange, bytes as usize, arena),
