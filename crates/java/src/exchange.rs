@@ -144,7 +144,7 @@ impl Exchange {
         result
     }
 
-    /// Gives back what a large call has made the buffers grow to.
+    /// Gives back what a large call has made the response buffer grow to; Java asks for another request buffer with its next one.
     pub fn end_call(&mut self) {
         if self.response.capacity() > BUFFER_BYTES_KEPT {
             self.response = Vec::with_capacity(BUFFER_BYTES);

@@ -7,6 +7,8 @@ import java.nio.ByteBuffer;
 /** What a thread of the server and Java hand each other: two buffers outside of Java's heap. Used by that thread only. */
 final class Exchange {
     final int slot;
+    /** A request buffer that a large call has made grow beyond this is not kept for small ones. */
+    private static final int REQUEST_BYTES_KEPT = 1 << 20;
     /** 0: procedures, 1: functions, which a procedure's statements may call. */
     private final int purpose;
     /** A function's value. */
@@ -76,7 +78,8 @@ final class Exchange {
     }
 
     void send(Bytes bytes) {
-        if (bytes.length > request.capacity()) {
+        int room = request.capacity();
+        if (bytes.length > room || (room > REQUEST_BYTES_KEPT && bytes.length <= REQUEST_BYTES_KEPT)) {
             request = Bridge.request(purpose, bytes.length);
         }
         request.put(0, bytes.array, 0, bytes.length);
