@@ -138,10 +138,15 @@ final class Bytes {
     }
 
     void putDecimal(BigDecimal value) {
-        BigDecimal scaled = value.setScale(12, RoundingMode.HALF_UP);
-        BigInteger unscaled = scaled.unscaledValue();
+        // By its size first: 1E999999999 is a short text, and a gigabyte when its digits are made.
+        long digitsBeforePoint = (long) value.precision() - value.scale();
+        if (digitsBeforePoint > 26 && value.signum() != 0) {
+            throw tooLarge(value);
+        }
+        BigDecimal near = digitsBeforePoint < -12 ? BigDecimal.ZERO : value;
+        BigInteger unscaled = near.setScale(12, RoundingMode.HALF_UP).unscaledValue();
         if (unscaled.abs().compareTo(DECIMAL_MAX) > 0) {
-            throw new VoltTypeException("the decimal " + value + " has more than 26 digits before the point");
+            throw tooLarge(value);
         }
         if (unscaled.bitLength() < 64) {
             long low = unscaled.longValue();
@@ -153,6 +158,10 @@ final class Bytes {
         int at = room(16);
         Arrays.fill(array, at, at + 16, (byte) (unscaled.signum() < 0 ? -1 : 0));
         System.arraycopy(digits, 0, array, at + 16 - digits.length, digits.length);
+    }
+
+    private static VoltTypeException tooLarge(BigDecimal value) {
+        return new VoltTypeException("the decimal " + value + " has more than 26 digits before the point");
     }
 
     void putPoint(GeographyPointValue point) {

@@ -45,6 +45,10 @@ public class Functions extends FunctionsBase {
         return value == null ? null : value.negate();
     }
 
+    public BigDecimal number(String digits) {
+        return new BigDecimal(digits);
+    }
+
     public TimestampType later(TimestampType time) {
         return new TimestampType(time.getTime() + 1);
     }

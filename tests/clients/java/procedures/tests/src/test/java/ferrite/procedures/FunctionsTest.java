@@ -22,7 +22,7 @@ import org.voltdb.client.ProcCallException;
 
 /** User-defined functions in Java, scalar and aggregate, wherever an expression may stand. */
 class FunctionsTest {
-    private static final List<String> METHODS = List.of("add", "tiny", "small", "integer", "real", "text", "reversed", "decimal", "later",
+    private static final List<String> METHODS = List.of("add", "tiny", "small", "integer", "real", "text", "reversed", "decimal", "number", "later",
             "point", "polygon", "isNull", "calls", "intrudes", "fails", "inherited");
     private static Server server;
     private static Client client;
@@ -104,6 +104,12 @@ class FunctionsTest {
         assertEquals("", value("f_text('', 3)"));
         assertArrayEquals(new byte[] {3, 2, 1}, (byte[]) value("f_reversed(x'010203')"));
         assertEquals("-1.250000000000", value("f_decimal(1.25)").toString());
+        for (String tiny : new String[] {"1E-999999999", "4E-13", "0E-999999999", "0E999999999"}) {
+            assertEquals("0E-12", value("f_number('" + tiny + "')").toString(), tiny);
+        }
+        assertEquals("1E-12", value("f_number('5E-13')").toString());
+        refused("SELECT f_number('1E999999999') FROM one", "more than 26 digits");
+        refused("SELECT f_number('99999999999999999999999999.9999999999999') FROM one", "more than 26 digits");
         assertEquals("2020-01-01 00:00:00.000001", value("f_later('2020-01-01 00:00:00')").toString());
         assertTrue(value("f_point(POINTFROMTEXT('POINT(1 2)'))").toString().contains("POINT"));
         assertTrue(value("f_polygon(POLYGONFROMTEXT('POLYGON((0 0, 1 0, 1 1, 0 0))'))").toString().contains("POLYGON"));
