@@ -584,7 +584,11 @@ public final class VoltTable extends VoltTableRow {
             for (int i = 0; i < values.length; i++) {
                 values[i] = fromJson(columns[i].type, cells.get(i));
             }
-            table.addRow(values);
+            try {
+                table.addRow(values);
+            } catch (VoltTypeException | ClassCastException e) {
+                throw new IllegalArgumentException("row " + table.rowCount + " of a table in JSON: " + e.getMessage(), e);
+            }
         }
         Object status = ((Map<?, ?>) read).get("status");
         if (status instanceof BigDecimal) {

@@ -26,6 +26,19 @@ public class Tables extends VoltProcedure {
         if (!VoltTable.fromJSONString(read.toJSONString()).hasSameContents(read)) {
             throw new VoltAbortException("a table is not what its JSON says");
         }
+        for (String type : new String[] {"6", "9", "11", "21", "22", "23"}) {
+            refuse("{\"schema\":[{\"name\":\"A\",\"type\":" + type + "}],\"data\":[[[1]]]}");
+        }
+        refuse("{\"schema\":[{\"name\":\"A\",\"type\":22}],\"data\":[[1E999999999]]}");
         return new VoltTable[] {rows, read};
+    }
+
+    private static void refuse(String json) {
+        try {
+            VoltTable.fromJSONString(json);
+        } catch (IllegalArgumentException e) {
+            return;
+        }
+        throw new VoltAbortException("this is no table, and was read as one: " + json);
     }
 }
