@@ -238,19 +238,27 @@ final class Encoder {
             return;
         }
         BigDecimal number = value instanceof BigInteger whole ? new BigDecimal(whole) : (BigDecimal) value;
-        if (number.precision() - number.scale() > 26) {
+        if (number.signum() == 0) number = BigDecimal.ZERO;
+        // By its size first: 1E-999999999 is a short text, and a gigabyte when its digits are made.
+        long digitsBeforePoint = (long) number.precision() - number.scale();
+        if (digitsBeforePoint > 26) {
             throw new IllegalArgumentException("parameter " + index + ": " + number + " is too large for DECIMAL: at most 26 digits before the point");
         }
+        if (digitsBeforePoint < -12) throw tooFine(number, index);
         BigInteger scaled;
         try {
             scaled = number.setScale(12, RoundingMode.UNNECESSARY).unscaledValue();
-        } catch (ArithmeticException tooFine) {
-            throw new IllegalArgumentException("parameter " + index + ": " + number + " has more than 12 digits after the point; round it before sending");
+        } catch (ArithmeticException e) {
+            throw tooFine(number, index);
         }
         if (scaled.abs().compareTo(DECIMAL_LIMIT) >= 0) {
             throw new IllegalArgumentException("parameter " + index + ": " + number + " is too large for DECIMAL");
         }
         out.putLong(scaled.shiftRight(64).longValue()).putLong(scaled.longValue());
+    }
+
+    private static IllegalArgumentException tooFine(BigDecimal number, int index) {
+        return new IllegalArgumentException("parameter " + index + ": " + number + " has more than 12 digits after the point; round it before sending");
     }
 
     @SuppressWarnings("deprecation") // getBytes(int, int, byte[], int) is the fast way for ASCII, which was checked.

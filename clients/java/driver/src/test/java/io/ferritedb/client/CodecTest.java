@@ -34,6 +34,7 @@ class CodecTest {
         assertEquals("00010b0005543df72ba240", parameters(Instant.ofEpochSecond(1500000000, 123456000)));
         assertEquals("00011600000000000000000000704857068000", parameters(new BigDecimal("123.456")));
         assertEquals("000116fffffffffffffffffffffea2c1086800", parameters(new BigDecimal("-1.5")));
+        assertEquals("00011600000000000000000000000000000000", parameters(new BigDecimal("0E-999999999")));
         assertEquals("000119000000030102ff", parameters(new byte[] {1, 2, -1}));
         assertEquals("000101", parameters((Object) null));
         assertEquals("0000", parameters());
@@ -49,7 +50,8 @@ class CodecTest {
     @Test
     void whatCannotBeSentLeavesNoTrace() {
         Encoder encoder = new Encoder(16);
-        for (Object wrong : new Object[] {new Object(), Long.MIN_VALUE, Integer.MIN_VALUE, new BigDecimal("1e27"), new BigDecimal("0.1234567890123"), Double.NaN,
+        for (Object wrong : new Object[] {new Object(), Long.MIN_VALUE, Integer.MIN_VALUE, new BigDecimal("1e27"), new BigDecimal("1e999999999"),
+            new BigDecimal("0.1234567890123"), new BigDecimal("1e-999999999"), Double.NaN,
             Arrays.asList(1, "a"), new char[0]}) {
             assertThrows(IllegalArgumentException.class, () -> encoder.call(new byte[] {'P'}, 1, new Object[] {1, wrong}, -1), String.valueOf(wrong));
             assertEquals(0, encoder.length());
