@@ -39,6 +39,8 @@ final class ProcedureScan implements ImportBeanDefinitionRegistrar, BeanFactoryA
     }
 
     private <T> void register(Class<T> type, BeanDefinitionRegistry registry) {
+        // One of the application's packages may lie within another: then it is found twice.
+        if (registry.containsBeanDefinition(type.getName())) return;
         var definition = BeanDefinitionBuilder.genericBeanDefinition(type, () -> factory.getBean(Client.class).procedures(type, factory.getBean(FerriteOperations.class)));
         registry.registerBeanDefinition(type.getName(), definition.getBeanDefinition());
     }

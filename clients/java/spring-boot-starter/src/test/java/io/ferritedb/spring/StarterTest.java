@@ -80,8 +80,9 @@ class StarterTest {
         }
     }
 
+    /** Its interfaces lie in both packages, one of which is within the other. */
     @Configuration(proxyBeanMethods = false)
-    @AutoConfigurationPackage
+    @AutoConfigurationPackage(basePackages = {"io.ferritedb", "io.ferritedb.spring"})
     static class Application {
         int ups;
 
