@@ -23,6 +23,7 @@ const vote = client.procedure('Vote')
 const counts = { accepted: 0, rejected: 0, failed: 0 }
 const open = new Set()
 let running = true
+let asking = false
 
 const below = (bound) => Math.floor(Math.random() * bound)
 async function caller() {
@@ -38,13 +39,17 @@ async function caller() {
 }
 
 async function send() {
-  if (open.size === 0) return
+  // While the database is away no questions pile up.
+  if (open.size === 0 || asking) return
+  asking = true
   let event
   try {
     const standings = (await client.call('Results')).rows().map((row) => ({ contestant: row.CONTESTANT_NUMBER, name: row.CONTESTANT_NAME, votes: row.TOTAL_VOTES }))
     event = `data: ${JSON.stringify({ standings, total: standings.reduce((sum, { votes }) => sum + votes, 0), ...counts })}\n\n`
   } catch (error) {
     event = `event: broken\ndata: ${JSON.stringify(error.message)}\n\n`
+  } finally {
+    asking = false
   }
   // A page that does not read its events misses some; they would only be older than the next.
   for (const response of open) if (!response.writableNeedDrain) response.write(event)
