@@ -61,7 +61,7 @@ function show(page) {
   generator.disabled = false
   generator.setAttribute('aria-pressed', String(generating))
   generator.textContent = generating ? 'Stop casting votes' : 'Cast votes'
-  const leader = page.standings[0]
+  const leader = page.total > 0 ? page.standings[0] : undefined
   element('status').textContent = leader ? `${leader.name} leads with ${percent.format(leader.votes / page.total)} of the votes` : 'No votes yet'
   if (leader && now - lastSpoken > 15_000) {
     lastSpoken = now
