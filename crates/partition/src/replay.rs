@@ -4,6 +4,7 @@
 //! go to workers, each of which has some partitions' stores, so that each partition's changes are made in the log's order. A schema change
 //! waits for all workers and takes the stores back for its length. Without workers everything is done in place.
 
+use crate::prefetch;
 use crate::record::{self, Genesis, Record, RecordError};
 use crate::recovery::StartError;
 use crate::schema::{self, SchemaHistory};
@@ -11,7 +12,7 @@ use crossbeam_channel::{Sender, bounded};
 use ferrite_base::{Epoch, PartitionId, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_log::{BlockPlace, Visitor};
-use ferrite_table::Store;
+use ferrite_table::{Ahead, Store};
 use ferrite_value::ring::Ring;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -215,19 +216,45 @@ fn apply(store: &mut Store, partition: PartitionId, sequence: Sequence, changes:
 fn apply_batch(
     store: &mut Store,
     partition: PartitionId,
-    first: Sequence,
+    sequence: Sequence,
     count: u32,
     mut transactions: &[u8],
 ) -> Result<(), StartError> {
     let mut done = 0;
+    let mut first = LookAhead::new(transactions, Ahead::First, prefetch::BUCKET_AHEAD, store);
+    let mut second = LookAhead::new(transactions, Ahead::Second, prefetch::ROW_AHEAD, store);
     while let Some(changes) = record::next_transaction(&mut transactions).map_err(StartError::Record)? {
-        apply(store, partition, Sequence(first.0.wrapping_add(u64::from(done))), changes)?;
+        first.step(store);
+        second.step(store);
+        apply(store, partition, Sequence(sequence.0.wrapping_add(u64::from(done))), changes)?;
         done += 1;
     }
     if done != count {
         return Err(StartError::Record(RecordError("a batch does not hold as many transactions as it says")));
     }
     Ok(())
+}
+
+/// Reads a batch some transactions ahead of the one that is applied, and asks for what those will need.
+struct LookAhead<'b> {
+    transactions: &'b [u8],
+    ahead: Ahead,
+}
+
+impl<'b> LookAhead<'b> {
+    fn new(transactions: &'b [u8], ahead: Ahead, distance: usize, store: &Store) -> LookAhead<'b> {
+        let mut reading = LookAhead { transactions, ahead };
+        (0..distance).for_each(|_| reading.step(store));
+        reading
+    }
+
+    /// Behind the last transaction, and at one that cannot be read, it does nothing.
+    #[inline]
+    fn step(&mut self, store: &Store) {
+        if let Ok(Some(changes)) = record::next_transaction(&mut self.transactions) {
+            store.ask_ahead(changes, self.ahead);
+        }
+    }
 }
 
 /// Changes on their way to a worker: what they are, and where in `bytes`.

@@ -452,26 +452,47 @@ impl IndexData {
         Rows::new(inner, descending)
     }
 
-    /// Asks the processor to have the key's place at hand soon; for hash indexes only.
+    /// Asks the processor to have the key's place at hand soon; for hash indexes only, as all that follows here.
     #[inline]
     pub(crate) fn prefetch(&self, key: &[Value<'_>]) {
-        if let Structure::Hash(table) = &self.structure
-            && key.len() == self.columns.len()
-        {
-            table.prefetch(self.tag_of_values(|part| key[part]));
+        if key.len() == self.columns.len() {
+            self.prefetch_parts(|part| key[part]);
         }
     }
 
     /// Asks for the row too that a key may lead to; its bucket should be at hand by now.
     #[inline]
     pub(crate) fn prefetch_row(&self, key: &[Value<'_>], rows: &RowStore) {
+        if key.len() == self.columns.len() {
+            self.prefetch_row_of_parts(|part| key[part], rows);
+        }
+    }
+
+    /// [`IndexData::prefetch`] for a row whose values are given by column.
+    #[inline]
+    pub(crate) fn prefetch_key_of<'v>(&self, value: impl Fn(u16) -> Value<'v>) {
+        self.prefetch_parts(|part| value(self.columns[part]));
+    }
+
+    /// [`IndexData::prefetch_row`] for a row whose values are given by column.
+    #[inline]
+    pub(crate) fn prefetch_row_of<'v>(&self, value: impl Fn(u16) -> Value<'v>, rows: &RowStore) {
+        self.prefetch_row_of_parts(|part| value(self.columns[part]), rows);
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>) {
+        if let Structure::Hash(table) = &self.structure {
+            table.prefetch(self.tag_of_values(value));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_row_of_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>, rows: &RowStore) {
         if let Structure::Hash(table) = &self.structure
-            && key.len() == self.columns.len()
+            && let Some(row) = table.candidates(self.tag_of_values(value)).next()
         {
-            let tag = self.tag_of_values(|part| key[part]);
-            if let Some(row) = table.candidates(tag).next() {
-                rows.pages.prefetch(row);
-            }
+            rows.pages.prefetch(row);
         }
     }
 }

@@ -5,10 +5,11 @@
 //!
 //! From the bottom up: `holds` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `key_bytes`, `index` and `look_up`
 //! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views; `store` and `redo` put
-//! it together; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
+//! it together; `ahead` asks early for what replay needs; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
 //! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
 //! all of it.
 
+mod ahead;
 mod compaction;
 mod constraint;
 mod evaluation;
@@ -36,6 +37,7 @@ mod verify;
 mod view_maintenance;
 mod view_plan;
 
+pub use ahead::Ahead;
 pub use image::{ImageError, RunReader, Shape, StoredColumn};
 pub use load::Loading;
 pub use look_up::Rows;

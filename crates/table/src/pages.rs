@@ -190,11 +190,13 @@ impl Pages {
         }
     }
 
-    /// Asks the processor to have a row at hand soon.
+    /// Asks the processor to have a row at hand soon. Any id will do.
     #[inline]
     pub(crate) fn prefetch(&self, id: RowId) {
         let (page, slot) = self.split(id);
-        if let Some(page) = self.pages.page(page) {
+        if let Some(page) = self.pages.page(page)
+            && slot < self.geometry.slots
+        {
             crate::prefetch(page[self.row_range(slot)].as_ptr());
         }
     }

@@ -248,15 +248,44 @@ impl<'b> Reader<'b> {
                 is_null = nulls[bit / 8] & (1 << (bit % 8)) != 0;
                 bit += 1;
             }
-            *place = if is_null { Value::Null } else { self.value(table, position as u16, column.storage)? };
+            match is_null {
+                true => *place = Value::Null,
+                false => self.value_into(place, table, position as u16, column.storage)?,
+            }
         }
         Ok(())
     }
 
-    #[inline]
+    /// The number of columns of an update and what follows it, for who does not want it.
+    pub(crate) fn skip_update(&mut self, table: TableId, layout: &RowLayout) -> Result<(), RedoError> {
+        for _ in 0..self.varint()? {
+            let head = self.varint()?;
+            let column = head >> 1;
+            let place = layout.columns.get(column as usize).ok_or(RedoError::UnknownColumn { table, column })?;
+            if head & 1 == 0 {
+                self.value(table, column as u16, place.storage)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn value(&mut self, table: TableId, column: u16, storage: Storage) -> Result<Value<'b>, RedoError> {
+        let mut value = Value::Null;
+        self.value_into(&mut value, table, column, storage)?;
+        Ok(value)
+    }
+
+    /// Straight to its place: a value that goes through a result is copied in other pieces than it was written in, and waits for them.
+    #[inline(always)]
+    fn value_into(
+        &mut self,
+        place: &mut Value<'b>,
+        table: TableId,
+        column: u16,
+        storage: Storage,
+    ) -> Result<(), RedoError> {
         let invalid = RedoError::InvalidValue { table, column };
-        Ok(match storage {
+        *place = match storage {
             Storage::Bigint => Value::Integer(i64::from_le_bytes(self.array()?)),
             Storage::Integer => Value::Integer(i32::from_le_bytes(self.array()?) as i64),
             Storage::Smallint => Value::Integer(i16::from_le_bytes(self.array()?) as i64),
@@ -281,7 +310,8 @@ impl<'b> Reader<'b> {
             }
             Storage::InlineBytes | Storage::LongBytes => Value::Bytes(self.sized_bytes()?),
             Storage::InlineGeography | Storage::LongGeography => Value::Geography(self.sized_bytes()?),
-        })
+        };
+        Ok(())
     }
 
     #[inline]

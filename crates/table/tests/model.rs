@@ -7,7 +7,7 @@ use common::*;
 use ferrite_base::{RowId, TableId};
 use ferrite_catalog::IndexKind;
 use ferrite_expr::{AggregateKind, CompareOperator, Expr};
-use ferrite_table::Store;
+use ferrite_table::{Ahead, Store};
 use ferrite_value::{Decimal, OwnedValue, SqlType, Value, compare};
 use std::collections::BTreeMap;
 
@@ -264,6 +264,8 @@ fn run(seed: u64, transactions: u64) {
             model = before.1;
             assert_eq!(dump(&store, &schema), before.0);
         } else {
+            copy.ask_ahead(store.redo(), Ahead::First);
+            copy.ask_ahead(store.redo(), Ahead::Second);
             copy.apply_redo(store.redo()).unwrap();
             store.commit();
         }

@@ -1,4 +1,4 @@
-//! Redo from hostile hands: whatever the bytes, an answer, no panic, and on a refusal no trace.
+//! Redo from hostile hands: whatever the bytes, an answer, no panic, and on a refusal no trace; asking ahead for what they name leaves none at all.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::*;
 use ferrite_base::TableId;
 use ferrite_catalog::IndexKind;
 use ferrite_expr::AggregateKind;
-use ferrite_table::Store;
+use ferrite_table::{Ahead, Store};
 use ferrite_value::{SqlType, Value};
 
 const T: TableId = TableId(0);
@@ -48,6 +48,8 @@ fn filled() -> (Store, Vec<u8>) {
 
 fn try_bytes(store: &mut Store, bytes: &[u8]) {
     let before = contents(store, T);
+    store.ask_ahead(bytes, Ahead::First);
+    store.ask_ahead(bytes, Ahead::Second);
     if store.apply_redo(bytes).is_err() {
         assert_eq!(contents(store, T), before);
     }
