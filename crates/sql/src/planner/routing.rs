@@ -343,10 +343,14 @@ pub(crate) fn several_keys(keys: Vec<(Expr, SqlType)>, reason: String) -> Reache
     let mut distinct: Vec<(Expr, SqlType)> = Vec::new();
     for key in keys {
         if !distinct.contains(&key) {
+            // Looked at here, so that a list of any length is not compared with itself.
+            if distinct.len() == KEYS_MAX {
+                return Reaches::All(reason);
+            }
             distinct.push(key);
         }
     }
-    if distinct.len() > KEYS_MAX { Reaches::All(reason) } else { Reaches::Several { keys: distinct, reason } }
+    Reaches::Several { keys: distinct, reason }
 }
 
 fn list_of_keys(conjunct: &Expr) -> Option<(Expr, Vec<Expr>)> {
