@@ -18,6 +18,12 @@ pub fn make_durable(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<()>
     disk.sync_dir(dir)
 }
 
+/// How many segments there are up to `segment`, and how many in all.
+pub fn count_segments(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<(usize, usize)> {
+    let numbers = segment_numbers(disk, dir)?;
+    Ok((numbers.iter().filter(|number| **number <= segment).count(), numbers.len()))
+}
+
 /// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How many.
 pub fn cut_before(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<usize> {
     let mut numbers = segment_numbers(disk, dir)?;

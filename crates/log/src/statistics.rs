@@ -76,6 +76,8 @@ pub struct LogStatistics {
     pub written_bytes: AtomicU64,
     /// Segments begun since the log was opened.
     pub segments: AtomicU64,
+    /// The number of the segment that is written; those after it are prepared ahead.
+    pub segment: AtomicU64,
     /// Time to make a batch durable. With `Durability::Sync` its write is included, since what fsync alone takes then depends on
     /// how the write is done.
     pub fsyncs: Histogram,

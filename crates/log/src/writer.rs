@@ -95,6 +95,7 @@ impl Writer {
             durable_through: tail.next_block - 1,
             batch_after: tail.next_block - 1,
         };
+        writer.statistics.segment.store(writer.segment_number, Relaxed);
         if tail.needs_opened {
             writer.write_mark(OPENED)?;
         }
@@ -280,6 +281,7 @@ impl Writer {
         self.buffer_position = 0;
         self.position = SECTOR_BYTES as u64;
         self.statistics.segments.fetch_add(1, Relaxed);
+        self.statistics.segment.store(number, Relaxed);
         Ok(())
     }
 }

@@ -449,5 +449,6 @@ fn identity(
             Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
             Durability::None => "none".to_owned(),
         },
+        query_time_max: options.query_time_max,
     }
 }

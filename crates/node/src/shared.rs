@@ -223,6 +223,7 @@ pub struct Identity {
     pub version: &'static str,
     pub dir: PathBuf,
     pub durability: String,
+    pub query_time_max: Duration,
 }
 
 impl Shared {

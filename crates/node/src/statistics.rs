@@ -184,7 +184,9 @@ fn cpu(shared: &Shared) -> SystemTable {
 
 fn command_log(shared: &Shared) -> SystemTable {
     // Milliseconds; 0 when each answer waits for fsync.
-    let segments = shared.log.segments.load(Relaxed) as i64;
+    let segment = shared.log.segment.load(Relaxed);
+    // A directory that cannot be read is the log's to tell of.
+    let (in_use, there) = ferrite_log::count_segments(&*shared.disk, &shared.identity.dir, segment).unwrap_or_default();
     let interval = shared.identity.durability.strip_prefix("interval=").and_then(|text| text.parse().ok());
     one_row(
         shared,
@@ -198,8 +200,8 @@ fn command_log(shared: &Shared) -> SystemTable {
         cells![
             shared.log.queue_bytes.load(Relaxed) as i64,
             shared.log.queue_depth.load(Relaxed) as i64,
-            segments,
-            segments,
+            in_use as i64,
+            there as i64,
             interval.unwrap_or(0i64)
         ],
     )

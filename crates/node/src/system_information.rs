@@ -189,7 +189,7 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
         ("elasticthroughput", text("0")),
         ("snapshotpriority", text("0")),
         ("temptablesmaxsize", (shared.settings.temporary_bytes >> 20).to_string()),
-        ("querytimeout", text("0")),
+        ("querytimeout", shared.identity.query_time_max.as_millis().to_string()),
         ("drrole", text("none")),
         ("prioritiesenabled", text("false")),
         ("drpriority", text("null")),
@@ -244,6 +244,7 @@ mod tests {
         assert_eq!((value("RECOVERED_TRANSACTIONS"), value("DURABILITY")), ("0", "interval=5"));
         let deployment = entries(&system_information(&shared, Some("Deployment")));
         assert_eq!(deployment["sitesperhost"].as_deref(), Some("2"));
+        assert_eq!(deployment["querytimeout"].as_deref(), Some("10000"));
         assert_eq!(deployment["adminport"].as_deref(), Some("21211"));
         assert_eq!(deployment["commandlogfreqtime"].as_deref(), Some("5"));
     }

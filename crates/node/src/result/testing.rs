@@ -50,6 +50,7 @@ pub fn shared(partitions: usize) -> Shared {
             version: "14.0.0",
             dir: "/data/one".into(),
             durability: "interval=5".to_owned(),
+            query_time_max: std::time::Duration::from_secs(10),
         },
         log: Arc::default(),
         recovery: Default::default(),
