@@ -46,7 +46,16 @@ struct Body {
     code: &'static str,
     message: Cow<'static, str>,
     detail: Option<String>,
+    place: Option<Place>,
+    subject: Option<Box<str>>,
     hint: Option<Cow<'static, str>>,
+}
+
+/// Where in the caller's text: both counted from 1, the column in characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub line: u64,
+    pub column: u64,
 }
 
 /// One pointer wide, so that `Result<Value, UserError>` stays small on the hot path.
@@ -57,7 +66,15 @@ impl UserError {
     #[cold]
     #[inline(never)]
     pub fn new(kind: ErrorKind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        UserError(Box::new(Body { kind, code, message: message.into(), detail: None, hint: None }))
+        UserError(Box::new(Body {
+            kind,
+            code,
+            message: message.into(),
+            detail: None,
+            place: None,
+            subject: None,
+            hint: None,
+        }))
     }
 
     #[must_use]
@@ -69,6 +86,39 @@ impl UserError {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Where it was met. Whoever knows it first knows it best: a place that is there already stays.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.0.place.get_or_insert(place);
+        self
+    }
+
+    /// The same error with its place, if it has one, in another text: the one around it. None: it means nothing there.
+    #[must_use]
+    pub fn moved(mut self, place: impl FnOnce(Place) -> Option<Place>) -> Self {
+        self.0.place = self.0.place.and_then(place);
+        self
+    }
+
+    /// The name that it is about, so that whoever has the text can look where it stands.
+    #[must_use]
+    pub fn about(mut self, name: impl Into<Box<str>>) -> Self {
+        self.0.subject = Some(name.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.0.message = message.into();
         self
     }
 
@@ -96,6 +146,14 @@ impl UserError {
         self.0.detail.as_deref()
     }
 
+    pub fn place(&self) -> Option<Place> {
+        self.0.place
+    }
+
+    pub fn subject(&self) -> Option<&str> {
+        self.0.subject.as_deref()
+    }
+
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -115,7 +173,8 @@ impl UserError {
     /// Nothing by that name (column, table, procedure named in a statement).
     #[cold]
     pub fn not_found(name: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::Compile, "42704", format!("object not found: {name}"))
+        let name = name.to_string();
+        Self::new(ErrorKind::Compile, "42704", format!("object not found: {name}")).about(name)
     }
 
     #[cold]
@@ -169,6 +228,9 @@ impl fmt::Display for UserError {
         f.write_str(&self.0.message)?;
         if let Some(detail) = &self.0.detail {
             write!(f, "\n{detail}")?;
+        }
+        if let Some(Place { line, column }) = self.0.place {
+            write!(f, "\nat line {line}, column {column}")?;
         }
         if let Some(hint) = &self.0.hint {
             write!(f, "\nhint: {hint}")?;

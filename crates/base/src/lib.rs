@@ -9,6 +9,6 @@ pub mod limits;
 pub mod memory;
 pub mod settings;
 
-pub use error::{ErrorKind, UserError, UserResult};
+pub use error::{ErrorKind, Place, UserError, UserResult};
 pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
 pub use settings::Settings;

@@ -104,12 +104,13 @@ impl Draft {
 
 #[cold]
 fn not_found(name: impl std::fmt::Display) -> UserError {
-    UserError::ddl("42704", format!("object not found: {name}"))
+    let name = name.to_string();
+    UserError::ddl("42704", format!("object not found: {name}")).about(name)
 }
 
 #[cold]
 fn already_exists(name: &str) -> UserError {
-    UserError::ddl("42710", format!("object name already exists: {name}"))
+    UserError::ddl("42710", format!("object name already exists: {name}")).about(name)
 }
 
 /// A schema that breaks a rule.

@@ -73,6 +73,8 @@ impl Compiled {
         }
         if let Some(error) = first_error {
             let word = if misfits.len() == 1 { "procedure" } else { "procedures" };
+            // Its place is one in the procedure, not in what the caller sent.
+            let error = error.moved(|_| None);
             return Err(error.in_context(format_args!("{word} {}", misfits.join(", "))));
         }
         for program in ferrite_sql::default_procedures(&compiled.catalog) {

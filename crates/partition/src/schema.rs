@@ -127,7 +127,7 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
             }
             next.apply(&change)
         });
-        let (changed, more) = bound.map_err(|error| ferrite_sql::ddl_error(index + 1, statement.text(), error))?;
+        let (changed, more) = bound.map_err(|error| ferrite_sql::ddl_error(index + 1, statement, error))?;
         next = changed;
         effects.extend(more);
     }

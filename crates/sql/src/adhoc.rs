@@ -84,7 +84,8 @@ fn compile(
         let Body::Sql(sql) = &statement.body else {
             return Err(UserError::internal("schema statements were sorted out before"));
         };
-        let plan = binder.statement(&sql.kind).map_err(|error| compile_error(&statement.text, error))?;
+        let plan =
+            binder.statement(&sql.kind).map_err(|error| compile_error(&statement.text, statement.start, error))?;
         read_only &= !binder.facts.writes;
         let reached = binder.facts.finish();
         let multi_partition_reason = match &reached {

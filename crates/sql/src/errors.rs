@@ -1,6 +1,9 @@
-//! Words around errors: which statement they are in, as the original server puts it.
+//! Words around errors: which statement they are in, as the original server puts it, and where in it.
 
-use ferrite_base::{ErrorKind, UserError};
+use crate::parse::statement::Statement;
+use crate::parse::tokens;
+use ferrite_base::{ErrorKind, Place, UserError};
+use sqlparser::tokenizer::{Location, Token};
 
 /// Longest stretch of a statement that a message repeats, in bytes.
 const EXCERPT_BYTES_MAX: usize = 1_000;
@@ -17,18 +20,6 @@ pub(crate) fn excerpt(text: &str) -> String {
     format!("{}...", &text[..end])
 }
 
-/// The same error with another message.
-pub(crate) fn with_message(error: UserError, message: String) -> UserError {
-    let mut changed = UserError::new(error.kind(), error.code(), message);
-    if let Some(detail) = error.detail() {
-        changed = changed.with_detail(detail.to_owned());
-    }
-    if let Some(hint) = error.hint() {
-        changed = changed.with_hint(hint.to_owned());
-    }
-    changed
-}
-
 /// The same error as one of compiling: constants are evaluated then, and what goes wrong is no failure of execution.
 pub(crate) fn at_compile_time(error: UserError) -> UserError {
     if error.kind() != ErrorKind::Sql {
@@ -37,15 +28,57 @@ pub(crate) fn at_compile_time(error: UserError) -> UserError {
     let message = error.message();
     // Evaluated at run time the words differ, as in the original.
     let message = if error.code() == "22012" { format!("data exception: {message}") } else { message.to_owned() };
-    let mut changed = UserError::new(ErrorKind::Compile, error.code(), message);
-    if let Some(hint) = error.hint() {
-        changed = changed.with_hint(hint.to_owned());
-    }
-    changed
+    error.with_kind(ErrorKind::Compile).with_message(message)
 }
 
-/// An error met while compiling a statement: `SQL error while compiling query: Error in "..." - ...`.
-pub fn compile_error(statement: &str, error: UserError) -> UserError {
+/// A place in a text. None for a token that is in no text.
+pub(crate) fn place(location: Location) -> Option<Place> {
+    (location.line > 0).then_some(Place { line: location.line, column: location.column })
+}
+
+/// The error with a place in the text, unless it has one.
+pub(crate) fn at(error: UserError, location: Location) -> UserError {
+    match place(location) {
+        Some(place) => error.at(place),
+        None => error,
+    }
+}
+
+/// The error with a place, whatever it is: where the name stands that it is about, or where the statement begins. `start` is where
+/// `statement` begins in what the caller sent.
+pub(crate) fn somewhere(error: UserError, statement: &str, start: Location) -> UserError {
+    if error.place().is_some() {
+        return error;
+    }
+    let named = error.subject().and_then(|subject| place_of(subject, statement));
+    let Some(start) = place(start) else { return error };
+    error.at(named.map_or(start, |named| inside(named, start)))
+}
+
+/// A place in a part of a text as one in the text. `start` is where the part begins.
+pub(crate) fn inside(place: Place, start: Place) -> Place {
+    if place.line == 1 {
+        Place { line: start.line, column: start.column + place.column - 1 }
+    } else {
+        Place { line: start.line + place.line - 1, column: place.column }
+    }
+}
+
+/// Where the name stands first in a statement. Of a qualified name, or one with a word before that says what it is, the last part.
+fn place_of(name: &str, statement: &str) -> Option<Place> {
+    let name = name.rsplit([' ', '.']).next().unwrap_or(name);
+    let lexemes = tokens::lex(statement).ok()?;
+    let found = lexemes.iter().find(|lexeme| match &lexeme.token.token {
+        Token::Word(word) if word.quote_style.is_some() => word.value == name,
+        Token::Word(word) => word.value.eq_ignore_ascii_case(name),
+        _ => false,
+    });
+    place(found?.token.span.start)
+}
+
+/// An error met while compiling a statement: `SQL error while compiling query: Error in "..." - ...`. `start` as in [`somewhere`].
+pub(crate) fn compile_error(statement: &str, start: Location, error: UserError) -> UserError {
+    let error = somewhere(error, statement, start);
     // These name the column and table already.
     let message = if error.message().starts_with("Constant value overflows") {
         format!("SQL error while compiling query: {}", error.message())
@@ -54,19 +87,20 @@ pub fn compile_error(statement: &str, error: UserError) -> UserError {
     } else {
         format!("SQL error while compiling query: Error in \"{}\" - {}", excerpt(statement), error.message())
     };
-    with_message(error, message)
+    error.with_message(message)
 }
 
 /// An error met while binding or applying a schema change: `DDL Error: "... in statement [...]"`. For the caller that
 /// applies a batch of them; `number` counts the statements of the batch from 1.
-pub fn ddl_error(number: usize, statement: &str, error: UserError) -> UserError {
+pub fn ddl_error(number: usize, statement: &Statement, error: UserError) -> UserError {
+    let error = somewhere(error, &statement.text, statement.start);
     if error.message().starts_with("Materialized view") {
         return error;
     }
     let message = format!(
         "[Ad Hoc DDL Input:{number}]: DDL Error: \"{} in statement [{}]\"",
         error.message(),
-        excerpt(statement)
+        excerpt(&statement.text)
     );
-    with_message(error, message)
+    error.with_message(message)
 }

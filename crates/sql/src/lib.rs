@@ -29,7 +29,7 @@ pub use bind::class::{broken_class, compile_class};
 pub use bind::procedure::compile_procedure;
 pub use bind::schema::bind_ddl;
 pub use defaults::default_procedures;
-pub use errors::{compile_error, ddl_error};
+pub use errors::ddl_error;
 pub use expire::expire_program;
 pub use explain::{explain, explain_with};
 pub use lift::{Lifter, Literal, LiteralKind, as_parameter};

@@ -136,7 +136,7 @@ fn apply(catalog: &mut Catalog, text: &str) -> String {
                 warnings.iter().for_each(|warning| out.push_str(&format!("warning {warning}\n")));
             }
             Err(error) => {
-                let _ = writeln!(out, "error {:?}", ddl_error(number + 1, statement.text(), error));
+                let _ = writeln!(out, "error {:?}", ddl_error(number + 1, statement, error));
             }
         }
     }
@@ -170,6 +170,9 @@ fn mistake(catalog: &Catalog, text: &str) -> String {
     let mut out = format!("{} {message}\n", error.code());
     if let Some(detail) = error.detail() {
         let _ = writeln!(out, "  {detail}");
+    }
+    if let Some(place) = error.place() {
+        let _ = writeln!(out, "  at line {}, column {}", place.line, place.column);
     }
     if let Some(hint) = error.hint() {
         let _ = writeln!(out, "  hint: {hint}");

@@ -202,5 +202,5 @@ pub(crate) fn not_exported(name: &str, export: &Export) -> String {
 }
 
 fn not_found(name: &str) -> UserError {
-    UserError::ddl("42704", format!("object not found: {name}"))
+    UserError::ddl("42704", format!("object not found: {name}")).about(name)
 }

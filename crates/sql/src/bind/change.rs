@@ -4,7 +4,7 @@ use super::literal::constant_as;
 use super::query::order_item;
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind, to_stored_kind};
-use super::{Binder, suggest};
+use super::{Binder, place, suggest};
 use crate::parse::statement::SqlKind;
 use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
 use crate::planner;
@@ -125,7 +125,7 @@ impl Binder<'_> {
                 column.default.clone().unwrap_or_else(Expr::null)
             } else {
                 let typed = self.expression(value)?;
-                self.stored(typed, column, table)?
+                self.stored(typed, column, table).map_err(|error| place::at(error, value))?
             };
         }
         Ok(row)
@@ -238,21 +238,23 @@ impl Binder<'_> {
                 .column_named(&name)
                 .ok_or_else(|| suggest::placed(suggest::unknown_column_of(table, &name), written))?;
             if assignments.iter().any(|(other, _)| *other == position) {
-                return Err(UserError::compile("42701", format!("column {name} is assigned twice")));
+                return Err(UserError::compile("42701", format!("column {name} is assigned twice")).about(name));
             }
             if table.partition_column == Some(position) {
                 return Err(UserError::compile(
                     "0A000",
                     format!("partitioning column {name} of table {} cannot be updated", table.name),
                 )
+                .about(name)
                 .with_hint("delete the row and insert it with the new value"));
             }
             let column = &table.columns[usize::from(position)];
             let value = if is_default(&assignment.value) {
                 column.default.clone().unwrap_or_else(Expr::null)
             } else {
-                let typed = self.expression(&assignment.value)?;
-                self.stored(typed, column, table)?
+                let value = &assignment.value;
+                let typed = self.expression(value)?;
+                self.stored(typed, column, table).map_err(|error| place::at(error, value))?
             };
             assignments.push((position, value));
         }
@@ -459,7 +461,7 @@ fn target_columns(table: &Table, names: &[ast::ObjectName]) -> UserResult<Vec<u1
             .column_named(&name)
             .ok_or_else(|| suggest::placed(suggest::unknown_column_of(table, &name), written))?;
         if positions.contains(&position) {
-            return Err(UserError::compile("42701", format!("column {name} is named twice")));
+            return Err(UserError::compile("42701", format!("column {name} is named twice")).about(name));
         }
         positions.push(position);
     }

@@ -59,7 +59,7 @@ fn found<'c>(name: &str, there: bool, others: impl Iterator<Item = &'c str>) -> 
     if there {
         return Ok(());
     }
-    let error = UserError::ddl("42704", format!("object not found: {name}"));
+    let error = UserError::ddl("42704", format!("object not found: {name}")).about(name);
     Err(match nearest(name, others) {
         Some(meant) => error.with_hint(format!("did you mean {meant}?")),
         None => error,

@@ -5,7 +5,7 @@ use super::scope::fold_name;
 use super::types::{
     Typed, arithmetic_domain, cast_constant, common_type, domain_type, fold, incompatible, same_kind, to_kind, widest,
 };
-use super::{Binder, suggest};
+use super::{Binder, place, suggest};
 use crate::plan::SubqueryKind;
 use crate::planner::semi;
 use ferrite_base::{UserError, UserResult};
@@ -15,7 +15,7 @@ use sqlparser::ast;
 
 impl Binder<'_> {
     pub fn expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
-        self.deeper(|binder| binder.expression_inner(expr))
+        self.deeper(|binder| binder.expression_inner(expr)).map_err(|error| place::at(error, expr))
     }
 
     fn expression_inner(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
@@ -207,8 +207,9 @@ impl Binder<'_> {
         match typed.sql_type {
             None | Some(SqlType::Boolean) => Ok(typed.expr),
             Some(other) => {
-                Err(UserError::compile("42804", format!("a condition is required, not a value of type {other}"))
-                    .with_hint("compare the value with something"))
+                let error =
+                    UserError::compile("42804", format!("a condition is required, not a value of type {other}"));
+                Err(place::at(error, expr).with_hint("compare the value with something"))
             }
         }
     }

@@ -223,6 +223,7 @@ impl Grouping<'_> {
                 "expression not in aggregate or GROUP BY columns: {name} is neither grouped by nor inside an aggregate"
             ),
         )
+        .about(name)
         .with_hint("add it to GROUP BY or wrap it in MIN() or MAX()"))
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod from;
 pub(crate) mod function;
 pub(crate) mod grouping;
 pub(crate) mod literal;
+pub(crate) mod place;
 pub(crate) mod procedure;
 pub(crate) mod query;
 pub(crate) mod returning;

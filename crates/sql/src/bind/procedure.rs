@@ -152,7 +152,8 @@ impl Compiler<'_> {
     fn node(&mut self, node: &Node, steps: &mut Vec<Step>) -> UserResult<()> {
         match node {
             Node::Sql(written) => {
-                let step = self.sql(written).map_err(|error| errors::compile_error(&written.text, error))?;
+                let step =
+                    self.sql(written).map_err(|error| errors::compile_error(&written.text, written.start, error))?;
                 steps.push(step);
             }
             Node::Declare { names, column_type, default } => {
@@ -269,7 +270,7 @@ impl Compiler<'_> {
             let stored = super::change::stored_constant(value, from, to.sql_type, name, "").map_err(|error| {
                 let overflows = error.message().starts_with("Constant value");
                 let message = format!("the constant overflows {to}, the type of variable {name}");
-                if overflows { errors::with_message(error, message) } else { error }
+                if overflows { error.with_message(message) } else { error }
             })?;
             return Ok(Expr::Constant(stored));
         }
@@ -336,7 +337,7 @@ impl Compiler<'_> {
         let bound = self
             .binder
             .in_frame(|binder| binder.query(&query.value))
-            .map_err(|error| errors::compile_error(&query.text, error))?;
+            .map_err(|error| errors::compile_error(&query.text, query.start, error))?;
         let statement = self.statement_text(&query.text)?;
         Ok((statement, bound.0))
     }

@@ -109,7 +109,8 @@ impl Binder<'_> {
         let integer = typed.sql_type.is_some_and(SqlType::is_integer);
         let negative = matches!(typed.constant(), Some(OwnedValue::Integer(count)) if *count < 0);
         if !integer || negative || typed.expr.any(&mut |inner| matches!(inner, Expr::Column { .. })) {
-            return Err(UserError::compile("42601", format!("{clause} takes a number of rows or a parameter")));
+            let error = UserError::compile("42601", format!("{clause} takes a number of rows or a parameter"));
+            return Err(super::place::at(error, expr));
         }
         Ok(typed.expr)
     }
@@ -648,8 +649,10 @@ pub(crate) fn ordinal(expr: &ast::Expr, count: usize) -> UserResult<Option<usize
     let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
     match digits.parse::<usize>() {
         Ok(position) if (1..=count).contains(&position) => Ok(Some(position - 1)),
-        _ => Err(UserError::compile("42601", format!("column number {digits} is not in the SELECT list"))
-            .with_detail(format!("it has {count}"))),
+        _ => {
+            let error = UserError::compile("42601", format!("column number {digits} is not in the SELECT list"));
+            Err(super::place::at(error, expr).with_detail(format!("it has {count}")))
+        }
     }
 }
 

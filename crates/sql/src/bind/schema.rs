@@ -43,7 +43,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             if let Some(table) = table
                 && catalog.table_named(table).is_none()
             {
-                return Err(UserError::ddl("42704", format!("object not found: {table}")));
+                return Err(not_found(table));
             }
             warnings.push("DR TABLE: nothing is replicated to other databases".to_owned());
             Change::Several(Vec::new())
@@ -64,13 +64,11 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             there_already(&view.name, &mut warnings)
         }
         Ddl::CreateView(view) => create_view(catalog, view, &mut warnings)?,
-        Ddl::CreateProcedure(procedure) => create_procedure(catalog, procedure)?,
+        Ddl::CreateProcedure(procedure) => create_procedure(catalog, procedure, &mut warnings)?,
         Ddl::PartitionProcedure { name, partitioning } => {
             let clause = partitioning;
             let partitioning = partitioned_on(catalog, clause)?;
-            let existing = catalog
-                .procedure_named(name)
-                .ok_or_else(|| UserError::ddl("42704", format!("object not found: {name}")))?;
+            let existing = catalog.procedure_named(name).ok_or_else(|| not_found(name))?;
             let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
             if changed.class.is_none() {
                 super::procedure::compile_procedure(catalog, &changed)?;
@@ -157,6 +155,7 @@ fn check_permissions(permissions: &[String]) -> UserResult<()> {
     match permissions.iter().find(|permission| !KNOWN.contains(&permission.as_str())) {
         None => Ok(()),
         Some(unknown) => Err(UserError::ddl("42601", format!("Invalid permission \"{unknown}\""))
+            .about(unknown.as_str())
             .with_hint("permissions are DEFAULTPROCREAD, DEFAULTPROC, SQLREAD, SQL, ALLPROC and ADMIN")),
     }
 }
@@ -209,7 +208,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
         None => None,
         Some(name) => {
             let position = columns.iter().position(|column| column.name == *name);
-            Some(position.ok_or_else(|| UserError::ddl("42704", format!("object not found: {name}")))? as u16)
+            Some(position.ok_or_else(|| not_found(name))? as u16)
         }
     };
     let create = Change::CreateTable {
@@ -414,9 +413,7 @@ fn index_text(keys: &[Expr], written: &[WrittenExpr], predicate: Option<&Written
 }
 
 fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) -> UserResult<Change> {
-    let table = catalog
-        .table_named(table_name)
-        .ok_or_else(|| UserError::ddl("42704", format!("object not found: {table_name}")))?;
+    let table = catalog.table_named(table_name).ok_or_else(|| not_found(table_name))?;
     if table.kind == TableKind::Stream {
         return Err(UserError::ddl("42809", format!("stream {table_name} cannot have an index")));
     }
@@ -441,7 +438,6 @@ fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) ->
 }
 
 fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<ProcedurePartitioning> {
-    let not_found = |name: &str| UserError::ddl("42704", format!("object not found: {name}"));
     let table = catalog.table_named(&clause.table).ok_or_else(|| not_found(&clause.table))?;
     let column = table.column_named(&clause.column).ok_or_else(|| not_found(&clause.column))?;
     if table.partition_column != Some(column) {
@@ -449,6 +445,7 @@ fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<Pro
             "42601",
             format!("table {} is not partitioned on column {}", clause.table, clause.column),
         )
+        .about(clause.column.as_str())
         .with_hint(match table.partition_column {
             None => format!("PARTITION TABLE {} ON COLUMN {};", clause.table, clause.column),
             Some(column) => format!(
@@ -466,7 +463,7 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResu
         Some(clause) => Some(partitioned_on(catalog, clause)?),
         None => None,
     };
-    let procedure = Procedure {
+    let mut procedure = Procedure {
         name: definition.name.clone(),
         parameters: definition.parameters.clone(),
         partitioning,
@@ -476,10 +473,19 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResu
         allow_roles: definition.allow_roles.clone(),
     };
     match &procedure.class {
-        None => drop(super::procedure::compile_procedure(catalog, &procedure)?),
+        None => {
+            // Places are those in the body.
+            let start = crate::errors::place(definition.body_start);
+            let compiled = super::procedure::compile_procedure(catalog, &procedure);
+            drop(
+                compiled
+                    .map_err(|error| error.moved(|place| start.map(|start| crate::errors::inside(place, start))))?,
+            );
+        }
         // Whether it is a procedure, and what SQL it has, is seen when it is loaded.
         Some(class) if !catalog.classes.has_class(class) => {
             return Err(UserError::ddl("42704", format!("class {class} has not been loaded"))
+                .about(class.as_str())
                 .with_hint("load the jar with the class first: load classes FILE.jar, or @UpdateClasses"));
         }
         Some(_) => {}

@@ -1,6 +1,7 @@
 //! Names that nothing has: where they stand in the text, and which name was probably meant.
 
 use super::Binder;
+use crate::errors;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Table;
 use sqlparser::ast;
@@ -59,10 +60,8 @@ pub(crate) fn placed(error: UserError, name: &ast::ObjectName) -> UserError {
 
 fn located(error: UserError, place: Option<Location>) -> UserError {
     match place {
-        Some(place) if place.line > 0 && error.detail().is_none() => {
-            error.with_detail(format!("at line {}, column {}", place.line, place.column))
-        }
-        _ => error,
+        Some(place) => errors::at(error, place),
+        None => error,
     }
 }
 

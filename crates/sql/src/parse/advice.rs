@@ -1,6 +1,7 @@
 //! What to tell who writes another dialect, or slips: the word that was probably meant, what to use instead.
 
 use crate::bind::suggest::nearest;
+use crate::errors::at;
 use ferrite_base::UserError;
 use sqlparser::tokenizer::{Location, Token};
 
@@ -31,14 +32,6 @@ const TYPE_NAMES: [&str; 13] = [
     "GEOGRAPHY",
     "GEOGRAPHY_POINT",
 ];
-
-/// The error with the place of a token.
-pub(crate) fn at(error: UserError, place: Location) -> UserError {
-    if place.line == 0 || error.detail().is_some() {
-        return error;
-    }
-    error.with_detail(format!("at line {}, column {}", place.line, place.column))
-}
 
 /// The error about a token that cannot stand where it is, with the keyword that it may be a slip of.
 pub(crate) fn meant(error: UserError, token: &Token) -> UserError {

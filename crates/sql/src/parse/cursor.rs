@@ -1,13 +1,14 @@
 //! A cursor over lexemes, for the productions that are our own.
 
 use super::advice;
-use super::tokens::{FerriteDialect, Lexeme, for_sqlparser, token_is_word, too_deep, unexpected};
+use super::tokens::{self, FerriteDialect, Lexeme, for_sqlparser, token_is_word, too_deep, unexpected};
+use crate::errors;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Location, Token};
 
 #[derive(Clone)]
 pub(crate) struct Cursor<'l> {
@@ -107,8 +108,8 @@ impl<'l> Cursor<'l> {
     /// The error with the place of what stands here.
     pub fn refused(&self, error: UserError) -> UserError {
         match self.lexemes.get(self.position) {
-            Some(lexeme) => advice::at(error, lexeme.token.span.start),
-            None => error,
+            Some(lexeme) => errors::at(error, lexeme.token.span.start),
+            None => errors::at(error, tokens::end(self.lexemes)),
         }
     }
 
@@ -120,7 +121,7 @@ impl<'l> Cursor<'l> {
                 let error = UserError::syntax(format!("unexpected token: {token} required: {wanted}"));
                 self.refused(advice::meant(error, token))
             }
-            None => UserError::syntax(format!("unexpected end of statement, required: {wanted}")),
+            None => self.refused(UserError::syntax(format!("unexpected end of statement, required: {wanted}"))),
         }
     }
 
@@ -270,11 +271,27 @@ pub(crate) fn parse_with<T>(
     let tokens = for_sqlparser(lexemes, placeholders)?;
     let mut parser =
         Parser::new(&FerriteDialect).with_recursion_limit(limits::NESTING_MAX).with_tokens_with_locations(tokens);
-    let parsed = parse(&mut parser).map_err(parser_error)?;
+    // Those that name no token are about the end.
+    let parsed = parse(&mut parser).map_err(|error| errors::at(parser_error(error), tokens::end(lexemes)))?;
     let next = parser.peek_token();
     match next.token {
         Token::EOF => Ok(parsed),
-        token => Err(advice::at(unexpected(&token), next.span.start)),
+        token => Err(errors::at(leftover(&token, lexemes, next.span.start), next.span.start)),
+    }
+}
+
+/// What stands behind all that makes sense. Often the word before it was meant to be a keyword, and was taken for a name.
+fn leftover(token: &Token, lexemes: &[Lexeme], place: Location) -> UserError {
+    let error = UserError::syntax(format!("unexpected token: {token} required: the end of the statement"));
+    let at = lexemes.iter().position(|lexeme| lexeme.token.span.start == place).unwrap_or(0);
+    let by = |lexeme: Option<&Lexeme>| lexeme.is_some_and(|lexeme| lexeme.is_word("BY"));
+    if ["GROUP", "ORDER"].iter().any(|word| token_is_word(token, word)) && !by(lexemes.get(at + 1)) {
+        return error.with_hint(format!("{token} is followed by BY"));
+    }
+    let error = advice::meant(error, token);
+    match at.checked_sub(1).map(|before| &lexemes[before].token.token) {
+        Some(before) => advice::meant(error, before),
+        None => error,
     }
 }
 

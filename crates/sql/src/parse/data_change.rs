@@ -3,7 +3,7 @@
 
 use super::cursor::{Cursor, parse_with};
 use super::statement::{Body, SqlKind, SqlStatement, Statement};
-use super::tokens::{Lexeme, unexpected};
+use super::tokens::{self, Lexeme, unexpected};
 use ferrite_base::{UserError, UserResult};
 use sqlparser::ast;
 use sqlparser::tokenizer::Token;
@@ -40,9 +40,9 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
         if cursor.is_word("EXPLAIN") {
             return Err(cursor.unexpected("a statement to explain"));
         }
-        let text = cursor.rest_text().to_owned();
-        let explained = parse(cursor, placeholders)?;
-        SqlKind::Explain { analyze, explained: Box::new(Statement { text, body: Body::Sql(Box::new(explained)) }) }
+        let (text, start) = (cursor.rest_text().to_owned(), tokens::start(cursor.rest()));
+        let explained = Body::Sql(Box::new(parse(cursor, placeholders)?));
+        SqlKind::Explain { analyze, explained: Box::new(Statement { text, start, body: explained }) }
     } else if cursor.is_word("WITH") {
         with(cursor.rest(), placeholders)?
     } else if cursor.is_word("SELECT") || cursor.is_word("VALUES") || cursor.peek() == Some(&Token::LParen) {

@@ -2,10 +2,12 @@
 
 use super::cursor::{Cursor, lexeme_text, parse_with};
 use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
-use super::tokens::Lexeme;
+use super::tokens::{self, Lexeme};
+use crate::errors;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{TableKind, base64};
-use sqlparser::tokenizer::Token;
+use sqlparser::ast;
+use sqlparser::tokenizer::{Location, Token};
 
 pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
     let ddl = if cursor.accept("CREATE") {
@@ -93,7 +95,7 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     }
     for clause in ["COMPOUND", "MIGRATING", "TEMPORARY", "SCHEMA", "DATABASE", "USER", "OR"] {
         if cursor.is_word(clause) {
-            return Err(UserError::not_supported(format!("CREATE {clause}")));
+            return Err(cursor.refused(UserError::not_supported(format!("CREATE {clause}"))));
         }
     }
     Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, FUNCTION, TASK, STREAM or ROLE"))
@@ -224,6 +226,7 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
         directed,
         allow_roles: Vec::new(),
         body: String::new(),
+        body_start: Location::empty(),
         class: None,
     };
     if cursor.accept_token(&Token::LParen) {
@@ -280,6 +283,7 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
         return Err(cursor.unexpected("a statement or BEGIN"));
     }
     procedure.body = cursor.rest_text().to_owned();
+    procedure.body_start = tokens::start(body);
     while cursor.advance().is_some() {}
     Ok(Ddl::CreateProcedure(procedure))
 }

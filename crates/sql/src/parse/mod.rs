@@ -11,10 +11,11 @@ pub(crate) mod table;
 pub(crate) mod task;
 pub(crate) mod tokens;
 
+use crate::errors;
 use cursor::{Cursor, lexeme_text};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::base64;
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Location, Token};
 use statement::{Body, Statement};
 use tokens::Lexeme;
 
@@ -39,8 +40,10 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
     for range in ranges {
         let part = &lexemes[range];
         let part_text = lexeme_text(text, part);
-        let body = parse_statement(text, part, &mut 0).map_err(|error| syntax_context(part_text, error))?;
-        statements.push(Statement { text: part_text.to_owned(), body });
+        let start = tokens::start(part);
+        let body = parse_statement(text, part, &mut 0)
+            .map_err(|error| syntax_context(part_text, errors::somewhere(error, part_text, start)))?;
+        statements.push(Statement { text: part_text.to_owned(), start, body });
     }
     Ok(statements)
 }
@@ -65,7 +68,10 @@ fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
         let patterns = quoted.split(',').map(|pattern| pattern.trim().to_owned()).collect();
         ("REMOVE CLASSES", statement::Ddl::RemoveClasses { patterns })
     };
-    Some((Ok(Statement { text: name.to_owned(), body: Body::Ddl(Box::new(ddl)) }), rest.trim_start()))
+    Some((
+        Ok(Statement { text: name.to_owned(), start: Location::empty(), body: Body::Ddl(Box::new(ddl)) }),
+        rest.trim_start(),
+    ))
 }
 
 /// The statements of `text` with `?` in place of the literals at `lifted` (number, span in bytes, whether there is a sign), and for
@@ -109,7 +115,7 @@ fn parse_numbered(text: &str, lexemes: &[Lexeme]) -> UserResult<Vec<Statement>> 
         .map(|range| {
             let part = &lexemes[range];
             let body = parse_statement(text, part, &mut placeholders)?;
-            Ok(Statement { text: lexeme_text(text, part).to_owned(), body })
+            Ok(Statement { text: lexeme_text(text, part).to_owned(), start: tokens::start(part), body })
         })
         .collect()
 }
@@ -139,12 +145,12 @@ fn syntax_context(text: &str, error: UserError) -> UserError {
     if error.code() != "42601" {
         let is_ddl =
             DDL_WORDS.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)));
-        return if is_ddl { error } else { crate::errors::compile_error(text, error) };
+        return if is_ddl { error } else { errors::compile_error(text, Location::empty(), error) };
     }
     let message = format!(
         "SQL error while compiling query: SQL Syntax error in \"{}\" {}",
-        crate::errors::excerpt(text),
+        errors::excerpt(text),
         error.message()
     );
-    crate::errors::with_message(error, message)
+    error.with_message(message)
 }

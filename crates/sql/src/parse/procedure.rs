@@ -7,7 +7,7 @@ use super::tokens::{self, Lexeme, too_deep};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_value::ColumnType;
 use sqlparser::ast;
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Location, Token};
 
 /// A parsed body.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct ProcedureBody {
 pub(crate) struct Written<T> {
     pub value: T,
     pub text: String,
+    /// Where it begins in the body.
+    pub start: Location,
 }
 
 #[derive(Debug)]
@@ -168,7 +170,7 @@ impl<'t> BodyParser<'t> {
         }
         let text = lexeme_text(self.text, written);
         let value = data_change::parse(Cursor::new(self.text, written), &mut self.placeholders)?;
-        Ok(Node::Sql(Written { value, text: text.to_owned() }))
+        Ok(Node::Sql(Written { value, text: text.to_owned(), start: tokens::start(written) }))
     }
 
     fn label(&mut self, cursor: &mut Cursor<'_>) -> UserResult<Option<String>> {
@@ -201,7 +203,7 @@ impl<'t> BodyParser<'t> {
 
     fn query(&mut self, lexemes: &[Lexeme]) -> UserResult<Written<Box<ast::Query>>> {
         let value = parse_with(lexemes, &mut self.placeholders, |parser| parser.parse_query())?;
-        Ok(Written { value, text: lexeme_text(self.text, lexemes).to_owned() })
+        Ok(Written { value, text: lexeme_text(self.text, lexemes).to_owned(), start: tokens::start(lexemes) })
     }
 
     fn declare(&mut self, cursor: &mut Cursor<'_>) -> UserResult<Node> {

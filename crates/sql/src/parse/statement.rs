@@ -3,11 +3,14 @@
 use ferrite_catalog::{Export, TimeUnit};
 use ferrite_value::ColumnType;
 use sqlparser::ast;
+use sqlparser::tokenizer::Location;
 
 /// One statement of a batch, parsed but not bound.
 #[derive(Clone, Debug)]
 pub struct Statement {
     pub(crate) text: String,
+    /// Where it begins in what the caller sent.
+    pub(crate) start: Location,
     pub(crate) body: Body,
 }
 
@@ -15,6 +18,16 @@ impl Statement {
     /// The statement as written, without the `;`.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What errors show in place of what was parsed.
+    pub fn set_text(&mut self, text: &str) {
+        text.clone_into(&mut self.text);
+    }
+
+    /// SELECT and its like, and no change.
+    pub fn is_query(&self) -> bool {
+        matches!(&self.body, Body::Sql(sql) if matches!(sql.kind, SqlKind::Query(_)))
     }
 
     /// A schema change, to be bound with `bind_ddl`; others go to `compile_adhoc`.
@@ -310,6 +323,8 @@ pub(crate) struct CreateProcedure {
     pub directed: bool,
     pub allow_roles: Vec<String>,
     pub body: String,
+    /// Where the body begins in what the caller sent.
+    pub body_start: Location,
     /// FROM CLASS.
     pub class: Option<String>,
 }

@@ -242,9 +242,10 @@ fn references(cursor: &mut Cursor<'_>) -> UserResult<()> {
 }
 
 pub(crate) fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> UserResult<()> {
+    let at_name = cursor.clone();
     let name = cursor.name("a column name")?;
     if table.columns.iter().any(|column| column.name == name) {
-        return Err(UserError::ddl("42701", format!("object name already exists: {name}")));
+        return Err(at_name.refused(UserError::ddl("42701", format!("object name already exists: {name}"))));
     }
     let column_type = cursor.column_type()?;
     let mut column = ColumnDefinition { name, column_type, not_null: false, default: None };

@@ -7,7 +7,7 @@
 use ferrite_base::{UserError, UserResult, limits};
 use sqlparser::dialect::{Dialect, GenericDialect};
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::any::TypeId;
 use std::borrow::Cow;
 
@@ -90,7 +90,7 @@ pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
     let blanked = blank_slash_comments(text);
     let tokens = Tokenizer::new(&FerriteDialect, &blanked)
         .tokenize_with_location()
-        .map_err(|error| super::advice::at(UserError::syntax(error.message), error.location))?;
+        .map_err(|error| crate::errors::at(UserError::syntax(error.message), error.location))?;
     let mut places = Places::new(&blanked);
     let mut lexemes = Vec::with_capacity(tokens.len());
     for token in tokens {
@@ -173,6 +173,16 @@ impl<'t> Places<'t> {
         }
         self.byte
     }
+}
+
+/// Where the first of them stands.
+pub(crate) fn start(lexemes: &[Lexeme]) -> Location {
+    lexemes.first().map_or(Location::empty(), |lexeme| lexeme.token.span.start)
+}
+
+/// Where the last of them ends.
+pub(crate) fn end(lexemes: &[Lexeme]) -> Location {
+    lexemes.last().map_or(Location::empty(), |lexeme| lexeme.token.span.end)
 }
 
 /// Refuses nesting and operator chains that would make later recursion deep.
