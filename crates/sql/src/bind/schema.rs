@@ -84,7 +84,12 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::DropFunction { name, aggregate, if_exists } => {
             Change::DropFunction { name: name.clone(), aggregate: *aggregate, if_exists: *if_exists }
         }
-        Ddl::CreateTask(task) => Change::CreateTask { task: task.clone() },
+        Ddl::CreateTask { task, user } => {
+            if let Some(user) = user {
+                warnings.push(format!("task {}: AS USER {user} is not kept, since there are no users", task.name));
+            }
+            Change::CreateTask { task: task.clone() }
+        }
         Ddl::AlterTask { name, action } => Change::AlterTask { name: name.clone(), action: *action },
         Ddl::DropTask { name, if_exists } => Change::DropTask { name: name.clone(), if_exists: *if_exists },
         Ddl::DropProcedure { name, if_exists } => Change::DropProcedure { name: name.clone(), if_exists: *if_exists },
@@ -458,7 +463,7 @@ fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<Pro
     Ok(ProcedurePartitioning { table: table.id, column, parameter: clause.parameter })
 }
 
-fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResult<Change> {
+fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &mut Vec<String>) -> UserResult<Change> {
     let partitioning = match &definition.partitioning {
         Some(clause) => Some(partitioned_on(catalog, clause)?),
         None => None,
@@ -472,6 +477,9 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResu
         class: definition.class.clone(),
         allow_roles: definition.allow_roles.clone(),
     };
+    if let Some(clause) = &definition.second_partitioning {
+        on_two_keys(catalog, &mut procedure, clause, warnings)?;
+    }
     match &procedure.class {
         None => {
             // Places are those in the body.
@@ -496,4 +504,31 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure) -> UserResu
         return Ok(Change::Several(vec![drop, create]));
     }
     Ok(create)
+}
+
+/// PARTITION ON two tables: the procedure may then use two partitions. Here any procedure without PARTITION ON may, and holds only those of
+/// its keys; so both clauses are checked, and that is all that they do.
+fn on_two_keys(
+    catalog: &Catalog,
+    procedure: &mut Procedure,
+    second: &PartitionClause,
+    warnings: &mut Vec<String>,
+) -> UserResult<()> {
+    let second = partitioned_on(catalog, second)?;
+    let first = procedure.partitioning.take();
+    if procedure.class.is_none() {
+        let program = super::procedure::compile(catalog, procedure)?;
+        for partitioning in first.iter().chain([&second]) {
+            super::procedure::route_by(catalog, procedure, partitioning, &program.parameters)?;
+        }
+    }
+    warnings.push(format!(
+        "procedure {}: PARTITION ON two tables is not kept; without it the procedure holds just the partitions of the keys in its statements",
+        procedure.name
+    ));
+    Ok(())
+}
+
+fn not_found(name: &str) -> UserError {
+    UserError::ddl("42704", format!("object not found: {name}")).about(name)
 }

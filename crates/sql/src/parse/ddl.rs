@@ -40,6 +40,12 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
         Ddl::FillTable { table, from: cursor.name("a table name")? }
     } else if cursor.accept("ALTER") {
         super::alter::alter(&mut cursor)?
+    } else if cursor.accept("SET") {
+        // Whole databases are replicated, says `SET DR = ACTIVE`.
+        cursor.expect("DR")?;
+        cursor.expect_token(&Token::Eq)?;
+        cursor.name("ACTIVE")?;
+        Ddl::Replication { table: None }
     } else {
         cursor.expect("DR")?;
         cursor.expect("TABLE")?;
@@ -82,7 +88,10 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let assume_unique = cursor.accept("ASSUMEUNIQUE");
     let unique = !assume_unique && cursor.accept("UNIQUE");
     if cursor.accept("INDEX") {
-        return create_index(cursor, unique, assume_unique);
+        return create_index(cursor, unique, assume_unique, false);
+    }
+    if cursor.accept_all(&["MIGRATING", "INDEX"]) {
+        return create_index(cursor, false, false, true);
     }
     if cursor.accept("FUNCTION") {
         return create_function(cursor, false);
@@ -138,6 +147,11 @@ fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     cursor.expect("AS")?;
     let start = cursor.position();
     let query = cursor.take_until(|_| false);
+    if let Some(place) = query.windows(2).position(|pair| pair[0].is_word("USING") && pair[1].is_word("TTL")) {
+        let error = UserError::not_supported("USING TTL of a view")
+            .with_hint("rows of a view go when the rows go that they are made of: give the table USING TTL");
+        return Err(errors::at(error, query[place].token.span.start));
+    }
     let mut placeholders = 0;
     let parsed = parse_with(query, &mut placeholders, |parser| parser.parse_query())?;
     if placeholders > 0 {
@@ -161,7 +175,8 @@ fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     Ok(Ddl::CreateRole { name, permissions })
 }
 
-fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool) -> UserResult<Ddl> {
+/// `migrating`: CREATE MIGRATING INDEX, which is one of the rows that are not on their way.
+fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool, migrating: bool) -> UserResult<Ddl> {
     let if_not_exists = cursor.accept_all(&["IF", "NOT", "EXISTS"]);
     let name = cursor.name("an index name")?;
     cursor.expect("ON")?;
@@ -174,8 +189,23 @@ fn create_index(cursor: &mut Cursor<'_>, unique: bool, assume_unique: bool) -> U
     } else {
         None
     };
+    let predicate = if migrating { Some(not_migrating(predicate)) } else { predicate };
     let index = Box::new(IndexDefinition { name, unique, assume_unique, hash, keys, predicate });
     Ok(Ddl::CreateIndex { table, index, if_not_exists })
+}
+
+/// `NOT MIGRATING`, and what else is asked for.
+fn not_migrating(predicate: Option<WrittenExpr>) -> WrittenExpr {
+    let migrating = Box::new(ast::Expr::Identifier(ast::Ident::new("MIGRATING")));
+    let expr = ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: migrating };
+    match predicate {
+        None => WrittenExpr { expr, text: "NOT MIGRATING".to_owned() },
+        Some(other) => {
+            let right = Box::new(ast::Expr::Nested(Box::new(other.expr)));
+            let expr = ast::Expr::BinaryOp { left: Box::new(expr), op: ast::BinaryOperator::And, right };
+            WrittenExpr { expr, text: format!("NOT MIGRATING AND ({})", other.text) }
+        }
+    }
 }
 
 /// `USING HASH | BTREE | TREE`; without it an index is ordered.
@@ -223,6 +253,7 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
         name,
         parameters: None,
         partitioning: None,
+        second_partitioning: None,
         directed,
         allow_roles: Vec::new(),
         body: String::new(),
@@ -239,8 +270,8 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
                 return Err(UserError::syntax("the procedure has more than one PARTITION ON clause"));
             }
             procedure.partitioning = Some(partition_clause(cursor)?);
-            if cursor.is_word("AND") {
-                return Err(UserError::not_supported("PARTITION ON two tables"));
+            if cursor.accept_all(&["AND", "ON"]) {
+                procedure.second_partitioning = Some(partition_clause(cursor)?);
             }
         } else if cursor.accept("ALLOW") {
             loop {

@@ -113,7 +113,7 @@ pub(crate) enum Ddl {
         name: String,
         to: String,
     },
-    /// DR TABLE; None: all tables.
+    /// DR TABLE, and SET DR; None: all tables.
     Replication {
         table: Option<String>,
     },
@@ -160,7 +160,11 @@ pub(crate) enum Ddl {
         aggregate: Option<bool>,
         if_exists: bool,
     },
-    CreateTask(ferrite_catalog::Task),
+    /// `user`: AS USER.
+    CreateTask {
+        task: ferrite_catalog::Task,
+        user: Option<String>,
+    },
     AlterTask {
         name: String,
         action: ferrite_catalog::TaskAction,
@@ -320,6 +324,8 @@ pub(crate) struct CreateProcedure {
     pub name: String,
     pub parameters: Option<Vec<(String, ColumnType)>>,
     pub partitioning: Option<PartitionClause>,
+    /// PARTITION ON ... AND ON ...
+    pub second_partitioning: Option<PartitionClause>,
     pub directed: bool,
     pub allow_roles: Vec<String>,
     pub body: String,

@@ -13,6 +13,7 @@ pub(crate) fn create_task(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let name = cursor.name("a task name")?;
     let mut schedule = None;
     let mut procedure = None;
+    let mut user = None;
     let mut task = Task {
         name,
         schedule: Schedule::Every(Interval { count: 1, unit: IntervalUnit::Seconds }),
@@ -37,9 +38,8 @@ pub(crate) fn create_task(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
             task.on_error = on_error(cursor)?;
         } else if cursor.accept_all(&["RUN", "ON"]) {
             task.run_on = run_on(cursor)?;
-        } else if cursor.is_word("AS") && cursor.is_word_at(1, "USER") {
-            return Err(cursor
-                .refused(UserError::not_supported("AS USER").with_hint("there are no user accounts; leave it out")));
+        } else if cursor.accept_all(&["AS", "USER"]) {
+            user = Some(cursor.name("a user name")?);
         } else if cursor.accept("ENABLE") {
             task.enabled = true;
         } else if cursor.accept("DISABLE") {
@@ -47,12 +47,12 @@ pub(crate) fn create_task(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         } else if cursor.is_word("FROM") {
             return Err(own_class(cursor));
         } else {
-            return Err(cursor.unexpected("ON SCHEDULE, PROCEDURE, ON ERROR, RUN ON, ENABLE or DISABLE"));
+            return Err(cursor.unexpected("ON SCHEDULE, PROCEDURE, ON ERROR, RUN ON, AS USER, ENABLE or DISABLE"));
         }
     }
     task.schedule = schedule.ok_or_else(|| cursor.unexpected("ON SCHEDULE"))?;
     task.procedure = procedure.ok_or_else(|| cursor.unexpected("PROCEDURE"))?;
-    Ok(Ddl::CreateTask(task))
+    Ok(Ddl::CreateTask { task, user })
 }
 
 /// What follows ALTER TASK.

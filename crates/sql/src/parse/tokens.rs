@@ -355,7 +355,18 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
                 position += 1;
             }
             Token::Word(_) if lexeme.is_word("SIMILAR") || lexeme.is_word("UNNEST") => {
-                return Err(super::advice::at(unexpected(&lexeme.token.token), span.start));
+                return Err(crate::errors::at(unexpected(&lexeme.token.token), span.start));
+            }
+            // TRIM(BOTH FROM x): what is trimmed are blanks, and the grammar wants to be told.
+            Token::Word(_)
+                if ["LEADING", "TRAILING", "BOTH"].iter().any(|word| lexeme.is_word(word))
+                    && at(position + 1).is_some_and(|next| token_is_word(next, "FROM"))
+                    && position > 1
+                    && at(position - 1) == Some(&Token::LParen)
+                    && lexemes[position - 2].is_word("TRIM") =>
+            {
+                push(lexeme.token.token.clone());
+                push(Token::SingleQuotedString(" ".to_owned()));
             }
             // VARCHAR(n BYTES) goes as VARCHAR(n OCTETS).
             Token::Word(_)
