@@ -15,6 +15,17 @@ pub enum Compilation {
     Program(Arc<Program>),
 }
 
+/// A statement that the server has put together; errors show it as `shown`.
+pub fn compile_shown(compiled: &Compiled, text: &str, shown: &str) -> UserResult<Compilation> {
+    let mut statements = ferrite_sql::parse_batch(text)?;
+    let [statement] = statements.as_mut_slice() else {
+        return Err(UserError::syntax("one statement is required"));
+    };
+    statement.set_text(shown);
+    let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0)?;
+    Ok(Compilation::Program(Arc::new(program)))
+}
+
 pub fn compile(
     compiled: &Compiled,
     statistics: &dyn Statistics,

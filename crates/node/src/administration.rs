@@ -56,9 +56,7 @@ pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResu
 /// Procedures that existing tools know, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     ("@UpdateApplicationCatalog", "change the schema with DDL statements, settings on the command line"),
-    ("@UpdateLogging", "the server writes to its standard error; whoever starts it decides where that goes"),
     ("@UpdateLicense", "no license is needed"),
-    ("@QueryStats", "@Statistics gives the same figures, to be filtered by the client"),
     ("@ValidatePartitioning", "rows are checked against their partition when they are written"),
     (
         "@JStack",
@@ -114,6 +112,15 @@ fn shut_down(shared: &Shared) -> SystemResult {
     shared.mode.stop();
     stop();
     status(0)
+}
+
+/// `@UpdateLogging(text)`: taken, so that scripts go on; there are no loggers that it could set. What the caller is told.
+pub fn update_logging(parameters: &[Value<'_>]) -> UserResult<(SystemResult, String)> {
+    let [Value::Text(_)] = parameters else {
+        return Err(UserError::parameters("@UpdateLogging takes a string"));
+    };
+    let words = "@UpdateLogging changes nothing: the server has no log levels, and writes to its standard error";
+    Ok((status(0), words.to_owned()))
 }
 
 /// A line in the server's own output, for whoever reads it later.

@@ -14,6 +14,7 @@ mod load;
 mod mailbox;
 mod network;
 mod plan_cache;
+mod query_statistics;
 mod result;
 pub mod route;
 mod server;

@@ -18,13 +18,15 @@ pub type Columns = [(&'static str, SqlType)];
 
 pub struct SystemTable {
     header: TableHeader,
+    names: Vec<String>,
     rows: Vec<Vec<OwnedValue>>,
 }
 
 impl SystemTable {
     /// A table without rows. Requires at least one column.
     pub fn new(columns: &[(&str, SqlType)]) -> SystemTable {
-        SystemTable { header: TableHeader::new(columns.iter().copied()), rows: Vec::new() }
+        let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        SystemTable { header: TableHeader::new(columns.iter().copied()), names, rows: Vec::new() }
     }
 
     /// Appends a row: a cell for each column. See [`cells`] for rows of mixed types.
@@ -32,6 +34,15 @@ impl SystemTable {
         let row: Vec<OwnedValue> = cells.into_iter().map(|cell| cell.into().0).collect();
         assert_eq!(row.len(), self.header.types().len(), "a row has a cell for each column");
         self.rows.push(row);
+    }
+
+    /// Name and type of each column.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, SqlType)> {
+        self.names.iter().map(String::as_str).zip(self.header.types().iter().copied())
+    }
+
+    pub fn rows(&self) -> &[Vec<OwnedValue>] {
+        &self.rows
     }
 
     /// Appends the table to a response. Fails when the response becomes too large.

@@ -3,10 +3,12 @@
 
 use crate::connection::is_admin;
 use crate::load::{self, Load};
-use crate::result::SystemResult;
+use crate::result::{SystemResult, SystemTable};
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
-use crate::{adhoc, administration, backup, statistics, system_catalog, system_information, topology};
+use crate::{
+    adhoc, administration, backup, query_statistics, statistics, system_catalog, system_information, topology,
+};
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -23,6 +25,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::route::{self, Route};
+
+/// A parameter set on the wire: the count, 0.
+const NO_PARAMETERS: &[u8] = &[0, 0];
 
 pub enum SystemJob {
     /// A call's whole frame body; it has been parsed before, so it parses.
@@ -42,7 +47,9 @@ pub enum SystemJob {
 enum Handled {
     /// Somebody else answers it.
     PassedOn,
-    Tables(Vec<crate::result::SystemTable>),
+    Tables(Vec<SystemTable>),
+    /// With words beside them, as the status text.
+    Told(Vec<SystemTable>, String),
 }
 
 pub struct System {
@@ -71,15 +78,10 @@ impl System {
             });
             match outcome {
                 Ok(Handled::PassedOn) => {}
-                Ok(Handled::Tables(tables)) => answer(&reply, |out| {
-                    let mut writer = ResponseWriter::begin(out, reply.handle);
-                    for table in &tables {
-                        if let Err(error) = table.write(&mut writer) {
-                            return writer.fail(&error);
-                        }
-                    }
-                    writer.finish();
-                }),
+                Ok(Handled::Tables(tables)) => answer(&reply, |out| write_tables(out, reply.handle, &tables, "")),
+                Ok(Handled::Told(tables, words)) => {
+                    answer(&reply, |out| write_tables(out, reply.handle, &tables, &words));
+                }
                 Err(error) => answer(&reply, |out| response::write_error(out, reply.handle, &error)),
             }
         }
@@ -110,6 +112,11 @@ impl System {
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;
                 statistics::statistics(&self.shared, selector, interval)
+            }
+            "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, &compiled, body, reply),
+            "@UpdateLogging" => {
+                let (tables, words) = administration::update_logging(parameters)?;
+                return tables.map(|tables| Handled::Told(tables, words));
             }
             "@LoadSinglepartitionTable" => return self.load(load::single(parameters)?, &compiled, body, reply),
             "@LoadMultipartitionTable" => return self.load(load::multi(parameters)?, &compiled, body, reply),
@@ -211,6 +218,21 @@ impl System {
         given.copy_to(&mut bytes);
         let route = Route::Partition { partition, drop_first_parameter: false };
         self.pass_on(program, bytes, compiled, route, body, reply, false);
+        Ok(Handled::PassedOn)
+    }
+
+    /// `@QueryStats(sql)`: a query over the tables that @Statistics answers, at this moment.
+    fn query_statistics(
+        &self,
+        text: &str,
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+    ) -> UserResult<Handled> {
+        let program = query_statistics::compile(&self.shared, compiled, text)?;
+        let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
+        let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
+        self.pass_on(program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false);
         Ok(Handled::PassedOn)
     }
 
@@ -425,6 +447,20 @@ impl System {
             }
         }
     }
+}
+
+/// `words`: the status text; empty for none.
+fn write_tables(out: &mut Vec<u8>, handle: i64, tables: &[SystemTable], words: &str) {
+    let mut writer = ResponseWriter::begin(out, handle);
+    if !words.is_empty() {
+        writer.status_text(words);
+    }
+    for table in tables {
+        if let Err(error) = table.write(&mut writer) {
+            return writer.fail(&error);
+        }
+    }
+    writer.finish();
 }
 
 fn answer(reply: &Reply, write: impl FnOnce(&mut Vec<u8>)) {

@@ -91,6 +91,43 @@ fn rows_bytes_and_latencies_are_told() {
     let OwnedValue::Integer(slowest) = of("PLAN_TIME_MAX") else { panic!("{planner:?}") };
     assert!(failures == 1 && slowest > 0, "{planner:?}");
     assert_eq!(db.call("@Statistics", ("MANAGEMENT", 0i32)).tables.len(), 9);
+    let log = statistics(&db, "COMMANDLOG", 0);
+    let of = |name: &str| log.rows[0][log.column_index(name).expect("a column")].clone();
+    assert_eq!(of("IN_USE_SEGMENT_COUNT"), OwnedValue::Integer(1), "{log:?}");
+    assert!(matches!(of("SEGMENT_COUNT"), OwnedValue::Integer(1..)), "{log:?}");
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn figures_can_be_queried() {
+    let (_dir, server, db) = voter();
+    for phone in 0..50i64 {
+        db.call("Vote", (5_550_000_000 + phone, 1i32, 2i64));
+    }
+    let query = |text: &str| db.call("@QueryStats", (text,)).tables.swap_remove(0);
+    let votes = query(
+        "SELECT procedure, SUM(invocations) AS calls FROM statistics(procedure, 0) WHERE procedure = 'Vote' GROUP BY procedure",
+    );
+    assert_eq!(votes.columns, [("PROCEDURE".to_owned(), SqlType::Varchar), ("CALLS".to_owned(), SqlType::Bigint)]);
+    assert_eq!(votes.rows, [[OwnedValue::Text("Vote".into()), OwnedValue::Integer(50)]]);
+    // Columns have the types that @Statistics gives them, also where there are no rows.
+    for selector in ["TABLE", "INDEX", "MEMORY", "INITIATOR", "IDLETIME", "TASK", "SNAPSHOTSTATUS", "EXPORT"] {
+        let columns = query(&format!("SELECT * FROM statistics({selector}, 0) AS figures LIMIT 3")).columns;
+        assert_eq!(columns, statistics(&db, selector, 0).columns, "{selector}");
+    }
+    let rows = query(
+        "SELECT t.table_name, SUM(t.tuple_count) FROM statistics(TABLE,0) t JOIN statistics('PARTITIONCOUNT') p ON p.partition_count = 3 \
+         WHERE t.table_name = 'VOTES' GROUP BY t.table_name",
+    );
+    assert_eq!(rows.rows, [[OwnedValue::Text("VOTES".into()), OwnedValue::Integer(50)]]);
+    db.fails(
+        "@QueryStats",
+        ("SELECT nosuch FROM statistics(MEMORY, 0)",),
+        Status::GracefulFailure,
+        "at line 1, column 8",
+    );
+    let told = db.call("@UpdateLogging", ("<configuration/>",));
+    assert!(told.status_text.is_some_and(|words| words.contains("no log levels")));
     server.stop().expect("the log is closed");
 }
 
@@ -232,7 +269,7 @@ fn a_statement_for_one_partition_sees_that_one_only() {
 #[test]
 fn what_is_not_there_says_so() {
     let (_dir, server, db) = voter();
-    for procedure in ["@UpdateApplicationCatalog", "@UpdateLogging", "@QueryStats"] {
+    for procedure in ["@UpdateApplicationCatalog", "@ValidatePartitioning", "@JStack"] {
         db.fails(procedure, (), Status::GracefulFailure, "is not supported");
     }
     db.fails("@Nosuch", (), Status::UnexpectedFailure, "Procedure @Nosuch was not found");

@@ -1,0 +1,299 @@
+//! `@QueryStats`: SQL over the tables that `@Statistics` answers: `SELECT ... FROM statistics(PROCEDURE, 0) WHERE ...`.
+//!
+//! Each `statistics(...)` is taken out of the text and becomes a table of WITH that holds the figures as constants; what is left is
+//! compiled like any other query. So the figures of one call are of one moment, and there is no second engine.
+
+use crate::adhoc::{self, Compilation};
+use crate::result::SystemTable;
+use crate::shared::Shared;
+use crate::statistics;
+use ferrite_base::error::Place;
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_partition::Compiled;
+use ferrite_sql::plan::Program;
+use ferrite_value::{OwnedValue, SqlType, temporal::DisplayTimestamp};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The word in FROM.
+const FUNCTION: &str = "statistics";
+
+pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<Arc<Program>> {
+    let Taken { text, calls, with } = take_out(text)?;
+    if calls.is_empty() {
+        return Err(UserError::syntax("@QueryStats takes a query over figures of the server")
+            .with_hint("name them in FROM: SELECT ... FROM statistics(PROCEDURE, 0)"));
+    }
+    // What the grammar says is about what the caller wrote.
+    if !matches!(ferrite_sql::parse_batch(&text)?.as_slice(), [statement] if statement.is_query()) {
+        return Err(UserError::syntax("@QueryStats takes one query, which changes nothing"));
+    }
+    let mut whole = String::from(if with.is_some_and(|with| with.recursive) { "WITH RECURSIVE " } else { "WITH " });
+    for (number, call) in calls.iter().enumerate() {
+        let tables = statistics::statistics(shared, &call.selector, call.interval)?;
+        let Some(table) = tables.first() else { continue };
+        if number > 0 {
+            whole.push_str(", ");
+        }
+        push_table(&mut whole, &stand_in(number), table);
+        if whole.len() > limits::STATEMENT_BYTES_MAX {
+            return Err(UserError::limit(format!(
+                "there are more figures than the {} bytes of a statement can hold",
+                limits::STATEMENT_BYTES_MAX
+            ))
+            .with_hint("@Statistics answers them all"));
+        }
+    }
+    // The query begins on a line of its own, so that places in it are easy to tell.
+    match with {
+        None => write!(whole, "\n{text}"),
+        Some(With { start, end, .. }) => {
+            write!(whole, ",\n{}{}{}", &text[..start], " ".repeat(end - start), &text[end..])
+        }
+    }
+    .expect("writing to a String does not fail");
+    let in_query = |place: Place| (place.line > 1).then(|| Place { line: place.line - 1, column: place.column });
+    let compiled = adhoc::compile_shown(compiled, &whole, &text).map_err(|error| error.moved(in_query))?;
+    match compiled {
+        Compilation::Program(program) => Ok(program),
+        Compilation::Schema => Err(UserError::internal("a query is no schema change")),
+    }
+}
+
+/// One `statistics(selector [, interval])`.
+#[derive(Debug, PartialEq)]
+struct Call {
+    selector: String,
+    interval: bool,
+}
+
+/// Where `WITH [RECURSIVE]` stands that the query begins with, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct With {
+    start: usize,
+    end: usize,
+    recursive: bool,
+}
+
+#[derive(Debug, PartialEq)]
+struct Taken {
+    /// The query with names of tables in place of the calls.
+    text: String,
+    calls: Vec<Call>,
+    with: Option<With>,
+}
+
+fn stand_in(number: usize) -> String {
+    format!("TT{number}")
+}
+
+/// Takes the calls out of a query. Texts in quotes and comments are passed over.
+fn take_out(query: &str) -> UserResult<Taken> {
+    let mut taken = Taken { text: String::with_capacity(query.len()), calls: Vec::new(), with: None };
+    let mut rest = query;
+    let mut first = true;
+    while let Some(length) = token(rest) {
+        let (word, behind) = rest.split_at(length);
+        let start = taken.text.len();
+        let is_word = word.starts_with(|character: char| character.is_alphabetic());
+        if is_word && word.eq_ignore_ascii_case(FUNCTION) && behind.trim_start().starts_with('(') {
+            let (call, after) = parse_call(&behind.trim_start()[1..])?;
+            taken.text.push_str(&stand_in(taken.calls.len()));
+            taken.calls.push(call);
+            rest = after;
+            continue;
+        }
+        taken.text.push_str(word);
+        rest = behind;
+        if first && is_word && word.eq_ignore_ascii_case("WITH") {
+            let blanks = rest.len() - rest.trim_start().len();
+            let next = token(rest.trim_start()).map_or("", |length| &rest[blanks..blanks + length]);
+            let recursive = next.eq_ignore_ascii_case("RECURSIVE");
+            if recursive {
+                taken.text.push_str(&rest[..blanks + next.len()]);
+                rest = &rest[blanks + next.len()..];
+            }
+            taken.with = Some(With { start, end: taken.text.len(), recursive });
+        }
+        first &= word.trim().is_empty() || word.starts_with("--") || word.starts_with("//") || word.starts_with("/*");
+    }
+    Ok(taken)
+}
+
+/// Bytes of the next token: a word, a text or name in quotes, a comment, or a single character.
+fn token(text: &str) -> Option<usize> {
+    let mut characters = text.chars();
+    let first = characters.next()?;
+    let to_line_end = || text.find('\n').unwrap_or(text.len());
+    Some(match first {
+        '\'' | '"' => text[1..].find(first).map_or(text.len(), |end| end + 2),
+        '-' if text.starts_with("--") => to_line_end(),
+        '/' if text.starts_with("//") => to_line_end(),
+        '/' if text.starts_with("/*") => text.find("*/").map_or(text.len(), |end| end + 2),
+        _ if is_part_of_word(first) => text.find(|character| !is_part_of_word(character)).unwrap_or(text.len()),
+        _ => first.len_utf8(),
+    })
+}
+
+fn is_part_of_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_' || character == '$'
+}
+
+/// What stands behind `statistics(`, and what follows its parenthesis.
+fn parse_call(text: &str) -> UserResult<(Call, &str)> {
+    let malformed = || {
+        UserError::syntax("statistics takes a selector of @Statistics and 0 or 1")
+            .with_hint("FROM statistics(PROCEDURE, 0)")
+    };
+    let (inside, after) = text.split_once(')').ok_or_else(malformed)?;
+    let mut parts = inside.split(',').map(str::trim);
+    let selector = parts.next().unwrap_or_default().trim_matches(['\'', '"']);
+    let interval = match parts.next() {
+        None | Some("0") => false,
+        Some("1") => true,
+        Some(_) => return Err(malformed()),
+    };
+    if selector.is_empty() || !selector.chars().all(is_part_of_word) || parts.next().is_some() {
+        return Err(malformed());
+    }
+    Ok((Call { selector: selector.to_owned(), interval }, after))
+}
+
+/// `name AS (SELECT CAST(c0 AS type) AS "NAME", ... FROM (VALUES ...) AS v (c0, ...))`
+fn push_table(out: &mut String, name: &str, table: &SystemTable) {
+    let written = write!(out, "{name} AS (SELECT ").and_then(|()| {
+        for (position, (column, sql_type)) in table.columns().enumerate() {
+            let comma = if position > 0 { ", " } else { "" };
+            let known = table.rows().iter().any(|row| row[position] != OwnedValue::Null);
+            match sql_type {
+                SqlType::Varchar | SqlType::Varbinary if known => write!(out, "{comma}c{position} AS \"{column}\"")?,
+                _ => write!(out, "{comma}CAST(c{position} AS {}) AS \"{column}\"", sql_type.name())?,
+            }
+        }
+        out.push_str(" FROM (VALUES ");
+        let nothing = vec![OwnedValue::Null; table.columns().count()];
+        let rows = if table.rows().is_empty() { std::slice::from_ref(&nothing) } else { table.rows() };
+        for (number, row) in rows.iter().enumerate() {
+            out.push_str(if number > 0 { ", (" } else { "(" });
+            for (position, value) in row.iter().enumerate() {
+                out.push_str(if position > 0 { ", " } else { "" });
+                push_constant(out, value)?;
+            }
+            out.push(')');
+        }
+        out.push_str(") AS v (");
+        for position in 0..table.columns().count() {
+            write!(out, "{}c{position}", if position > 0 { ", " } else { "" })?;
+        }
+        out.push(')');
+        out.push_str(if table.rows().is_empty() { " WHERE 1 = 0)" } else { ")" });
+        Ok(())
+    });
+    written.expect("writing to a String does not fail");
+}
+
+fn push_constant(out: &mut String, value: &OwnedValue) -> std::fmt::Result {
+    match value {
+        OwnedValue::Integer(number) => write!(out, "{number}"),
+        OwnedValue::Float(number) if number.is_finite() => write!(out, "{number:e}"),
+        OwnedValue::Text(text) => write!(out, "'{}'", text.replace('\'', "''")),
+        OwnedValue::Timestamp(micros) => write!(out, "TIMESTAMP '{}'", DisplayTimestamp(*micros)),
+        OwnedValue::Bytes(bytes) => {
+            out.push_str("X'");
+            bytes.iter().try_for_each(|byte| write!(out, "{byte:02X}"))?;
+            out.push('\'');
+            Ok(())
+        }
+        // Figures have no other types; and what is no number is none.
+        _ => out.write_str("NULL"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::testing;
+
+    fn names_and_columns(query: &str) -> UserResult<Vec<String>> {
+        let shared = testing::shared(2);
+        let compiled = shared.compiled.load_full();
+        let program = compile(&shared, &compiled, query)?;
+        Ok(program.statements.iter().map(|statement| statement.text.clone()).collect())
+    }
+
+    #[test]
+    fn calls_are_taken_out_wherever_they_stand() {
+        let taken = take_out(
+            "SELECT 'statistics(a,0)' FROM Statistics ( memory , 1 ) AS m, statistics('TOPO') -- statistics(x)",
+        )
+        .unwrap();
+        assert_eq!(taken.text, "SELECT 'statistics(a,0)' FROM TT0 AS m, TT1 -- statistics(x)");
+        let call = |selector: &str, interval| Call { selector: selector.to_owned(), interval };
+        assert_eq!(taken.calls, [call("memory", true), call("TOPO", false)]);
+        let taken = take_out("/* x */ with recursive a AS (SELECT 1) SELECT * FROM statistics(table,0)").unwrap();
+        assert_eq!(taken.with, Some(With { start: 8, end: 22, recursive: true }));
+        for malformed in [
+            "statistics(",
+            "statistics()",
+            "statistics(a, 2)",
+            "statistics(a b)",
+            "statistics(a,0,0)",
+            "statistics(a;b)",
+        ] {
+            assert!(take_out(malformed).is_err(), "{malformed}");
+        }
+    }
+
+    #[test]
+    fn every_selector_is_a_table() {
+        for selector in [
+            "TABLE",
+            "INDEX",
+            "PROCEDURE",
+            "MEMORY",
+            "TTL",
+            "EXPORT",
+            "SNAPSHOTSUMMARY",
+            "LATENCY",
+            "LATENCY_HISTOGRAM",
+            "GC",
+            "TOPO",
+        ] {
+            let query = format!("SELECT COUNT(*) FROM statistics({selector}, 0) AS s");
+            names_and_columns(&query).unwrap_or_else(|error| panic!("{selector}: {error}"));
+        }
+    }
+
+    #[test]
+    fn queries_join_group_and_name_tables_of_their_own() {
+        for query in [
+            "SELECT procedure, SUM(invocations) FROM statistics(procedure, 0) GROUP BY procedure ORDER BY 2 DESC LIMIT 3",
+            "SELECT t.hostname, i.index_name FROM statistics(TABLE,0) t LEFT JOIN statistics(INDEX,0) i ON t.table_name = i.table_name",
+            "WITH big AS (SELECT * FROM statistics(TABLE,0) WHERE tuple_count > 10) SELECT COUNT(*) FROM big",
+            "(SELECT \"P99.9\" FROM statistics(LATENCY,1)) UNION ALL SELECT 1 FROM statistics(GC,0)",
+        ] {
+            let texts = names_and_columns(query).unwrap_or_else(|error| panic!("{query}: {error}"));
+            assert_eq!(texts.len(), 1);
+        }
+    }
+
+    #[test]
+    fn errors_are_about_what_the_caller_wrote() {
+        let error = names_and_columns("SELECT id,\n nosuch FROM statistics(MEMORY, 0)").unwrap_err().to_string();
+        assert!(
+            error.contains("Error in \"SELECT id,\n nosuch FROM TT0\"") && error.contains("at line 1, column 8"),
+            "{error}"
+        );
+        let error = names_and_columns("SELECT rss FROM statistics(MEMORY, 0) WHERE").unwrap_err().to_string();
+        assert!(error.contains("SELECT rss FROM TT0 WHERE"), "{error}");
+        for (query, words) in [
+            ("SELECT 1", "takes a query over figures"),
+            ("SELECT * FROM statistics(NOSUCH, 0)", "First argument to @Statistics"),
+            ("SELECT 1 FROM statistics(MEMORY,0); SELECT 2", "takes one query"),
+            ("DELETE FROM statistics(MEMORY,0)", "takes one query"),
+        ] {
+            let error = names_and_columns(query).unwrap_err().to_string();
+            assert!(error.contains(words), "{query}: {error}");
+        }
+    }
+}
