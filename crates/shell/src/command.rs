@@ -15,7 +15,9 @@ pub enum Command {
     Views,
     Indexes(Option<String>),
     Procedures,
-    Classes,
+    Streams,
+    /// What @SystemCatalog answers to this selector.
+    Catalog(&'static str),
     /// None: the other way round.
     Timing(Option<bool>),
     Expanded(Option<Expanded>),
@@ -91,7 +93,9 @@ pub const WORDS: &[(&str, &str, &str)] = &[
     ("explain", "STATEMENT", "show how a statement would run"),
     ("explainproc", "PROCEDURE", "show how a procedure's statements run"),
     ("explainview", "VIEW", "show how a view is kept up"),
-    ("show", "tables|procedures|classes", "list them"),
+    ("explainjson", "STATEMENT", "the same as JSON"),
+    ("querystats", "SELECT", "query the server's figures: SELECT ... FROM statistics(PROCEDURE, 0)"),
+    ("show", "tables|procedures|classes|...", "list them; also views, streams, indexes, functions, roles, tasks"),
     ("describe", "NAME", "the same as \\d NAME"),
     ("file", "[-batch] FILE", "run a file; -batch: as one call"),
     ("file -inlinebatch", "MARK", "run the lines up to MARK as one call"),
@@ -103,6 +107,10 @@ pub const WORDS: &[(&str, &str, &str)] = &[
     ("help", "", "this list"),
     ("exit", "", "leave; also quit, bye"),
 ];
+
+/// What `show` lists.
+pub const SHOWN: [&str; 9] =
+    ["tables", "views", "streams", "procedures", "indexes", "classes", "functions", "roles", "tasks"];
 
 /// Parses a line that [`crate::script`] took for a command.
 pub fn parse(line: &str) -> Result<Command, BadCommand> {
@@ -197,16 +205,21 @@ fn show(argument: &str) -> Result<Command, BadCommand> {
         "views" => Command::Views,
         "procedures" | "procs" => Command::Procedures,
         "indexes" => Command::Indexes(None),
-        "classes" => Command::Classes,
+        "streams" => Command::Streams,
+        "classes" => Command::Catalog("CLASSES"),
+        "functions" => Command::Catalog("FUNCTIONS"),
+        "roles" => Command::Catalog("ROLES"),
+        "tasks" => Command::Catalog("TASKS"),
+        "topics" => Command::Catalog("TOPICS"),
+        "users" => Command::Catalog("USERS"),
         other => {
-            let kinds = ["tables", "views", "procedures", "indexes", "classes"];
             let bad = BadCommand::new(match other {
                 "" => "show needs to know what".to_owned(),
                 other => format!("nothing called {other} can be shown"),
             });
-            return Err(match suggest::nearest(other, kinds.into_iter()) {
+            return Err(match suggest::nearest(other, SHOWN.into_iter()) {
                 Some(near) => bad.with_hint(format!("did you mean show {near}?")),
-                None => bad.with_hint("show tables, show views, show procedures, show indexes or show classes"),
+                None => bad.with_hint(format!("show one of {}", SHOWN.join(", "))),
             });
         }
     })
@@ -262,6 +275,7 @@ mod tests {
             ("describe votes;", Command::Describe(Some("VOTES".into()))),
             ("SHOW TABLES;", Command::Tables),
             ("show procedures", Command::Procedures),
+            ("list functions;", Command::Catalog("FUNCTIONS")),
             ("\\timing", Command::Timing(None)),
             ("\\timing off", Command::Timing(Some(false))),
             ("\\x auto", Command::Expanded(Some(Expanded::Auto))),

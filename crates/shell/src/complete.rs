@@ -172,10 +172,12 @@ const BEGINNINGS: &[&str] = &[
     "describe",
     "echo",
     "exit",
+    "explainjson",
     "explainproc",
     "explainview",
     "file",
     "help",
+    "querystats",
     "quit",
     "recall",
     "show",
@@ -272,7 +274,7 @@ fn candidates(text: &str, statement: &[Token], before: &[&Token], typed: &str, n
         "DESCRIBE" | "DESC" if before.len() == 1 => return table_names(names).chain(procedure_names(names)).collect(),
         "EXPLAINVIEW" if before.len() == 1 => return table_names(names).collect(),
         "SHOW" if before.len() == 1 => {
-            return words(&["classes", "indexes", "procedures", "tables", "views"]).collect();
+            return words(&command::SHOWN).collect();
         }
         _ => {}
     }
@@ -433,7 +435,7 @@ mod tests {
             ("\\t|", &["\\timing"]),
             ("\\d vot|", &["VOTES.insert", "Vote", "votes"]),
             ("select 'sel|", &[]),
-            ("show t|", &["tables"]),
+            ("show tab|", &["tables"]),
         ];
         for (marked, expected) in cases {
             assert_eq!(offered(marked), expected, "{marked}");

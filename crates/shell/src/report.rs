@@ -87,7 +87,9 @@ fn without_statement(text: &str, statement: &str) -> String {
     // Long statements are cut in messages.
     let cut = |inner: &str| {
         let whole = statement.trim_end_matches(';').trim();
-        inner == whole || inner.strip_suffix("...").is_some_and(|start| whole.starts_with(start))
+        // Inside a procedure it is a part of it.
+        !inner.is_empty()
+            && (whole.contains(inner) || inner.strip_suffix("...").is_some_and(|start| whole.contains(start)))
     };
     for (before, after, words) in [("Error in \"", "\" - ", ""), ("SQL Syntax error in \"", "\" ", "syntax error: ")] {
         let Some(rest) = text.strip_prefix(before) else { continue };
@@ -102,7 +104,7 @@ fn without_statement(text: &str, statement: &str) -> String {
         && let Some(at) = rest.find(" in statement [")
     {
         let tail = rest[at..].rfind("]\"").map_or("", |end| &rest[at + end + 2..]);
-        return format!("{}{tail}", &rest[..at]);
+        return without_statement(&format!("{}{tail}", &rest[..at]), statement);
     }
     text.to_owned()
 }

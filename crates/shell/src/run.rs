@@ -88,29 +88,25 @@ pub fn run_sql(options: &SqlOptions) -> ExitCode {
         error_style: Style::choose(options.color, &io::stderr()),
     };
     let address = connection.address();
-    let shell = Shell::new(session, connection, settings);
+    let mut shell = Shell::new(session, connection, settings);
     if interactive {
         return prompt(shell, &address, Style::choose(options.color, &io::stdout()));
     }
-    match run_scripts(shell, options, scripted) {
-        Flow::Failed => ExitCode::from(FAILED),
-        Flow::Go | Flow::Quit => ExitCode::SUCCESS,
-    }
+    run_scripts(&mut shell, options, scripted);
+    // Also where `exit` stands behind an error that was passed over.
+    if shell.failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
 }
 
-fn run_scripts(mut shell: Shell, options: &SqlOptions, scripted: bool) -> Flow {
-    let mut failed = false;
-    let mut after = |flow: Flow| match flow {
-        Flow::Go => None,
-        Flow::Failed if options.r#continue => {
-            failed = true;
-            None
-        }
-        end => Some(end),
+/// Until `exit`, or the first error unless errors are passed over. What failed the shell knows.
+fn run_scripts(shell: &mut Shell, options: &SqlOptions, scripted: bool) {
+    let ends = |flow: Flow| match flow {
+        Flow::Go => false,
+        Flow::Failed => !options.r#continue,
+        Flow::Quit => true,
     };
     for command in &options.command {
-        if let Some(end) = after(shell.run_script(command.as_bytes(), None)) {
-            return end;
+        if ends(shell.run_script(command.as_bytes(), None)) {
+            return;
         }
     }
     let standard_input = [Path::new("-").to_path_buf()];
@@ -121,14 +117,14 @@ fn run_scripts(mut shell: Shell, options: &SqlOptions, scripted: bool) -> Flow {
             Ok(reader) => shell.run_script(reader, Some(&name)),
             Err(error) => {
                 eprintln!("ferrite: cannot read {name}: {error}");
+                shell.failed = true;
                 Flow::Failed
             }
         };
-        if let Some(end) = after(flow) {
-            return end;
+        if ends(flow) {
+            return;
         }
     }
-    if failed { Flow::Failed } else { Flow::Go }
 }
 
 fn prompt(mut shell: Shell, address: &str, style: Style) -> ExitCode {

@@ -57,6 +57,8 @@ pub struct Shell {
     names_fresh: bool,
     last: Option<String>,
     includes: usize,
+    /// Whether anything has failed so far.
+    pub failed: bool,
     /// For `\s` and `recall`; the prompt keeps them.
     pub history: Vec<String>,
     /// What the next prompt begins with.
@@ -111,6 +113,7 @@ impl Shell {
             names_fresh: false,
             last: None,
             includes: 0,
+            failed: false,
             history: Vec::new(),
             recalled: None,
         }
@@ -130,6 +133,7 @@ impl Shell {
                 Ok(None) => return if failed { Flow::Failed } else { Flow::Go },
                 Err(error) => {
                     self.complain(&format!("cannot read {}: {error}", source.unwrap_or("the statements")), None);
+                    self.failed = true;
                     return Flow::Failed;
                 }
             };
@@ -150,6 +154,13 @@ impl Shell {
         };
         let done = done.and_then(|flow| self.out.flush().map(|()| flow).map_err(Trouble::from));
         let place = source.map(|source| format!("{source}:{}", piece.line));
+        let flow = self.outcome(done, statement, place);
+        self.failed |= flow == Flow::Failed;
+        flow
+    }
+
+    /// What came of a piece, told to the user where it is an error.
+    fn outcome(&mut self, done: Done, statement: &str, place: Option<String>) -> Flow {
         match done {
             Ok(flow) => flow,
             Err(Trouble::Said) => Flow::Failed,
@@ -225,6 +236,10 @@ impl Shell {
                 let explained = statement[tokens[0].end..].trim_start();
                 self.call("@Explain", &[text(explained)], Way::Other)
             }
+            "EXPLAINJSON" | "QUERYSTATS" => {
+                let procedure = if word == "QUERYSTATS" { "@QueryStats" } else { "@ExplainJSON" };
+                self.call(procedure, &[text(statement[tokens[0].end..].trim_start())], Way::Other)
+            }
             _ => self.call("@AdHoc", &[text(statement)], Way::AdHoc(statement)),
         };
         self.last = Some(statement.to_owned());
@@ -241,9 +256,23 @@ impl Shell {
         if changes_schema {
             self.names_fresh = false;
         }
+        self.warn(procedure, &answer.response)?;
         let timing = if self.settings.timing { Some(self.timing(answer.elapsed, &way)) } else { None };
         self.print(&answer.response, timing)?;
         Ok(Flow::Go)
+    }
+
+    /// What an answer says beside its tables. Of statements that is what was read and does nothing.
+    fn warn(&mut self, procedure: &str, response: &OwnedResponse) -> io::Result<()> {
+        let Some(words) = response.status_text.as_deref().filter(|words| !words.is_empty()) else { return Ok(()) };
+        let is_warning = matches!(procedure, "@AdHoc" | "@UpdateClasses" | "@SwapTables" | "@UpdateLogging");
+        if !is_warning {
+            return words.lines().try_for_each(|line| self.remark(&render::printable(line)));
+        }
+        for line in words.lines() {
+            eprintln!("{} {}", self.settings.error_style.hint("warning:"), render::printable(line));
+        }
+        Ok(())
     }
 
     /// `1.234 ms, single-partition`.
@@ -338,21 +367,30 @@ impl Shell {
             self.remark(&format!("({words}{tail})"))?;
             return Ok(rows);
         }
-        if for_people
-            && let [(name, _)] = table.columns.as_slice()
-            && name == "EXECUTION_PLAN"
-        {
-            for row in &table.rows {
-                if let [OwnedValue::Text(plan)] = row.as_slice() {
-                    let lines: Vec<_> = plan.trim_end().lines().map(render::printable).collect();
-                    writeln!(self.out, "{}", lines.join("\n"))?;
-                }
-            }
+        if for_people && table.columns.last().is_some_and(|(name, _)| name == "EXECUTION_PLAN") {
+            table.rows.iter().try_for_each(|row| self.print_plan(row))?;
             return Ok(0);
         }
         self.print_table(table)?;
         self.remark(&format!("({}{tail})", rows_text(table.rows.len())))?;
         Ok(table.rows.len())
+    }
+
+    /// A plan, below what it is the plan of.
+    fn print_plan(&mut self, row: &[OwnedValue]) -> io::Result<()> {
+        let Some((OwnedValue::Text(plan), of)) = row.split_last() else { return Ok(()) };
+        let of: Vec<_> = of
+            .iter()
+            .filter_map(|cell| match cell {
+                OwnedValue::Text(words) if !words.is_empty() => Some(render::printable(words)),
+                _ => None,
+            })
+            .collect();
+        let indent = if of.is_empty() { "" } else { "  " };
+        if !of.is_empty() {
+            writeln!(self.out, "{}", of.join(": "))?;
+        }
+        plan.trim_end().lines().try_for_each(|line| writeln!(self.out, "{indent}{}", render::printable(line)))
     }
 
     fn print_table(&mut self, table: &OwnedTable) -> io::Result<()> {
@@ -379,7 +417,8 @@ impl Shell {
                 self.list(|names| describe::procedures(names, false))?;
             }
             Command::Describe(Some(name)) => return self.describe(&name),
-            Command::Classes => return self.call("@SystemCatalog", &[text("CLASSES")], Way::Other),
+            Command::Streams => self.list(|names| describe::tables(names, |kind| kind == TableKind::Stream))?,
+            Command::Catalog(selector) => return self.call("@SystemCatalog", &[text(selector)], Way::Other),
             Command::Timing(wanted) => {
                 self.settings.timing = wanted.unwrap_or(!self.settings.timing);
                 self.say(&format!("timing is {}", on_off(self.settings.timing)));
