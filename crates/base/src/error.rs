@@ -24,6 +24,10 @@ pub enum ErrorKind {
     Parameters,
     /// The procedure asked for a rollback.
     UserAbort,
+    /// A compound procedure ended itself. What it had called stays.
+    CompoundAbort,
+    /// A compound procedure took too long. What it had called stays.
+    CompoundTimeout,
     /// Nothing by that name.
     UnknownProcedure,
     /// The caller may not do that.

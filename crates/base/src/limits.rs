@@ -30,6 +30,14 @@ pub const NOTE_BYTES_MAX: usize = 4_096;
 pub const CLASSES_BYTES_MAX: usize = 33_554_432;
 /// Files in all loaded jars together.
 pub const CLASSES_ENTRIES_MAX: usize = 32_767;
+/// Calls of compound procedures that the node has taken and not yet answered.
+pub const COMPOUND_CALLS_MAX: usize = 10_000;
+/// Calls that one stage of a compound procedure may queue.
+pub const COMPOUND_STAGE_CALLS_MAX: usize = 10;
+/// Seconds that a call of a compound procedure may take, its waiting included.
+pub const COMPOUND_SECONDS_MAX: u64 = 60;
+/// Seconds that calls of compound procedures have to end when the server stops.
+pub const COMPOUND_STOP_SECONDS_MAX: u64 = 3;
 /// Statements in one ad hoc batch or procedure.
 pub const STATEMENTS_MAX: usize = 10_000;
 /// Nesting of expressions and of procedure blocks.

@@ -20,6 +20,9 @@ pub struct Settings {
     pub connection_answer_bytes: usize,
     pub connection_unread_seconds: u64,
     pub login_seconds: u64,
+    pub compound_calls: usize,
+    pub compound_stage_calls: usize,
+    pub compound_seconds: u64,
 }
 
 impl Default for Settings {
@@ -35,6 +38,9 @@ impl Default for Settings {
             connection_answer_bytes: limits::CONNECTION_ANSWER_BYTES_MAX,
             connection_unread_seconds: limits::CONNECTION_UNREAD_SECONDS_MAX,
             login_seconds: limits::LOGIN_SECONDS_MAX,
+            compound_calls: limits::COMPOUND_CALLS_MAX,
+            compound_stage_calls: limits::COMPOUND_STAGE_CALLS_MAX,
+            compound_seconds: limits::COMPOUND_SECONDS_MAX,
         }
     }
 }
@@ -79,6 +85,9 @@ const NAMED: &[Named] = &[
         put: |s, value| s.connection_answer_bytes = value as usize,
     },
     Named { name: "login-seconds", range: (1, 86_400), put: |s, value| s.login_seconds = value },
+    Named { name: "compound-calls", range: (1, 1_000_000), put: |s, value| s.compound_calls = value as usize },
+    Named { name: "compound-stage-calls", range: (1, 1_000), put: |s, value| s.compound_stage_calls = value as usize },
+    Named { name: "compound-seconds", range: (1, 86_400), put: |s, value| s.compound_seconds = value },
 ];
 
 impl Settings {

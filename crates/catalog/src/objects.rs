@@ -276,6 +276,8 @@ pub struct Procedure {
     pub partitioning: Option<ProcedurePartitioning>,
     /// Called for one partition by destination, not by key.
     pub directed: bool,
+    /// Runs outside of transactions, in stages that call other procedures. Its body is a class.
+    pub compound: bool,
     /// Body as written: one statement, or `BEGIN ... END`. Empty where a class is the body.
     pub body: String,
     /// FROM CLASS: the Java class, among the loaded ones.

@@ -207,8 +207,12 @@ fn export_clause(export: &Export) -> String {
 }
 
 fn create_procedure(out: &mut String, catalog: &Catalog, procedure: &Procedure) {
-    let directed = if procedure.directed { "DIRECTED " } else { "" };
-    let mut head = format!("CREATE {directed}PROCEDURE {}", procedure_name(&procedure.name));
+    let kind = match (procedure.directed, procedure.compound) {
+        (true, _) => "DIRECTED ",
+        (_, true) => "COMPOUND ",
+        _ => "",
+    };
+    let mut head = format!("CREATE {kind}PROCEDURE {}", procedure_name(&procedure.name));
     if let Some(parameters) = &procedure.parameters {
         let parameter =
             |(name, column_type): &(String, ferrite_value::ColumnType)| format!("{} {column_type}", quoted(name));

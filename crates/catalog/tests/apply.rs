@@ -149,6 +149,7 @@ fn procedure(name: &str, partitioning: Option<(u32, u16, u16)>) -> Procedure {
             parameter,
         }),
         directed: false,
+        compound: false,
         body: "SELECT 1 FROM T".into(),
         class: None,
         allow_roles: Vec::new(),

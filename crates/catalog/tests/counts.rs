@@ -82,6 +82,7 @@ fn there_are_so_many_procedures() {
         parameters: None,
         partitioning: None,
         directed: false,
+        compound: false,
         body: "SELECT 1 FROM T".into(),
         class: None,
         allow_roles: Vec::new(),

@@ -187,6 +187,7 @@ impl Engine {
             Routing::Constant { .. } => Err(UserError::internal("a routing constant that is none")),
             Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),
             Routing::All | Routing::Several { .. } => Ok(0..self.stores.len()),
+            Routing::Compound => Err(UserError::internal("a compound procedure in SQL alone")),
         }
     }
 

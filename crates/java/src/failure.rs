@@ -19,6 +19,7 @@ pub(crate) fn told(machine: &Machine, exchange: &mut Exchange, what: &dyn fmt::D
     let (kind, words) = text.split_at_checked(1).unwrap_or(("E", ""));
     match (kind, exchange.error.take()) {
         ("A", _) => UserError::new(ErrorKind::UserAbort, "45000", words.to_owned()),
+        ("C", _) => UserError::new(ErrorKind::CompoundAbort, "45000", words.to_owned()),
         ("S", Some(error)) => {
             let frames = words.trim_start_matches('\n');
             let detail = error.detail().map_or_else(|| frames.to_owned(), |detail| format!("{detail}\n{frames}"));

@@ -1,12 +1,13 @@
 //! The classes of a catalog version in the JVM, and what they say of the procedures that they are.
 
+use crate::compound::CompoundClass;
 use crate::function::Function;
 use crate::machine::{Machine, unusable};
 use crate::procedure::Procedure;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
-use ferrite_sql::foreign::{Description, Library, Runtime};
+use ferrite_sql::foreign::{Description, ForeignBody, Library, Runtime};
 use ferrite_sql::plan::Parameter;
 use ferrite_value::{ColumnType, SqlType};
 use ferrite_wire::scalar::CODE_TABLE;
@@ -96,6 +97,11 @@ impl Library for JavaLibrary {
             Ok(Ok((env.new_global_ref(found)?, lines)))
         })?
         .map_err(|reason: String| UserError::ddl("42P13", reason))?;
+        if lines.first().is_some_and(|kind| kind == "compound") {
+            let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
+            let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _library: library };
+            return read_description(lines, ForeignBody::Compound(Arc::new(body)));
+        }
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let body = described.get(class).and_then(Weak::upgrade).unwrap_or_else(|| {
             let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
@@ -103,7 +109,7 @@ impl Library for JavaLibrary {
             described.insert(class.to_owned(), Arc::downgrade(&body));
             body
         });
-        read_description(lines, body)
+        read_description(lines, ForeignBody::Transaction(body))
     }
 
     fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
@@ -147,9 +153,10 @@ fn strings(env: &mut JNIEnv<'_>, array: JObject<'_>) -> jni::errors::Result<Vec<
 }
 
 /// The lines of `ProcedureClass.description`.
-fn read_description(lines: Vec<String>, body: Arc<Procedure>) -> UserResult<Description> {
+fn read_description(lines: Vec<String>, body: ForeignBody) -> UserResult<Description> {
     let damaged = || UserError::internal("the bridge's description of a class is damaged");
-    let mut lines = lines.into_iter();
+    // The first said what kind of body it is.
+    let mut lines = lines.into_iter().skip(1);
     let mut next = || lines.next().ok_or_else(damaged);
     let count: usize = next()?.parse().map_err(|_| damaged())?;
     let mut parameters = Vec::with_capacity(count);

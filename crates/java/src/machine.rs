@@ -29,6 +29,8 @@ pub(crate) struct Machine {
     pub description: JStaticMethodID,
     pub attach: JStaticMethodID,
     pub run: JStaticMethodID,
+    pub compound: JStaticMethodID,
+    pub stage: JStaticMethodID,
     pub failure: JStaticMethodID,
     pub function: JStaticMethodID,
     pub call: JStaticMethodID,
@@ -53,12 +55,27 @@ impl Machine {
             let mut guard = vm.attach_current_thread().map_err(|error| unusable(&error))?;
             Self::look_up(&mut guard).map_err(|error| unusable(&error))?
         };
-        let (bridge, [load, describe, description, attach, run, failure, function, call, aggregate]) = machine;
-        Ok(Machine { vm, bridge, load, describe, description, attach, run, failure, function, call, aggregate })
+        let (bridge, [load, describe, description, attach, run, compound, stage, failure, function, call, aggregate]) =
+            machine;
+        Ok(Machine {
+            vm,
+            bridge,
+            load,
+            describe,
+            description,
+            attach,
+            run,
+            compound,
+            stage,
+            failure,
+            function,
+            call,
+            aggregate,
+        })
     }
 
     #[allow(clippy::type_complexity)]
-    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 9])> {
+    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 11])> {
         let class = env.find_class("org/voltdb/Bridge")?;
         env.register_native_methods(&class, &exchange::native_methods())?;
         let methods = [
@@ -67,6 +84,8 @@ impl Machine {
             ("description", "(Lorg/voltdb/ProcedureClass;)[Ljava/lang/String;"),
             ("attach", "(IILjava/lang/String;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)Lorg/voltdb/Exchange;"),
             ("run", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JJJI)I"),
+            ("compound", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JI)Lorg/voltdb/CompoundCall;"),
+            ("stage", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/CompoundCall;Lorg/voltdb/Exchange;J)I"),
             ("failure", "(Lorg/voltdb/Exchange;)Ljava/lang/String;"),
             ("function", "(Lorg/voltdb/JarLoader;Ljava/lang/String;Ljava/lang/String;)Ljava/lang/Object;"),
             ("call", "(Lorg/voltdb/FunctionClass;Lorg/voltdb/Exchange;J)I"),

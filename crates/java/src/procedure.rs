@@ -88,6 +88,15 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: &Value<'_>) -> UserResult<()> {
 
 /// The answer that Java has left: status, its text, tables.
 fn take(host: &mut dyn Host, answer: &[u8]) -> UserResult<()> {
+    let (status, text, tables) = left_status(answer)?;
+    if status.is_some() || text.is_some() {
+        host.status(status.unwrap_or(STATUS_NOT_SET), text);
+    }
+    host.answer(tables)
+}
+
+/// The status that a procedure has set, its text, and the tables behind them.
+pub(crate) fn left_status(answer: &[u8]) -> UserResult<(Option<i8>, Option<&str>, &[u8])> {
     let damaged = || UserError::internal("Java left an answer that is damaged");
     let (status, rest) = answer.split_first().ok_or_else(damaged)?;
     let (length, mut rest) = rest.split_first_chunk().ok_or_else(damaged)?;
@@ -98,8 +107,5 @@ fn take(host: &mut dyn Host, answer: &[u8]) -> UserResult<()> {
         rest = tables;
     }
     let status = *status as i8;
-    if status != STATUS_NOT_SET || text.is_some() {
-        host.status(status, text);
-    }
-    host.answer(rest)
+    Ok(((status != STATUS_NOT_SET).then_some(status), text, rest))
 }

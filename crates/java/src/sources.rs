@@ -15,22 +15,28 @@ macro_rules! sources {
 
 const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/Bytes.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Bytes.java";
+    "org/voltdb/CompoundContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CompoundContext.java";
     "org/voltdb/Expectation.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Expectation.java";
     "org/voltdb/Json.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Json.java";
     "org/voltdb/ProcInfo.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/ProcInfo.java";
     "org/voltdb/ProcedureContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/ProcedureContext.java";
     "org/voltdb/SQLFailureException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/SQLFailureException.java";
     "org/voltdb/SQLStmt.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/SQLStmt.java";
+    "org/voltdb/VoltCompoundProcedure.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltCompoundProcedure.java";
+    "org/voltdb/VoltNonTransactionalProcedure.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltNonTransactionalProcedure.java";
     "org/voltdb/VoltOverflowException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltOverflowException.java";
     "org/voltdb/VoltProcedure.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltProcedure.java";
     "org/voltdb/VoltTable.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltTable.java";
     "org/voltdb/VoltTableRow.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltTableRow.java";
     "org/voltdb/VoltType.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltType.java";
     "org/voltdb/VoltTypeException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltTypeException.java";
+    "org/voltdb/client/ClientResponse.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/client/ClientResponse.java";
     "org/voltdb/types/GeographyPointValue.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/GeographyPointValue.java";
     "org/voltdb/types/GeographyValue.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/GeographyValue.java";
     "org/voltdb/types/TimestampType.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/TimestampType.java";
     "org/voltdb/Bridge.java": "../bridge/org/voltdb/Bridge.java";
+    "org/voltdb/CompoundCall.java": "../bridge/org/voltdb/CompoundCall.java";
+    "org/voltdb/CompoundResponse.java": "../bridge/org/voltdb/CompoundResponse.java";
     "org/voltdb/Decoder.java": "../bridge/org/voltdb/Decoder.java";
     "org/voltdb/Exchange.java": "../bridge/org/voltdb/Exchange.java";
     "org/voltdb/Failure.java": "../bridge/org/voltdb/Failure.java";

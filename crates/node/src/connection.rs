@@ -58,6 +58,19 @@ pub fn id(number: u64, index: usize, admin: bool) -> u64 {
     (number << 32) | index as u64 | if admin { ADMIN } else { 0 }
 }
 
+/// In the number of a connection that no client has: a call of a compound procedure goes by it.
+const OF_COMPOUND: u64 = 1 << 31;
+
+/// A number for the calls that a compound procedure makes. They may do what its caller may.
+pub fn of_compound(admin: bool) -> u64 {
+    OF_COMPOUND | if admin { ADMIN } else { 0 }
+}
+
+/// Whether a call with that connection was made by a compound procedure.
+pub fn is_of_compound(id: u64) -> bool {
+    id & !ADMIN == OF_COMPOUND
+}
+
 /// Whether that connection may do what administrators may.
 #[inline]
 pub fn is_admin(id: u64) -> bool {

@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::system::SystemJob;
 use crate::work::Room;
 use bumpalo::Bump;
-use ferrite_base::{UserError, limits};
+use ferrite_base::{ProcedureId, UserError, limits};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
@@ -239,8 +239,20 @@ impl Dispatcher {
                 };
                 self.multi.push(call);
             }
+            Ok(Route::Compound) => self.compound(connection, id, &invocation, body),
             Err(error) => response::write_error(connection.out(), invocation.handle, &error),
         }
+    }
+
+    #[cold]
+    fn compound(&mut self, connection: &mut Connection, id: ProcedureId, invocation: &Invocation<'_>, body: &[u8]) {
+        let mut parameters = Vec::new();
+        invocation.parameters.copy_to(&mut parameters);
+        connection.taken(body.len());
+        let reply = self.reply(connection, invocation.handle);
+        // What was sent before it goes before it.
+        self.send_batches();
+        self.shared.compounds.begin(self.compiled.program(id), parameters, reply);
     }
 
     /// An ad hoc statement whose plan is at hand goes the way of a procedure call. None: it has to be compiled.
@@ -304,6 +316,7 @@ impl Dispatcher {
                         inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the network");
                     }
                     Route::Multi(hold) => self.multi.push(ProgramCall { hold, ..call }),
+                    Route::Compound => unreachable!("a statement is no compound procedure"),
                 }
             }
         }

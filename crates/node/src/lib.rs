@@ -6,6 +6,7 @@
 mod adhoc;
 mod administration;
 mod backup;
+mod compound;
 mod connection;
 mod dispatch;
 mod expiry;
@@ -13,6 +14,7 @@ mod latency;
 mod load;
 mod mailbox;
 mod network;
+mod pass_on;
 mod plan_cache;
 mod query_statistics;
 mod result;

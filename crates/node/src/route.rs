@@ -16,6 +16,8 @@ pub enum Route {
     },
     /// These or all partitions, through the coordinator.
     Multi(Hold),
+    /// None: a compound procedure.
+    Compound,
 }
 
 impl Route {
@@ -56,6 +58,7 @@ pub fn route(
         // All data is on the one partition.
         Routing::All if ring.partition_count() == 1 => Ok(Route::to(PartitionId(0))),
         Routing::All => Ok(Route::Multi(Hold::All)),
+        Routing::Compound => Ok(Route::Compound),
         Routing::Several { keys } => Ok(several(keys, parameters, ring)),
         Routing::Directed => Err(UserError::parameters(format!(
             "procedure {} is directed: it must be called with a partition destination",

@@ -1,6 +1,7 @@
 //! A node from start to stop: recovery, threads, listener, and the order in which they end.
 
 use crate::backup;
+use crate::compound::{self, Compounds, Worker};
 use crate::expiry::{self, Expiry, Notice};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, Listeners, NetworkThread};
@@ -13,7 +14,7 @@ use crate::system::{System, SystemJob};
 use crate::tasks::{self, Tasks};
 use crate::work::Work;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use ferrite_base::{Settings, limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed, LogOptions};
@@ -40,6 +41,9 @@ use std::time::{Duration, Instant};
 
 /// Java frames, deep expressions and recursive plans all live on a partition's stack.
 const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+/// Within this the stages of compound procedures that still run when the server stops must end.
+const WORKERS_END_WITHIN: Duration = Duration::from_secs(limits::COMPOUND_STOP_SECONDS_MAX);
 
 pub struct ServerOptions {
     pub dir: PathBuf,
@@ -98,6 +102,7 @@ pub struct Server {
     system: JoinHandle<()>,
     expiry: JoinHandle<()>,
     tasks: JoinHandle<()>,
+    compounds: CompoundThreads,
     snapshots: JoinHandle<()>,
     coordinator: JoinHandle<()>,
     partitions: Vec<JoinHandle<()>>,
@@ -105,6 +110,40 @@ pub struct Server {
     memory: MemoryKeeper,
     /// The watch over the disk ends when this is dropped.
     space: (Sender<()>, JoinHandle<()>),
+}
+
+struct CompoundThreads {
+    watch: JoinHandle<()>,
+    workers: usize,
+    /// Disconnected when all workers have ended.
+    ended: Receiver<()>,
+}
+
+impl CompoundThreads {
+    fn start(shared: &Arc<Shared>, inboxes: compound::Inboxes) -> Result<CompoundThreads, ServerError> {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let (alive, ended) = bounded::<()>(0);
+        for number in 0..workers {
+            let worker = Worker { shared: Arc::clone(shared), work: inboxes.work.clone() };
+            let alive = alive.clone();
+            spawn(&format!("compound-{number}"), move || {
+                let _alive = alive;
+                worker.run();
+            })?;
+        }
+        let watched = Arc::clone(shared);
+        let watch = spawn("compound-watch", move || watched.compounds.watch(&inboxes.watch))?;
+        Ok(CompoundThreads { watch, workers, ended })
+    }
+
+    /// A worker whose stage does not end is left behind: its call was answered, and what it does ends with the process.
+    fn stop(self, shared: &Shared) {
+        shared.compounds.stop(self.workers);
+        join([self.watch]);
+        if self.ended.recv_timeout(WORKERS_END_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("ferrite: a stage of a compound procedure does not end, and is left behind");
+        }
+    }
 }
 
 /// The thread that touches page memory before it is needed.
@@ -172,6 +211,7 @@ impl Server {
         let (snapshots, snapshot_jobs) = unbounded::<SnapshotJob>();
         let notices = expiry::notices();
         let task_notices = tasks::notices();
+        let (compounds, compound_inboxes) = Compounds::new(&options.settings, Arc::clone(&clock));
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
         let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
         let shared = Arc::new(Shared {
@@ -184,6 +224,7 @@ impl Server {
             expired: Default::default(),
             task_thread: task_notices.0.clone(),
             tasks: Default::default(),
+            compounds,
             long_reads: long_reads.line(),
             cancellations: Arc::clone(long_reads.cancellations()),
             connections: Connections::new(options.connection_limits),
@@ -279,6 +320,7 @@ impl Server {
         });
         let tasks = Tasks::new(Arc::clone(&shared), task_clock, task_notices);
         let tasks = spawn("tasks", move || tasks.run())?;
+        let compounds = CompoundThreads::start(&shared, compound_inboxes)?;
         let (told, stop) = bounded(0);
         let space = (told, spawn("space", move || watch.run(&stop))?);
         let network = start_network(
@@ -295,6 +337,7 @@ impl Server {
             system,
             expiry,
             tasks,
+            compounds,
             snapshots,
             coordinator,
             partitions,
@@ -333,12 +376,14 @@ impl Server {
 
     /// Answers what was taken, makes everything durable, ends. Work goes downwards, so threads end from the top.
     pub fn stop(self) -> Result<(), LogFailed> {
+        self.shared.compounds.stop_soon();
         for mailbox in self.shared.network.get().into_iter().flatten() {
             mailbox.send(Mail::Stop);
         }
         join(self.network);
         let _ = self.shared.task_thread.send(tasks::Notice::Stop);
         join([self.tasks]);
+        self.compounds.stop(&self.shared);
         let _ = self.shared.system.send(SystemJob::Stop);
         join([self.system]);
         let _ = self.shared.expiry.send(Notice::Stop);

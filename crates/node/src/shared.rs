@@ -36,6 +36,7 @@ pub struct Shared {
     pub expired: crate::expiry::Figures,
     pub task_thread: Sender<crate::tasks::Notice>,
     pub tasks: crate::tasks::Figures,
+    pub compounds: crate::compound::Compounds,
     pub long_reads: LongReadLine,
     pub cancellations: Arc<Cancellations>,
     pub connections: Connections,

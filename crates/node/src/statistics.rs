@@ -6,6 +6,7 @@
 
 mod clients;
 mod collect;
+mod compound;
 mod layouts;
 mod procedures;
 mod snapshots;
@@ -99,9 +100,9 @@ pub fn statistics(shared: &Shared, selector: &str, interval: bool) -> SystemResu
         "TASK_PROCEDURE" => vec![tasks::table(shared, false, true)],
         "CLOCKSKEW" => vec![empty(&[BASE, CLOCK_SKEW])],
         "QUEUEPRIORITY" => vec![empty(&[BASE, SITE, QUEUE_PRIORITY])],
-        "COMPOUNDPROC" => vec![empty(&[BASE, PROCEDURE, COMPOUND])],
-        "COMPOUNDPROCSUMMARY" => vec![empty(&[TIME, PROCEDURE, COMPOUND])],
-        "COMPOUNDPROCCALLS" => vec![empty(&[BASE, PROCEDURE, COMPOUND_CALLS])],
+        "COMPOUNDPROC" => vec![compound::procedures(shared)],
+        "COMPOUNDPROCSUMMARY" => vec![compound::summary(shared)],
+        "COMPOUNDPROCCALLS" => vec![compound::calls(shared)],
         word if UNAVAILABLE.contains(&word) => {
             return Err(UserError::new(
                 ErrorKind::Parameters,

@@ -7,7 +7,7 @@ use crate::result::{SystemResult, SystemTable};
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
 use crate::{
-    adhoc, administration, backup, query_statistics, statistics, system_catalog, system_information, topology,
+    adhoc, administration, backup, pass_on, query_statistics, statistics, system_catalog, system_information, topology,
 };
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
@@ -95,7 +95,8 @@ impl System {
         let invocation = Invocation::parse(body).map_err(|error| malformed(&error.reason))?;
         let compiled = self.shared.compiled.load_full();
         if !invocation.procedure.starts_with('@') {
-            return self.resend(&invocation, &compiled, body, reply);
+            // It met a schema change on its way, or comes from a task.
+            return pass_on::procedure(&self.shared, &invocation, &compiled, body, reply).map(|()| Handled::PassedOn);
         }
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
@@ -186,7 +187,7 @@ impl System {
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
                 self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
-                self.pass_on(program, bytes, compiled, route, body, reply, false);
+                pass_on::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
             }
         }
         Ok(Handled::PassedOn)
@@ -217,7 +218,7 @@ impl System {
         let mut bytes = Vec::new();
         given.copy_to(&mut bytes);
         let route = Route::Partition { partition, drop_first_parameter: false };
-        self.pass_on(program, bytes, compiled, route, body, reply, false);
+        pass_on::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 
@@ -372,80 +373,7 @@ impl System {
         let parameters = Parameters::parse(&bytes).ok()?;
         let spread = reply.handle as u32;
         let route = route::route(&plan.program, &Default::default(), &parameters, &self.shared.ring, spread).ok()?;
-        self.pass_on(Arc::clone(&plan.program), bytes, compiled, route, body, reply, true);
-        Some(())
-    }
-
-    /// A procedure call that met a schema change on its way: looked up and routed again.
-    fn resend(
-        &self,
-        invocation: &Invocation<'_>,
-        compiled: &Arc<Compiled>,
-        body: &[u8],
-        reply: &Reply,
-    ) -> UserResult<Handled> {
-        let id = compiled
-            .find(invocation.procedure)
-            .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
-        let program = compiled.program(id);
-        self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
-        let parameters = &invocation.parameters;
-        let route = route::route(program, &invocation.extensions, parameters, &self.shared.ring, reply.handle as u32)?;
-        let mut bytes = Vec::new();
-        parameters.copy_to(&mut bytes);
-        self.pass_on(Arc::clone(program), bytes, compiled, route, body, reply, false);
-        Ok(Handled::PassedOn)
-    }
-
-    /// `cached`: the program is one for many texts.
-    #[allow(clippy::too_many_arguments)]
-    fn pass_on(
-        &self,
-        program: Arc<ferrite_sql::plan::Program>,
-        parameters: Vec<u8>,
-        compiled: &Arc<Compiled>,
-        route: Route,
-        body: &[u8],
-        reply: &Reply,
-        cached: bool,
-    ) {
-        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
-        let system = self.shared.system.clone();
-        let as_written = cached.then(|| {
-            let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };
-            let system = self.shared.system.clone();
-            let recompile: Box<dyn FnOnce() + Send> = Box::new(move || {
-                let _ = system.send(job);
-            });
-            recompile
-        });
-        let mut call = Box::new(ProgramCall {
-            program,
-            compiled: Arc::clone(compiled),
-            parameters,
-            reply: reply.clone(),
-            hold: Hold::All,
-            retry: Some(Box::new(move |_| {
-                // The system thread has ended only when the server stops.
-                let _ = system.send(job);
-            })),
-            load: false,
-            recompile: as_written,
-            turn: None,
-        });
-        match route {
-            Route::Partition { partition, .. } => {
-                let inbox = &self.shared.partitions[partition.index()];
-                inbox.send(Event::Program(call)).expect("partitions outlive the system thread");
-            }
-            Route::Multi(hold) => {
-                call.hold = hold;
-                self.shared
-                    .coordinator
-                    .send(Job::Calls(vec![*call]))
-                    .expect("the coordinator outlives the system thread");
-            }
-        }
+        pass_on::program(&self.shared, Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
     }
 }
 

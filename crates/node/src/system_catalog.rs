@@ -415,6 +415,8 @@ fn procedure_remarks(program: &Program) -> String {
         Routing::Directed => Some((-1, -1)),
         // The server finds these calls' partitions itself, so clients need not send them anywhere in particular.
         Routing::Constant { .. } | Routing::Several { .. } | Routing::Any | Routing::All => None,
+        // What it calls may write.
+        Routing::Compound => return r#"{"compound":true,"readOnly":false,"singlePartition":false}"#.to_owned(),
     };
     let read_only = program.read_only;
     match partitioning {

@@ -107,6 +107,13 @@ impl ProcedureCounters {
         }
     }
 
+    /// Counts a call that has ended, and measures it, whatever its number.
+    pub fn timed(&mut self, outcome: Outcome, took: Duration, parameter_bytes: usize, result_bytes: usize) {
+        self.invocations += 1;
+        self.end(outcome, None, parameter_bytes, result_bytes);
+        self.sample(took, parameter_bytes, result_bytes);
+    }
+
     #[cold]
     fn sample(&mut self, took: Duration, parameter_bytes: usize, result_bytes: usize) {
         let first = self.sampled == 0;

@@ -333,7 +333,7 @@ fn is_about_values(error: &UserError) -> bool {
 
 /// Decodes and converts the call's parameters to the declared types.
 #[inline]
-fn decode_parameters<'x>(
+pub fn decode_parameters<'x>(
     program: &'x Program,
     bytes: &'x [u8],
     drop_first: bool,

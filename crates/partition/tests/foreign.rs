@@ -5,7 +5,7 @@ use ferrite_catalog::{Catalog, Classes, base64, schema_text};
 use ferrite_expr::{Code, UserFunction};
 use ferrite_partition::execute::{Executor, Outcome};
 use ferrite_partition::{Compiled, schema};
-use ferrite_sql::foreign::{Body, Description, Host, Library, Runtime, install};
+use ferrite_sql::foreign::{Body, Description, ForeignBody, Host, Library, Runtime, install};
 use ferrite_sql::plan::{Parameter, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
@@ -74,19 +74,19 @@ impl Library for InRust {
                     statement("count", "SELECT COUNT(*) FROM t"),
                 ],
                 partition_info: None,
-                body: Arc::new(Batches),
+                body: ForeignBody::Transaction(Arc::new(Batches)),
             }),
             "a.Annotated" => Ok(Description {
                 parameters: vec![parameter(SqlType::Varchar), parameter(SqlType::Bigint)],
                 statements: vec![statement("write", "INSERT INTO everywhere (id) VALUES (?)")],
                 partition_info: Some("t.id : 1".to_owned()),
-                body: Arc::new(Batches),
+                body: ForeignBody::Transaction(Arc::new(Batches)),
             }),
             "a.Broken" => Ok(Description {
                 parameters: vec![],
                 statements: vec![statement("wrong", "SELECT nothing FROM t")],
                 partition_info: None,
-                body: Arc::new(Batches),
+                body: ForeignBody::Transaction(Arc::new(Batches)),
             }),
             _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
         }

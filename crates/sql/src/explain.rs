@@ -154,6 +154,7 @@ impl<'p> Writer<'p> {
             Routing::Constant { value, .. } => format!("single-partition, by {}\n", self.names.expr(value)),
             Routing::Any => "single-partition, on any: only replicated tables are read\n".to_owned(),
             Routing::Directed => "single-partition, on the one that the caller names\n".to_owned(),
+            Routing::Compound => "on no partition: it calls other procedures\n".to_owned(),
             Routing::Several { keys } => {
                 let keys: Vec<String> = keys.iter().map(|(key, _)| self.names.expr(key)).collect();
                 let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Procedures whose body is written in another language: what such a body and this side of the fence know of each other.
 //!
 //! Owns the traits and the process's one runtime (there is at most one JVM in a process). Knows no language: who implements the traits
-//! is told to [`install`] by the program that is started. Everything that such a body asks of its transaction goes through [`Host`].
+//! is told to [`install`] by the program that is started. Everything that such a body asks of its transaction goes through [`Host`]. A
+//! compound body has no transaction: it says which procedures to call, and is told their answers.
 
 use crate::plan::{Parameter, Program};
 use ferrite_base::{UserError, UserResult};
@@ -14,10 +15,18 @@ use std::sync::{Arc, OnceLock};
 /// The body of a program, and the statements that it may run.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    pub body: Arc<dyn Body>,
+    pub body: ForeignBody,
     pub statements: Vec<Arc<Program>>,
     /// Its class could not be loaded when the database was recovered: every call is answered with this.
     pub broken: Option<UserError>,
+}
+
+#[derive(Clone, Debug)]
+pub enum ForeignBody {
+    /// Runs in a transaction.
+    Transaction(Arc<dyn Body>),
+    /// Runs outside of transactions and calls procedures, each of which is one.
+    Compound(Arc<dyn Compound>),
 }
 
 /// A compiled body, called by many threads.
@@ -48,6 +57,45 @@ pub trait Host {
     fn status(&mut self, code: i8, text: Option<&str>);
 }
 
+/// A compiled compound body, called by many threads.
+pub trait Compound: fmt::Debug + Send + Sync {
+    /// Begins a call: makes what it consists of, but runs none of its stages. `parameters` are of the types that its description says.
+    /// A stage may queue `calls_max` calls.
+    fn begin(&self, parameters: &[Value<'_>], calls_max: usize) -> UserResult<Box<dyn Stages>>;
+}
+
+/// One call of a compound body. Its stages run one after the other, each perhaps on another thread.
+pub trait Stages: Send {
+    /// Runs the next stage. `answers`: to the calls that the last one queued, in their order, as clients get them (without the frames'
+    /// lengths), and how many nanoseconds each was waited for. After an error, and after its end, it is not called again.
+    fn next(&mut self, answers: &[(Vec<u8>, u64)]) -> UserResult<Stage>;
+}
+
+/// What a stage wants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// These calls, perhaps none, and then the next stage.
+    Calls(Vec<QueuedCall>),
+    End(Ended),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuedCall {
+    pub procedure: String,
+    /// As clients encode a parameter set.
+    pub parameters: Vec<u8>,
+}
+
+/// How a compound call has ended, without an error.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The procedure's own status, if it set one, and its words for it.
+    pub status: Option<i8>,
+    pub text: Option<String>,
+    /// Tables with their lengths in front, one after the other.
+    pub tables: Vec<u8>,
+}
+
 /// What a class says of the procedure that it is.
 #[derive(Clone, Debug)]
 pub struct Description {
@@ -56,7 +104,7 @@ pub struct Description {
     pub statements: Vec<(String, String)>,
     /// An annotation of old: `TABLE.COLUMN: parameter`.
     pub partition_info: Option<String>,
-    pub body: Arc<dyn Body>,
+    pub body: ForeignBody,
 }
 
 /// The classes of one catalog version, loaded.

@@ -90,6 +90,8 @@ pub enum Routing {
     Directed,
     /// On all of them, as one transaction.
     All,
+    /// A compound procedure: on none. The procedures that it calls are routed by themselves.
+    Compound,
 }
 
 /// One step of a body.

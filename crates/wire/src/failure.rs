@@ -15,6 +15,8 @@ pub fn status(kind: ErrorKind) -> Status {
         | ErrorKind::Parameters
         | ErrorKind::Limit => Status::GracefulFailure,
         ErrorKind::UserAbort => Status::UserAbort,
+        ErrorKind::CompoundAbort => Status::CompoundUserAbort,
+        ErrorKind::CompoundTimeout => Status::CompoundTimeout,
         ErrorKind::UnknownProcedure | ErrorKind::Permission | ErrorKind::Internal => Status::UnexpectedFailure,
         ErrorKind::Mispartitioned => Status::Mispartitioned,
         ErrorKind::Unavailable => Status::ServerUnavailable,
@@ -37,6 +39,8 @@ pub fn prefix(kind: ErrorKind) -> &'static str {
         | ErrorKind::Permission
         | ErrorKind::Limit
         | ErrorKind::Mispartitioned
+        | ErrorKind::CompoundAbort
+        | ErrorKind::CompoundTimeout
         | ErrorKind::Unavailable
         | ErrorKind::OutcomeUnknown => "",
     }

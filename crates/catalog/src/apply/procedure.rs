@@ -45,6 +45,11 @@ impl Draft {
                 return Err(already_exists(repeated));
             }
         }
+        if procedure.compound && (procedure.directed || procedure.partitioning.is_some() || procedure.class.is_none()) {
+            return Err(invalid(format!(
+                "the compound procedure {name} must be a class, and cannot be DIRECTED or PARTITIONED"
+            )));
+        }
         if let Some(partitioning) = &procedure.partitioning {
             if procedure.directed {
                 return Err(invalid(format!("the procedure {name} cannot be both DIRECTED and PARTITIONED")));
@@ -67,6 +72,9 @@ impl Draft {
         };
         if procedure.directed {
             return Err(invalid(format!("the procedure {name} is DIRECTED and cannot be partitioned")));
+        }
+        if procedure.compound {
+            return Err(invalid(format!("the procedure {name} is COMPOUND and cannot be partitioned")));
         }
         self.check_partitioning(&procedure, partitioning)?;
         procedure.partitioning = Some(partitioning.clone());

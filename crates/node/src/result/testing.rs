@@ -1,6 +1,7 @@
 //! What tests of system procedures share: a node without threads, and the answers that an original server gave.
 
 use super::{SystemResult, write_response};
+use crate::compound::Compounds;
 use crate::shared::{ConnectionLimits, Connections, Identity, Shared};
 use crate::work::Work;
 use arc_swap::ArcSwap;
@@ -32,6 +33,7 @@ pub fn shared(partitions: usize) -> Shared {
         expired: Default::default(),
         task_thread: unbounded().0,
         tasks: Default::default(),
+        compounds: Compounds::new(&Settings::default(), Arc::new(ferrite_io::SystemClock)).0,
         long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
         cancellations: Arc::default(),
         connections: Connections::new(ConnectionLimits::default()),

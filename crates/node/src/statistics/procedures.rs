@@ -39,6 +39,11 @@ pub fn procedures(shared: &Shared, collected: &Reports) -> SystemTable {
         let kind = cells![1, 0];
         table.row(begin.into_iter().chain([name.into()]).chain(figures(counters)).chain(kind));
     });
+    // On no partition.
+    for (name, compound) in shared.compounds.figures.all() {
+        let begin = base(shared).into_iter().chain(cells![-1, -1, name]);
+        table.row(begin.chain(figures(&compound.counters)).chain(cells![0, 1]));
+    }
     table
 }
 

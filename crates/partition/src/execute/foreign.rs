@@ -45,7 +45,10 @@ pub(super) fn run(
     let unique_id = kept.unique.next(call.transaction_time, partition);
     let mut transaction =
         Transaction { foreign, stores, call, scratch, sink, arena: &mut kept.arena, unique_id, partition };
-    let result = foreign.body.call(&mut transaction, call.parameters);
+    let result = match &foreign.body {
+        sql::ForeignBody::Transaction(body) => body.call(&mut transaction, call.parameters),
+        sql::ForeignBody::Compound(_) => Err(UserError::internal("a compound procedure was sent to a partition")),
+    };
     if result.is_err() {
         roll_back(transaction.stores, marks);
     }

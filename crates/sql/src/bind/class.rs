@@ -1,7 +1,7 @@
 //! Procedures FROM CLASS: the class's statements become programs, its `run` method's parameters the procedure's.
 
 use super::procedure;
-use crate::foreign::{Broken, Description, Foreign};
+use crate::foreign::{Broken, Description, Foreign, ForeignBody};
 use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
@@ -12,6 +12,21 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
     let class = procedure.class.as_deref().unwrap_or_default();
     if description.parameters.len() > limits::PARAMETERS_MAX {
         return Err(UserError::limit(format!("{class}.run has more than {} parameters", limits::PARAMETERS_MAX)));
+    }
+    match (&description.body, procedure.compound) {
+        (ForeignBody::Compound(_), true) => return Ok(compound(procedure, description)),
+        (ForeignBody::Transaction(_), false) => {}
+        (ForeignBody::Compound(_), false) => {
+            return Err(UserError::ddl("42P13", format!("class {class} is a compound procedure"))
+                .with_hint(format!("say CREATE COMPOUND PROCEDURE FROM CLASS {class}")));
+        }
+        (ForeignBody::Transaction(_), true) => {
+            return Err(UserError::ddl(
+                "42P13",
+                format!("class {class} is no compound procedure: it does not extend org.voltdb.VoltCompoundProcedure"),
+            )
+            .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")));
+        }
     }
     let partitioning = match (&procedure.partitioning, &description.partition_info) {
         (Some(partitioning), _) => Some(partitioning.clone()),
@@ -43,15 +58,26 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
         read_only: statements.iter().all(|program| program.read_only),
         parameters: description.parameters.clone(),
         statements: texts,
-        foreign: Some(Arc::new(Foreign { body: Arc::clone(&description.body), statements, broken: None })),
+        foreign: Some(Arc::new(Foreign { body: description.body.clone(), statements, broken: None })),
         ..bare(procedure, routing)
     })
 }
 
 /// A procedure that answers every call with what is wrong with it.
 pub fn broken_class(procedure: &Procedure, error: UserError) -> Program {
-    let foreign = Foreign { body: Arc::new(Broken), statements: Vec::new(), broken: Some(error) };
+    let body = ForeignBody::Transaction(Arc::new(Broken));
+    let foreign = Foreign { body, statements: Vec::new(), broken: Some(error) };
     Program { foreign: Some(Arc::new(foreign)), ..bare(procedure, Routing::All) }
+}
+
+/// It changes nothing by itself: the calls that it makes are admitted one by one.
+fn compound(procedure: &Procedure, description: &Description) -> Program {
+    let foreign = Foreign { body: description.body.clone(), statements: Vec::new(), broken: None };
+    Program {
+        parameters: description.parameters.clone(),
+        foreign: Some(Arc::new(foreign)),
+        ..bare(procedure, Routing::Compound)
+    }
 }
 
 fn bare(procedure: &Procedure, routing: Routing) -> Program {
@@ -79,6 +105,7 @@ fn statement(catalog: &Catalog, field: &str, text: &str, local: bool) -> UserRes
         parameters: None,
         partitioning: None,
         directed: local,
+        compound: false,
         body: text.to_owned(),
         class: None,
         allow_roles: Vec::new(),

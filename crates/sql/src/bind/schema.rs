@@ -473,6 +473,7 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &
         parameters: definition.parameters.clone(),
         partitioning,
         directed: definition.directed,
+        compound: definition.compound,
         body: definition.body.clone(),
         class: definition.class.clone(),
         allow_roles: definition.allow_roles.clone(),

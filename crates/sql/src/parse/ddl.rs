@@ -80,10 +80,13 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let or_replace = cursor.is_word_at(2, "PROCEDURE") || cursor.is_word_at(3, "PROCEDURE");
     let or_replace = or_replace && cursor.accept_all(&["OR", "REPLACE"]);
     if cursor.accept("PROCEDURE") {
-        return create_procedure(cursor, false, or_replace);
+        return create_procedure(cursor, Kind::Plain, or_replace);
     }
     if cursor.accept_all(&["DIRECTED", "PROCEDURE"]) {
-        return create_procedure(cursor, true, or_replace);
+        return create_procedure(cursor, Kind::Directed, or_replace);
+    }
+    if cursor.accept_all(&["COMPOUND", "PROCEDURE"]) {
+        return create_procedure(cursor, Kind::Compound, or_replace);
     }
     let assume_unique = cursor.accept("ASSUMEUNIQUE");
     let unique = !assume_unique && cursor.accept("UNIQUE");
@@ -243,9 +246,17 @@ pub(crate) fn written_list(cursor: &mut Cursor<'_>) -> UserResult<Vec<WrittenExp
     items.into_iter().map(|item| written(cursor, &item[..without_direction(item)])).collect()
 }
 
-fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -> UserResult<Ddl> {
+/// The word before PROCEDURE.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Directed,
+    Compound,
+}
+
+fn create_procedure(cursor: &mut Cursor<'_>, kind: Kind, or_replace: bool) -> UserResult<Ddl> {
     let from_class = cursor.is_word("FROM") && cursor.is_word_at(1, "CLASS");
-    let clause = from_class || ["PARTITION", "ALLOW", "DIRECTED"].iter().any(|word| cursor.is_word(word));
+    let clause = from_class || ["PARTITION", "ALLOW", "DIRECTED", "COMPOUND"].iter().any(|word| cursor.is_word(word));
     let name =
         if matches!(cursor.peek(), Some(Token::Word(_))) && !clause { procedure_name(cursor)? } else { String::new() };
     let mut procedure = CreateProcedure {
@@ -254,7 +265,8 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
         parameters: None,
         partitioning: None,
         second_partitioning: None,
-        directed,
+        directed: kind == Kind::Directed,
+        compound: kind == Kind::Compound,
         allow_roles: Vec::new(),
         body: String::new(),
         body_start: Location::empty(),
@@ -282,14 +294,21 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
             }
         } else if cursor.accept("DIRECTED") {
             procedure.directed = true;
-        } else if cursor.is_word("COMPOUND") {
-            return Err(UserError::not_supported("COMPOUND"));
+        } else if cursor.accept("COMPOUND") {
+            procedure.compound = true;
         } else {
             break;
         }
     }
     if procedure.directed && procedure.partitioning.is_some() {
         return Err(UserError::ddl("42601", "a DIRECTED procedure cannot be partitioned on a table"));
+    }
+    if procedure.compound && procedure.partitioning.is_some() {
+        return Err(UserError::ddl("42601", "a COMPOUND procedure cannot be partitioned on a table")
+            .with_hint("it runs on no partition; the procedures that it calls may be partitioned"));
+    }
+    if procedure.compound && procedure.directed {
+        return Err(UserError::ddl("42601", "a procedure cannot be both DIRECTED and COMPOUND"));
     }
     if cursor.accept_all(&["FROM", "CLASS"]) {
         if procedure.parameters.is_some() {
@@ -305,8 +324,15 @@ fn create_procedure(cursor: &mut Cursor<'_>, directed: bool, or_replace: bool) -
         procedure.class = Some(class);
         return Ok(Ddl::CreateProcedure(procedure));
     }
+    if procedure.compound && (cursor.is_word("AS") || procedure.parameters.is_some()) {
+        return Err(UserError::not_supported("CREATE COMPOUND PROCEDURE ... AS")
+            .with_hint("a compound procedure is a Java class: CREATE COMPOUND PROCEDURE FROM CLASS package.Class"));
+    }
     if procedure.name.is_empty() {
         return Err(cursor.unexpected("a procedure name"));
+    }
+    if procedure.compound {
+        return Err(cursor.unexpected("FROM CLASS"));
     }
     cursor.expect("AS")?;
     let body: &[Lexeme] = cursor.rest();

@@ -327,6 +327,7 @@ pub(crate) struct CreateProcedure {
     /// PARTITION ON ... AND ON ...
     pub second_partitioning: Option<PartitionClause>,
     pub directed: bool,
+    pub compound: bool,
     pub allow_roles: Vec<String>,
     pub body: String,
     /// Where the body begins in what the caller sent.

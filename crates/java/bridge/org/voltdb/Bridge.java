@@ -64,6 +64,35 @@ final class Bridge {
         }
     }
 
+    /**
+     * Begins a call of a compound procedure, whose parameters are told as by {@link #run}; a stage may queue {@code callsMax} calls. Null: it
+     * failed, and {@link #failure} says how.
+     */
+    static CompoundCall compound(ProcedureClass procedure, Exchange exchange, long parameters, int callsMax) {
+        exchange.begin(procedure);
+        try {
+            return procedure.begin(exchange, parameters, callsMax);
+        } catch (Throwable e) {
+            exchange.fail(Failure.of(e, procedure.name));
+            return null;
+        } finally {
+            exchange.end();
+        }
+    }
+
+    /** Runs the next stage, given the answers to the last one's calls; sizes and failures are told as by {@link #run}. */
+    static int stage(ProcedureClass procedure, CompoundCall call, Exchange exchange, long answers) {
+        exchange.begin(procedure);
+        try {
+            return call.stage(exchange, answers);
+        } catch (Throwable e) {
+            exchange.fail(Failure.of(e, procedure.name));
+            return -1;
+        } finally {
+            exchange.end();
+        }
+    }
+
     /** A {@link FunctionClass}, or a string that says why the class is none. Without a method's name an aggregate. */
     static Object function(JarLoader loader, String className, String method) {
         try {
@@ -101,7 +130,7 @@ final class Bridge {
         }
     }
 
-    /** A letter (A: the procedure's wish, S: the error of its last batch, E: any other), then what to tell its caller. */
+    /** A letter (A: the procedure's wish, C: a compound procedure's, S: the error of its last batch, E: any other), then what to tell its caller. */
     static String failure(Exchange exchange) {
         String failure = exchange.failure;
         exchange.failure = null;

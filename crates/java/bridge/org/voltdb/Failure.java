@@ -13,7 +13,8 @@ final class Failure {
     /** See {@link Bridge#failure}. */
     static String of(Throwable e, String procedure) {
         try {
-            char kind = e instanceof VoltProcedure.VoltAbortException ? 'A' : 'E';
+            char kind = e instanceof VoltProcedure.VoltAbortException ? 'A'
+                    : e instanceof VoltCompoundProcedure.CompoundProcAbortException ? 'C' : 'E';
             for (Throwable at = e; at != null && kind == 'E'; at = at.getCause()) {
                 if (at instanceof SQLFailureException) {
                     kind = 'S';
@@ -30,9 +31,11 @@ final class Failure {
         if (e instanceof InvocationTargetException && e.getCause() != null) {
             e = e.getCause();
         }
-        boolean abort = e instanceof VoltProcedure.VoltAbortException;
+        boolean compound = e instanceof VoltCompoundProcedure.CompoundProcAbortException;
+        boolean abort = compound || e instanceof VoltProcedure.VoltAbortException;
         String message = e.getMessage();
-        out.append(abort ? (message == null ? "the procedure " + procedure + " rolled back" : message) : e.toString());
+        String silent = "the procedure " + procedure + (compound ? " ended itself" : " rolled back");
+        out.append(abort ? (message == null ? silent : message) : e.toString());
         out.append(frames(e));
         Throwable cause = e.getCause();
         for (int i = 0; cause != null && cause != e && i < CAUSES_MAX; i++) {

@@ -22,6 +22,8 @@ final class ProcedureClass {
     private final List<Field> fields = new ArrayList<>();
     private final List<String> texts = new ArrayList<>();
     private final String partitionInfo;
+    /** It runs outside of transactions, in stages. */
+    final boolean compound;
     private volatile Runner[] runners = new Runner[0];
 
     /** Why a class is no procedure. */
@@ -40,7 +42,13 @@ final class ProcedureClass {
 
     private ProcedureClass(Class<?> type, String className) throws Exception {
         name = className;
-        if (!VoltProcedure.class.isAssignableFrom(type)) {
+        compound = VoltCompoundProcedure.class.isAssignableFrom(type);
+        Class<?> base = compound ? VoltCompoundProcedure.class : VoltProcedure.class;
+        if (!base.isAssignableFrom(type)) {
+            if (VoltNonTransactionalProcedure.class.isAssignableFrom(type)) {
+                throw new Unfit("class " + className + " extends org.voltdb.VoltNonTransactionalProcedure, which is not supported; "
+                        + "org.voltdb.VoltCompoundProcedure is");
+            }
             throw new Unfit("class " + className + " does not extend org.voltdb.VoltProcedure");
         }
         if (Modifier.isAbstract(type.getModifiers())) {
@@ -57,7 +65,7 @@ final class ProcedureClass {
         if (!Modifier.isPublic(type.getModifiers()) || !Modifier.isPublic(constructor.getModifiers())) {
             throw new Unfit("class " + className + " and its constructor without parameters must be public");
         }
-        Method method = runMethod(type);
+        Method method = runMethod(type, base);
         Class<?> returned = method.getReturnType();
         boolean number = returned == long.class || returned == Long.class || returned == int.class
                 || returned == Integer.class || returned == short.class || returned == Short.class || returned == byte.class
@@ -79,13 +87,43 @@ final class ProcedureClass {
         handle = handle.asFixedArity().asType(handle.type().changeParameterType(0, Object.class).changeReturnType(Object.class));
         run = handle.asSpreader(Object[].class, parameters.length)
                 .asType(MethodType.methodType(Object.class, Object.class, Object[].class));
-        collect(type);
+        collect(type, base);
+        if (compound && !fields.isEmpty()) {
+            throw new Unfit("field " + fields.get(0).getName() + " of class " + className
+                    + " is a statement: a compound procedure calls procedures, and has no statements of its own");
+        }
         ProcInfo info = type.getAnnotation(ProcInfo.class);
         partitionInfo = info == null ? "" : info.partitionInfo().trim();
         if (info != null && info.singlePartition() && partitionInfo.isEmpty()) {
             throw new Unfit("annotation ProcInfo of class " + className + " says singlePartition, but has no partitionInfo");
         }
+        if (compound && !partitionInfo.isEmpty()) {
+            throw new Unfit("annotation ProcInfo of class " + className
+                    + " says partitionInfo, but a compound procedure runs on no partition");
+        }
         number(newObject(), true);
+    }
+
+    /** The values that stand in a call's bytes. */
+    Object[] parameters(Decoder.Input input) {
+        Object[] values = new Object[decoders.length];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = decoders[i].read(input);
+        }
+        return values;
+    }
+
+    /** Calls run on an object of a compound procedure, which needs no {@link Runner}; what it returns says nothing. */
+    void run(Object object, Object[] values) throws Throwable {
+        Object ignored = (Object) run.invokeExact(object, values);
+    }
+
+    CompoundCall begin(Exchange exchange, long parameters, int callsMax) throws Throwable {
+        Decoder.Input input = new Decoder.Input();
+        input.bytes = exchange.receive(parameters);
+        CompoundCall call = new CompoundCall(this, (VoltCompoundProcedure) newObject(), callsMax);
+        call.begin(parameters(input));
+        return call;
     }
 
     @Override
@@ -93,9 +131,9 @@ final class ProcedureClass {
         return "procedure " + name;
     }
 
-    private static Method runMethod(Class<?> type) throws Unfit {
+    private static Method runMethod(Class<?> type, Class<?> base) throws Unfit {
         List<Method> found = new ArrayList<>();
-        for (Class<?> at = type; at != VoltProcedure.class && found.isEmpty(); at = at.getSuperclass()) {
+        for (Class<?> at = type; at != base && found.isEmpty(); at = at.getSuperclass()) {
             for (Method method : at.getDeclaredMethods()) {
                 boolean ours = method.getName().equals("run") && Modifier.isPublic(method.getModifiers())
                         && !Modifier.isStatic(method.getModifiers()) && !method.isBridge();
@@ -113,11 +151,11 @@ final class ProcedureClass {
     }
 
     /** The fields with statements: those of the base classes first. */
-    private void collect(Class<?> type) {
-        if (type == VoltProcedure.class) {
+    private void collect(Class<?> type, Class<?> base) {
+        if (type == base) {
             return;
         }
-        collect(type.getSuperclass());
+        collect(type.getSuperclass(), base);
         for (Field field : type.getDeclaredFields()) {
             if (SQLStmt.class.isAssignableFrom(field.getType())) {
                 field.setAccessible(true);
@@ -126,16 +164,16 @@ final class ProcedureClass {
         }
     }
 
-    private VoltProcedure newObject() throws Exception {
+    private Object newObject() throws Exception {
         try {
-            return (VoltProcedure) constructor.newInstance();
+            return constructor.newInstance();
         } catch (InvocationTargetException e) {
             throw new Unfit("the constructor of class " + name + " failed: " + Failure.words(e.getCause(), name));
         }
     }
 
     /** Tells an object's statements their numbers. The texts are taken once; static fields and later objects have the same. */
-    private void number(VoltProcedure object, boolean first) throws Exception {
+    private void number(Object object, boolean first) throws Exception {
         for (int i = 0; i < fields.size(); i++) {
             SQLStmt statement = (SQLStmt) fields.get(i).get(object);
             if (statement == null) {
@@ -151,9 +189,10 @@ final class ProcedureClass {
         }
     }
 
-    /** The parameters' types, the statements' fields and texts, the partitioning. */
+    /** What kind it is, the parameters' types, the statements' fields and texts, the partitioning. */
     String[] description() {
         List<String> lines = new ArrayList<>();
+        lines.add(compound ? "compound" : "transaction");
         lines.add(Integer.toString(decoders.length));
         for (Decoder decoder : decoders) {
             lines.add((decoder.array ? "[" : "") + decoder.type.getValue());
@@ -175,7 +214,7 @@ final class ProcedureClass {
     }
 
     private synchronized Runner newRunner(Exchange exchange) throws Exception {
-        VoltProcedure object = newObject();
+        VoltProcedure object = (VoltProcedure) newObject();
         number(object, false);
         Runner runner = new Runner(this, object, run, exchange);
         Runner[] grown = Arrays.copyOf(runners, Math.max(runners.length, exchange.slot + 1));

@@ -44,11 +44,7 @@ final class Runner implements ProcedureContext {
         clearBatch();
         input.bytes = exchange.receive(parameters);
         input.at = 0;
-        Decoder[] decoders = procedure.decoders;
-        Object[] values = new Object[decoders.length];
-        for (int i = 0; i < values.length; i++) {
-            values[i] = decoders[i].read(input);
-        }
+        Object[] values = procedure.parameters(input);
         input.bytes = null;
         object.context = this;
         Object result;
@@ -62,6 +58,18 @@ final class Runner implements ProcedureContext {
 
     private int answer(Object result) {
         answer.length = 0;
+        putAnswer(answer, statusCode, statusString, result);
+        int length = answer.length;
+        exchange.send(answer);
+        // A procedure that once returned much does not keep its memory for ever.
+        if (answer.array.length > 1 << 20) {
+            answer.array = new byte[512];
+        }
+        return length;
+    }
+
+    /** Status, its text, tables: what a procedure leaves for its caller. */
+    static void putAnswer(Bytes answer, byte statusCode, String statusString, Object result) {
         answer.putByte(statusCode);
         if (statusString == null) {
             answer.putInt(-1);
@@ -73,24 +81,17 @@ final class Runner implements ProcedureContext {
         } else if (result instanceof VoltTable[]) {
             for (VoltTable table : (VoltTable[]) result) {
                 if (table == null) {
-                    throw new NullPointerException("run returned an array with a table that is null");
+                    throw new NullPointerException("the procedure's result is an array with a table that is null");
                 }
                 table.writeTo(answer);
             }
         } else if (result != null) {
-            putNumber(((Number) result).longValue());
+            putNumber(answer, ((Number) result).longValue());
         }
-        int length = answer.length;
-        exchange.send(answer);
-        // A procedure that once returned much does not keep its memory for ever.
-        if (answer.array.length > 1 << 20) {
-            answer.array = new byte[512];
-        }
-        return length;
     }
 
     /** A table of one nameless BIGINT column and one row. */
-    private void putNumber(long number) {
+    private static void putNumber(Bytes answer, long number) {
         answer.putInt(4 + 8 + 4 + 12);
         answer.putInt(8);
         answer.putByte(STATUS_NOT_SET);

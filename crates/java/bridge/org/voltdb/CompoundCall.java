@@ -1,0 +1,189 @@
+package org.voltdb;
+
+import java.util.List;
+import org.voltdb.VoltCompoundProcedure.CompoundProcAbortException;
+import org.voltdb.VoltCompoundProcedure.Stage;
+import org.voltdb.client.ClientResponse;
+
+/** One call of a compound procedure: its object, and how far it is. Its stages come one after the other, perhaps from different threads. */
+final class CompoundCall implements CompoundContext {
+    private static final int QUEUED = 0;
+    private static final int COMPLETED = 1;
+    private static final ClientResponse[] NONE = new ClientResponse[0];
+
+    private final ProcedureClass procedure;
+    private final VoltCompoundProcedure object;
+    private final int callsMax;
+    private Stage[] stages;
+    private int next;
+    /** Whose code runs now: a thread, in run or in a stage. */
+    private Thread running;
+    private boolean inStage;
+    /** What kind of answer it is, a count, then the calls. */
+    private final Bytes calls = new Bytes(256);
+    private int queued;
+    private boolean completed;
+    private Object result;
+    private CompoundProcAbortException wish;
+    private byte statusCode = ClientResponse.UNINITIALIZED_APP_STATUS_CODE;
+    private String statusString;
+
+    CompoundCall(ProcedureClass procedure, VoltCompoundProcedure object, int callsMax) {
+        this.procedure = procedure;
+        this.object = object;
+        this.callsMax = callsMax;
+    }
+
+    /** Runs {@code run}. */
+    synchronized void begin(Object[] values) throws Throwable {
+        object.context = this;
+        running = Thread.currentThread();
+        try {
+            procedure.run(object, values);
+        } finally {
+            running = null;
+        }
+        if (wish != null) {
+            throw wish;
+        }
+        if (stages == null && !completed) {
+            throw new IllegalStateException("method run of class " + procedure.name
+                    + " has set up no stages: newStageList(...).then(...).build()");
+        }
+    }
+
+    /** Runs the next stage; what it wants stands in the request buffer then, and this is how many bytes it has. */
+    synchronized int stage(Exchange exchange, long answers) {
+        calls.length = 0;
+        calls.putByte(QUEUED);
+        calls.putShort(0);
+        queued = 0;
+        if (!completed) {
+            ClientResponse[] responses = responses(exchange.receive(answers));
+            running = Thread.currentThread();
+            inStage = true;
+            try {
+                stages[next++].body.accept(responses);
+            } finally {
+                running = null;
+                inStage = false;
+            }
+            if (wish != null) {
+                throw wish;
+            }
+        }
+        if (completed) {
+            if (queued > 0) {
+                throw new IllegalStateException("stage " + next + " of " + procedure.name
+                        + " has queued calls and completed the procedure: nobody would see their answers; none was sent");
+            }
+            calls.length = 0;
+            calls.putByte(COMPLETED);
+            Runner.putAnswer(calls, statusCode, statusString, result);
+        } else if (next == stages.length) {
+            throw new IllegalStateException("the last stage of " + procedure.name + " has not called completeProcedure"
+                    + (queued > 0 ? "; the calls that it has queued were not sent" : ""));
+        } else {
+            calls.setShort(1, queued);
+        }
+        exchange.send(calls);
+        return calls.length;
+    }
+
+    /** A count, then for each the nanoseconds, a length, and the response as clients get it. */
+    private static ClientResponse[] responses(byte[] bytes) {
+        int count = bytes.length == 0 ? 0 : Bytes.intAt(bytes, 0);
+        if (count == 0) {
+            return NONE;
+        }
+        ClientResponse[] responses = new ClientResponse[count];
+        int at = 4;
+        for (int i = 0; i < count; i++) {
+            int start = at + 12;
+            int end = start + Bytes.intAt(bytes, at + 8);
+            responses[i] = new CompoundResponse(bytes, start, Bytes.longAt(bytes, at));
+            at = end;
+        }
+        return responses;
+    }
+
+    private void check(boolean stage, String method) {
+        if (running != Thread.currentThread()) {
+            throw new IllegalStateException(method + " was called by a thread that runs no stage of the procedure");
+        }
+        if (stage && !inStage) {
+            throw new IllegalStateException(method + " belongs into a stage, not into run");
+        }
+    }
+
+    @Override
+    public void stages(List<Stage> list) {
+        check(false, "build");
+        if (inStage) {
+            throw new IllegalStateException("the stages are set up in run, not in a stage");
+        }
+        if (stages != null) {
+            throw new IllegalStateException("method run has set up stages already");
+        }
+        stages = list.toArray(new Stage[0]);
+    }
+
+    @Override
+    public void queue(String name, Object[] values) {
+        check(true, "queueProcedureCall");
+        if (name == null) {
+            throw new IllegalArgumentException("queueProcedureCall was given null for a procedure's name");
+        }
+        if (queued == callsMax) {
+            throw new IllegalStateException("a stage may queue " + callsMax + " calls (--limit compound-stage-calls)");
+        }
+        int start = calls.length;
+        try {
+            calls.putString(name);
+            int at = calls.length;
+            calls.putInt(0);
+            if (values == null) {
+                calls.putShort(1);
+                calls.putParameter(null);
+            } else {
+                calls.putShort(values.length);
+                for (Object value : values) {
+                    calls.putParameter(value);
+                }
+            }
+            calls.setInt(at, calls.length - at - 4);
+        } catch (RuntimeException e) {
+            calls.length = start;
+            throw e;
+        }
+        queued++;
+    }
+
+    @Override
+    public void complete(Object value) {
+        check(false, "completeProcedure");
+        if (completed) {
+            throw new IllegalStateException("the procedure was completed already");
+        }
+        completed = true;
+        result = value;
+    }
+
+    @Override
+    public void abort(CompoundProcAbortException why) {
+        check(false, "abortProcedure");
+        wish = why;
+    }
+
+    @Override
+    public void statusCode(byte code) {
+        check(false, "setAppStatusCode");
+        statusCode = code;
+    }
+
+    @Override
+    public void statusString(String text) {
+        check(false, "setAppStatusString");
+        statusString = text;
+    }
+}

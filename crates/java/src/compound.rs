@@ -1,0 +1,156 @@
+//! Calls of compound procedures: parameters over, then stage after stage the answers over and what the stage wants back.
+
+use crate::exchange::{self, Exchange, Purpose};
+use crate::failure;
+use crate::library::JavaLibrary;
+use crate::machine::{Machine, unusable};
+use crate::procedure::{encode, left_status};
+use ferrite_base::{UserError, UserResult};
+use ferrite_sql::foreign::{Compound, Ended, QueuedCall, Stage, Stages};
+use ferrite_value::Value;
+use ferrite_wire::Reader;
+use jni::JNIEnv;
+use jni::objects::GlobalRef;
+use jni::signature::ReturnType;
+use jni::sys::{jint, jvalue};
+use std::fmt;
+use std::sync::Arc;
+
+/// A class that is a compound procedure.
+pub(crate) struct CompoundClass {
+    pub machine: Arc<Machine>,
+    /// `org.voltdb.ProcedureClass`; keeps the class, and its loader, alive.
+    pub class: GlobalRef,
+    pub name: String,
+    pub _library: Option<Arc<JavaLibrary>>,
+}
+
+impl fmt::Debug for CompoundClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Java class {}", self.name)
+    }
+}
+
+/// A call that has begun.
+struct Going {
+    machine: Arc<Machine>,
+    class: GlobalRef,
+    name: String,
+    /// `org.voltdb.CompoundCall`.
+    object: GlobalRef,
+}
+
+impl Compound for CompoundClass {
+    fn begin(&self, parameters: &[Value<'_>], calls_max: usize) -> UserResult<Box<dyn Stages>> {
+        let machine = &*self.machine;
+        let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
+        // SAFETY: the exchange is this thread's, and no procedure runs on it now: a compound one calls nothing of ours.
+        let exchange = unsafe { &mut *exchange };
+        let sent = exchange.send(|out| parameters.iter().try_for_each(|value| encode(out, value)))?;
+        let arguments = [
+            jvalue { l: self.class.as_raw() },
+            jvalue { l: exchange.object.as_raw() },
+            jvalue { j: sent },
+            jvalue { i: jint::try_from(calls_max).unwrap_or(jint::MAX) },
+        ];
+        let what = format_args!("procedure {}", self.name);
+        let begun = call_compound(machine, exchange, &arguments);
+        exchange.end_call();
+        match begun {
+            Ok(Some(object)) => {
+                let (machine, class) = (Arc::clone(&self.machine), self.class.clone());
+                Ok(Box::new(Going { machine, class, name: self.name.clone(), object }))
+            }
+            Ok(None) => Err(failure::told(machine, exchange, &what)),
+            Err(jni::errors::Error::JavaException) => Err(failure::pending(exchange, &what)),
+            Err(error) => Err(unusable(&error)),
+        }
+    }
+}
+
+/// None: it failed, and Java says how when it is asked.
+fn call_compound(
+    machine: &Machine,
+    exchange: &Exchange,
+    arguments: &[jvalue],
+) -> jni::errors::Result<Option<GlobalRef>> {
+    // SAFETY: the environment is this thread's.
+    let mut env = unsafe { JNIEnv::from_raw(exchange.env)? };
+    env.with_local_frame(8, |env| {
+        // SAFETY: the arguments are those of the method's signature.
+        let object = unsafe {
+            env.call_static_method_unchecked(machine.bridge_class(), machine.compound, ReturnType::Object, arguments)?
+        };
+        let object = object.l()?;
+        if object.is_null() { Ok(None) } else { env.new_global_ref(object).map(Some) }
+    })
+}
+
+impl Stages for Going {
+    fn next(&mut self, answers: &[(Vec<u8>, u64)]) -> UserResult<Stage> {
+        let machine = &*self.machine;
+        let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
+        // SAFETY: as in `begin`.
+        let exchange = unsafe { &mut *exchange };
+        let sent = exchange.send(|out| {
+            out.extend_from_slice(&(answers.len() as u32).to_be_bytes());
+            for (answer, nanos) in answers {
+                out.extend_from_slice(&nanos.to_be_bytes());
+                out.extend_from_slice(&(answer.len() as u32).to_be_bytes());
+                out.extend_from_slice(answer);
+            }
+            match i32::try_from(out.len()) {
+                Ok(_) => Ok(()),
+                Err(_) => {
+                    Err(UserError::limit(format!("the answers to one stage's calls of {} are too large", self.name)))
+                }
+            }
+        })?;
+        let arguments = [
+            jvalue { l: self.class.as_raw() },
+            jvalue { l: self.object.as_raw() },
+            jvalue { l: exchange.object.as_raw() },
+            jvalue { j: sent },
+        ];
+        // SAFETY: this thread's environment, the bridge's class and method, and arguments of its signature. The table of functions is
+        // complete in every JVM.
+        let answered = unsafe {
+            let functions = &**exchange.env;
+            let run = functions.CallStaticIntMethodA.expect("a JVM has this function");
+            let answered = run(exchange.env, machine.bridge.as_raw(), machine.stage.into_raw(), arguments.as_ptr());
+            let pending = functions.ExceptionCheck.expect("a JVM has this function")(exchange.env);
+            if pending == 0 { Some(answered) } else { None }
+        };
+        let what = format_args!("procedure {}", self.name);
+        let result = match answered {
+            Some(bytes) if bytes >= 0 => exchange.received(bytes as usize).and_then(read),
+            Some(_) => Err(failure::told(machine, exchange, &what)),
+            None => Err(failure::pending(exchange, &what)),
+        };
+        exchange.end_call();
+        result
+    }
+}
+
+/// What `CompoundCall.stage` has left.
+fn read(bytes: &[u8]) -> UserResult<Stage> {
+    let damaged = || UserError::internal("Java left a stage's calls that are damaged");
+    let (kind, rest) = bytes.split_first().ok_or_else(damaged)?;
+    if *kind == 1 {
+        let (status, text, tables) = left_status(rest)?;
+        return Ok(Stage::End(Ended { status, text: text.map(str::to_owned), tables: tables.to_vec() }));
+    }
+    let mut reader = Reader::new(rest);
+    let read = |reader: &mut Reader<'_>| -> Result<Vec<QueuedCall>, ferrite_wire::DecodeError> {
+        let count = reader.i16()?;
+        let mut calls = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        for _ in 0..count {
+            let procedure = reader.string()?.to_owned();
+            let length = reader.i32()?;
+            let parameters = reader.take(usize::try_from(length).unwrap_or(0))?.to_vec();
+            calls.push(QueuedCall { procedure, parameters });
+        }
+        Ok(calls)
+    };
+    read(&mut reader).map(Stage::Calls).map_err(|_| damaged())
+}

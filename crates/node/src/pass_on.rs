@@ -1,0 +1,105 @@
+//! Calls that do not come in a network thread's batch: looked up, admitted, routed and handed over one by one.
+
+use crate::connection::{is_admin, is_of_compound};
+use crate::route::{self, Route};
+use crate::shared::Shared;
+use crate::system::SystemJob;
+use ferrite_base::{UserError, UserResult};
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::{Compiled, Event, Hold, ProgramCall, Reply};
+use ferrite_sql::plan::Program;
+use ferrite_wire::frame as wire_frame;
+use ferrite_wire::invocation::Invocation;
+use std::sync::Arc;
+
+/// A call as a client would send it. After an error it was not handed over.
+pub fn frame(shared: &Shared, frame: &[u8], reply: &Reply) -> UserResult<()> {
+    let malformed = || UserError::parameters("the call is malformed");
+    let (_, body) = wire_frame::split(frame).ok().flatten().ok_or_else(malformed)?;
+    let invocation = Invocation::parse(body).map_err(|_| malformed())?;
+    if invocation.procedure.starts_with('@') {
+        // The system thread has ended only when the server stops; then nobody waits for the answer.
+        let _ = shared.system.send(SystemJob::Call { body: body.to_vec(), reply: reply.clone() });
+        return Ok(());
+    }
+    procedure(shared, &invocation, &shared.compiled.load_full(), body, reply)
+}
+
+/// A procedure's call, `body` being its frame without the length.
+pub fn procedure(
+    shared: &Shared,
+    invocation: &Invocation<'_>,
+    compiled: &Arc<Compiled>,
+    body: &[u8],
+    reply: &Reply,
+) -> UserResult<()> {
+    let id = compiled
+        .find(invocation.procedure)
+        .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
+    let called = compiled.program(id);
+    shared.mode.admit(called.read_only, is_admin(reply.connection))?;
+    let parameters = &invocation.parameters;
+    let route = route::route(called, &invocation.extensions, parameters, &shared.ring, reply.handle as u32)?;
+    let mut bytes = Vec::new();
+    parameters.copy_to(&mut bytes);
+    program(shared, Arc::clone(called), bytes, compiled, route, body, reply, false)
+}
+
+/// `cached`: the program is one for many texts.
+#[allow(clippy::too_many_arguments)]
+pub fn program(
+    shared: &Shared,
+    program: Arc<Program>,
+    parameters: Vec<u8>,
+    compiled: &Arc<Compiled>,
+    route: Route,
+    body: &[u8],
+    reply: &Reply,
+    cached: bool,
+) -> UserResult<()> {
+    if route == Route::Compound {
+        if is_of_compound(reply.connection) {
+            let words = format!("the compound procedure {} was called by a compound procedure", program.name);
+            return Err(UserError::parameters(words)
+                .with_hint("a compound procedure calls procedures that are transactions, and system procedures"));
+        }
+        shared.compounds.begin(&program, parameters, reply.clone());
+        return Ok(());
+    }
+    let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+    let system = shared.system.clone();
+    let as_written = cached.then(|| {
+        let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };
+        let system = shared.system.clone();
+        let recompile: Box<dyn FnOnce() + Send> = Box::new(move || {
+            let _ = system.send(job);
+        });
+        recompile
+    });
+    let mut call = Box::new(ProgramCall {
+        program,
+        compiled: Arc::clone(compiled),
+        parameters,
+        reply: reply.clone(),
+        hold: Hold::All,
+        retry: Some(Box::new(move |_| {
+            // The system thread has ended only when the server stops.
+            let _ = system.send(job);
+        })),
+        load: false,
+        recompile: as_written,
+        turn: None,
+    });
+    // A worker of compound procedures that is stuck may outlive them all; nobody waits for its answers then.
+    match route {
+        Route::Partition { partition, .. } => {
+            let _ = shared.partitions[partition.index()].send(Event::Program(call));
+        }
+        Route::Multi(hold) => {
+            call.hold = hold;
+            let _ = shared.coordinator.send(Job::Calls(vec![*call]));
+        }
+        Route::Compound => unreachable!("begun above"),
+    }
+    Ok(())
+}

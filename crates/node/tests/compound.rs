@@ -1,0 +1,283 @@
+//! Compound procedures on a whole node, with classes in Rust in the place of a JVM: what a call may rely on, and how it ends.
+
+mod common;
+
+#[path = "common/script.rs"]
+mod script;
+
+use common::raw::Raw;
+use common::{Db, connect, connect_admin, options, start};
+use ferrite_base::Settings;
+use ferrite_client::{OwnedResponse, OwnedTable, Status};
+use ferrite_io::SimulatedDisk;
+use ferrite_node::{Durability, Server, ServerOptions};
+use ferrite_value::OwnedValue;
+use script::{begun, open, wait_for};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
+    CREATE PROCEDURE Put PARTITION ON TABLE t COLUMN id AS INSERT INTO t VALUES (?);
+    CREATE PROCEDURE Has PARTITION ON TABLE t COLUMN id AS SELECT COUNT(*) FROM t WHERE id = ?;
+    CREATE PROCEDURE Below AS SELECT COUNT(*) FROM t WHERE id < ?;";
+
+fn server(change: impl FnOnce(&mut ServerOptions)) -> (TempDir, Server, Db) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut options = options(dir.path(), 2);
+    options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
+    change(&mut options);
+    let server = start(options);
+    let db = connect(&server);
+    db.sql(SCHEMA);
+    script::schema().iter().for_each(|statement| drop(db.sql(statement)));
+    (dir, server, db)
+}
+
+fn run(db: &Db, script: &str) -> OwnedResponse {
+    db.call("Script", (script,))
+}
+
+/// The statuses of the answers that the script was given, and the numbers among them.
+fn statuses(response: &OwnedResponse) -> &str {
+    response.application_status_text.as_deref().unwrap_or_default()
+}
+
+fn statistics(db: &Db, selector: &str) -> OwnedTable {
+    db.call("@Statistics", (selector, 0)).tables.swap_remove(0)
+}
+
+fn number(table: &OwnedTable, row: usize, column: &str) -> i64 {
+    match table.rows[row][table.column_index(column).expect("the column is there")] {
+        OwnedValue::Integer(number) => number,
+        ref other => panic!("not a number: {other:?}"),
+    }
+}
+
+#[test]
+fn stages_come_one_after_the_other_and_get_the_answers_in_order() {
+    let (_dir, server, db) = server(|_| {});
+    let response = run(&db, "Put 1;Put 2;Has 3 | Has 1;Has 2;Has 3;Below 100 ||| end 5");
+    assert_eq!((response.scalar(), response.application_status), (Some(5), 7));
+    assert_eq!(statuses(&response), "1:1 1:1 1:0 1:1 1:1 1:0 1:2");
+    // What fails is the next stage's business: another procedure's failure, an unknown one, one that is compound itself, no parameter that fits.
+    let response = run(
+        &db,
+        "Put 1;Nothing 1;Script end 1;Put word | Put 3;@Ping 1;T.delete 2;@AdHoc SELECT 42 FROM t WHERE id = 77 | end 0",
+    );
+    assert_eq!(statuses(&response), "-2 -3 -2 -2 1:1 1 1:1 1");
+    assert_eq!(
+        run(&db, "Has 3|@AdHoc INSERT INTO t VALUES (9)|Has 9 | end 1").application_status_text.unwrap(),
+        "1:1 1:1 1:1"
+    );
+    db.fails("Script", ("Put 4 | abort as it wished",), Status::CompoundUserAbort, "as it wished");
+    db.fails("Script", ("Put 5 | fail badly",), Status::UnexpectedFailure, "badly");
+    db.fails("Script", (), Status::GracefulFailure, "EXPECTS 1 PARAMS, BUT RECEIVED 0");
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t WHERE id IN (4, 5)"), 2, "what was called stays");
+
+    let table = statistics(&db, "COMPOUNDPROC");
+    assert_eq!(table.rows.len(), 1);
+    let figures = ["INVOCATIONS", "ABORTS", "FAILURES"].map(|column| number(&table, 0, column));
+    assert_eq!(figures, [6, 1, 2]);
+    assert!(
+        number(&table, 0, "MIN_ELAPSED") > 0 && number(&table, 0, "MAX_ELAPSED") >= number(&table, 0, "AVG_ELAPSED")
+    );
+    assert_eq!(number(&statistics(&db, "COMPOUNDPROCSUMMARY"), 0, "INVOCATIONS"), 6);
+    let calls = statistics(&db, "COMPOUNDPROCCALLS");
+    let called = calls.column_index("CALLED_PROCEDURE").expect("the column is there");
+    let puts = calls.rows.iter().position(|row| row[called] == OwnedValue::Text("Put".into())).expect("it was called");
+    assert_eq!(number(&calls, puts, "INVOCATIONS"), 7);
+    let procedures = statistics(&db, "PROCEDURE");
+    let compound = (0..procedures.rows.len()).find(|row| number(&procedures, *row, "COMPOUND") == 1).expect("a row");
+    assert_eq!((number(&procedures, compound, "INVOCATIONS"), number(&procedures, compound, "TRANSACTIONAL")), (6, 0));
+
+    let listed = db.call("@SystemCatalog", ("PROCEDURES",)).tables.swap_remove(0);
+    let remarks = listed.column_index("REMARKS").expect("the column is there");
+    let compounds = listed
+        .rows
+        .iter()
+        .filter(|row| matches!(&row[remarks], OwnedValue::Text(words) if words.contains(r#""compound":true"#)));
+    assert_eq!(compounds.count(), 1);
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn statements_about_compound_procedures_are_checked() {
+    let (dir, server, db) = server(|_| {});
+    for (statement, words) in [
+        ("CREATE PROCEDURE again FROM CLASS a.Script", "say CREATE COMPOUND PROCEDURE"),
+        ("CREATE COMPOUND PROCEDURE FROM CLASS a.Plain", "does not extend org.voltdb.VoltCompoundProcedure"),
+        ("CREATE COMPOUND PROCEDURE Script FROM CLASS a.Script", "already exists"),
+        ("PARTITION PROCEDURE Script ON TABLE t COLUMN id", "is COMPOUND and cannot be partitioned"),
+        (
+            "CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE Script WITH ('end 1') RUN ON PARTITIONS",
+            "is not DIRECTED",
+        ),
+    ] {
+        db.fails("@AdHoc", (statement,), Status::GracefulFailure, words);
+    }
+    db.sql("CREATE ROLE r WITH compoundproc; CREATE COMPOUND PROCEDURE other ALLOW r FROM CLASS a.Script");
+    assert_eq!(db.call("other", ("end 3",)).scalar(), Some(3));
+    let text = db.call("@ExplainCatalog", ()).tables.swap_remove(0);
+    let said = format!("{:?}", text.rows);
+    assert!(said.contains("CREATE COMPOUND PROCEDURE Script"), "{said}");
+    server.stop().expect("the log is whole");
+    // It is part of the schema.
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    assert_eq!(statuses(&run(&db, "Put 1|Has 1|end 1")), "1:1 1:1");
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
+    let (_dir, server, db) = server(|options| {
+        options.disk = held;
+        options.durability = Durability::Sync;
+    });
+    let held_syncs = disk.hold_syncs();
+    let script = "Put 1 | Has 1 | end 1";
+    let mut raw = Raw::connect(server.address());
+    raw.call("Script", 5, &(script,));
+    disk.wait_for_held_sync();
+    wait_for("the first stage", || begun(script, 0) == 1);
+    // The insert has been executed and is not durable: nobody may know of it, a stage no more than a client.
+    let mut reader = Raw::connect(server.address());
+    reader.call("Has", 6, &(1i64,));
+    (0..100).for_each(|_| assert_eq!(db.call("@Ping", ()).scalar(), Some(0)));
+    assert_eq!(begun(script, 1), 0);
+    drop(held_syncs);
+    assert_eq!(raw.answer().map(|(handle, status, _)| (handle, status)), Some((5, Status::Success.code())));
+    assert_eq!(reader.answer().map(|(handle, ..)| handle), Some(6));
+    assert_eq!((begun(script, 1), begun(script, 2)), (1, 1));
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_stage_queues_as_many_calls_as_the_limit_and_no_more() {
+    let (_dir, server, db) = server(|_| {});
+    let script = |calls: usize| format!("{} | end 1", vec!["Has 1"; calls].join(";"));
+    assert_eq!(statuses(&run(&db, &script(10))), ["1:0"; 10].join(" "));
+    db.fails("Script", (script(11).as_str(),), Status::GracefulFailure, "a stage may queue 10 calls");
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn as_many_calls_as_the_limit_and_one_more() {
+    let (_dir, server, db) = server(|options| {
+        options.settings = Settings { compound_calls: 3, ..Settings::default() };
+    });
+    let script = "wait room | end 1";
+    let mut raw = Raw::connect(server.address());
+    (0..3).for_each(|handle| raw.call("Script", handle, &(script,)));
+    wait_for("a first stage", || begun(script, 0) > 0);
+    // Behind the others on their connection.
+    raw.call("Script", 3, &("end 1",));
+    let (handle, status, text) = raw.answer().expect("an answer");
+    assert_eq!((handle, status), (3, Status::GracefulFailure.code()));
+    assert!(text.contains("there are 3 calls of compound procedures already"), "{text}");
+    open("room");
+    let mut answered: Vec<i64> = (0..3).map(|_| raw.answer().expect("an answer").0).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [0, 1, 2]);
+    assert_eq!(run(&db, "end 4").scalar(), Some(4), "there is room again");
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_answered_and_ends() {
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
+    let (_dir, server, db) = server(|options| {
+        options.disk = held;
+        options.durability = Durability::Sync;
+        options.settings = Settings { compound_seconds: 1, ..Settings::default() };
+    });
+    // In the middle of a stage.
+    let script = "wait late | Put 1 | end 1";
+    db.fails("Script", (script,), Status::CompoundTimeout, "took longer than 1 s");
+    open("late");
+    // Between two stages: the call that it waits for is carried out all the same.
+    let held_syncs = disk.hold_syncs();
+    let waits = "Put 2 | end 1";
+    db.fails("Script", (waits,), Status::CompoundTimeout, "what it had called may have been carried out");
+    drop(held_syncs);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t WHERE id = 2"), 1);
+    // As many as there may be threads: what was left behind by the late ones is over by the time that these are answered.
+    (0..64).for_each(|_| assert_eq!(run(&db, "Has 2 | end 7").scalar(), Some(7)));
+    assert_eq!((begun(script, 1), begun(waits, 1)), (0, 0));
+    assert_eq!(number(&statistics(&db, "COMPOUNDPROC"), 0, "FAILURES"), 2);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_call_that_nobody_wants_ends_between_two_stages() {
+    let (_dir, server, db) = server(|_| {});
+    let lost = "wait lost | Put 1 | end 1";
+    let cancelled = "wait cancelled | Put 2 | end 1";
+    let mut gone = Raw::connect(server.address());
+    gone.call("Script", 1, &(lost,));
+    wait_for("its first stage", || begun(lost, 0) == 1);
+    drop(gone);
+    wait_for("the connection to be closed", || statistics(&db, "LIVECLIENTS").rows.len() == 1);
+    open("lost");
+    wait_for("its end", || number(&statistics(&db, "COMPOUNDPROC"), 0, "FAILURES") == 1);
+
+    let mut raw = Raw::connect(server.address());
+    raw.call("Script", 1, &(cancelled,));
+    wait_for("its first stage", || begun(cancelled, 0) == 1);
+    raw.call("@Cancel", 2, &(1i64,));
+    assert_eq!(raw.answer().map(|(handle, status, _)| (handle, status)), Some((2, Status::Success.code())));
+    open("cancelled");
+    let (handle, status, text) = raw.answer().expect("an answer");
+    assert_eq!((handle, status), (1, Status::GracefulFailure.code()));
+    assert!(text.contains("was cancelled"), "{text}");
+    assert_eq!((begun(lost, 1), begun(cancelled, 1), db.scalar("SELECT COUNT(*) FROM t")), (0, 0, 0));
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn a_paused_server_refuses_what_it_refuses_clients() {
+    let (_dir, server, db) = server(|_| {});
+    let admin = connect_admin(&server);
+    admin.call("@Pause", ());
+    let script = "Put 1;Has 7;@AdHoc INSERT INTO t VALUES (2) | end 1";
+    assert_eq!(statuses(&run(&db, script)), "-5 1:0 -5");
+    assert_eq!(statuses(&run(&admin, script)), "1:1 1:0 1:1", "with the rights of its caller");
+    admin.call("@Resume", ());
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn a_call_outlives_its_procedure() {
+    let (_dir, server, db) = server(|_| {});
+    let script = "wait dropped | Put 1 | end 8";
+    let mut raw = Raw::connect(server.address());
+    raw.call("Script", 1, &(script,));
+    wait_for("its first stage", || begun(script, 0) == 1);
+    db.sql("DROP PROCEDURE Script; REMOVE CLASSES 'a.*'");
+    open("dropped");
+    assert_eq!(raw.answer().map(|(handle, status, _)| (handle, status)), Some((1, Status::Success.code())));
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), 1);
+    db.fails("Script", ("end 1",), Status::UnexpectedFailure, "was not found");
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn a_stop_ends_what_goes_on() {
+    let (_dir, server, _db) = server(|_| {});
+    let script = "wait stop | Put 1 | end 1";
+    let mut raw = Raw::connect(server.address());
+    raw.call("Script", 1, &(script,));
+    wait_for("its first stage", || begun(script, 0) == 1);
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| server.stop());
+        let (_, status, text) = raw.answer().expect("it is answered before the connection is closed");
+        assert_eq!(status, Status::ServerUnavailable.code(), "{text}");
+        assert!(text.contains("the server was stopped before the compound procedure Script was through"), "{text}");
+        open("stop");
+        stopped.join().expect("the server stops").expect("the log is whole");
+    });
+    assert_eq!(begun(script, 1), 0);
+}

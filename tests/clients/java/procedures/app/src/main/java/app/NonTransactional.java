@@ -1,0 +1,10 @@
+package app;
+
+import org.voltdb.VoltNonTransactionalProcedure;
+
+/** No procedure here. */
+public class NonTransactional extends VoltNonTransactionalProcedure {
+    public long run() {
+        return 0;
+    }
+}
