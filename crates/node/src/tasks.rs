@@ -52,6 +52,8 @@ struct Run {
     due: Option<Due>,
     /// When the call that goes on was sent.
     sent: Option<u64>,
+    /// That call is one of the task as it was before it was changed.
+    of_before: bool,
     figures: RunFigures,
 }
 
@@ -116,7 +118,15 @@ impl Tasks {
         let compiled = self.shared.compiled.load_full();
         let tasks = &compiled.catalog.tasks;
         let same = |run: &Run| tasks.get(&run.task.name).is_some_and(|task| Arc::ptr_eq(task, &run.task));
-        self.runs.retain(|_, run| same(run));
+        // A task that was changed waits for the call that it has outstanding: its next run takes that over with its number.
+        let mut outstanding = Vec::new();
+        self.runs.retain(|number, run| {
+            let keeps = same(run);
+            if let (false, Some(sent)) = (keeps, run.sent) {
+                outstanding.push((run.task.name.clone(), run.partition, *number, sent));
+            }
+            keeps
+        });
         for task in tasks.values() {
             if self.runs.values().any(|run| run.task.name == task.name) {
                 continue;
@@ -127,12 +137,23 @@ impl Tasks {
             };
             for partition in partitions {
                 let figures = RunFigures::new(task, partition);
-                let mut run = Run { task: Arc::clone(task), partition, due: None, sent: None, figures };
+                let mut run =
+                    Run { task: Arc::clone(task), partition, due: None, sent: None, of_before: false, figures };
                 if task.enabled {
                     run.schedule(&*self.clock, None);
                 }
-                self.runs.insert(self.next_run, run);
-                self.next_run += 1;
+                let before = outstanding.iter().find(|(name, on, ..)| *name == task.name && *on == partition);
+                let number = match before {
+                    Some((_, _, number, sent)) => {
+                        (run.sent, run.of_before) = (Some(*sent), true);
+                        *number
+                    }
+                    None => {
+                        self.next_run += 1;
+                        self.next_run - 1
+                    }
+                };
+                self.runs.insert(number, run);
             }
         }
         self.publish();
@@ -191,10 +212,15 @@ impl Tasks {
 
     fn answered(&mut self, number: u64, failure: Option<String>) {
         let now = self.clock.monotonic_nanos();
-        // Of a task that was changed or dropped meanwhile.
+        // Of a task that was dropped meanwhile.
         let Some(run) = self.runs.get_mut(&number) else { return };
         let took = now - run.sent.take().unwrap_or(now);
-        run.figures.answered(took, failure.is_some());
+        let of_before = std::mem::take(&mut run.of_before);
+        // What became of a call of the task as it was says nothing of the task as it is.
+        let failure = failure.filter(|_| !of_before);
+        if !of_before {
+            run.figures.answered(took, failure.is_some());
+        }
         let task = &run.task;
         match (failure, task.on_error) {
             (None, _) | (Some(_), OnError::Ignore) => {}
@@ -210,7 +236,7 @@ impl Tasks {
             Some(Due::Wall(at)) => at <= self.clock.wall_micros(),
             None => matches!(run.task.schedule, Schedule::Delay(_)),
         };
-        if passed && !run.figures.has_failed() {
+        if passed && task.enabled && !run.figures.has_failed() {
             run.schedule(&*self.clock, Some(now));
         }
         self.publish();

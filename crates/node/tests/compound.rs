@@ -9,7 +9,7 @@ use common::raw::Raw;
 use common::{Db, connect, connect_admin, options, start};
 use ferrite_base::Settings;
 use ferrite_client::{OwnedResponse, OwnedTable, Status};
-use ferrite_io::SimulatedDisk;
+use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};
 use ferrite_value::OwnedValue;
 use script::{begun, open, wait_for};
@@ -280,4 +280,25 @@ fn a_stop_ends_what_goes_on() {
         stopped.join().expect("the server stops").expect("the log is whole");
     });
     assert_eq!(begun(script, 1), 0);
+}
+
+#[test]
+fn a_task_that_is_changed_waits_for_the_call_that_it_has_outstanding() {
+    let (_dir, server, db) = server(|_| {});
+    let script = "wait task | end 1";
+    db.sql("CREATE TABLE ticks (at TIMESTAMP); CREATE PROCEDURE Tick AS INSERT INTO ticks VALUES (NOW)");
+    db.sql(&format!("CREATE TASK held ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE Script WITH ('{script}')"));
+    wait_for("its first call", || begun(script, 0) == 1);
+    db.sql("ALTER TASK held DISABLE");
+    db.sql("ALTER TASK held ENABLE");
+    // Its next is due many times while this one is called.
+    db.sql("CREATE TASK other ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE Tick");
+    wait_for("rounds of the task thread", || db.scalar("SELECT COUNT(*) FROM ticks") >= 10);
+    assert_eq!(begun(script, 0), 1, "the first call still goes on");
+    open("task");
+    wait_for("its next call", || begun(script, 0) >= 3);
+    let figures = statistics(&db, "TASK");
+    assert_eq!(figures.rows.len(), 2);
+    db.sql("DROP TASK held; DROP TASK other");
+    server.stop().expect("the log is whole");
 }
