@@ -360,7 +360,8 @@ impl Worker {
             if call.lock().ended {
                 return;
             }
-            if self.shared.cancellations.covers(call.reply.call()) {
+            let elapsed = Duration::from_nanos(call.clock.monotonic_nanos().saturating_sub(call.began));
+            if self.shared.cancellations.stops(call.reply.call(), elapsed) {
                 let error = UserError::data("57014", "Transaction Interrupted: the compound procedure was cancelled");
                 return compounds.end(call, Err(error.with_detail(STAYS.to_owned())));
             }

@@ -233,7 +233,7 @@ impl System {
         let program = query_statistics::compile(&self.shared, compiled, text)?;
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
         let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
-        self.pass_on(program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false);
+        pass_on::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 

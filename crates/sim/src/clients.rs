@@ -231,6 +231,7 @@ impl Clients {
                 };
                 doors.coordinator.send(Job::Calls(vec![call])).expect("the node is there");
             }
+            Route::Compound => unreachable!("the schema has no compound procedures"),
         }
     }
 

@@ -180,6 +180,7 @@ impl Database {
             Routing::Constant { .. } => panic!("a routing constant that is none"),
             Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),
             Routing::All | Routing::Several { .. } => Ok(0..self.stores.len()),
+            Routing::Compound => panic!("a compound procedure is no transaction"),
         }
     }
 
