@@ -85,7 +85,8 @@ class CompoundTest {
         for (long id = 1; id < 20; id++) {
             ClientResponse moved = call("Move", id, id + 1, 10 * id);
             VoltTable balances = moved.getResults()[0];
-            balances.advanceToRow(1);
+            assertEquals(2, balances.getRowCount());
+            assertTrue(balances.advanceRow() && balances.advanceRow());
             assertEquals(id + 1, balances.getLong("ID"));
             assertEquals(3, moved.getAppStatus());
             assertEquals("moved " + 10 * id, moved.getAppStatusString());
@@ -159,7 +160,7 @@ class CompoundTest {
     @Test
     void statementsSayWhatDoesNotFit() throws Exception {
         String[][] cases = {
-            {"CREATE COMPOUND PROCEDURE FROM CLASS app.Deposit", "does not extend org.voltdb.VoltCompoundProcedure"},
+            {"CREATE COMPOUND PROCEDURE another FROM CLASS app.Deposit", "does not extend org.voltdb.VoltCompoundProcedure"},
             {"CREATE PROCEDURE Again FROM CLASS app.Stages", "say CREATE COMPOUND PROCEDURE"},
             {"CREATE COMPOUND PROCEDURE FROM CLASS app.WithStatement", "field statement of class app.WithStatement is a statement"},
             {"CREATE COMPOUND PROCEDURE FROM CLASS app.NonTransactional", "VoltNonTransactionalProcedure, which is not supported"},
