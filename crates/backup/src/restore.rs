@@ -7,8 +7,9 @@
 //! before leaves nothing but staging tables, which are dropped then, or at the next start.
 
 use crate::request::Restore;
+use crate::save::SCHEMA_FILE;
 use crate::server::Server;
-use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::{Content, FileIdentity, Files, Manifest, Reader, SnapshotError, Verified, Verifier};
@@ -20,8 +21,6 @@ use std::sync::Arc;
 
 /// Names of staging tables begin so.
 pub const STAGING: &str = "FERRITE_RESTORE_";
-/// Rows gathered for one partition before they are sent.
-const BATCH_BYTES: usize = 1 << 20;
 
 /// What a restore has done: rows by table.
 pub type Restored = BTreeMap<String, u64>;
@@ -47,8 +46,10 @@ struct Batch {
 }
 
 pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserResult<Restored> {
-    let manifest = files.manifest(&request.nonce).map_err(unreadable)?;
-    let backup = SchemaHistory::of(&manifest).catalog()?;
+    let manifest = files.manifest(&request.nonce).map_err(|error| no_manifest(files, &request.nonce, error))?;
+    let mut backup = SchemaHistory::of(&manifest).catalog()?;
+    // What another restore had left there is none of the backup's business.
+    backup.tables.retain(|name, _| !name.starts_with(STAGING));
     verify(files, &request.nonce, &manifest)?;
     server.drop_tables(STAGING)?;
     let here = server.catalog();
@@ -64,8 +65,8 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
         return Ok(Restored::new());
     }
     let stage = if staged.is_empty() { Ok(()) } else { server.change_schema(&staged) };
-    let result = stage.and_then(|()| {
-        load(server, files, &request.nonce, &manifest, &mut targets)?;
+    let loaded = stage.and_then(|()| load(server, files, &request.nonce, &manifest, &mut targets));
+    let result = loaded.map_err(not_done).and_then(|()| {
         let mut text = if with_schema { ferrite_catalog::schema_text(&backup) } else { String::new() };
         for target in targets.values() {
             text.push_str(&format!("FILL TABLE {} FROM {};\n", quoted(&target.definition.name), target.staging));
@@ -81,6 +82,20 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
         return Err(error);
     }
     Ok(targets.into_values().map(|target| (target.definition.name.clone(), target.rows)).collect())
+}
+
+/// At a start: drops what a restore left that a crash has ended.
+pub fn drop_leftovers(server: &dyn Server) -> UserResult<()> {
+    let left = server.catalog().tables.keys().any(|name| name.starts_with(STAGING));
+    if left { server.drop_tables(STAGING) } else { Ok(()) }
+}
+
+/// Whatever has become of the staging tables: before the last step nothing of the restore has taken place.
+fn not_done(error: UserError) -> UserError {
+    if error.kind() != ErrorKind::OutcomeUnknown {
+        return error;
+    }
+    UserError::new(ErrorKind::Unavailable, error.code(), error.message().to_owned())
 }
 
 /// Reads all files once, to their last block.
@@ -109,7 +124,7 @@ fn targets(
         return Err(UserError::parameters(format!("the backup has no table {name}")));
     }
     let mut targets = BTreeMap::new();
-    for table in tables().filter(|table| request.tables.takes(&table.name) && !table.name.starts_with(STAGING)) {
+    for table in tables().filter(|table| request.tables.takes(&table.name)) {
         let definition = here.tables.get(&table.name).ok_or_else(|| {
             UserError::parameters(format!("the backup's table {} is not in this database", table.name))
                 .with_hint("make it first, or leave it out with skiptables")
@@ -173,7 +188,7 @@ impl Target {
         writer.row(values)?;
         batch.open = Some(writer.suspend());
         self.rows += 1;
-        if batch.bytes.len() >= BATCH_BYTES { self.send(server, partition) } else { Ok(()) }
+        if batch.bytes.len() >= server.batch_bytes() { self.send(server, partition) } else { Ok(()) }
     }
 
     fn send(&mut self, server: &dyn Server, partition: PartitionId) -> UserResult<()> {
@@ -246,6 +261,19 @@ impl From<ImageError> for Fault {
 
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Why there is none, as far as it is not a fault.
+fn no_manifest(files: &Files, nonce: &str, error: SnapshotError) -> UserError {
+    let schema = format!("{nonce}{SCHEMA_FILE}");
+    let names = files.disk().list(files.dir()).unwrap_or_default();
+    if names.contains(&schema) {
+        return UserError::parameters(format!(
+            "the backup {nonce} has the CSV format, and only native ones can be restored"
+        ))
+        .with_hint(format!("run the statements of {schema}, and bring the rows in with ferrite load"));
+    }
+    unreadable(error)
 }
 
 fn unreadable(error: SnapshotError) -> UserError {

@@ -8,7 +8,7 @@ use crate::request::{Format, Save};
 use crate::server::Server;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Table, TableKind};
-use ferrite_io::{Disk, DiskResult, OpenMode, Random, SystemRandom};
+use ferrite_io::{Disk, DiskResult, OpenMode, Random};
 use ferrite_partition::coordinator::Taken;
 use ferrite_snapshot::{
     FileIdentity, Files, Head, LogPlace, Manifest, RowsFile, SnapshotError, StoreWriter, Verified, Verifier, Written,
@@ -62,11 +62,11 @@ impl Begun {
         tables(&self.taken.catalog, &self.request)
     }
 
-    /// Writes everything. On an error what was written goes again.
-    pub fn write(self) -> UserResult<()> {
+    /// Writes everything. On an error what was written goes again. `random` is for the backup's identity.
+    pub fn write(self, random: &mut dyn Random) -> UserResult<()> {
         let Begun { taken, files, request } = self;
         match request.format {
-            Format::Native => write_native(&files, &request.nonce, taken).map_err(|error| {
+            Format::Native => write_native(&files, &request.nonce, taken, random).map_err(|error| {
                 // What cannot be removed has no manifest, and is seen for what it is.
                 let _ = files.remove(&request.nonce);
                 failed(error)
@@ -85,12 +85,12 @@ impl Begun {
 }
 
 /// One file after the other: a backup is in no hurry, and others need the disk.
-fn write_native(files: &Files, nonce: &str, taken: Taken) -> Result<(), SnapshotError> {
+fn write_native(files: &Files, nonce: &str, taken: Taken, random: &mut dyn Random) -> Result<(), SnapshotError> {
     let Taken { stores, places, catalog, mut history, time, mark, logged, .. } = taken;
     let partitions = stores.len() as u32;
     // An identity of its own, so that files of two backups are never taken for those of one.
     let mut database = [0; 16];
-    SystemRandom.fill(&mut database);
+    random.fill(&mut database);
     let head = Head { database, partitions, taken: time };
     let mut written: Vec<RowsFile> = Vec::new();
     for (store, (place, partition)) in stores.into_iter().zip(places.into_iter().zip(0..)) {

@@ -14,7 +14,8 @@ pub trait Server {
     /// Where rows with this partitioning value belong.
     fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId>;
 
-    /// Statements of one transaction. Durable when this returns. No loads may be on their way.
+    /// Statements of one transaction. Durable when this returns. No loads may be on their way. An error of the kind `OutcomeUnknown`
+    /// means that it may have been carried out; after any other it was not.
     fn change_schema(&self, text: &str) -> UserResult<()>;
 
     /// Drops all tables whose names begin so, when all loads have ended.
@@ -25,6 +26,11 @@ pub trait Server {
     fn load(&self, table: &str, partition: Option<PartitionId>, rows: Vec<u8>) -> UserResult<()>;
 
     fn wait_for_loads(&self) -> UserResult<()>;
+
+    /// Bytes of rows gathered for one partition before they are sent.
+    fn batch_bytes(&self) -> usize {
+        1 << 20
+    }
 
     /// All stores as they are now.
     fn take_snapshot(&self) -> UserResult<Taken>;

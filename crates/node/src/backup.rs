@@ -7,9 +7,9 @@ use crate::result::{SystemResult, SystemTable, cells, write_response};
 use crate::shared::Shared;
 use errand::Errand;
 use ferrite_backup::request::{self, checked_nonce, directory};
-use ferrite_backup::{Server, listing, restore, save};
+use ferrite_backup::{listing, restore, save};
 use ferrite_base::{UserError, UserResult};
-use ferrite_io::{Yielding, lower_priority};
+use ferrite_io::{SystemRandom, Yielding, lower_priority};
 use ferrite_partition::{AnswerBatch, Reply};
 use ferrite_snapshot::Files;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
@@ -88,7 +88,7 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     if !block {
         answer(reply, &Ok(vec![by_table(shared, &begun.tables())]));
     }
-    let result = begun.write();
+    let result = begun.write(&mut SystemRandom);
     if let Err(error) = &result {
         eprintln!("ferrite: {error}");
     }
@@ -151,10 +151,7 @@ fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult
 
 /// After a start: what a restore left that a crash has ended.
 pub fn drop_leftovers(shared: &Arc<Shared>) {
-    let errand = Errand::new(Arc::clone(shared));
-    if errand.catalog().tables.keys().any(|name| name.starts_with(restore::STAGING))
-        && let Err(error) = errand.drop_tables(restore::STAGING)
-    {
+    if let Err(error) = restore::drop_leftovers(&Errand::new(Arc::clone(shared))) {
         eprintln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
     }
 }

@@ -4,7 +4,7 @@
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_backup::Server;
-use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::coordinator::{Job, Taken};
@@ -46,10 +46,14 @@ impl Mailbox for Answers {
 fn outcome(body: &[u8]) -> UserResult<()> {
     let malformed = || UserError::internal("the server's answer to itself is malformed");
     let response = Response::parse(body).map_err(|_| malformed())?;
-    if response.status_code == Status::Success.code() {
-        return Ok(());
+    let text = response.status_text.unwrap_or("a step failed without a text").to_owned();
+    match response.status() {
+        Some(Status::Success) => Ok(()),
+        // The text says what to do.
+        Some(Status::ResponseUnknown) => Err(UserError::new(ErrorKind::OutcomeUnknown, "58030", text)),
+        Some(Status::ServerUnavailable) => Err(UserError::new(ErrorKind::Unavailable, "58030", text)),
+        _ => Err(UserError::parameters(text)),
     }
-    Err(UserError::parameters(response.status_text.unwrap_or("a step failed without a text").to_owned()))
 }
 
 impl Errand {
@@ -166,4 +170,27 @@ impl Server for Errand {
 #[cold]
 fn stopping() -> UserError {
     UserError::parameters("the server stops")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_wire::response::write_error;
+
+    /// Who asked for a restore must hear the difference between "it did not take place" and "nobody knows".
+    #[test]
+    fn what_an_answer_means_is_kept() {
+        let log_failed = |kind| UserError::new(kind, "58030", "the log has failed").with_hint("look");
+        for kind in [ErrorKind::OutcomeUnknown, ErrorKind::Unavailable] {
+            let mut frame = Vec::new();
+            write_error(&mut frame, 0, &log_failed(kind));
+            let (_, body) = frame::split(&frame).expect("well-formed").expect("whole");
+            let heard = outcome(body).expect_err("an error");
+            assert_eq!((heard.kind(), heard.message()), (kind, "the log has failed\nhint: look"));
+        }
+        let mut frame = Vec::new();
+        write_error(&mut frame, 0, &UserError::constraint("23514", "a row"));
+        let (_, body) = frame::split(&frame).expect("well-formed").expect("whole");
+        assert_eq!(outcome(body).expect_err("an error").kind(), ErrorKind::Parameters);
+    }
 }
