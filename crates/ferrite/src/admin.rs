@@ -19,6 +19,8 @@ pub enum Command {
     Backup(BackupOptions),
     /// Bring the rows of a backup into a running server's database, whatever its number of partitions: wholly, or not at all.
     Restore(RestoreOptions),
+    /// Say how far the recovery of a starting server is, and of one that has started what it found.
+    Recovery(AdminAddress),
     /// Open a database that does not start because its redo log is damaged, without what cannot be read. The server must not run.
     Recover(RecoverOptions),
 }
@@ -27,6 +29,18 @@ pub enum Command {
 pub struct ServerAddress {
     /// Address and port of the server.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212")]
+    server: String,
+    /// Who logs in.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    user: String,
+    #[arg(long, value_name = "PASSWORD", default_value = "")]
+    password: String,
+}
+
+#[derive(Args)]
+pub struct AdminAddress {
+    /// Address and port for administration: the only one that answers before the server is ready.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21211")]
     server: String,
     /// Who logs in.
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -81,6 +95,9 @@ pub fn run(command: Command) -> ExitCode {
         Command::Snapshot(address) => snapshot(&address),
         Command::Backup(options) => backup(&options),
         Command::Restore(options) => restore(&options),
+        Command::Recovery(AdminAddress { server, user, password }) => {
+            recovery(&ServerAddress { server, user, password })
+        }
         Command::Recover(options) => recover(&options),
     };
     match outcome {
@@ -154,6 +171,29 @@ fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet)
     });
     failure.map_or(Ok(response), Err)
 }
+
+/// A line for each figure: how far it is, then what was found.
+fn recovery(address: &ServerAddress) -> Result<String, String> {
+    let response = call(address, "@Statistics", ("RECOVERY", 0i32))?;
+    let mut lines = Vec::new();
+    for table in &response.tables {
+        for row in &table.rows {
+            // The clock and the host are no figures of the recovery.
+            let figures = table.columns.iter().zip(row).filter(|((name, _), _)| !BASE_COLUMNS.contains(&&**name));
+            lines.extend(figures.filter_map(|((name, _), value)| {
+                let text = match value {
+                    OwnedValue::Integer(number) => number.to_string(),
+                    OwnedValue::Text(text) if !text.is_empty() => text.to_string(),
+                    _ => return None,
+                };
+                Some(format!("{:24} {text}", name.to_lowercase().replace('_', " ")))
+            }));
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+const BASE_COLUMNS: [&str; 3] = ["TIMESTAMP", "HOST_ID", "HOSTNAME"];
 
 fn recover(options: &RecoverOptions) -> Result<String, String> {
     assert!(options.accept_loss, "the argument is required");

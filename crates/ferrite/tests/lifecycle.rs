@@ -28,6 +28,23 @@ fn a_directory_has_one_server() {
 }
 
 #[test]
+fn administrators_ask_what_recovery_found() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (dir, options) = (dir.path(), ["--admin-listen", "127.0.0.1:0"]);
+    Server::start(dir, &options).stop();
+    let server = Server::start(dir, &options);
+    let address = server.ready_line.split_once("administration on ").expect("it says where").1.trim_end();
+    let asked = std::process::Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["admin", "recovery", "--server", address.trim_end_matches(')')])
+        .output()
+        .expect("the program under test can be started");
+    let text = String::from_utf8_lossy(&asked.stdout);
+    assert!(asked.status.success(), "{asked:?}");
+    assert!(text.starts_with("state") && text.contains("DONE") && text.contains("row changes per second"), "{text}");
+    server.stop();
+}
+
+#[test]
 fn the_number_of_partitions_stays() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     Server::start(dir.path(), &["--partitions", "3"]).stop();

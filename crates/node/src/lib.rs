@@ -17,6 +17,7 @@ mod network;
 mod pass_on;
 mod plan_cache;
 mod query_statistics;
+mod recovery_door;
 mod result;
 pub mod route;
 mod server;

@@ -6,6 +6,7 @@ use crate::expiry::{self, Expiry, Notice};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
+use crate::recovery_door;
 pub use crate::shared::ConnectionLimits;
 use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
@@ -26,7 +27,7 @@ use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::long_read::{self, Home, LongReads};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
-use ferrite_partition::{Event, schema};
+use ferrite_partition::{Event, Sight, schema};
 use ferrite_value::ring::Ring;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -38,6 +39,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// What clients are told that they are connected to.
+const VERSION: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
+const BUILD: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"), "_ferritedb-", env!("CARGO_PKG_VERSION"));
 
 /// Java frames, deep expressions and recursive plans all live on a partition's stack.
 const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -180,24 +185,29 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // The port first: a second server on the same port should not wait for recovery to hear of it.
         let (listener, listen) = listen_on(options.listen)?;
-        let admin = options.admin_listen.map(listen_on).transpose()?;
+        let mut admin = options.admin_listen.map(listen_on).transpose()?;
         let admin_listen = admin.as_ref().map(|(_, address)| *address);
         let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
-        let mut recovered = recovery::open_with(
-            Arc::clone(&disk) as Arc<dyn Disk>,
-            Arc::clone(&clock),
-            &mut SystemRandom,
-            &options.dir,
-            recovery::Options {
-                log: LogOptions { durability: options.durability, ..LogOptions::default() },
+        let sight = Sight::default();
+        let recover = || {
+            let log = LogOptions { durability: options.durability, ..LogOptions::default() };
+            let how = recovery::Options {
+                log,
                 partitions: options.partitions,
                 partitions_default: default_partitions(),
                 threads: options.recovery_threads,
                 report: &|line| eprintln!("ferrite: {line}"),
-            },
-        )
-        .map_err(ServerError::Start)?;
+                sight: &sight,
+            };
+            let (disk, clock) = (Arc::clone(&disk) as Arc<dyn Disk>, Arc::clone(&clock));
+            recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
+        };
+        let recovered = match &mut admin {
+            Some((listener, _)) => recovery_door::open_during(listener, &sight, &*clock, BUILD, recover),
+            None => recover(),
+        };
+        let mut recovered = recovered.map_err(ServerError::Start)?;
         if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
             schema::at_first_start(&mut recovered, text, &*clock)
                 .map_err(|error| ServerError::Schema(error.to_string()))?;
@@ -475,7 +485,6 @@ fn identity(
     genesis: &ferrite_partition::record::Genesis,
     options: &ServerOptions,
 ) -> Identity {
-    let version = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
     Identity {
         host_id: 0,
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -486,8 +495,8 @@ fn identity(
             std::net::IpAddr::V4(address) if !address.is_unspecified() => address.octets(),
             _ => [127, 0, 0, 1],
         },
-        build: format!("{version}_ferritedb-{}", env!("CARGO_PKG_VERSION")),
-        version,
+        build: BUILD.to_owned(),
+        version: VERSION,
         dir: options.dir.clone(),
         durability: match options.durability {
             Durability::Sync => "sync".to_owned(),

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{CONTESTANTS, VOTER, connect, options, start};
-use ferrite_node::{ServerOptions, SnapshotSettings};
+use ferrite_node::{Durability, ServerOptions, SnapshotSettings};
+use ferrite_value::OwnedValue;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,26 @@ fn count(db: &common::Db, sql: &str) -> i64 {
     db.call("@AdHoc", (sql,)).scalar().unwrap_or_else(|| panic!("{sql} answers a number"))
 }
 
+/// What the first row of a table of figures says in a column.
+fn figure(db: &common::Db, selector: &str, table: usize, column: &str) -> OwnedValue {
+    let response = db.call("@Statistics", (selector, 0i32));
+    let table = &response.tables[table];
+    let position = table.column_index(column).unwrap_or_else(|| panic!("{selector} has a column {column}"));
+    table.rows[0][position].clone()
+}
+
+fn number(db: &common::Db, selector: &str, table: usize, column: &str) -> i64 {
+    match figure(db, selector, table, column) {
+        OwnedValue::Integer(number) => number,
+        other => panic!("{selector} {column} is {other:?}"),
+    }
+}
+
 #[test]
 fn snapshots_are_taken_under_load_and_a_restart_has_everything() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let schema = Some(VOTER.to_owned());
-    let server = start(ServerOptions { schema, ..options(dir.path(), 3) });
+    let server = start(ServerOptions { schema, durability: Durability::Sync, ..options(dir.path(), 3) });
     let db = connect(&server);
     db.call("@AdHoc", (CONTESTANTS,));
     let (stop, votes) = (AtomicBool::new(false), AtomicI64::new(0));
@@ -48,12 +64,37 @@ fn snapshots_are_taken_under_load_and_a_restart_has_everything() {
     let summary = db.call("@Statistics", ("SNAPSHOTSUMMARY", 0i32));
     assert_eq!(summary.tables[0].rows.len(), 4);
     assert_eq!(db.call("@Statistics", ("SNAPSHOTSTATUS", 0i32)).tables[0].rows.len(), 4);
+    let newest = OwnedValue::Text("snapshot-0000000004".into());
+    assert_eq!(figure(&db, "COMMANDLOG", 1, "SNAPSHOT"), newest);
+    for column in ["FSYNCS", "BYTES_ON_DISK", "BYTES_WRITTEN", "SEGMENTS_ON_DISK", "SNAPSHOT_BYTES"] {
+        assert!(number(&db, "COMMANDLOG", 1, column) > 0, "{column}");
+    }
+    let times = ["FSYNC_MEDIAN", "FSYNC_99_PERCENT", "FSYNC_MAX"].map(|column| number(&db, "COMMANDLOG", 1, column));
+    assert!(times.is_sorted() && times[2] > 0, "{times:?}");
+    assert!(number(&db, "COMMANDLOG", 1, "SNAPSHOT_AGE") >= number(&db, "COMMANDLOG", 1, "SNAPSHOT_DURATION"));
+    db.call("@AdHoc", ("INSERT INTO t0 VALUES (77)",));
+    db.call("@AdHoc", ("DELETE FROM t0 WHERE a = 77",));
     drop(db);
     server.stop().expect("a healthy log closes");
     let server = start(options(dir.path(), 3));
     let loaded = server.recovery().snapshot.expect("a snapshot was loaded");
     assert_eq!((loaded.snapshot, server.recovery().damaged.len()), (4, 0));
     let db = connect(&server);
+    // What it found, for whoever asks later.
+    assert_eq!(figure(&db, "RECOVERY", 0, "STATE"), OwnedValue::Text("DONE".into()));
+    assert_eq!(
+        (figure(&db, "RECOVERY", 1, "SNAPSHOT"), figure(&db, "COMMANDLOG", 1, "SNAPSHOT")),
+        (newest.clone(), newest)
+    );
+    assert_eq!(number(&db, "RECOVERY", 1, "SNAPSHOT_ROWS") as u64, loaded.rows);
+    assert!(number(&db, "RECOVERY", 1, "TRANSACTIONS") >= 2 && number(&db, "RECOVERY", 1, "ROW_CHANGES") >= 2);
+    assert!(number(&db, "RECOVERY", 1, "ROW_CHANGES_PER_SECOND") > 0);
+    assert_eq!(figure(&db, "RECOVERY", 1, "DAMAGED_SNAPSHOTS"), OwnedValue::Text("".into()));
+    assert_eq!(
+        figure(&db, "COMMANDLOG", 1, "SNAPSHOT_DURATION"),
+        OwnedValue::Null,
+        "nobody wrote down how long it took"
+    );
     assert_eq!(count(&db, "SELECT COUNT(*) FROM votes"), votes);
     assert_eq!(count(&db, "SELECT SUM(num_votes) FROM v_votes_by_contestant_number_state"), votes);
     for round in 0..4 {

@@ -28,5 +28,5 @@ pub mod thread;
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use compiled::Compiled;
 pub use event::{CachedCall, CachedCalls, CallBatch, CallHeader, Event, Hold, ProgramCall, Recompile, Reply, Retry};
-pub use progress::Report;
+pub use progress::{Report, Seen, Sight};
 pub use row_counts::RowCounts;

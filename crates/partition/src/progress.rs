@@ -1,8 +1,9 @@
-//! Tells the operator how far recovery is: a line a second once it takes longer than two.
+//! Tells the operator how far recovery is: a line a second once it takes longer than two, and whoever looks at its [`Sight`].
 
 use ferrite_io::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Takes a line for the operator.
 pub type Report = dyn Fn(&str) + Sync;
@@ -10,28 +11,72 @@ pub type Report = dyn Fn(&str) + Sync;
 const FIRST_NANOS: u64 = 2_000_000_000;
 const EVERY_NANOS: u64 = 1_000_000_000;
 
+/// Where a recovery can be seen from another thread.
+#[derive(Default, Debug)]
+pub struct Sight {
+    phase: Mutex<Phase>,
+    bytes: AtomicU64,
+    rows: AtomicU64,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Phase {
+    name: &'static str,
+    /// By the recovery's clock.
+    begun: u64,
+    bytes_total: u64,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// What it is about: `snapshot`, or `log`; empty before it has begun with either.
+    pub phase: &'static str,
+    /// Done of it.
+    pub bytes: u64,
+    /// At most so many there are.
+    pub bytes_total: u64,
+    pub rows: u64,
+    /// On it so far.
+    pub elapsed: Duration,
+}
+
+impl Sight {
+    /// `now` is the time of the clock that the recovery has.
+    pub fn look(&self, now: u64) -> Seen {
+        let Phase { name, begun, bytes_total } = *self.phase.lock().expect("no panic with the phase");
+        let (bytes, rows) = (self.bytes.load(Relaxed), self.rows.load(Relaxed));
+        let elapsed = if name.is_empty() { 0 } else { now.saturating_sub(begun) };
+        Seen { phase: name, bytes, bytes_total, rows, elapsed: Duration::from_nanos(elapsed) }
+    }
+}
+
+impl std::fmt::Display for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Seen { phase, bytes, bytes_total, rows, elapsed } = *self;
+        if phase.is_empty() {
+            return f.write_str("recovering: it has just begun");
+        }
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        write!(f, "recovering: {phase}, {:.0} MB of {:.0}", megabytes(bytes), megabytes(bytes_total))?;
+        if rows > 0 {
+            write!(f, ", {rows} rows")?;
+        }
+        write!(f, ", {:.0} MB/s", megabytes(bytes) / elapsed.as_secs_f64().max(1e-9))
+    }
+}
+
 pub(crate) struct Progress<'r> {
     clock: Arc<dyn Clock>,
     report: &'r Report,
-    phase: Mutex<&'static str>,
-    begun: AtomicU64,
-    bytes: AtomicU64,
-    rows: AtomicU64,
+    sight: &'r Sight,
     next_line: AtomicU64,
 }
 
 impl<'r> Progress<'r> {
-    pub fn new(clock: Arc<dyn Clock>, report: &'r Report) -> Progress<'r> {
-        let now = clock.monotonic_nanos();
-        Progress {
-            clock,
-            report,
-            phase: Mutex::new(""),
-            begun: AtomicU64::new(now),
-            bytes: AtomicU64::new(0),
-            rows: AtomicU64::new(0),
-            next_line: AtomicU64::new(now + FIRST_NANOS),
-        }
+    pub fn new(clock: Arc<dyn Clock>, report: &'r Report, sight: &'r Sight) -> Progress<'r> {
+        let next_line = AtomicU64::new(clock.monotonic_nanos() + FIRST_NANOS);
+        Progress { clock, report, sight, next_line }
     }
 
     pub fn now(&self) -> u64 {
@@ -42,26 +87,51 @@ impl<'r> Progress<'r> {
         (self.report)(line);
     }
 
-    /// From now on it is about this.
-    pub fn begin(&self, phase: &'static str) {
-        *self.phase.lock().expect("no panic with the phase") = phase;
-        self.begun.store(self.now(), Relaxed);
-        self.bytes.store(0, Relaxed);
-        self.rows.store(0, Relaxed);
+    /// From now on it is about this, which has at most so many bytes.
+    pub fn begin(&self, name: &'static str, bytes_total: u64) {
+        *self.sight.phase.lock().expect("no panic with the phase") = Phase { name, begun: self.now(), bytes_total };
+        self.sight.bytes.store(0, Relaxed);
+        self.sight.rows.store(0, Relaxed);
     }
 
     /// So much more is done. Called from any thread.
     pub fn add(&self, bytes: u64, rows: u64) {
-        let bytes = self.bytes.fetch_add(bytes, Relaxed) + bytes;
-        let rows = self.rows.fetch_add(rows, Relaxed) + rows;
+        self.sight.bytes.fetch_add(bytes, Relaxed);
+        self.sight.rows.fetch_add(rows, Relaxed);
         let (now, due) = (self.now(), self.next_line.load(Relaxed));
         if now < due || self.next_line.compare_exchange(due, now + EVERY_NANOS, Relaxed, Relaxed).is_err() {
             return;
         }
-        let seconds = now.saturating_sub(self.begun.load(Relaxed)).max(1) as f64 / 1e9;
-        let megabytes = bytes as f64 / 1e6;
-        let phase = *self.phase.lock().expect("no panic with the phase");
-        let rows = if rows > 0 { format!(", {rows} rows") } else { String::new() };
-        self.say(&format!("recovering: {phase}, {megabytes:.0} MB{rows}, {:.0} MB/s", megabytes / seconds));
+        self.say(&self.sight.look(now).to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_io::simulated::SimulatedClock;
+
+    #[test]
+    fn what_is_seen_and_what_is_said() {
+        let (clock, sight, lines) = (SimulatedClock::default(), Sight::default(), Arc::new(Mutex::new(Vec::new())));
+        let said = Arc::clone(&lines);
+        let report = move |line: &str| said.lock().unwrap().push(line.to_owned());
+        let progress = Progress::new(Arc::new(clock.clone()), &report, &sight);
+        assert_eq!(sight.look(clock.monotonic_nanos()).to_string(), "recovering: it has just begun");
+        progress.begin("snapshot", 400_000_000);
+        clock.advance(Duration::from_millis(1_999));
+        progress.add(100_000_000, 10);
+        assert!(lines.lock().unwrap().is_empty(), "a short recovery is not worth a line");
+        clock.advance(Duration::from_millis(1));
+        progress.add(100_000_000, 10);
+        progress.add(0, 0);
+        clock.advance(Duration::from_secs(1));
+        progress.begin("log", 5_000_000);
+        clock.advance(Duration::from_secs(2));
+        progress.add(3_000_000, 0);
+        assert_eq!(
+            *lines.lock().unwrap(),
+            ["recovering: snapshot, 200 MB of 400, 20 rows, 100 MB/s", "recovering: log, 3 MB of 5, 2 MB/s"]
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
-use crate::progress::{Progress, Report};
+use crate::progress::{Progress, Report, Sight};
 use crate::record::{self, Genesis, Record, RecordError};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
@@ -197,6 +197,8 @@ pub struct Options<'r> {
     pub threads: usize,
     /// Told what the operator should see while it goes on.
     pub report: &'r Report,
+    /// Where others look at it.
+    pub sight: &'r Sight,
 }
 
 /// [`open_with`] where nobody watches, on the calling thread if the log has no threads either.
@@ -210,7 +212,8 @@ pub fn open(
     partitions_default: u32,
 ) -> Result<Recovered, StartError> {
     let threads = if options.own_threads { default_threads() } else { 0 };
-    let options = Options { log: options, partitions, partitions_default, threads, report: &|_| {} };
+    let sight = Sight::default();
+    let options = Options { log: options, partitions, partitions_default, threads, report: &|_| {}, sight: &sight };
     open_with(disk, clock, random, dir, options)
 }
 
@@ -233,7 +236,7 @@ pub fn open_with(
     let failed = |error| StartError::Snapshot(SnapshotError::Disk(error));
     files.create_dir().map_err(failed)?;
     let found = files.find().map_err(failed)?;
-    let progress = Progress::new(Arc::clone(&clock), options.report);
+    let progress = Progress::new(Arc::clone(&clock), options.report, options.sight);
     let accept_loss = options.log.accept_loss;
     let mut replay = Replay { threads: options.threads, accept_loss, ..Replay::default() };
     let mut damaged = Vec::new();
@@ -253,7 +256,8 @@ pub fn open_with(
     }
     let first_segment = options.log.from.map_or(1, |from| from.segment);
     let replaying = clock.monotonic_nanos();
-    progress.begin("log");
+    // A directory that cannot be read is found below.
+    progress.begin("log", ferrite_log::size(&*disk, dir, first_segment).map_or(0, |size| size.bytes));
     let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
     let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
@@ -343,7 +347,8 @@ pub fn accept_loss(
     }
     let attempt = |accept_loss| {
         let log = LogOptions { accept_loss, ..LogOptions::default() };
-        let options = Options { log, partitions: None, partitions_default: 1, threads: default_threads(), report };
+        let (threads, sight) = (default_threads(), Sight::default());
+        let options = Options { log, partitions: None, partitions_default: 1, threads, report, sight: &sight };
         let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
         recovered.log.close().map_err(StartError::LogFailed)?;
         Ok(recovered.summary)
@@ -443,8 +448,8 @@ fn load_newest(
 fn load(files: &Files, snapshot: u64, threads: usize, progress: &Progress<'_>) -> Result<Base, SnapshotError> {
     let name = own_name(snapshot);
     let begin = progress.now();
-    progress.begin("snapshot");
     let manifest = files.manifest(&name)?;
+    progress.begin("snapshot", manifest.bytes());
     let refuse = |error: UserError| SnapshotError::Damaged {
         path: files.manifest_path(&name),
         position: 120,
