@@ -28,7 +28,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "node",
         &["base", "io", "value", "expr", "wire", "catalog", "sql", "snapshot", "exec", "partition", "backup", "log"],
     ),
-    ("sim", &["base", "io", "value", "wire", "catalog", "sql", "table", "log", "partition", "node"]),
+    (
+        "sim",
+        &["base", "io", "value", "wire", "catalog", "sql", "table", "snapshot", "log", "partition", "backup", "node"],
+    ),
     ("java", &["base", "value", "expr", "wire", "catalog", "sql"]),
     ("bench", &["base", "value", "wire", "client"]),
     ("shell", &["base", "value", "wire", "client"]),

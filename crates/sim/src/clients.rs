@@ -1,10 +1,12 @@
 //! The clients: what they ask for next, how it goes to the node, and what the answers mean.
 
-use crate::history::{Action, Answer, Cut, History, Looked, Told, body_text, name_text};
+use crate::history::{Action, Answer, Cut, History, Looked, Outstanding, Told, body_text, name_text};
 use crate::plan::Plan;
 use crate::trace::Trace;
+use crate::vault::Change;
 use crossbeam_channel::Sender;
 use ferrite_base::PartitionId;
+use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::route::{Route, route};
@@ -29,7 +31,8 @@ pub struct Letterbox {
 #[derive(Default)]
 pub struct Arrived {
     pub answers: Vec<AnswerBatch>,
-    pub again: Vec<usize>,
+    /// With the version of the schema by which they are to be sent again.
+    pub again: Vec<(usize, u64)>,
 }
 
 impl Letterbox {
@@ -73,9 +76,21 @@ pub struct Clients {
 }
 
 impl Clients {
-    pub fn new(random: SimulatedRandom, plan: &Plan, trace: Trace) -> Clients {
-        let history = History::default();
+    /// Those of a database that begins with this schema.
+    pub fn new(random: SimulatedRandom, plan: &Plan, first: &str, trace: Trace) -> Clients {
+        let mut history = History::default();
+        if !first.is_empty() {
+            let outstanding = Outstanding { variant: Default::default(), text: first.to_owned(), told: None };
+            history.schema.outstanding = Some(outstanding);
+        }
         Clients { random, history, trace, homes: plan.homes, window: plan.turns.window, waiting: 0, quiet: false }
+    }
+
+    /// For a node that is only its own client, and has its first schema.
+    pub fn quiet(random: SimulatedRandom, plan: &Plan, catalog: Arc<Catalog>, trace: Trace) -> Clients {
+        let mut clients = Clients { quiet: true, ..Clients::new(random, plan, "", trace) };
+        clients.history.schema.catalog = catalog;
+        clients
     }
 
     pub fn can_submit(&self) -> bool {
@@ -91,13 +106,23 @@ impl Clients {
         self.history.server_ended();
     }
 
+    /// Notes something that is about to be sent.
+    pub fn begin(&mut self, action: Action, now: i64) -> usize {
+        let text = format!("{action:?}");
+        let number = self.history.begin(action, now);
+        self.trace.line(&format!("submit {number} {text}"));
+        self.waiting += 1;
+        number
+    }
+
     /// Sends what is next.
     pub fn submit(&mut self, doors: &Doors) {
         let now = doors.clock.wall_micros();
         let action = self.next_action();
-        let number = self.history.begin(action.clone(), now);
-        self.trace.line(&format!("submit {number} {action:?}"));
-        self.waiting += 1;
+        let number = self.begin(action.clone(), now);
+        if action == Action::Discard {
+            self.history.vault.outstanding = Some(Change { number, full: false, seen: false });
+        }
         match &action {
             Action::Schema { text } => {
                 let reply = reply(doors, number, now);
@@ -134,11 +159,14 @@ impl Clients {
             68..70 => Action::Clear { homes: self.known_homes() },
             70..74 => Action::Rate { item, value: random.below(100) as i64 },
             74..88 => Action::Look { home, item },
-            88..94 => Action::Cut,
-            94..97 => Action::Expire,
+            88..92 => Action::Cut,
+            92..94 => Action::Peek { since: self.history.vault.full.len() },
+            94..96 => Action::Expire,
+            96 if self.history.vault.outstanding.is_none() => Action::Discard,
+            96 => Action::Peek { since: self.history.vault.full.len() },
             _ if self.history.schema.outstanding.is_none() => {
                 let (text, variant) = self.history.schema.variant.change(&mut self.random);
-                let outstanding = crate::history::Outstanding { variant, text: text.clone(), told: None };
+                let outstanding = Outstanding { variant, text: text.clone(), told: None };
                 self.history.schema.outstanding = Some(outstanding);
                 Action::Schema { text }
             }
@@ -182,7 +210,11 @@ impl Clients {
             Action::Rate { item, value } => ("Rate", vec![operation, integer(item), integer(value)]),
             Action::Look { home, item } => ("Look", vec![integer(home), integer(item)]),
             Action::Cut => ("Cut", Vec::new()),
-            Action::Expire | Action::Schema { .. } => unreachable!("sent in other ways"),
+            Action::Discard => ("Discard", Vec::new()),
+            Action::Peek { .. } => ("Peek", Vec::new()),
+            Action::Expire | Action::Schema { .. } | Action::Load { .. } | Action::Restore { .. } => {
+                unreachable!("sent in other ways")
+            }
         };
         let mut parameters = (values.len() as i16).to_be_bytes().to_vec();
         for value in &values {
@@ -260,7 +292,11 @@ impl Clients {
     /// Opens what has arrived.
     pub fn read_letters(&mut self, letterbox: &Letterbox) {
         let Arrived { answers, again } = letterbox.take();
-        for number in again {
+        for (number, version) in again {
+            // Whoever sends it again does so by this schema.
+            if !self.history.failed {
+                self.history.schema.seen = self.history.schema.seen.max(version);
+            }
             self.told(number, Told::Refused("sent back".to_owned()));
         }
         for batch in answers {
@@ -276,9 +312,9 @@ impl Clients {
         }
     }
 
-    fn told(&mut self, number: usize, told: Told) {
+    pub fn told(&mut self, number: usize, told: Told) {
         self.trace.line(&format!("told {number} {}", summary(&told)));
-        let History { operations, schema, failed, .. } = &mut self.history;
+        let History { operations, schema, vault, failed, .. } = &mut self.history;
         let operation = &mut operations[number];
         let before = std::mem::replace(&mut operation.told, told);
         self.waiting -= 1;
@@ -286,7 +322,8 @@ impl Clients {
         let mut problem = None;
         if before != Told::Nothing {
             problem = Some(("one answer", format!("operation {number} was answered twice: {before:?}, {told:?}")));
-        } else if *failed && matches!(told, Told::Done(_)) {
+        } else if *failed && matches!(told, Told::Done(_)) && !matches!(operation.action, Action::Restore { .. }) {
+            // A restore ends with an answer that was looked at when it came.
             let detail = format!("operation {number} was acknowledged after the log had failed");
             problem = Some(("the first failure is final", detail));
         }
@@ -306,6 +343,10 @@ impl Clients {
                 }
             }
         }
+        if problem.is_none() {
+            let said = vault.told(number, &operation.action, told);
+            problem = said.err().map(|detail| ("a restore is there wholly or not at all", detail));
+        }
         if let Some((invariant, detail)) = problem {
             self.history.violated(invariant, detail);
         }
@@ -322,12 +363,15 @@ impl Clients {
     }
 }
 
-fn reply(doors: &Doors, number: usize, now: i64) -> Reply {
+pub(crate) fn reply(doors: &Doors, number: usize, now: i64) -> Reply {
     Reply { mailbox: doors.letterbox.clone(), connection: CONNECTION, handle: number as i64, sent_micros: now }
 }
 
-fn again(letterbox: Arc<Letterbox>, number: usize) -> Box<dyn FnOnce(Arc<Compiled>) + Send> {
-    Box::new(move |_| letterbox.state.lock().unwrap_or_else(PoisonError::into_inner).again.push(number))
+pub(crate) fn again(letterbox: Arc<Letterbox>, number: usize) -> Box<dyn FnOnce(Arc<Compiled>) + Send> {
+    Box::new(move |compiled| {
+        let mut arrived = letterbox.state.lock().unwrap_or_else(PoisonError::into_inner);
+        arrived.again.push((number, compiled.catalog.version.0));
+    })
 }
 
 fn summary(told: &Told) -> String {
@@ -362,6 +406,10 @@ fn answer(action: &Action, response: &Response<'_>) -> Answer {
             by_value: grouped(&tables[3]),
             items: tables[4].iter().map(|row| ((row[0].number(), row[1].number()), row[2].integer())).collect(),
         }),
+        Action::Peek { .. } => {
+            let sum = |table: usize, column: usize| tables[table].iter().map(|row| row[column].number()).sum();
+            Answer::Peeked([sum(0, 0), sum(1, 1), sum(2, 0), sum(3, 1)])
+        }
         _ => Answer::Other,
     }
 }

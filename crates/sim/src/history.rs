@@ -1,6 +1,8 @@
 //! Everything that clients asked for, and what they were told: the model's side of the truth.
 
+use crate::backups::Made;
 use crate::schema::Variant;
+use crate::vault::VaultHistory;
 use ferrite_catalog::Catalog;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,6 +58,21 @@ pub enum Action {
     Schema {
         text: String,
     },
+    /// Rows of a restore, on their way into a staging table.
+    Load {
+        table: String,
+        bytes: usize,
+    },
+    /// Fills the two tables of the vault.
+    Restore {
+        backup: &'static str,
+    },
+    /// Empties them.
+    Discard,
+    /// Looks into them. As many of their states were known when it was sent.
+    Peek {
+        since: usize,
+    },
 }
 
 impl Action {
@@ -69,9 +86,9 @@ impl Action {
             Action::Transfer { from, to, .. } => Some(vec![*from, *to]),
             Action::Rate { .. } => Some(vec![RATES]),
             Action::Clear { .. } => None,
-            Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire | Action::Schema { .. } => {
-                Some(Vec::new())
-            }
+            Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire => Some(Vec::new()),
+            Action::Schema { .. } | Action::Load { .. } => Some(Vec::new()),
+            Action::Restore { .. } | Action::Discard | Action::Peek { .. } => Some(Vec::new()),
         }
     }
 }
@@ -96,6 +113,8 @@ pub enum Answer {
     Steps(Vec<(i64, i64)>),
     Looked(Looked),
     Cut(Cut),
+    /// Rows and rows of views.
+    Peeked([i64; 4]),
     Other,
 }
 
@@ -154,6 +173,9 @@ pub struct Outstanding {
 pub struct History {
     pub operations: Vec<Operation>,
     pub schema: SchemaHistory,
+    pub vault: VaultHistory,
+    /// Backups that were begun since the last recovery, by their nonces.
+    pub backups: BTreeMap<String, Made>,
     /// By home, the operations found at the last recovery, in their order.
     pub recovered: BTreeMap<i64, Vec<usize>>,
     /// Rows seen before this moment may have expired, in wall microseconds.

@@ -10,6 +10,7 @@ pub mod replicas;
 pub mod schema;
 pub mod stable;
 pub mod steps;
+pub mod vault;
 
 use crate::history::History;
 use crate::state::State;
@@ -41,6 +42,8 @@ const ALL: &[(&str, Check)] = &[
     ("a transaction is there on all its homes or on none", atomic::check),
     ("rows are what the operations made", contents::check),
     ("what was read is durable, and was so", reads::check),
+    ("a restore is there wholly or not at all", vault::check_whole),
+    ("what was told of a restore is so", vault::check),
 ];
 
 /// Checks all of them against what a recovery found.
@@ -56,7 +59,7 @@ pub fn check(history: &History, state: &State) -> Result<(), Violation> {
 
 /// Checks that what is there is right in itself, though something may be missing at the end.
 pub fn check_whole(history: &History, state: &State) -> Result<(), Violation> {
-    const RULES: [&str; 6] = [ALL[0].0, ALL[1].0, ALL[3].0, ALL[5].0, ALL[7].0, ALL[8].0];
+    const RULES: [&str; 7] = [ALL[0].0, ALL[1].0, ALL[3].0, ALL[5].0, ALL[7].0, ALL[8].0, ALL[10].0];
     for (invariant, check) in ALL.iter().filter(|(name, _)| RULES.contains(name)) {
         check(history, state).map_err(|detail| Violation { invariant, detail })?;
     }
@@ -71,4 +74,6 @@ pub fn adopt(history: &mut History, state: &State) {
         operation.absent = !present.contains(&number);
     }
     schema::adopt(history, state);
+    vault::adopt(history, state);
+    history.backups.clear();
 }

@@ -4,7 +4,9 @@
 //! recovery. What is made up is the disk, the clock, the clients, and the order in which the parties get their turns. After
 //! every recovery the database is compared with a model, by the rules in [`invariants`]. Does not know sockets and sessions.
 
+pub mod backups;
 pub mod clients;
+mod errand;
 pub mod history;
 pub mod invariants;
 pub mod model;
@@ -15,5 +17,6 @@ pub mod run;
 pub mod schema;
 pub mod state;
 pub mod trace;
+pub mod vault;
 
 pub use run::{Counts, Report, run};

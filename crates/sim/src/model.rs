@@ -53,8 +53,15 @@ impl Home {
             }
             Action::Clear { .. } => self.scratch.clear(),
             Action::Rate { item, value } => drop(self.rates.insert(item, value)),
-            Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire | Action::Schema { .. } => {
+            Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire => {
                 return refused("it changes nothing, or fails");
+            }
+            Action::Schema { .. }
+            | Action::Load { .. }
+            | Action::Restore { .. }
+            | Action::Discard
+            | Action::Peek { .. } => {
+                return refused("it leaves no mark");
             }
         }
         Ok(())

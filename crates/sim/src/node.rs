@@ -21,6 +21,7 @@ use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{RowCounts, schema};
 use ferrite_value::ring::Ring;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,8 +33,12 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
 /// Of so many steps without a snapshot on the way, one asks for the next.
 const SNAPSHOT_ONE_IN: u64 = 300;
 
-/// The coordinator waits for another party, and nobody can do anything.
-pub const STANDSTILL: &str = "standstill: the coordinator waits, and no party has anything to do";
+/// Somebody waits for another party, and nobody can do anything.
+pub const STANDSTILL: &str = "standstill: somebody waits, and no party has anything to do";
+
+/// What a node unwinds with whose steps are used up in the middle of something.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped;
 
 /// All but the coordinator, which moves them on while it waits.
 struct Others {
@@ -52,9 +57,10 @@ pub struct Node {
     coordinator: Mutex<Coordinator>,
     others: Arc<Mutex<Others>>,
     random: Mutex<SimulatedRandom>,
-    snapshots: Snapshots,
-    checkpoint: Checkpoint,
-    pub saved: u64,
+    snapshots: Mutex<Snapshots>,
+    checkpoint: Mutex<Checkpoint>,
+    saved: AtomicU64,
+    steps_left: AtomicU64,
 }
 
 /// How far the next snapshot on disk is.
@@ -75,18 +81,19 @@ enum Party {
     Clock,
 }
 
-/// Opens the database, and runs the first schema if it has none.
+/// Opens the database, and runs the first schema, if there is to be one, where it has none.
 pub fn recover(
     disk: &SimulatedDisk,
     clock: &SimulatedClock,
     random: &mut SimulatedRandom,
     log: &LogOptions,
     partitions: u32,
+    first: &str,
 ) -> Result<Recovered, StartError> {
     let (disk, time) = (Arc::new(disk.clone()), Arc::new(clock.clone()));
     let mut recovered = recovery::open(disk, time, random, Path::new(DIRECTORY), log.clone(), Some(partitions), 1)?;
-    if recovered.compiled.catalog.version.0 == 0 {
-        schema::at_first_start(&mut recovered, crate::schema::FIRST, clock).map_err(StartError::Compile)?;
+    if recovered.compiled.catalog.version.0 == 0 && !first.is_empty() {
+        schema::at_first_start(&mut recovered, first, clock).map_err(StartError::Compile)?;
     }
     Ok(recovered)
 }
@@ -153,8 +160,36 @@ impl Node {
             let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
             assert!(others.step(), "{STANDSTILL}");
         });
-        let (coordinator, random) = (Mutex::new(multi), Mutex::new(own));
-        Node { coordinator, others, random, snapshots, checkpoint: Checkpoint::None, saved: 0 }
+        Node {
+            coordinator: Mutex::new(multi),
+            others,
+            random: Mutex::new(own),
+            snapshots: Mutex::new(snapshots),
+            checkpoint: Mutex::new(Checkpoint::None),
+            saved: AtomicU64::new(0),
+            steps_left: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// After so many steps it unwinds with [`Stopped`], whatever it is about.
+    pub fn stop_after(&self, steps: u64) {
+        self.steps_left.store(steps, Ordering::Relaxed);
+    }
+
+    /// Snapshots that it has made.
+    pub fn saved(&self) -> u64 {
+        self.saved.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn with_clients<T>(&self, body: impl FnOnce(&Doors, &mut Clients) -> T) -> T {
+        let others = self.others();
+        let mut clients = others.clients();
+        body(&others.doors, &mut clients)
+    }
+
+    /// A step for somebody who waits.
+    pub(crate) fn move_on(&self) {
+        assert!(self.step(), "{STANDSTILL}");
     }
 
     fn others(&self) -> MutexGuard<'_, Others> {
@@ -166,40 +201,46 @@ impl Node {
     }
 
     /// Moves one party on, or the snapshot. False if none has anything to do.
-    pub fn step(&mut self) -> bool {
-        match std::mem::replace(&mut self.checkpoint, Checkpoint::None) {
+    pub fn step(&self) -> bool {
+        if self.steps_left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            std::panic::resume_unwind(Box::new(Stopped));
+        }
+        let checkpoint = std::mem::replace(&mut *lock(&self.checkpoint), Checkpoint::None);
+        let next = match checkpoint {
+            Checkpoint::None if self.is_quiet() || self.below(SNAPSHOT_ONE_IN) > 0 => Checkpoint::None,
             Checkpoint::None => {
-                if !lock(&self.others().clients).quiet && self.below(SNAPSHOT_ONE_IN) == 0 {
-                    self.checkpoint = self.ask_for_snapshot();
-                    return true;
-                }
+                *lock(&self.checkpoint) = self.ask_for_snapshot();
+                return true;
             }
-            Checkpoint::Asked(taken) => {
-                self.checkpoint = match taken.try_recv() {
-                    Ok(taken) => Checkpoint::Taken(Box::new(taken)),
-                    Err(_) => Checkpoint::Asked(taken),
-                }
-            }
-            Checkpoint::Taken(taken) if taken.logged.is_empty() => self.checkpoint = Checkpoint::Taken(taken),
+            Checkpoint::Asked(taken) => match taken.try_recv() {
+                Ok(taken) => Checkpoint::Taken(Box::new(taken)),
+                Err(_) => Checkpoint::Asked(taken),
+            },
+            Checkpoint::Taken(taken) if taken.logged.is_empty() => Checkpoint::Taken(taken),
             Checkpoint::Taken(taken) => {
                 self.save(*taken);
                 return true;
             }
-        }
+        };
+        *lock(&self.checkpoint) = next;
         self.step_party()
     }
 
-    fn ask_for_snapshot(&mut self) -> Checkpoint {
+    fn is_quiet(&self) -> bool {
+        self.others().clients().quiet
+    }
+
+    fn ask_for_snapshot(&self) -> Checkpoint {
         let (to, taken) = unbounded();
-        let snapshot = self.snapshots.next_number();
-        self.others().trace(&format!("checkpoint {snapshot}"));
+        let snapshot = lock(&self.snapshots).next_number();
+        self.trace(&format!("checkpoint {snapshot}"));
         self.others().doors.coordinator.send(Job::Checkpoint { snapshot, to }).expect("the coordinator is there");
         Checkpoint::Asked(taken)
     }
 
     /// Writes a snapshot; between its blocks the parties go on.
-    fn save(&mut self, taken: Taken) {
-        let Node { coordinator, others, random, snapshots, .. } = self;
+    fn save(&self, taken: Taken) {
+        let Node { coordinator, others, random, .. } = self;
         let pace = |_| {
             let turns = lock(random).below(4);
             for _ in 0..turns {
@@ -207,13 +248,17 @@ impl Node {
             }
             Ok(())
         };
-        let saved = snapshots.save(taken, 0, &pace);
-        self.saved += u64::from(saved.is_ok());
+        let saved = lock(&self.snapshots).save(taken, 0, &pace);
+        self.saved.fetch_add(u64::from(saved.is_ok()), Ordering::Relaxed);
         let outcome = match saved {
             Ok(saved) => format!("saved {} cut {} {:?}", saved.snapshot, saved.segments_cut, saved.not_cut),
             Err(error) => format!("not saved {error}"),
         };
-        self.others().trace(&outcome);
+        self.trace(&outcome);
+    }
+
+    pub(crate) fn trace(&self, line: &str) {
+        self.others().trace(line);
     }
 
     fn step_party(&self) -> bool {

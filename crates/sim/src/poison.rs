@@ -74,7 +74,8 @@ impl Sample {
             disk.put_file(path, bytes);
         }
         let mut random = SimulatedRandom::new(1);
-        let recovered = node::recover(&disk, &clock, &mut random, &self.plan.log, self.plan.partitions);
+        let recovered =
+            node::recover(&disk, &clock, &mut random, &self.plan.log, self.plan.partitions, &crate::schema::first());
         let recovered = recovered.map_err(|error| error.to_string())?;
         Ok(State::read(&recovered.stores.iter().collect::<Vec<_>>()))
     }

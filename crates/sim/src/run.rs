@@ -1,12 +1,15 @@
 //! One seed from beginning to end: a database that lives several times, each life ended in another way, and is checked after each.
 
+use crate::backups::{self, Errands};
 use crate::clients::Clients;
-use crate::history::{History, Outstanding, Told};
+use crate::history::{History, Told};
 use crate::invariants::{self, Violation};
-use crate::node::{self, Node};
+use crate::node::{self, Node, Stopped};
 use crate::plan::Plan;
+use crate::schema;
 use crate::state::State;
 use crate::trace::Trace;
+use crate::vault::{self, Rows};
 use ferrite_io::simulated::{
     CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
 };
@@ -38,6 +41,12 @@ pub struct Counts {
     pub rot_refused: u64,
     pub schema_changes: u64,
     pub snapshots: u64,
+    pub restored: u64,
+    pub restores_failed: u64,
+    /// Restores in whose middle the node ended.
+    pub restores_cut_short: u64,
+    /// Backups of the simulated database that were restored into another.
+    pub backups_restored: u64,
 }
 
 impl Counts {
@@ -53,6 +62,10 @@ impl Counts {
         self.rot_refused += other.rot_refused;
         self.schema_changes += other.schema_changes;
         self.snapshots += other.snapshots;
+        self.restored += other.restored;
+        self.restores_failed += other.restores_failed;
+        self.restores_cut_short += other.restores_cut_short;
+        self.backups_restored += other.backups_restored;
     }
 }
 
@@ -93,6 +106,8 @@ enum End {
     /// At a change of the disk.
     PowerAtBoundary {
         within: u64,
+        /// Counted from the beginning of a restore.
+        in_restore: bool,
     },
     /// Between two steps.
     Stop,
@@ -121,9 +136,12 @@ impl World {
         let told = trace.clone();
         disk.trace(move |line| told.line(line));
         trace.line(&format!("seed {seed} {plan:?}"));
-        let mut clients = Clients::new(random.fork(), &plan, trace.clone());
-        clients.history.schema.outstanding =
-            Some(Outstanding { variant: Default::default(), text: crate::schema::FIRST.to_owned(), told: None });
+        let mut clients = Clients::new(random.fork(), &plan, &schema::first(), trace.clone());
+        let rows = Rows::new(&mut random);
+        for (path, bytes) in vault::backups(&plan, &rows, &mut random.fork()) {
+            disk.put_file(&path, &bytes);
+        }
+        clients.history.vault.rows = rows;
         World { random, plan, clock, disk, clients: Arc::new(Mutex::new(clients)), trace, counts: Counts::default() }
     }
 
@@ -168,10 +186,15 @@ impl World {
     fn choose_end(&mut self) -> End {
         let random = &mut self.random;
         match random.below(10) {
-            0..4 if self.plan.power_loss => End::PowerAtBoundary { within: 1 + random.below(120) },
+            0..4 if self.plan.power_loss => {
+                let in_restore = random.percent(40);
+                let within = 1 + random.below(if in_restore { 40 } else { 120 });
+                End::PowerAtBoundary { within, in_restore }
+            }
             0..5 => End::Stop,
             5..7 => {
-                let kind = self.plan.fault_kind(random, &[FaultKind::Preallocate, FaultKind::Name]);
+                let others = [FaultKind::Preallocate, FaultKind::Name, FaultKind::Read];
+                let kind = self.plan.fault_kind(random, &others);
                 let error = if kind == FaultKind::Sync || random.percent(60) { Fault::EIO } else { Fault::ENOSPC };
                 End::Fault { kind, within: 1 + random.below(60), error, short: random.below(20_000) }
             }
@@ -186,10 +209,15 @@ impl World {
     /// Runs the node until the end that was chosen for it.
     fn live(&mut self, node: Node, end: End) -> Result<(), Violation> {
         let mut steps = 100 + self.random.below(900);
+        let mut crash = None;
         match end {
-            End::PowerAtBoundary { within } => {
+            End::PowerAtBoundary { within, in_restore } => {
                 let after = self.random.percent(50);
-                self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
+                if in_restore {
+                    crash = Some((within, after));
+                } else {
+                    self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
+                }
                 steps = 100_000;
             }
             End::Fault { kind, within, error, short } => {
@@ -200,10 +228,15 @@ impl World {
             End::FullDisk { room, .. } => self.disk.set_capacity(self.disk.used_bytes() + room),
             End::Stop | End::Close => {}
         }
-        let mut node = Some(node);
+        if end != End::Close {
+            // In the middle of something, too.
+            node.stop_after(steps);
+        }
+        let mut errands = Errands::new(self.disk.clone(), self.random.fork(), crash);
         let lived = catch_unwind(AssertUnwindSafe(|| {
-            let node = node.as_mut().expect("it lives");
+            backups::tidy(&node);
             for step in 0..steps {
+                errands.step(&node);
                 node.step();
                 if let End::FullDisk { freed: true, .. } = end
                     && step == steps / 2
@@ -212,15 +245,20 @@ impl World {
                 }
             }
         }));
-        let Some(node) = node.take() else { unreachable!("it was there") };
-        self.counts.snapshots += node.saved;
-        if let Err(panic) = lived {
-            if !panic.is::<PowerLost>() {
-                std::panic::resume_unwind(panic);
+        self.counts.snapshots += node.saved();
+        let ended = errands.restored + errands.restores_failed;
+        self.counts.restored += errands.restored;
+        self.counts.restores_failed += errands.restores_failed;
+        match lived {
+            Ok(()) => {}
+            Err(panic) if panic.is::<Stopped>() => self.counts.restores_cut_short += errands.restores_begun - ended,
+            Err(panic) if panic.is::<PowerLost>() => {
+                self.counts.restores_cut_short += errands.restores_begun - ended;
+                // What was delivered before the power went has reached the clients.
+                node.read_letters();
+                return self.end_process(node, Restart::Power);
             }
-            // What was delivered before the power went has reached the clients.
-            node.read_letters();
-            return self.end_process(node, Restart::Power);
+            Err(panic) => std::panic::resume_unwind(panic),
         }
         self.counts.failures += u64::from(node.log_has_failed());
         if end == End::Close && !node.log_has_failed() {
@@ -243,7 +281,7 @@ impl World {
     }
 
     /// Answers everything, and closes the log. Afterwards nothing may be lost, whatever the durability.
-    fn close(&mut self, mut node: Node) -> Result<(), Violation> {
+    fn close(&mut self, node: Node) -> Result<(), Violation> {
         self.clients().quiet = true;
         while node.step() {}
         let waiting = self.clients().waiting();
@@ -261,6 +299,10 @@ impl World {
         }
         let copy = self.disk.copy(self.random.number());
         let live = live.expect("the stores were read");
+        if live.schema_text.contains(ferrite_backup::restore::STAGING) {
+            let detail = "staging tables are left, though the node was well".to_owned();
+            return Err(Violation { invariant: "nothing is left of a restore", detail });
+        }
         let again = self.open_copy(&copy)?;
         if again != live {
             let detail = difference(&again, &live);
@@ -282,7 +324,8 @@ impl World {
         let random = self.random.fork();
         let node = Node::new(recovered, &self.disk, &self.clock, Arc::clone(&self.clients), random, self.plan.turns);
         self.live(node, if closed { End::Close } else { End::Stop }).expect(fine);
-        let files = self.disk.files().into_iter().map(|path| {
+        let own = self.disk.files().into_iter().filter(|path| path.starts_with(node::DIRECTORY));
+        let files = own.map(|path| {
             let bytes = self.disk.bytes_of(&path).unwrap_or_default();
             (path, bytes)
         });
@@ -309,7 +352,9 @@ impl World {
             self.trace.line("recover");
             let (disk, clock, log, partitions) = (&self.disk, &self.clock, &self.plan.log, self.plan.partitions);
             let mut random = self.random.fork();
-            let opened = catch_unwind(AssertUnwindSafe(|| node::recover(disk, clock, &mut random, log, partitions)));
+            let opened = catch_unwind(AssertUnwindSafe(|| {
+                node::recover(disk, clock, &mut random, log, partitions, &schema::first())
+            }));
             self.disk.crash_at(None);
             self.disk.heal();
             match opened {
@@ -331,6 +376,10 @@ impl World {
         let state = State::read(&recovered.stores.iter().collect::<Vec<_>>());
         self.trace.line(&format!("recovered {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
         invariants::check(&self.clients().history, &state)?;
+        let random = self.random.fork();
+        let tried = backups::check(&self.disk, &self.plan, random, &self.trace, &self.clients().history, &state)?;
+        self.counts.backups_restored += tried.restored;
+        self.counts.restores_cut_short += tried.crashed;
         invariants::adopt(&mut self.clients().history, &state);
         for _ in 0..self.random.below(3) {
             self.check_rot(&state)?;
@@ -341,7 +390,8 @@ impl World {
     /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or changes nothing.
     fn check_rot(&mut self, state: &State) -> Result<(), Violation> {
         let copy = self.disk.copy(self.random.number());
-        let files: Vec<_> = copy.files().into_iter().filter(|path| path.extension().is_some()).collect();
+        let own = |path: &PathBuf| path.starts_with(node::DIRECTORY) && path.extension().is_some();
+        let files: Vec<_> = copy.files().into_iter().filter(own).collect();
         if files.is_empty() {
             return Ok(());
         }
@@ -383,7 +433,8 @@ impl World {
     fn open_other(&mut self, disk: &SimulatedDisk) -> Result<State, StartError> {
         let clock = SimulatedClock::default();
         let mut random = self.random.fork();
-        let recovered = node::recover(disk, &clock, &mut random, &self.plan.log, self.plan.partitions)?;
+        let recovered =
+            node::recover(disk, &clock, &mut random, &self.plan.log, self.plan.partitions, &schema::first())?;
         Ok(State::read(&recovered.stores.iter().collect::<Vec<_>>()))
     }
 }

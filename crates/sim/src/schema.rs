@@ -5,7 +5,12 @@
 
 use ferrite_io::simulated::SimulatedRandom;
 
-pub const FIRST: &str = "
+/// All statements that make the database.
+pub fn first() -> String {
+    format!("{FIRST}{}", crate::vault::schema())
+}
+
+const FIRST: &str = "
 CREATE TABLE heads (home BIGINT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (home));
 PARTITION TABLE heads ON COLUMN home;
 CREATE TABLE marks (home BIGINT NOT NULL, n BIGINT NOT NULL, operation BIGINT NOT NULL,

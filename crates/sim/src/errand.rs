@@ -1,0 +1,171 @@
+//! The node as its own client, as backups and restores need it: what the server does with threads and channels, on one thread.
+//! While an answer is waited for, the parties get their turns, clients among them.
+
+use crate::clients::{Doors, again, reply};
+use crate::history::{Action, Outstanding, Told};
+use crate::node::Node;
+use crossbeam_channel::unbounded;
+use ferrite_backup::Server;
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_catalog::Catalog;
+use ferrite_io::Clock;
+use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::{Compiled, Event, Hold, ProgramCall};
+use ferrite_value::Value;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+/// Loads that are not answered yet, at most.
+const LOADS_MAX: usize = 3;
+
+pub struct Errand<'n> {
+    node: &'n Node,
+    batch_bytes: usize,
+    /// Numbers of loads that are on their way.
+    loads: RefCell<VecDeque<usize>>,
+}
+
+impl<'n> Errand<'n> {
+    pub fn new(node: &'n Node, batch_bytes: usize) -> Errand<'n> {
+        Errand { node, batch_bytes, loads: RefCell::default() }
+    }
+
+    /// Waits for the answer.
+    fn outcome(&self, number: usize) -> UserResult<()> {
+        loop {
+            let told = self.node.with_clients(|_, clients| clients.history.operations[number].told.clone());
+            let kind = match told {
+                Told::Nothing => {
+                    self.node.move_on();
+                    continue;
+                }
+                Told::Done(_) => return Ok(()),
+                Told::Failed(_) => ErrorKind::Parameters,
+                Told::Refused(_) => ErrorKind::Unavailable,
+                Told::Unknown => ErrorKind::OutcomeUnknown,
+            };
+            let text = if let Told::Failed(text) | Told::Refused(text) = told { text } else { String::new() };
+            return Err(UserError::new(kind, "FE001", text));
+        }
+    }
+
+    /// Waits for the load that has been on its way for longest.
+    fn wait_for_load(&self) -> UserResult<()> {
+        let number = self.loads.borrow_mut().pop_front();
+        number.map_or(Ok(()), |number| self.outcome(number))
+    }
+}
+
+fn compiled(doors: &Doors) -> Arc<Compiled> {
+    Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Server for Errand<'_> {
+    fn catalog(&self) -> Arc<Catalog> {
+        self.node.with_clients(|doors, _| Arc::clone(&compiled(doors).catalog))
+    }
+
+    fn partitions(&self) -> usize {
+        self.node.with_clients(|doors, _| doors.partitions.len())
+    }
+
+    fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId> {
+        self.node.with_clients(|doors, _| ferrite_node::route::partition_of_value(value, &doors.ring))
+    }
+
+    fn change_schema(&self, text: &str) -> UserResult<()> {
+        // The model knows of one schema change at a time whose outcome is open.
+        while self.node.with_clients(|_, clients| clients.history.schema.outstanding.is_some()) {
+            if self.node.log_has_failed() {
+                // It stays open, and this one would be refused.
+                return Err(UserError::new(ErrorKind::Unavailable, "58030", "the log has failed"));
+            }
+            self.node.move_on();
+        }
+        let number = self.node.with_clients(|doors, clients| {
+            let now = doors.clock.wall_micros();
+            let schema = &mut clients.history.schema;
+            schema.outstanding =
+                Some(Outstanding { variant: schema.variant.clone(), text: text.to_owned(), told: None });
+            let number = clients.begin(Action::Schema { text: text.to_owned() }, now);
+            let job = Job::Schema { text: text.to_owned(), reply: reply(doors, number, now) };
+            doors.coordinator.send(job).expect("the node is there");
+            number
+        });
+        self.outcome(number)
+    }
+
+    fn drop_tables(&self, prefix: &str) -> UserResult<()> {
+        while !self.loads.borrow().is_empty() {
+            let _ = self.wait_for_load();
+        }
+        let catalog = self.catalog();
+        let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix));
+        let text: String = names.map(|table| format!("DROP TABLE {};\n", table.name)).collect();
+        if text.is_empty() { Ok(()) } else { self.change_schema(&text) }
+    }
+
+    fn load(&self, table: &str, partition: Option<PartitionId>, rows: Vec<u8>) -> UserResult<()> {
+        while self.loads.borrow().len() >= LOADS_MAX {
+            self.wait_for_load()?;
+        }
+        let number = self.node.with_clients(|doors, clients| {
+            let compiled = compiled(doors);
+            let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::not_found(table))?;
+            let now = doors.clock.wall_micros();
+            let number = clients.begin(Action::Load { table: table.to_owned(), bytes: rows.len() }, now);
+            let call = ProgramCall {
+                program: Arc::clone(compiled.program(insert)),
+                compiled,
+                parameters: rows,
+                reply: reply(doors, number, now),
+                hold: Hold::All,
+                load: true,
+                retry: Some(again(Arc::clone(&doors.letterbox), number)),
+                recompile: None,
+                turn: None,
+            };
+            match partition {
+                Some(partition) => {
+                    let event = Event::Program(Box::new(call));
+                    doors.partitions[partition.index()].send(event).expect("the node is there");
+                }
+                None => doors.coordinator.send(Job::Calls(vec![call])).expect("the node is there"),
+            }
+            Ok::<usize, UserError>(number)
+        })?;
+        self.loads.borrow_mut().push_back(number);
+        // Others are not kept from their turns by somebody who has much to send.
+        self.node.move_on();
+        Ok(())
+    }
+
+    fn wait_for_loads(&self) -> UserResult<()> {
+        while !self.loads.borrow().is_empty() {
+            self.wait_for_load()?;
+        }
+        Ok(())
+    }
+
+    fn batch_bytes(&self) -> usize {
+        self.batch_bytes
+    }
+
+    /// With the log's word on it: the caller's thread is the only one, so nobody could bring it later.
+    fn take_snapshot(&self) -> UserResult<Taken> {
+        let (to, taken) = unbounded();
+        self.node.with_clients(|doors, _| {
+            doors.coordinator.send(Job::Checkpoint { snapshot: 0, to }).expect("the node is there");
+        });
+        loop {
+            if let Ok(taken) = taken.try_recv() {
+                while taken.logged.is_empty() {
+                    self.node.move_on();
+                }
+                return Ok(taken);
+            }
+            self.node.move_on();
+        }
+    }
+}

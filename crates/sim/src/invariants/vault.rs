@@ -1,0 +1,45 @@
+//! A restore took place wholly or not at all; as it was told, where anybody was told.
+
+use crate::history::History;
+use crate::state::State;
+
+/// All rows of the backup are there, or none.
+pub fn check_whole(history: &History, state: &State) -> Result<(), String> {
+    let (rows, is) = (&history.vault.rows, &state.vault);
+    if is == rows || (is.vault.is_empty() && is.codes.is_empty()) {
+        return Ok(());
+    }
+    let alike = is.vault.iter().filter(|(id, row)| rows.vault.get(id) == Some(row)).count();
+    Err(format!(
+        "{} of {} rows ({alike} right), {} of {} codes",
+        is.vault.len(),
+        rows.vault.len(),
+        is.codes.len(),
+        rows.codes.len()
+    ))
+}
+
+pub fn check(history: &History, state: &State) -> Result<(), String> {
+    let (known, is) = (&history.vault, is_full(state));
+    match &known.outstanding {
+        Some(change) if change.seen && change.full != is => {
+            Err(format!("somebody saw operation {} done; the tables are {}", change.number, words(is)))
+        }
+        Some(change) if change.full == is => Ok(()),
+        _ if known.is_full() == is => Ok(()),
+        _ => Err(format!("the tables were {}, and are {}", words(known.is_full()), words(is))),
+    }
+}
+
+pub fn adopt(history: &mut History, state: &State) {
+    history.vault.outstanding = None;
+    history.vault.full.push(is_full(state));
+}
+
+fn is_full(state: &State) -> bool {
+    !state.vault.vault.is_empty()
+}
+
+fn words(full: bool) -> &'static str {
+    if full { "full" } else { "empty" }
+}
