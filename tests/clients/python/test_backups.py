@@ -111,7 +111,7 @@ class Backups:
         lines = sorted((pathlib.Path(self.path) / "c-PERSON.csv").read_text().splitlines())
         self.assertEqual(lines, sorted(f'"{number}","name {number % 7}"' for number in range(PEOPLE)))
         self.assertEqual(self.scan(), {"c": "TRUE"})
-        self.refuse(GRACEFUL_FAILURE, "@SnapshotRestore", [STRING, STRING], [self.path, "c"], "c.")
+        self.refuse(GRACEFUL_FAILURE, "@SnapshotRestore", [STRING, STRING], [self.path, "c"], "CSV")
 
     def test_wrong_parameters(self):
         self.succeed("@SnapshotSave", [STRING, STRING, TINYINT], [self.path, "one", 1])

@@ -95,6 +95,24 @@ public abstract class Scenario {
     }
 
     @Test
+    void backupsAsExistingToolsAskForThem() throws Exception {
+        disconnect();
+        // One without other tests' tables.
+        try (Server own = Server.withVoter(PARTITIONS)) {
+            connect(own);
+            succeed("Initialize", 6, Server.CONTESTANTS);
+            for (int caller = 0; caller < 50; caller++) {
+                assertEquals(0, vote(6175550000L + caller, 1 + caller % 6));
+            }
+            Backups.tryOut(this::call, PARTITIONS);
+            assertEquals(50, sql("SELECT SUM(num_votes) FROM v_votes_by_phone_number").asScalarLong());
+            disconnect();
+        } finally {
+            connect(server);
+        }
+    }
+
+    @Test
     void pipelinedVotesAreCountedToTheLast() throws Exception {
         int phones = 60_000;
         AtomicLongArray answers = new AtomicLongArray(3);
