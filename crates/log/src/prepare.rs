@@ -151,10 +151,16 @@ impl Preparer {
             helper.send(Job::Prepare { number });
         }
         while helper.step() {}
-        let result = match helper.prepared.recv() {
-            Ok((_, result)) => result,
-            Err(_) => {
-                Err(DiskError::new("prepare", &segment_path(&self.dir, number), std::io::Error::other("thread ended")))
+        let made = match helper.hands {
+            Hands::Thread(_) => helper.prepared.recv().ok(),
+            // Who waits is who would have made it: when a step was unwound in the middle, nobody will.
+            Hands::Steps(..) => helper.prepared.try_recv().ok(),
+        };
+        let result = match made {
+            Some((_, result)) => result,
+            None => {
+                let ended = std::io::Error::other("whoever was at it has ended");
+                Err(DiskError::new("prepare", &segment_path(&self.dir, number), ended))
             }
         };
         self.shared.urgent.store(matches!(helper.hands, Hands::Steps(..)), Ordering::Relaxed);
