@@ -1,6 +1,6 @@
 //! Calls of compound procedures: parameters over, then stage after stage the answers over and what the stage wants back.
 
-use crate::exchange::{self, Exchange, Purpose};
+use crate::exchange::{self, Purpose};
 use crate::failure;
 use crate::library::JavaLibrary;
 use crate::machine::{Machine, unusable};
@@ -44,19 +44,23 @@ impl Compound for CompoundClass {
     fn begin(&self, parameters: &[Value<'_>], calls_max: usize) -> UserResult<Box<dyn Stages>> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
-        // SAFETY: the exchange is this thread's, and no procedure runs on it now: a compound one calls nothing of ours.
-        let exchange = unsafe { &mut *exchange };
-        let sent = exchange.send(|out| parameters.iter().try_for_each(|value| encode(out, value)))?;
+        // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java may ask for other buffers.
+        let (sent, env, object) = unsafe {
+            let exchange = &mut *exchange;
+            let sent = exchange.send(|out| parameters.iter().try_for_each(|value| encode(out, value)))?;
+            (sent, exchange.env, exchange.object.as_raw())
+        };
         let arguments = [
             jvalue { l: self.class.as_raw() },
-            jvalue { l: exchange.object.as_raw() },
+            jvalue { l: object },
             jvalue { j: sent },
             jvalue { i: jint::try_from(calls_max).unwrap_or(jint::MAX) },
         ];
         let what = format_args!("procedure {}", self.name);
-        let begun = call_compound(machine, exchange, &arguments);
-        exchange.end_call();
-        match begun {
+        let begun = call_compound(machine, env, &arguments);
+        // SAFETY: the exchange is this thread's, and Java has been left.
+        let exchange = unsafe { &mut *exchange };
+        let result: UserResult<Box<dyn Stages>> = match begun {
             Ok(Some(object)) => {
                 let (machine, class) = (Arc::clone(&self.machine), self.class.clone());
                 Ok(Box::new(Going { machine, class, name: self.name.clone(), object }))
@@ -64,18 +68,20 @@ impl Compound for CompoundClass {
             Ok(None) => Err(failure::told(machine, exchange, &what)),
             Err(jni::errors::Error::JavaException) => Err(failure::pending(exchange, &what)),
             Err(error) => Err(unusable(&error)),
-        }
+        };
+        exchange.end_call();
+        result
     }
 }
 
 /// None: it failed, and Java says how when it is asked.
 fn call_compound(
     machine: &Machine,
-    exchange: &Exchange,
+    env: *mut jni::sys::JNIEnv,
     arguments: &[jvalue],
 ) -> jni::errors::Result<Option<GlobalRef>> {
     // SAFETY: the environment is this thread's.
-    let mut env = unsafe { JNIEnv::from_raw(exchange.env)? };
+    let mut env = unsafe { JNIEnv::from_raw(env)? };
     env.with_local_frame(8, |env| {
         // SAFETY: the arguments are those of the method's signature.
         let object = unsafe {
@@ -90,9 +96,7 @@ impl Stages for Going {
     fn next(&mut self, answers: &[(Vec<u8>, u64)]) -> UserResult<Stage> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
-        // SAFETY: as in `begin`.
-        let exchange = unsafe { &mut *exchange };
-        let sent = exchange.send(|out| {
+        let write = |out: &mut Vec<u8>| {
             out.extend_from_slice(&(answers.len() as u32).to_be_bytes());
             for (answer, nanos) in answers {
                 out.extend_from_slice(&nanos.to_be_bytes());
@@ -105,22 +109,22 @@ impl Stages for Going {
                     Err(UserError::limit(format!("the answers to one stage's calls of {} are too large", self.name)))
                 }
             }
-        })?;
+        };
+        // SAFETY: as in `begin`.
+        let (sent, env, object) = unsafe {
+            let exchange = &mut *exchange;
+            (exchange.send(write)?, exchange.env, exchange.object.as_raw())
+        };
         let arguments = [
             jvalue { l: self.class.as_raw() },
             jvalue { l: self.object.as_raw() },
-            jvalue { l: exchange.object.as_raw() },
+            jvalue { l: object },
             jvalue { j: sent },
         ];
-        // SAFETY: this thread's environment, the bridge's class and method, and arguments of its signature. The table of functions is
-        // complete in every JVM.
-        let answered = unsafe {
-            let functions = &**exchange.env;
-            let run = functions.CallStaticIntMethodA.expect("a JVM has this function");
-            let answered = run(exchange.env, machine.bridge.as_raw(), machine.stage.into_raw(), arguments.as_ptr());
-            let pending = functions.ExceptionCheck.expect("a JVM has this function")(exchange.env);
-            if pending == 0 { Some(answered) } else { None }
-        };
+        // SAFETY: this thread's environment, and arguments of the method's signature.
+        let answered = unsafe { machine.enter(env, machine.stage, &arguments) };
+        // SAFETY: the exchange is this thread's, and Java has been left.
+        let exchange = unsafe { &mut *exchange };
         let what = format_args!("procedure {}", self.name);
         let result = match answered {
             Some(bytes) if bytes >= 0 => exchange.received(bytes as usize).and_then(read),

@@ -59,15 +59,8 @@ impl Function {
             jvalue { j: sent },
             jvalue { i: rows.unwrap_or(0) },
         ];
-        // SAFETY: this thread's environment, the bridge's class and method, and arguments of its signature, which for a scalar function
-        // is without the last. The table of functions is complete in every JVM.
-        let answered = unsafe {
-            let functions = &**env;
-            let run = functions.CallStaticIntMethodA.expect("a JVM has this function");
-            let answered = run(env, machine.bridge.as_raw(), method.into_raw(), arguments.as_ptr());
-            let pending = functions.ExceptionCheck.expect("a JVM has this function")(env);
-            if pending == 0 { Some(answered) } else { None }
-        };
+        // SAFETY: this thread's environment, and arguments of the method's signature, which for a scalar function is without the last.
+        let answered = unsafe { machine.enter(env, method, &arguments) };
         // SAFETY: the exchange is this thread's, and Java has been left.
         let exchange = unsafe { &mut *exchange };
         let what = format_args!("function {}", self.name);

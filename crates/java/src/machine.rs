@@ -5,6 +5,7 @@ use crate::locate;
 use crate::sources;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use jni::objects::{GlobalRef, JClass, JStaticMethodID};
+use jni::sys::{jint, jvalue};
 use jni::{InitArgsBuilder, JNIEnv, JNIVersion, JavaVM};
 
 /// Options that the JVM gets unless `--java-options` say otherwise, which come after them.
@@ -102,6 +103,29 @@ impl Machine {
     /// The bridge class, as a reference that is valid while the machine is.
     pub fn bridge_class(&self) -> &JClass<'static> {
         self.bridge.as_obj().into()
+    }
+
+    /// Calls a method of the bridge that answers a number. None: an exception is pending.
+    ///
+    /// # Safety
+    ///
+    /// `env` is this thread's, and the arguments are those of the method's signature; more may stand behind them. Nobody holds a
+    /// reference into the thread's exchange, since Java may ask for other buffers.
+    #[inline]
+    pub unsafe fn enter(
+        &self,
+        env: *mut jni::sys::JNIEnv,
+        method: JStaticMethodID,
+        arguments: &[jvalue],
+    ) -> Option<jint> {
+        // SAFETY: as the caller promises. The table of functions is complete in every JVM.
+        unsafe {
+            let functions = &**env;
+            let call = functions.CallStaticIntMethodA.expect("a JVM has this function");
+            let answered = call(env, self.bridge.as_raw(), method.into_raw(), arguments.as_ptr());
+            let pending = functions.ExceptionCheck.expect("a JVM has this function")(env);
+            (pending == 0).then_some(answered)
+        }
     }
 }
 

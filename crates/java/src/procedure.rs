@@ -54,23 +54,16 @@ impl Body for Procedure {
             jvalue { i: partition },
         ];
         let answered = Exchange::with_host(exchange, host, || {
-            // SAFETY: this thread's environment, the bridge's class and method, and arguments of its signature. The table of functions
-            // is complete in every JVM.
-            unsafe {
-                let functions = &**env;
-                let run = functions.CallStaticIntMethodA.expect("a JVM has this function");
-                let answered = run(env, machine.bridge.as_raw(), machine.run.into_raw(), arguments.as_ptr());
-                let pending = functions.ExceptionCheck.expect("a JVM has this function")(env);
-                if pending == 0 { Ok(answered) } else { Err(()) }
-            }
+            // SAFETY: this thread's environment, and arguments of the method's signature.
+            unsafe { machine.enter(env, machine.run, &arguments) }
         });
         // SAFETY: the exchange is this thread's, and Java has been left.
         let exchange = unsafe { &mut *exchange };
         let what = format_args!("procedure {}", self.name);
         let result = match answered {
-            Ok(bytes) if bytes >= 0 => exchange.received(bytes as usize).and_then(|answer| take(host, answer)),
-            Ok(_) => Err(failure::told(machine, exchange, &what)),
-            Err(()) => Err(failure::pending(exchange, &what)),
+            Some(bytes) if bytes >= 0 => exchange.received(bytes as usize).and_then(|answer| take(host, answer)),
+            Some(_) => Err(failure::told(machine, exchange, &what)),
+            None => Err(failure::pending(exchange, &what)),
         };
         exchange.end_call();
         result
