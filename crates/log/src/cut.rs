@@ -24,23 +24,15 @@ pub fn count_segments(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<(
     Ok((numbers.iter().filter(|number| **number <= segment).count(), numbers.len()))
 }
 
-/// What the log takes on the disk.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LogSize {
-    pub segments: u64,
-    /// What is prepared for writes to come included.
-    pub bytes: u64,
-}
-
-/// Of the segments from `segment` on. One that goes meanwhile does not count.
-pub fn size(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<LogSize> {
-    let mut size = LogSize::default();
+/// Bytes of the segments from `segment` on, what is prepared for writes to come included. A segment that goes meanwhile does not count.
+pub fn bytes_on_disk(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<u64> {
+    let mut bytes = 0;
     for number in segment_numbers(disk, dir)?.into_iter().filter(|number| *number >= segment) {
         if let Ok(file) = disk.open(&segment_path(dir, number), OpenMode::Read) {
-            size = LogSize { segments: size.segments + 1, bytes: size.bytes + file.bytes()? };
+            bytes += file.bytes()?;
         }
     }
-    Ok(size)
+    Ok(bytes)
 }
 
 /// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How many.

@@ -17,7 +17,7 @@ mod segment;
 mod statistics;
 mod writer;
 
-pub use cut::{LogSize, blocks_behind, count_segments, cut_before, make_durable, size};
+pub use cut::{blocks_behind, bytes_on_disk, count_segments, cut_before, make_durable};
 pub use error::{LogError, LogFailed, OpenError};
 pub use format::{DatabaseId, LogPosition};
 pub use log::{Appender, Completion, Log};

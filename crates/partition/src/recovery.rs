@@ -257,7 +257,7 @@ pub fn open_with(
     let first_segment = options.log.from.map_or(1, |from| from.segment);
     let replaying = clock.monotonic_nanos();
     // A directory that cannot be read is found below.
-    progress.begin("log", ferrite_log::size(&*disk, dir, first_segment).map_or(0, |size| size.bytes));
+    progress.begin("log", ferrite_log::bytes_on_disk(&*disk, dir, first_segment).unwrap_or(0));
     let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
     let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {

@@ -39,7 +39,7 @@ pub fn command_log(shared: &Shared) -> SystemTable {
 /// microseconds, of the snapshot in milliseconds. NULL: there is none, or it was taken before this start.
 pub fn durability(shared: &Shared) -> SystemTable {
     let (log, dir) = (&shared.log, &shared.identity.dir);
-    let size = ferrite_log::size(&*shared.disk, dir, 0).unwrap_or_default();
+    let bytes = ferrite_log::bytes_on_disk(&*shared.disk, dir, 0).unwrap_or(0);
     let micros = |time: Duration| time.as_micros() as i64;
     let attempts = shared.snapshot_status.attempts();
     let newest = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.outcome.as_ref().ok()?)));
@@ -54,7 +54,6 @@ pub fn durability(shared: &Shared) -> SystemTable {
             ("FSYNC_MEDIAN", Bigint),
             ("FSYNC_99_PERCENT", Bigint),
             ("FSYNC_MAX", Bigint),
-            ("SEGMENTS_ON_DISK", Bigint),
             ("BYTES_ON_DISK", Bigint),
             ("BYTES_WRITTEN", Bigint),
             ("SNAPSHOT", Varchar),
@@ -67,8 +66,7 @@ pub fn durability(shared: &Shared) -> SystemTable {
             micros(log.fsyncs.median()),
             micros(log.fsyncs.quantile(0.99)),
             micros(log.fsyncs.quantile(1.0)),
-            count(size.segments),
-            count(size.bytes),
+            count(bytes),
             count(log.written_bytes.load(Relaxed)),
             number.map(own_name),
             age,
