@@ -191,6 +191,12 @@ impl UserError {
         Self::new(ErrorKind::Ddl, code, message)
     }
 
+    /// Nothing by that name, for a schema change.
+    #[cold]
+    pub fn ddl_not_found(name: impl fmt::Display) -> Self {
+        Self::not_found(name).with_kind(ErrorKind::Ddl)
+    }
+
     #[cold]
     pub fn data(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Sql, code, message)

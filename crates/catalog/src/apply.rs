@@ -82,11 +82,11 @@ impl Draft {
     }
 
     fn table_named(&self, name: &str) -> UserResult<&Arc<Table>> {
-        self.catalog.table_named(name).ok_or_else(|| not_found(name))
+        self.catalog.table_named(name).ok_or_else(|| UserError::ddl_not_found(name))
     }
 
     fn table(&self, id: TableId) -> UserResult<&Arc<Table>> {
-        self.catalog.table(id).ok_or_else(|| not_found(format!("table {id}")))
+        self.catalog.table(id).ok_or_else(|| UserError::ddl_not_found(format!("table {id}")))
     }
 
     fn new_table_id(&mut self) -> TableId {
@@ -100,12 +100,6 @@ impl Draft {
         self.catalog.next_index_id += 1;
         id
     }
-}
-
-#[cold]
-fn not_found(name: impl std::fmt::Display) -> UserError {
-    let name = name.to_string();
-    UserError::ddl("42704", format!("object not found: {name}")).about(name)
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 //!
 //! Columns are known by their position everywhere, so whoever names one is moved along when positions change.
 
-use super::{Draft, already_exists, check, depended_on, invalid, not_found, view};
+use super::{Draft, already_exists, check, depended_on, invalid, view};
 use crate::change::{ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
 use crate::objects::{Column, Procedure, Table, TableKind, TimeToLive};
 use ferrite_base::{UserError, UserResult};
@@ -22,25 +22,25 @@ impl Draft {
                 match table.column_named(name) {
                     Some(column) => self.drop_column(&mut table, column, *cascade)?,
                     None if *if_exists => {}
-                    None => return Err(not_found(name)),
+                    None => return Err(UserError::ddl_not_found(name)),
                 };
             }
             TableAction::SetType { column, to, default, default_text } => {
-                let position = table.column_named(column).ok_or_else(|| not_found(column))?;
+                let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
                 self.set_type(&mut table, position, *to)?;
                 let column = &mut table.columns[position as usize];
                 column.default.clone_from(default);
                 column.default_text.clone_from(default_text);
             }
             TableAction::SetDefault { column, default, default_text } => {
-                let position = table.column_named(column).ok_or_else(|| not_found(column))?;
+                let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
                 let column = &mut table.columns[position as usize];
                 column.default.clone_from(default);
                 column.default_text.clone_from(default_text);
                 self.effects.push(Effect::Refresh(table.id));
             }
             TableAction::SetNullable { column, nullable } => {
-                let position = table.column_named(column).ok_or_else(|| not_found(column))?;
+                let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
                 self.set_nullable(&mut table, position, *nullable)?;
             }
             TableAction::AddKey { index, primary_key } => self.add_key(&mut table, index, *primary_key)?,
@@ -57,7 +57,7 @@ impl Draft {
             TableAction::DropConstraint { name, if_exists } => self.drop_constraint(&mut table, name, *if_exists)?,
             TableAction::DropPrimaryKey => {
                 let Some(key) = table.primary_key else {
-                    return Err(not_found(format!("primary key of {}", table.name)));
+                    return Err(UserError::ddl_not_found(format!("primary key of {}", table.name)));
                 };
                 self.remove_index(&mut table, key);
             }
@@ -71,7 +71,7 @@ impl Draft {
             }
             TableAction::SetExport(export) => {
                 for column in export.iter().flat_map(|export| export.key.iter().chain(&export.value)) {
-                    table.column_named(column).ok_or_else(|| not_found(column))?;
+                    table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
                 }
                 let migrates = export.as_ref().is_some_and(|export| export.migrate);
                 if let (false, Some(user)) = (migrates, self.asks_whether_rows_migrate(&table)) {
@@ -110,7 +110,7 @@ impl Draft {
             return Err(already_exists(&column.name));
         }
         let place = match before {
-            Some(before) => table.column_named(before).ok_or_else(|| not_found(before))? as usize,
+            Some(before) => table.column_named(before).ok_or_else(|| UserError::ddl_not_found(before))? as usize,
             None => table.columns.len(),
         };
         let mut rebuild = Rebuild::same(table.id, table.columns.len());
@@ -274,7 +274,7 @@ impl Draft {
         match table.indexes.iter().find(named).map(|index| index.id) {
             Some(index) => self.remove_index(table, index),
             None if if_exists => {}
-            None => return Err(not_found(name)),
+            None => return Err(UserError::ddl_not_found(name)),
         }
         Ok(())
     }
@@ -349,7 +349,7 @@ fn refuse_for_stream(table: &Table, what: &str) -> UserResult<()> {
 fn check_time_to_live(table: &Table, time_to_live: &TimeToLive) -> UserResult<()> {
     refuse_for_stream(table, "a time to live")?;
     let column = table.columns.get(time_to_live.column as usize);
-    let column = column.ok_or_else(|| not_found(format!("column {}", time_to_live.column)))?;
+    let column = column.ok_or_else(|| UserError::ddl_not_found(format!("column {}", time_to_live.column)))?;
     match column.column_type.sql_type {
         SqlType::Timestamp | SqlType::Bigint | SqlType::Integer => Ok(()),
         other => Err(invalid(format!(

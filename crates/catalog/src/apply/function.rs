@@ -1,6 +1,6 @@
 //! User-defined functions: what their classes say of them, and when they may come and go.
 
-use super::{Draft, already_exists, check, invalid, not_found};
+use super::{Draft, already_exists, check, invalid};
 use crate::class_file::{ClassFile, PUBLIC, java_name, sql_type};
 use crate::jar::Classes;
 use ferrite_base::limits::PROCEDURES_MAX;
@@ -31,7 +31,7 @@ impl Draft {
     pub(super) fn drop_function(&mut self, name: &str, aggregate: Option<bool>, if_exists: bool) -> UserResult<()> {
         match self.catalog.functions.get(name) {
             None if if_exists => return Ok(()),
-            None => return Err(not_found(name)),
+            None => return Err(UserError::ddl_not_found(name)),
             Some(function) if aggregate == Some(true) && !function.is_aggregate() => {
                 return Err(
                     invalid(format!("{name} is no aggregate function")).with_hint(format!("DROP FUNCTION {name}"))

@@ -1,6 +1,6 @@
 //! Indexes: names, keys, creation and removal.
 
-use super::{Draft, already_exists, check, depended_on, invalid, not_found};
+use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::change::{Effect, NewIndex};
 use crate::objects::{Index, Table, TableKind};
 use ferrite_base::limits::{INDEX_KEYS_MAX, TABLE_INDEXES_MAX};
@@ -30,7 +30,7 @@ impl Draft {
 
     pub(super) fn drop_index(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
         let Some((table, index)) = self.catalog.index_named(name) else {
-            return if if_exists { Ok(()) } else { Err(not_found(name)) };
+            return if if_exists { Ok(()) } else { Err(UserError::ddl_not_found(name)) };
         };
         if let Some(constraint) = &index.constraint {
             return Err(depended_on(format!(

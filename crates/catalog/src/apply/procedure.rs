@@ -1,6 +1,6 @@
 //! Procedures and roles.
 
-use super::{Draft, already_exists, check, depended_on, invalid, not_found};
+use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::objects::{Procedure, ProcedurePartitioning};
 use ferrite_base::limits::{PARAMETERS_MAX, PROCEDURES_MAX};
 use ferrite_base::{TableId, UserError, UserResult};
@@ -58,7 +58,7 @@ impl Draft {
         }
         for role in &procedure.allow_roles {
             if self.catalog.permissions_of(role).is_none() {
-                return Err(not_found(format!("role {role}")));
+                return Err(UserError::ddl_not_found(format!("role {role}")));
             }
         }
         self.catalog.procedures.insert(name.to_uppercase(), Arc::new(procedure.clone()));
@@ -68,7 +68,7 @@ impl Draft {
     pub(super) fn partition_procedure(&mut self, name: &str, partitioning: &ProcedurePartitioning) -> UserResult<()> {
         let mut procedure = match self.catalog.procedure_named(name) {
             Some(procedure) => Procedure::clone(procedure),
-            None => return Err(not_found(name)),
+            None => return Err(UserError::ddl_not_found(name)),
         };
         if procedure.directed {
             return Err(invalid(format!("the procedure {name} is DIRECTED and cannot be partitioned")));
@@ -111,7 +111,7 @@ impl Draft {
 
     pub(super) fn drop_procedure(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
         match self.catalog.procedures.remove(&name.to_uppercase()) {
-            None if !if_exists => Err(not_found(name)),
+            None if !if_exists => Err(UserError::ddl_not_found(name)),
             _ => Ok(()),
         }
     }
@@ -151,7 +151,7 @@ impl Draft {
     pub(super) fn drop_role(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
         let role = name.to_lowercase();
         if !self.catalog.roles.contains_key(&role) {
-            return if if_exists { Ok(()) } else { Err(not_found(name)) };
+            return if if_exists { Ok(()) } else { Err(UserError::ddl_not_found(name)) };
         }
         let user = self
             .catalog

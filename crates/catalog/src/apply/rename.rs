@@ -1,9 +1,9 @@
 //! New names. Views and procedures keep the text that they were written as, so what a text names keeps its name.
 
-use super::{Draft, already_exists, check, depended_on, invalid, not_found};
+use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::change::Effect;
 use crate::objects::{Procedure, Table, TableKind};
-use ferrite_base::UserResult;
+use ferrite_base::{UserError, UserResult};
 use std::sync::Arc;
 
 impl Draft {
@@ -46,7 +46,7 @@ impl Draft {
 
     pub(super) fn rename_column(&mut self, table: &mut Table, name: &str, to: &str) -> UserResult<()> {
         check::identifier(to)?;
-        let column = table.column_named(name).ok_or_else(|| not_found(name))?;
+        let column = table.column_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
         if table.column_named(to).is_some() {
             return Err(already_exists(to));
         }
@@ -73,7 +73,7 @@ impl Draft {
 
     pub(super) fn rename_index(&mut self, name: &str, to: &str) -> UserResult<()> {
         check::identifier(to)?;
-        let (table, index) = self.catalog.index_named(name).ok_or_else(|| not_found(name))?;
+        let (table, index) = self.catalog.index_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
         let id = index.id;
         if self.catalog.index_named(to).is_some() {
             return Err(already_exists(to));
@@ -98,7 +98,7 @@ impl Draft {
         if to.starts_with('@') {
             return Err(invalid(format!("the name {to} begins with @, as only those of system procedures do")));
         }
-        let procedure = self.catalog.procedure_named(name).ok_or_else(|| not_found(name))?;
+        let procedure = self.catalog.procedure_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
         let mut procedure = Procedure::clone(procedure);
         self.catalog.procedures.remove(&name.to_uppercase());
         if self.catalog.procedure_named(to).is_some() {

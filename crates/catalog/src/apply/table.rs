@@ -1,6 +1,6 @@
 //! Tables and streams: creation, removal, partitioning.
 
-use super::{Draft, already_exists, check, depended_on, invalid, not_found, view};
+use super::{Draft, already_exists, check, depended_on, invalid, view};
 use crate::change::{Change, Effect};
 use crate::objects::{Table, TableKind};
 use ferrite_base::limits::TABLES_MAX;
@@ -65,8 +65,10 @@ impl Draft {
             check::row_expression(&format!("the constraint {}", check.name), &check.condition, &[&table])?;
         }
         if let Some(column) = partition_column {
-            let definition =
-                table.columns.get(*column as usize).ok_or_else(|| not_found(format!("column {column}")))?;
+            let definition = table
+                .columns
+                .get(*column as usize)
+                .ok_or_else(|| UserError::ddl_not_found(format!("column {column}")))?;
             check::partition_column(name, definition)?;
             table.partition_column = Some(*column);
             check::unique_keys(&table)?;
@@ -78,7 +80,7 @@ impl Draft {
 
     pub(super) fn drop_table(&mut self, name: &str, if_exists: bool, cascade: bool, kind: TableKind) -> UserResult<()> {
         let Some(table) = self.catalog.table_named(name) else {
-            return if if_exists { Ok(()) } else { Err(not_found(name)) };
+            return if if_exists { Ok(()) } else { Err(UserError::ddl_not_found(name)) };
         };
         if table.kind != kind {
             let word = kind_word(table.kind);
@@ -134,7 +136,7 @@ impl Draft {
         if table.kind == TableKind::View {
             return Err(invalid(format!("{name} is a view, which is partitioned as its table is")));
         }
-        let position = table.column_named(column).ok_or_else(|| not_found(column))?;
+        let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
         check::partition_column(name, &table.columns[position as usize])?;
         if table.partition_column == Some(position) {
             return Ok(());

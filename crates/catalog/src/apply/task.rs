@@ -1,6 +1,6 @@
 //! Tasks: what they may call, and when they may come and go.
 
-use super::{Draft, already_exists, check, depended_on, invalid, not_found};
+use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::change::TaskAction;
 use crate::task::{RunOn, Task};
 use ferrite_base::limits::PROCEDURES_MAX;
@@ -25,7 +25,7 @@ impl Draft {
     pub(super) fn alter_task(&mut self, name: &str, action: TaskAction) -> UserResult<()> {
         let mut task = match self.catalog.tasks.get(name) {
             Some(task) => Task::clone(task),
-            None => return Err(not_found(format!("task {name}"))),
+            None => return Err(UserError::ddl_not_found(format!("task {name}"))),
         };
         match action {
             TaskAction::Enable => task.enabled = true,
@@ -39,7 +39,7 @@ impl Draft {
 
     pub(super) fn drop_task(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
         match self.catalog.tasks.remove(name) {
-            None if !if_exists => Err(not_found(format!("task {name}"))),
+            None if !if_exists => Err(UserError::ddl_not_found(format!("task {name}"))),
             _ => Ok(()),
         }
     }
@@ -64,7 +64,7 @@ impl Draft {
             table.is_some_and(|table| self.catalog.table_named(&table).is_some())
         };
         if procedure.is_none() && !task.procedure.starts_with('@') && !is_default() {
-            return Err(not_found(format!("procedure {}", task.procedure)));
+            return Err(UserError::ddl_not_found(format!("procedure {}", task.procedure)));
         }
         if task.run_on == RunOn::Partitions && !directed {
             return Err(invalid(format!("the procedure {} of task {name} is not DIRECTED", task.procedure))

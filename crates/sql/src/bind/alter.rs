@@ -46,8 +46,8 @@ fn bind_action(
     bound: &mut Vec<Change>,
     warnings: &mut Vec<String>,
 ) -> UserResult<()> {
-    let table = catalog.table_named(name).ok_or_else(|| not_found(name))?;
-    let position = |column: &str| table.column_named(column).ok_or_else(|| not_found(column));
+    let table = catalog.table_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
+    let position = |column: &str| table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column));
     let action = match action {
         AlterAction::Add { parts, before, if_not_exists } => {
             return add(catalog, table, parts, before.as_deref(), *if_not_exists, bound, warnings);
@@ -168,7 +168,7 @@ pub(crate) fn time_to_live(
     clause: &TimeToLiveClause,
     warnings: &mut Vec<String>,
 ) -> UserResult<TimeToLive> {
-    let column = table.column_named(&clause.column).ok_or_else(|| not_found(&clause.column))?;
+    let column = table.column_named(&clause.column).ok_or_else(|| UserError::ddl_not_found(&clause.column))?;
     let leads = |index: &ferrite_catalog::Index| {
         index.kind == IndexKind::Ordered
             && index.predicate.is_none()
@@ -199,8 +199,4 @@ pub(crate) fn not_exported(name: &str, export: &Export) -> String {
         if export.topic { "TOPIC" } else { "TARGET" },
         export.to
     )
-}
-
-fn not_found(name: &str) -> UserError {
-    UserError::ddl("42704", format!("object not found: {name}")).about(name)
 }

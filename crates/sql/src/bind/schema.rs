@@ -43,7 +43,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             if let Some(table) = table
                 && catalog.table_named(table).is_none()
             {
-                return Err(not_found(table));
+                return Err(UserError::ddl_not_found(table));
             }
             warnings.push("DR TABLE: nothing is replicated to other databases".to_owned());
             Change::Several(Vec::new())
@@ -68,7 +68,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::PartitionProcedure { name, partitioning } => {
             let clause = partitioning;
             let partitioning = partitioned_on(catalog, clause)?;
-            let existing = catalog.procedure_named(name).ok_or_else(|| not_found(name))?;
+            let existing = catalog.procedure_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
             let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
             if changed.class.is_none() {
                 super::procedure::compile_procedure(catalog, &changed)?;
@@ -213,7 +213,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
         None => None,
         Some(name) => {
             let position = columns.iter().position(|column| column.name == *name);
-            Some(position.ok_or_else(|| not_found(name))? as u16)
+            Some(position.ok_or_else(|| UserError::ddl_not_found(name))? as u16)
         }
     };
     let create = Change::CreateTable {
@@ -418,7 +418,7 @@ fn index_text(keys: &[Expr], written: &[WrittenExpr], predicate: Option<&Written
 }
 
 fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) -> UserResult<Change> {
-    let table = catalog.table_named(table_name).ok_or_else(|| not_found(table_name))?;
+    let table = catalog.table_named(table_name).ok_or_else(|| UserError::ddl_not_found(table_name))?;
     if table.kind == TableKind::Stream {
         return Err(UserError::ddl("42809", format!("stream {table_name} cannot have an index")));
     }
@@ -443,8 +443,8 @@ fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) ->
 }
 
 fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<ProcedurePartitioning> {
-    let table = catalog.table_named(&clause.table).ok_or_else(|| not_found(&clause.table))?;
-    let column = table.column_named(&clause.column).ok_or_else(|| not_found(&clause.column))?;
+    let table = catalog.table_named(&clause.table).ok_or_else(|| UserError::ddl_not_found(&clause.table))?;
+    let column = table.column_named(&clause.column).ok_or_else(|| UserError::ddl_not_found(&clause.column))?;
     if table.partition_column != Some(column) {
         return Err(UserError::ddl(
             "42601",
@@ -528,8 +528,4 @@ fn on_two_keys(
         procedure.name
     ));
     Ok(())
-}
-
-fn not_found(name: &str) -> UserError {
-    UserError::ddl("42704", format!("object not found: {name}")).about(name)
 }
