@@ -10,13 +10,14 @@ use crate::statistics;
 use ferrite_base::error::Place;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_partition::Compiled;
+use ferrite_sql::With;
 use ferrite_sql::plan::Program;
 use ferrite_value::{OwnedValue, SqlType, temporal::DisplayTimestamp};
 use std::fmt::Write;
 use std::sync::Arc;
 
 /// The word in FROM.
-const FUNCTION: &str = "statistics";
+const FUNCTION: &str = "STATISTICS";
 
 pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<Arc<Program>> {
     let Taken { text, calls, with } = take_out(text)?;
@@ -28,7 +29,8 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<A
     if !matches!(ferrite_sql::parse_batch(&text)?.as_slice(), [statement] if statement.is_query()) {
         return Err(UserError::syntax("@QueryStats takes one query, which changes nothing"));
     }
-    let mut whole = String::from(if with.is_some_and(|with| with.recursive) { "WITH RECURSIVE " } else { "WITH " });
+    let mut whole =
+        String::from(if with.as_ref().is_some_and(|with| with.recursive) { "WITH RECURSIVE " } else { "WITH " });
     for (number, call) in calls.iter().enumerate() {
         let tables = statistics::statistics(shared, &call.selector, call.interval)?;
         let Some(table) = tables.first() else { continue };
@@ -47,8 +49,9 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<A
     // The query begins on a line of its own, so that places in it are easy to tell.
     match with {
         None => write!(whole, "\n{text}"),
-        Some(With { start, end, .. }) => {
-            write!(whole, ",\n{}{}{}", &text[..start], " ".repeat(end - start), &text[end..])
+        // The calls stand behind it, so it is where it was.
+        Some(With { place, .. }) => {
+            write!(whole, ",\n{}{}{}", &text[..place.start], " ".repeat(place.len()), &text[place.end..])
         }
     }
     .expect("writing to a String does not fail");
@@ -67,14 +70,6 @@ struct Call {
     interval: bool,
 }
 
-/// Where `WITH [RECURSIVE]` stands that the query begins with, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct With {
-    start: usize,
-    end: usize,
-    recursive: bool,
-}
-
 #[derive(Debug, PartialEq)]
 struct Taken {
     /// The query with names of tables in place of the calls.
@@ -87,76 +82,31 @@ fn stand_in(number: usize) -> String {
     format!("TT{number}")
 }
 
-/// Takes the calls out of a query. Texts in quotes and comments are passed over.
+/// Takes the calls out of a query.
 fn take_out(query: &str) -> UserResult<Taken> {
-    let mut taken = Taken { text: String::with_capacity(query.len()), calls: Vec::new(), with: None };
-    let mut rest = query;
-    let mut first = true;
-    while let Some(length) = token(rest) {
-        let (word, behind) = rest.split_at(length);
-        let start = taken.text.len();
-        let is_word = word.starts_with(|character: char| character.is_alphabetic());
-        if is_word && word.eq_ignore_ascii_case(FUNCTION) && behind.trim_start().starts_with('(') {
-            let (call, after) = parse_call(&behind.trim_start()[1..])?;
-            taken.text.push_str(&stand_in(taken.calls.len()));
-            taken.calls.push(call);
-            rest = after;
-            continue;
-        }
-        taken.text.push_str(word);
-        rest = behind;
-        if first && is_word && word.eq_ignore_ascii_case("WITH") {
-            let blanks = rest.len() - rest.trim_start().len();
-            let next = token(rest.trim_start()).map_or("", |length| &rest[blanks..blanks + length]);
-            let recursive = next.eq_ignore_ascii_case("RECURSIVE");
-            if recursive {
-                taken.text.push_str(&rest[..blanks + next.len()]);
-                rest = &rest[blanks + next.len()..];
-            }
-            taken.with = Some(With { start, end: taken.text.len(), recursive });
-        }
-        first &= word.trim().is_empty() || word.starts_with("--") || word.starts_with("//") || word.starts_with("/*");
+    let (found, with) = ferrite_sql::table_calls(query, FUNCTION)?;
+    let mut taken = Taken { text: String::with_capacity(query.len()), calls: Vec::new(), with };
+    let mut done = 0;
+    for call in found {
+        taken.text.push_str(&query[done..call.place.start]);
+        taken.text.push_str(&stand_in(taken.calls.len()));
+        taken.calls.push(read_call(call.arguments.as_deref())?);
+        done = call.place.end;
     }
+    taken.text.push_str(&query[done..]);
     Ok(taken)
 }
 
-/// Bytes of the next token: a word, a text or name in quotes, a comment, or a single character.
-fn token(text: &str) -> Option<usize> {
-    let mut characters = text.chars();
-    let first = characters.next()?;
-    let to_line_end = || text.find('\n').unwrap_or(text.len());
-    Some(match first {
-        '\'' | '"' => text[1..].find(first).map_or(text.len(), |end| end + 2),
-        '-' if text.starts_with("--") => to_line_end(),
-        '/' if text.starts_with("//") => to_line_end(),
-        '/' if text.starts_with("/*") => text.find("*/").map_or(text.len(), |end| end + 2),
-        _ if is_part_of_word(first) => text.find(|character| !is_part_of_word(character)).unwrap_or(text.len()),
-        _ => first.len_utf8(),
-    })
-}
-
-fn is_part_of_word(character: char) -> bool {
-    character.is_alphanumeric() || character == '_' || character == '$'
-}
-
-/// What stands behind `statistics(`, and what follows its parenthesis.
-fn parse_call(text: &str) -> UserResult<(Call, &str)> {
-    let malformed = || {
-        UserError::syntax("statistics takes a selector of @Statistics and 0 or 1")
-            .with_hint("FROM statistics(PROCEDURE, 0)")
+fn read_call(arguments: Option<&[String]>) -> UserResult<Call> {
+    let (selector, interval) = match arguments {
+        Some([selector]) => (selector, false),
+        Some([selector, interval]) if interval == "0" || interval == "1" => (selector, interval == "1"),
+        _ => {
+            return Err(UserError::syntax("statistics takes a selector of @Statistics and 0 or 1")
+                .with_hint("FROM statistics(PROCEDURE, 0)"));
+        }
     };
-    let (inside, after) = text.split_once(')').ok_or_else(malformed)?;
-    let mut parts = inside.split(',').map(str::trim);
-    let selector = parts.next().unwrap_or_default().trim_matches(['\'', '"']);
-    let interval = match parts.next() {
-        None | Some("0") => false,
-        Some("1") => true,
-        Some(_) => return Err(malformed()),
-    };
-    if selector.is_empty() || !selector.chars().all(is_part_of_word) || parts.next().is_some() {
-        return Err(malformed());
-    }
-    Ok((Call { selector: selector.to_owned(), interval }, after))
+    Ok(Call { selector: selector.clone(), interval })
 }
 
 /// `name AS (SELECT CAST(c0 AS type) AS "NAME", ... FROM (VALUES ...) AS v (c0, ...))`
@@ -231,7 +181,7 @@ mod tests {
         let call = |selector: &str, interval| Call { selector: selector.to_owned(), interval };
         assert_eq!(taken.calls, [call("memory", true), call("TOPO", false)]);
         let taken = take_out("/* x */ with recursive a AS (SELECT 1) SELECT * FROM statistics(table,0)").unwrap();
-        assert_eq!(taken.with, Some(With { start: 8, end: 22, recursive: true }));
+        assert_eq!(taken.with, Some(With { place: 8..22, recursive: true }));
         for malformed in [
             "statistics(",
             "statistics()",
@@ -246,19 +196,8 @@ mod tests {
 
     #[test]
     fn every_selector_is_a_table() {
-        for selector in [
-            "TABLE",
-            "INDEX",
-            "PROCEDURE",
-            "MEMORY",
-            "TTL",
-            "EXPORT",
-            "SNAPSHOTSUMMARY",
-            "LATENCY",
-            "LATENCY_HISTOGRAM",
-            "GC",
-            "TOPO",
-        ] {
+        let captured = testing::captured_selectors("@Statistics").into_iter().filter(|(_, answered)| *answered);
+        for selector in captured.map(|(selector, _)| selector).chain(["RECOVERY", "LONGREADS"].map(str::to_owned)) {
             let query = format!("SELECT COUNT(*) FROM statistics({selector}, 0) AS s");
             names_and_columns(&query).unwrap_or_else(|error| panic!("{selector}: {error}"));
         }
