@@ -2,6 +2,8 @@
 
 mod common;
 
+#[path = "../../partition/tests/common/jar.rs"]
+mod jar;
 #[path = "common/script.rs"]
 mod script;
 
