@@ -13,7 +13,7 @@ mod real_disk;
 pub mod simulated;
 mod volatile_disk;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, SystemClock, coarse_monotonic};
 pub use disk::{
     Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer, Space,
 };

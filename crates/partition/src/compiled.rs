@@ -96,9 +96,14 @@ impl Compiled {
         &self.programs[id.index()]
     }
 
-    #[inline]
-    pub(crate) fn prefetches(&self, id: ProcedureId) -> &[Prefetch] {
-        &self.prefetches[id.index()]
+    /// What the calls of each program are known to look up, by their numbers.
+    pub(crate) fn prefetches(&self) -> &[Vec<Prefetch>] {
+        &self.prefetches
+    }
+
+    /// In the order of their numbers.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
+        self.programs.iter()
     }
 
     /// Declared procedures match exactly, default procedures without regard to case (wire-protocol 12).

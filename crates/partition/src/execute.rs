@@ -6,9 +6,11 @@ mod load;
 use crate::cancel::{self, CallId, Cancellations};
 use crate::crew::{CallCrew, Helpers};
 use crate::event::ProgramCall;
+use crate::foresight::Lesson;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
+use ferrite_io::coarse_monotonic;
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value, convert};
@@ -132,6 +134,11 @@ impl Executor {
         if self.cancellations.covers(call) { Err(cancel::cancelled()) } else { Ok(()) }
     }
 
+    /// From now on watches bodies in other languages for this; what they were watched for until now.
+    pub(crate) fn foreign_lesson(&mut self, lesson: Option<Box<Lesson>>) -> Option<Box<Lesson>> {
+        std::mem::replace(&mut self.foreign.lesson, lesson)
+    }
+
     /// Forgets what belongs to the programs of the catalog version before.
     pub fn catalog_changed(&mut self) {
         self.headers.entries.clear();
@@ -191,21 +198,21 @@ impl Executor {
             let started = Cell::new(None);
             // The clock is first read when a call turns out to be long.
             let interrupted = || {
-                let now = Instant::now();
+                let now = coarse_monotonic();
                 let begin = started.get().unwrap_or(now);
                 started.set(Some(begin));
                 if let Some(slow) = slow.take() {
                     slow();
                 }
-                let executed = now.duration_since(begin);
+                let executed = now.saturating_sub(begin);
                 cancelled.set(cancellations.stops(*current, executed));
                 cancelled.get() || executed > *time_max
             };
+            let measured = Cell::new(None);
             let clock = || {
-                let now = Instant::now();
-                let begin = started.get().unwrap_or(now);
-                started.set(Some(begin));
-                now.duration_since(begin).as_nanos() as u64
+                let begin = measured.get().unwrap_or_else(Instant::now);
+                measured.set(Some(begin));
+                begin.elapsed().as_nanos() as u64
             };
             let crew = helpers.as_deref().map(|helpers| CallCrew {
                 helpers,
@@ -367,6 +374,9 @@ fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
         (Value::Bytes(_), SqlType::Varbinary) => !parameter.array && !parameter.table,
         (Value::Integer(value), SqlType::Integer) => {
             i32::try_from(*value).is_ok_and(|v| v != i32::MIN) && !parameter.array
+        }
+        (Value::Integer(value), SqlType::Smallint) => {
+            i16::try_from(*value).is_ok_and(|v| v != i16::MIN) && !parameter.array
         }
         _ => false,
     }

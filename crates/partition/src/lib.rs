@@ -13,6 +13,7 @@ pub mod counters;
 pub mod crew;
 pub mod event;
 pub mod execute;
+mod foresight;
 pub mod gate;
 pub mod long_read;
 mod prefetch;

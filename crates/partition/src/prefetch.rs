@@ -154,6 +154,21 @@ impl Finder<'_> {
 }
 
 impl Prefetch {
+    #[cfg(test)]
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// The key: positions of parameters.
+    pub fn parameters(&self) -> &[u16] {
+        &self.parameters
+    }
+
+    /// The same look-up, made of other parameters.
+    pub fn with_parameters(&self, parameters: Vec<u16>) -> Prefetch {
+        Prefetch { parameters, ..*self }
+    }
+
     /// Asks for the bucket, or with `row` for the row that the bucket leads to. Parameters that are not as declared, or not
     /// there, are left for the call itself to complain about.
     #[inline]

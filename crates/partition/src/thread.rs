@@ -11,6 +11,7 @@ use crate::coordinator::Loan;
 use crate::counters::{Counters, Report};
 use crate::event::{CachedCall, CallBatch, CallHeader, Event, ProgramCall, Reply};
 use crate::execute::Executor;
+use crate::foresight::Foresight;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::prefetch;
@@ -48,6 +49,7 @@ pub struct Partition {
     /// None only while it is lent to the coordinator.
     store: Option<Store>,
     compiled: Arc<Compiled>,
+    foresight: Foresight,
     /// Of the last transaction that changed something here.
     sequence: Sequence,
     gate: Arc<Gate>,
@@ -96,6 +98,7 @@ impl Partition {
             id: start.id,
             inbox,
             store: Some(start.store),
+            foresight: Foresight::new(&start.compiled),
             compiled: start.compiled,
             sequence: start.sequence,
             gate,
@@ -342,6 +345,10 @@ impl Partition {
                 } else {
                     self.counters.begin_program(program, &self.compiled)
                 };
+                let watched = program.foreign.is_some() && same_schema;
+                if watched {
+                    self.executor.foreign_lesson(self.foresight.lend(call.procedure));
+                }
                 let answer_start = answers.bytes.len();
                 let outcome = self.executor.call(
                     std::slice::from_mut(store),
@@ -354,6 +361,9 @@ impl Partition {
                 );
                 let answer_bytes = answers.bytes.len() - answer_start;
                 self.counters.end(counted, Some(outcome), batch.parameters(call).len(), answer_bytes);
+                if watched && let Some(lesson) = self.executor.foreign_lesson(None) {
+                    self.foresight.take_back(call.procedure, lesson);
+                }
             }
             Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
         }
@@ -403,7 +413,7 @@ impl Partition {
             && !call.drop_first_parameter
             && call.cached().is_none()
         {
-            for prefetch in self.compiled.prefetches(call.procedure) {
+            for prefetch in self.foresight.asks(call.procedure) {
                 prefetch.ask(store, batch.parameters(call), row);
             }
         }
@@ -488,6 +498,7 @@ impl Partition {
         self.store = Some(loan.store);
         if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
             self.counters.catalog_changes(&self.compiled);
+            self.foresight = Foresight::new(&loan.compiled);
             self.compiled = loan.compiled;
             self.executor.catalog_changed();
         }

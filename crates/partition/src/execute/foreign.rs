@@ -4,6 +4,7 @@
 //! its time. Knows no language.
 
 use super::{HeaderCache, WireSink, decode_parameters};
+use crate::foresight::Lesson;
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, limits};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
@@ -20,10 +21,11 @@ pub(super) struct Foreign {
     /// Memory for one batch.
     arena: Bump,
     unique: UniqueIds,
+    /// What the next call is watched for.
+    pub lesson: Option<Box<Lesson>>,
 }
 
 /// Runs the body as a transaction.
-#[cold]
 #[inline(never)]
 pub(super) fn run(
     foreign: &sql::Foreign,
@@ -36,15 +38,24 @@ pub(super) fn run(
     if let Some(broken) = &foreign.broken {
         return Err(broken.clone());
     }
-    // The clock of the call's time limit starts with the body.
-    if let Some(clock) = call.clock {
-        clock();
+    // The call's time begins with the body.
+    if let Some(interrupted) = call.interrupted {
+        interrupted();
     }
     let marks = set_marks(stores);
     let partition = kept.partition;
     let unique_id = kept.unique.next(call.transaction_time, partition);
-    let mut transaction =
-        Transaction { foreign, stores, call, scratch, sink, arena: &mut kept.arena, unique_id, partition };
+    let mut transaction = Transaction {
+        foreign,
+        stores,
+        call,
+        scratch,
+        sink,
+        arena: &mut kept.arena,
+        unique_id,
+        partition,
+        lesson: kept.lesson.as_deref_mut(),
+    };
     let result = match &foreign.body {
         sql::ForeignBody::Transaction(body) => body.call(&mut transaction, call.parameters),
         sql::ForeignBody::Compound(_) => Err(UserError::internal("a compound procedure was sent to a partition")),
@@ -64,6 +75,7 @@ struct Transaction<'t, 'x, 'o, 'c> {
     arena: &'t mut Bump,
     unique_id: i64,
     partition: Option<PartitionId>,
+    lesson: Option<&'t mut Lesson>,
 }
 
 impl Host for Transaction<'_, '_, '_, '_> {
@@ -127,6 +139,9 @@ impl Transaction<'_, '_, '_, '_> {
         let program = self.foreign.statements.get(usize::from(number)).ok_or_else(malformed)?;
         self.arena.reset();
         let parameters = decode_parameters(program, parameters, false, self.arena)?;
+        if let Some(lesson) = &mut self.lesson {
+            lesson.statement(usize::from(number), parameters, self.call.parameters);
+        }
         let call = Call { program, parameters, arena: self.arena, ..*self.call };
         let mut sink = TableSink { tables, headers: self.sink.headers, open: None };
         run_transaction(self.stores, &call, self.scratch, &mut sink)

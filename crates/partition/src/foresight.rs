@@ -1,0 +1,197 @@
+//! What the calls of each procedure will look up, as far as it is known before they run.
+//!
+//! A body in SQL says so itself: its plan was read when it was compiled. A body in another language does not, and pays a cache miss for every
+//! hash look-up, which was a sixth of the time of Voter's class. So its first calls are watched: a key of a statement that had the value of one
+//! and the same parameter of the procedure in each of them will have it again, and is asked for ahead from then on. What is
+//! learned is a hint: where it is wrong, memory is asked for that nobody needs, and nothing else happens.
+
+use crate::compiled::Compiled;
+use crate::prefetch::{self, Prefetch};
+use ferrite_base::ProcedureId;
+use ferrite_catalog::Catalog;
+use ferrite_sql::plan::Program;
+use ferrite_value::Value;
+use std::sync::Arc;
+
+/// Calls that are watched before something is concluded.
+const CALLS_WATCHED: u32 = 64;
+/// A key that fewer of them looked up is not worth asking for in every call.
+const SIGHTINGS_MIN: u32 = CALLS_WATCHED / 4;
+/// Parameters beyond these are not taken for the origin of a key.
+const ORIGINS_MAX: usize = 64;
+
+/// One thread's knowledge of one catalog version's procedures.
+pub struct Foresight {
+    asks: Vec<Vec<Prefetch>>,
+    lessons: Vec<Option<Box<Lesson>>>,
+}
+
+impl Foresight {
+    pub fn new(compiled: &Compiled) -> Foresight {
+        let lessons = compiled.programs().map(|program| Lesson::of(program, &compiled.catalog)).collect();
+        Foresight { asks: compiled.prefetches().to_vec(), lessons }
+    }
+
+    /// What to ask for ahead of a call.
+    #[inline]
+    pub fn asks(&self, procedure: ProcedureId) -> &[Prefetch] {
+        &self.asks[procedure.index()]
+    }
+
+    /// What the next call of a procedure is to be watched for, if there is still something to learn.
+    #[inline]
+    pub fn lend(&mut self, procedure: ProcedureId) -> Option<Box<Lesson>> {
+        self.lessons[procedure.index()].take()
+    }
+
+    /// A lesson comes back after its call.
+    pub fn take_back(&mut self, procedure: ProcedureId, mut lesson: Box<Lesson>) {
+        match lesson.end_call() {
+            None => self.lessons[procedure.index()] = Some(lesson),
+            Some(learned) => self.asks[procedure.index()] = learned,
+        }
+    }
+}
+
+/// What is being learned about the statements of one procedure.
+#[derive(Debug)]
+pub struct Lesson {
+    calls: u32,
+    looked_up: Vec<Seen>,
+}
+
+/// A look-up of a statement.
+#[derive(Debug)]
+struct Seen {
+    statement: usize,
+    /// Its keys are parameters of the statement.
+    prefetch: Prefetch,
+    /// For each key the procedure's parameters that had its value whenever it was seen, a bit for each.
+    origins: Vec<u64>,
+    sightings: u32,
+}
+
+impl Lesson {
+    /// None when there is nothing to learn.
+    fn of(program: &Program, catalog: &Catalog) -> Option<Box<Lesson>> {
+        Self::about(&program.foreign.as_ref()?.statements, catalog)
+    }
+
+    fn about(statements: &[Arc<Program>], catalog: &Catalog) -> Option<Box<Lesson>> {
+        let mut looked_up = Vec::new();
+        for (number, statement) in statements.iter().enumerate() {
+            looked_up.extend(prefetch::prefetches(statement, catalog).into_iter().map(|prefetch| Seen {
+                statement: number,
+                origins: vec![u64::MAX; prefetch.parameters().len()],
+                prefetch,
+                sightings: 0,
+            }));
+        }
+        (!looked_up.is_empty()).then(|| Box::new(Lesson { calls: 0, looked_up }))
+    }
+
+    /// A statement is executed with the values `given`, in a call with the values `of_call`.
+    pub fn statement(&mut self, number: usize, given: &[Value<'_>], of_call: &[Value<'_>]) {
+        for seen in self.looked_up.iter_mut().filter(|seen| seen.statement == number) {
+            seen.sightings += 1;
+            for (origins, parameter) in seen.origins.iter_mut().zip(seen.prefetch.parameters()) {
+                *origins &= equals(given.get(usize::from(*parameter)), of_call);
+            }
+        }
+    }
+
+    /// What was learned, when enough calls were seen.
+    fn end_call(&mut self) -> Option<Vec<Prefetch>> {
+        self.calls += 1;
+        if self.calls < CALLS_WATCHED {
+            return None;
+        }
+        let mut learned = Vec::new();
+        for seen in self.looked_up.iter().filter(|seen| seen.sightings >= SIGHTINGS_MIN) {
+            let origins = seen.origins.iter().map(|origins| (*origins != 0).then(|| origins.trailing_zeros() as u16));
+            if let Some(origins) = origins.collect() {
+                let prefetch = seen.prefetch.with_parameters(origins);
+                if !learned.contains(&prefetch) {
+                    learned.push(prefetch);
+                }
+            }
+        }
+        Some(learned)
+    }
+}
+
+/// The parameters of a call that have this value. Integers only: others are not asked for ahead.
+fn equals(value: Option<&Value<'_>>, of_call: &[Value<'_>]) -> u64 {
+    let Some(Value::Integer(value)) = value else { return 0 };
+    let mut equal = 0;
+    for (number, parameter) in of_call.iter().take(ORIGINS_MAX).enumerate() {
+        equal |= u64::from(matches!(parameter, Value::Integer(other) if other == value)) << number;
+    }
+    equal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema;
+
+    const VOTER: &str = include_str!("../../ferrite/tests/common/voter.sql");
+    const STATEMENTS: &str = "
+        CREATE PROCEDURE S0 AS SELECT num_votes FROM v_votes_by_phone_number WHERE phone_number = ?;
+        CREATE PROCEDURE S1 AS INSERT INTO votes (phone_number, state, contestant_number) VALUES (?, ?, ?);
+        CREATE TABLE pair (one BIGINT NOT NULL, two BIGINT NOT NULL, PRIMARY KEY USING HASH (one, two));
+        PARTITION TABLE pair ON COLUMN one;
+        CREATE PROCEDURE S2 AS DELETE FROM pair WHERE two = ? AND one = ?;";
+
+    /// What is learned from calls with these parameters, whose statements (number, values) follow from them.
+    fn learn(
+        parameters: impl Fn(i64) -> Vec<i64>,
+        statements: impl Fn(i64, &[i64]) -> Vec<(usize, Vec<i64>)>,
+    ) -> Vec<(String, Vec<u16>)> {
+        let planned = schema::plan(&Catalog::default(), &format!("{VOTER};{STATEMENTS}")).expect("the schema binds");
+        let compiled = Compiled::new(planned.catalog).expect("the statements compile");
+        let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
+        let programs = ["S0", "S1", "S2"].map(program);
+        let mut lesson = Lesson::about(&programs, &compiled.catalog).expect("there is something to learn");
+        let values = |integers: &[i64]| integers.iter().map(|integer| Value::Integer(*integer)).collect::<Vec<_>>();
+        for call in 0.. {
+            let of_call = parameters(call);
+            for (number, given) in statements(call, &of_call) {
+                lesson.statement(number, &values(&given), &values(&of_call));
+            }
+            if let Some(learned) = lesson.end_call() {
+                assert_eq!(call + 1, i64::from(CALLS_WATCHED));
+                let named = |prefetch: Prefetch| {
+                    let table = compiled.catalog.table(prefetch.table()).expect("the table is there");
+                    (table.name.clone(), prefetch.parameters().to_vec())
+                };
+                return learned.into_iter().map(named).collect();
+            }
+        }
+        unreachable!("calls without end end")
+    }
+
+    #[test]
+    fn keys_that_are_always_the_same_parameter_are_learned() {
+        // The second parameter equals the key now and then, the fourth for a while.
+        let learned = learn(
+            |call| vec![call % 3, 7, 1_000 + call, if call < 60 { 1_000 + call } else { 0 }],
+            |_, of| vec![(0, vec![of[2]]), (1, vec![of[2], 0, of[0]])],
+        );
+        assert_eq!(learned, [("V_VOTES_BY_PHONE_NUMBER".to_owned(), vec![2])]);
+        // A key of two columns, in the order of the index.
+        let learned = learn(|call| vec![call, call * 2 + 1], |_, of| vec![(2, vec![of[1], of[0]])]);
+        assert_eq!(learned, [("PAIR".to_owned(), vec![0, 1])]);
+    }
+
+    #[test]
+    fn computed_keys_and_rare_statements_are_not() {
+        assert_eq!(learn(|call| vec![call], |_, of| vec![(0, vec![of[0] + 1])]), []);
+        let half_computed = learn(|call| vec![call, 5 * call + 3], |call, of| vec![(2, vec![of[1], call / 2])]);
+        assert_eq!(half_computed, []);
+        let rare = |call: i64, of: &[i64]| if call % 10 == 0 { vec![(0, vec![of[0]])] } else { vec![] };
+        assert_eq!(learn(|call| vec![call], rare), []);
+        // Another statement's parameter count, and no parameters at all.
+        assert_eq!(learn(|_| vec![], |_, _| vec![(0, vec![]), (1, vec![3])]), []);
+    }
+}
