@@ -1,6 +1,7 @@
 //! `cargo run -p ferrite-sim -- --seeds N [--seed S] [--trace] [--threads T]`: runs N seeds from S on, and says what was violated.
 //! With `--poison ROUNDS` each seed's files are changed and opened that often instead.
 
+use clap::Parser;
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_sim::poison::{Change, Opened, Sample};
 use ferrite_sim::{Counts, Report, run};
@@ -8,45 +9,28 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const USAGE: &str = "usage: ferrite-sim [--seeds COUNT] [--seed FIRST] [--threads COUNT] [--trace] [--poison ROUNDS]";
-
+/// Runs made-up histories of a node, each decided by its seed, and says what they violate.
+#[derive(Parser)]
 struct Options {
+    /// How many seeds
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
     seeds: u64,
+    /// The first seed
+    #[arg(long = "seed", value_name = "SEED", default_value_t = 1)]
     first: u64,
+    /// How many seeds at the same time
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
     threads: u64,
+    /// Print what happens
+    #[arg(long)]
     trace: bool,
-    /// Rounds of changes to the files of each seed.
+    /// Change each seed's files so many times and open them, instead
+    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
     poison: u64,
 }
 
-fn options() -> Result<Options, String> {
-    let mut options = Options { seeds: 1, first: 1, threads: 1, trace: false, poison: 0 };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut number = || {
-            let text = arguments.next().ok_or_else(|| format!("{argument} needs a number"))?;
-            text.parse().map_err(|_| format!("{argument} needs a number, not {text}"))
-        };
-        match argument.as_str() {
-            "--seeds" => options.seeds = number()?,
-            "--seed" => options.first = number()?,
-            "--threads" => options.threads = number()?,
-            "--poison" => options.poison = number()?,
-            "--trace" => options.trace = true,
-            other => return Err(format!("unknown argument {other}")),
-        }
-    }
-    Ok(options)
-}
-
 fn main() -> ExitCode {
-    let options = match options() {
-        Ok(options) => options,
-        Err(error) => {
-            eprintln!("{error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = Options::parse();
     if options.poison > 0 {
         return poison(&options);
     }

@@ -1,5 +1,6 @@
-//! The long run: `cargo run --release -p ferrite-differential -- --minutes 60 --postgres --stories DIRECTORY`.
+//! The long run: `cargo run --release -p ferrite-differential --example long -- --minutes 60 --postgres --stories DIRECTORY`.
 
+use clap::Parser;
 use ferrite_differential::check::{Counts, keep_panics};
 use ferrite_differential::engine::{Engine, Way};
 use ferrite_differential::postgres::Postgres;
@@ -9,62 +10,36 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "\
-usage: differential [--from SEED] [--seeds COUNT | --minutes MINUTES] [--postgres] [--stories DIRECTORY] [--shrink SECONDS]
-  --from SEED        the first seed (1); a single seed is run again with --from SEED --seeds 1
-  --seeds COUNT      how many seeds (100)
-  --minutes MINUTES  as many seeds as can be run in that time
-  --postgres         compare with a PostgreSQL that is started for it, too
-  --stories DIR      write the story of each failing seed to a file there
-  --shrink SECONDS   how long a failing case may be made smaller (20)
-  --replay FILE      run a story, or any SQL with a statement on each line, and show what it answers in every way";
-
+/// Makes random schemas, data and statements from seeds, and compares what they answer in every way there is.
+#[derive(Parser)]
+#[command(name = "differential")]
 struct Options {
+    /// The first seed; a single one is run again with --from SEED --seeds 1
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
     from: u64,
+    /// How many seeds
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
     seeds: u64,
-    time: Option<Duration>,
+    /// As many seeds as can be run in so many minutes
+    #[arg(long, value_name = "MINUTES", conflicts_with = "seeds")]
+    minutes: Option<u64>,
+    /// Compare with a PostgreSQL that is started for it, too
+    #[arg(long)]
     postgres: bool,
+    /// Write the story of each failing seed to a file there
+    #[arg(long, value_name = "DIRECTORY")]
     stories: Option<PathBuf>,
-    shrink: Duration,
+    /// For how many seconds a failing case may be made smaller
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    shrink: u64,
+    /// Run a story, or any SQL with a statement on each line, and show what it answers in every way
+    #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 }
 
-fn options() -> Result<Options, String> {
-    let mut options = Options {
-        from: 1,
-        seeds: 100,
-        time: None,
-        postgres: false,
-        stories: None,
-        shrink: Duration::from_secs(20),
-        replay: None,
-    };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
-        match word.as_str() {
-            "--from" => options.from = number(value()?)?,
-            "--seeds" => options.seeds = number(value()?)?,
-            "--minutes" => options.time = Some(Duration::from_secs(60 * number(value()?)?)),
-            "--postgres" => options.postgres = true,
-            "--stories" => options.stories = Some(PathBuf::from(value()?)),
-            "--shrink" => options.shrink = Duration::from_secs(number(value()?)?),
-            "--replay" => options.replay = Some(PathBuf::from(value()?)),
-            other => return Err(format!("unknown option {other}")),
-        }
-    }
-    Ok(options)
-}
-
 fn main() -> ExitCode {
-    let options = match options() {
-        Ok(options) => options,
-        Err(message) => {
-            eprintln!("{message}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = Options::parse();
+    let time = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
     if let Some(file) = &options.replay {
         return match std::fs::read_to_string(file) {
             Ok(text) => {
@@ -91,14 +66,14 @@ fn main() -> ExitCode {
     let mut seed = options.from;
     let mut told = Instant::now();
     loop {
-        let goes_on = match options.time {
+        let goes_on = match time {
             Some(time) => began.elapsed() < time,
-            None => seed < options.from + options.seeds,
+            None => seed - options.from < options.seeds,
         };
         if !goes_on {
             break;
         }
-        if let Some(report) = scenario(seed, postgres.as_mut(), &mut counts, options.shrink) {
+        if let Some(report) = scenario(seed, postgres.as_mut(), &mut counts, Duration::from_secs(options.shrink)) {
             let story = report.story();
             println!("{story}");
             if let Some(directory) = &options.stories {
