@@ -16,6 +16,8 @@ pub const TABLE_COLUMNS_MAX: usize = 1_024;
 pub const TABLES_MAX: usize = 10_000;
 /// Indexes of one table, those of its constraints included.
 pub const TABLE_INDEXES_MAX: usize = 64;
+/// Work, in about bytes made or looked at, of one expression of a view or an index, or of all CHECK conditions, for one row.
+pub const DEFINITION_WORK_MAX: usize = 67_108_864;
 /// Procedures of one database.
 pub const PROCEDURES_MAX: usize = 10_000;
 /// Columns (or expressions) of one index.

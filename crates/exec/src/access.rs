@@ -20,6 +20,9 @@ pub(crate) enum Flow {
 /// Rows that are read, one after the other, in the time of one look-up.
 const SCANNED_PER_LOOKUP: u64 = 4;
 
+/// What putting a value of a list in order is, in units of work.
+const LISTED_WORK: usize = 128;
+
 type Keys<'s> = SmallVec<[Value<'s>; 4]>;
 
 /// A stretch of an ordered index: first keys, and the bounds of the next with whether they are inclusive.
@@ -218,6 +221,7 @@ impl<'s> Frame<'s> {
             KeyList::Subquery(_) => unreachable!("its values are not copied"),
         };
         values.retain(|value| !value.is_null());
+        self.count_work(values.len() * LISTED_WORK)?;
         values.sort_by(compare::order);
         values.dedup_by(|left, right| compare::equal_grouping(left, right));
         Ok(values)

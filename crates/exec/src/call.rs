@@ -18,7 +18,7 @@ pub struct Call<'x> {
     pub transaction_time: i64,
     /// Memory for computed values. May be reset when the call is over and its results are written.
     pub arena: &'x Bump,
-    /// Asked about every thousand rows and loop rounds; true ends the program with an error. None: never interrupted.
+    /// Asked about every thousand rows and loop rounds, and every megabyte that expressions make or look at; true ends the program with an error. None: never interrupted.
     pub interrupted: Option<&'x dyn Fn() -> bool>,
     /// Nanoseconds since some moment, for EXPLAIN ANALYZE; asked by no other statement.
     pub clock: Option<&'x dyn Fn() -> u64>,

@@ -1,7 +1,7 @@
 //! What the expressions of one statement see: the rows bound to slots, parameters, registers, subqueries.
 //!
 //! A frame lives for one execution of one statement and borrows the stores unchanged, so values are borrowed from their
-//! pages without a copy. It also counts: rows against the interruption hook, bytes against the temporary memory limit.
+//! pages without a copy. It also counts: rows and work against the interruption hook, bytes against the temporary memory limit.
 
 use crate::call::Call;
 use crate::hash_join::{JoinTable, Kept};
@@ -20,6 +20,8 @@ use std::rc::Rc;
 
 /// Rows and loop rounds between two questions to the interruption hook.
 pub(crate) const TICKS_PER_CHECK: u32 = 1_024;
+/// Units of work (about a byte that is copied) between two questions to the interruption hook: some hundred microseconds.
+pub(crate) const WORK_PER_CHECK: usize = 1_048_576;
 /// Bytes that a program may compute before conditions stop leaving theirs in the transaction's arena.
 const THRIFT_BYTES: usize = 1_048_576;
 /// Slots that need no arena memory.
@@ -37,19 +39,35 @@ pub(crate) enum RowSlot<'s> {
     Reused(&'s [Cell<Value<'s>>]),
 }
 
-/// Room for a frame's slots: on the stack for the usual few, in the arena for many.
+/// Room for a frame's slots: on the stack for the usual few. Many are given back with the statement: a batch has a slot for each of its
+/// thousands of statements.
 pub(crate) struct Slots<'s> {
     inline: [Cell<RowSlot<'s>>; SLOTS_INLINE],
-    many: Option<&'s [Cell<RowSlot<'s>>]>,
+    many: Vec<Cell<RowSlot<'s>>>,
+    kept: Option<&'s [Cell<RowSlot<'s>>]>,
 }
 
 impl<'s> Slots<'s> {
     #[inline]
     pub(crate) fn new(call: &'s Call<'s>) -> Slots<'s> {
         let count = call.program.slots as usize;
-        let many =
-            (count > SLOTS_INLINE).then(|| &*call.arena.alloc_slice_fill_with(count, |_| Cell::new(RowSlot::Unbound)));
-        Slots { inline: std::array::from_fn(|_| Cell::new(RowSlot::Unbound)), many }
+        let many = if count > SLOTS_INLINE { vec![Cell::new(RowSlot::Unbound); count] } else { Vec::new() };
+        Slots { inline: std::array::from_fn(|_| Cell::new(RowSlot::Unbound)), many, kept: None }
+    }
+
+    /// For slots that are in the arena themselves.
+    pub(crate) fn kept(call: &'s Call<'s>) -> Slots<'s> {
+        let kept = call.arena.alloc_slice_fill_with(call.program.slots as usize, |_| Cell::new(RowSlot::Unbound));
+        Slots { inline: std::array::from_fn(|_| Cell::new(RowSlot::Unbound)), many: Vec::new(), kept: Some(kept) }
+    }
+
+    #[inline]
+    fn all(&self) -> &[Cell<RowSlot<'s>>] {
+        match self.kept {
+            Some(kept) => kept,
+            None if self.many.is_empty() => &self.inline,
+            None => &self.many,
+        }
     }
 }
 
@@ -64,6 +82,8 @@ pub(crate) struct Frame<'s> {
     /// The statement may evaluate one expression many times, so results of subqueries are worth keeping.
     repeats: Cell<bool>,
     ticks: Cell<u32>,
+    /// Work told since the last check, that of the program's other statements included.
+    work: &'s Cell<usize>,
     temporary_bytes: Cell<usize>,
     /// At how many of them to look whether there may be more.
     temporary_look: Cell<usize>,
@@ -100,16 +120,18 @@ impl<'s> Frame<'s> {
         slots: &'s Slots<'s>,
         arena_bytes_before: usize,
         measures: &'s Measures,
+        work: &'s Cell<usize>,
     ) -> Frame<'s> {
         Frame {
             stores,
             program: call.program,
             call,
             registers,
-            slots: slots.many.unwrap_or(&slots.inline),
+            slots: slots.all(),
             rare: OnceCell::new(),
             repeats: Cell::new(false),
             ticks: Cell::new(0),
+            work,
             temporary_bytes: Cell::new(0),
             temporary_look: Cell::new(limits::MEMORY_ALWAYS_BYTES),
             arena_bytes_before,
@@ -127,9 +149,10 @@ impl<'s> Frame<'s> {
         registers: &'s [Value<'s>],
         slots: &'s Slots<'s>,
         measures: &'s Measures,
+        work: &'s Cell<usize>,
         parts: usize,
     ) -> Frame<'s> {
-        Frame { parts, ..Frame::new(stores, call, registers, slots, call.arena.allocated_bytes(), measures) }
+        Frame { parts, ..Frame::new(stores, call, registers, slots, call.arena.allocated_bytes(), measures, work) }
     }
 
     pub(crate) fn is_part(&self) -> bool {
@@ -255,14 +278,31 @@ impl<'s> Frame<'s> {
     pub(crate) fn tick(&self) -> UserResult<()> {
         let ticks = self.ticks.get() + 1;
         self.ticks.set(ticks);
-        if ticks.is_multiple_of(TICKS_PER_CHECK) { self.check() } else { Ok(()) }
+        if ticks.is_multiple_of(TICKS_PER_CHECK) { self.check(0) } else { Ok(()) }
+    }
+
+    /// Counts work that is not a row's usual: `units` of about a byte that is copied.
+    #[inline]
+    pub(crate) fn count_work(&self, units: usize) -> UserResult<()> {
+        self.count_work_beside(units, 0)
+    }
+
+    /// `passing`: bytes computed outside the transaction's arena.
+    #[inline]
+    fn count_work_beside(&self, units: usize, passing: usize) -> UserResult<()> {
+        let work = self.work.get().saturating_add(units);
+        self.work.set(work);
+        if work < WORK_PER_CHECK { Ok(()) } else { self.check(passing) }
     }
 
     #[cold]
-    fn check(&self) -> UserResult<()> {
+    #[inline(never)]
+    fn check(&self, passing: usize) -> UserResult<()> {
+        self.work.set(0);
         let computed = self.call.arena.allocated_bytes().saturating_sub(self.arena_bytes_before);
         self.thrifty.set(computed > THRIFT_BYTES);
-        check(self.call, self.arena_bytes_before)
+        check_interrupted(self.call)?;
+        check_temporary(computed.saturating_add(passing))
     }
 
     /// Accounts for memory that the statement holds until its end.
@@ -378,6 +418,10 @@ impl<'s> Context<'s> for Frame<'s> {
         self.call.transaction_time
     }
 
+    fn work(&self, units: usize) -> UserResult<()> {
+        self.count_work(units)
+    }
+
     #[inline]
     fn subquery(&self, subquery: u16, operand: Value<'s>) -> UserResult<Value<'s>> {
         self.run_subquery(subquery, operand)
@@ -411,6 +455,10 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
         self.frame.transaction_time()
     }
 
+    fn work(&self, units: usize) -> UserResult<()> {
+        self.frame.count_work_beside(units, self.arena.allocated_bytes())
+    }
+
     fn subquery(&self, subquery: u16, operand: Value<'f>) -> UserResult<Value<'f>> {
         self.frame.run_subquery(subquery, operand)
     }
@@ -420,11 +468,25 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
 #[cold]
 #[inline(never)]
 pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()> {
+    check_interrupted(call)?;
+    check_temporary(call.arena.allocated_bytes().saturating_sub(arena_bytes_before))
+}
+
+fn check_interrupted(call: &Call<'_>) -> UserResult<()> {
     if call.interrupted.is_some_and(|interrupted| interrupted()) {
         return Err(UserError::data("57014", "Transaction Interrupted")
             .with_hint("it ran longer than it may; narrow the query, add an index, or start the server with a longer --query-timeout"));
     }
-    check_temporary(call.arena.allocated_bytes().saturating_sub(arena_bytes_before))
+    Ok(())
+}
+
+/// Bytes of the value that are not in itself.
+pub(crate) fn held_apart(value: &Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) | Value::Geography(bytes) => bytes.len(),
+        _ => 0,
+    }
 }
 
 fn check_temporary(bytes: usize) -> UserResult<()> {

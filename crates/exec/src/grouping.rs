@@ -1,7 +1,7 @@
 //! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of their first row.
 
 use crate::access::Flow;
-use crate::frame::Frame;
+use crate::frame::{Frame, held_apart};
 use crate::join::unmeasured;
 use crate::parts::PartResult;
 use crate::row_table::RowTable;
@@ -14,6 +14,8 @@ use ferrite_value::{OwnedValue, Value};
 
 /// With how many groups of a part it is looked whether parts pay: merging costs as much as grouping, for each group.
 const PART_GROUPS_LOOK: usize = 8_192;
+/// What putting out a group is, in units of work.
+const GROUP_WORK: usize = 64;
 /// So many rows for each group they need.
 const PART_ROWS_EACH: usize = 4;
 
@@ -151,7 +153,9 @@ impl<'s> Frame<'s> {
             row.clear();
             row.extend_from_slice(groups.keys.row(group));
             for state in &groups.states[group * groups.states_each..(group + 1) * groups.states_each] {
-                row.push(state.finish(self.arena())?);
+                let value = state.finish(self.arena())?;
+                self.count_work(GROUP_WORK + held_apart(&value))?;
+                row.push(value);
             }
             if self.visit_group(aggregation, &row, visit)? == Flow::Enough {
                 return Ok(Flow::Enough);

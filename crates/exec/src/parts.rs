@@ -18,6 +18,7 @@ use ferrite_sql::InParts;
 use ferrite_sql::plan::{Program, Query, Select};
 use ferrite_table::Store;
 use ferrite_value::Value;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -138,10 +139,11 @@ fn part<'p>(
         interrupted: Some(interrupted),
         ..Call::new(seen.program, seen.parameters, seen.transaction_time, arena)
     });
-    let slots: &'p Slots<'p> = arena.alloc(Slots::new(call));
+    let slots: &'p Slots<'p> = arena.alloc(Slots::kept(call));
     let measures: &'p Measures = arena.alloc(Measures::default());
+    let work: &'p Cell<usize> = arena.alloc(Cell::new(0));
     let stores: &'p [Store] = std::slice::from_ref(store);
-    let frame = Frame::of_part(stores, call, seen.registers, slots, measures, seen.stores);
+    let frame = Frame::of_part(stores, call, seen.registers, slots, measures, work, seen.stores);
     frame.set_repeats();
     match block {
         InParts::Groups(select) => {
@@ -157,7 +159,7 @@ fn part<'p>(
                 Ok(Flow::More)
             })?;
             let mut values = Vec::new();
-            for position in sorter.sorted() {
+            for position in sorter.sorted(&frame)? {
                 values.extend_from_slice(sorter.row(position));
             }
             Ok(PartResult::Rows { width: select.output.len(), values })

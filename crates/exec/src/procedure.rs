@@ -11,6 +11,10 @@ use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Return
 use ferrite_table::Store;
 use ferrite_value::{Value, convert};
 use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// What putting out the head of a result is for each column, in units of work.
+const COLUMN_WORK: usize = 64;
 
 /// How a step ended.
 enum Next {
@@ -32,6 +36,7 @@ pub(crate) struct Run<'r, 'x> {
     pub(crate) scratch: &'r mut Scratch,
     ticks: u32,
     arena_bytes_before: usize,
+    work: Cell<usize>,
     pub(crate) measures: Measures,
     /// What RETURNING answers for the rows changed so far, in the arena.
     pub(crate) returned: Vec<&'x [Value<'x>]>,
@@ -54,6 +59,7 @@ impl<'r, 'x> Run<'r, 'x> {
             scratch,
             ticks: 0,
             arena_bytes_before,
+            work: Cell::new(0),
             measures: Measures::default(),
             returned: Vec::new(),
             prepared: Vec::new(),
@@ -67,8 +73,15 @@ impl<'r, 'x> Run<'r, 'x> {
 
     #[inline]
     pub(crate) fn frame<'s>(&'s self, slots: &'s Slots<'s>) -> Frame<'s> {
-        let mut frame =
-            Frame::new(self.stores, self.call, self.registers, slots, self.arena_bytes_before, &self.measures);
+        let mut frame = Frame::new(
+            self.stores,
+            self.call,
+            self.registers,
+            slots,
+            self.arena_bytes_before,
+            &self.measures,
+            &self.work,
+        );
         frame.prepared = &self.prepared;
         frame
     }
@@ -77,7 +90,10 @@ impl<'r, 'x> Run<'r, 'x> {
     #[inline]
     pub(crate) fn tick(&mut self) -> UserResult<()> {
         self.ticks = self.ticks.wrapping_add(1);
-        if self.ticks.is_multiple_of(frame::TICKS_PER_CHECK) {
+        let work = self.work.get().saturating_add(ferrite_table::take_work());
+        self.work.set(work);
+        if self.ticks.is_multiple_of(frame::TICKS_PER_CHECK) || work >= frame::WORK_PER_CHECK {
+            self.work.set(0);
             frame::check(self.call, self.arena_bytes_before)
         } else {
             Ok(())
@@ -251,6 +267,7 @@ impl<'r, 'x> Run<'r, 'x> {
             frame.run_query(query, &mut |_| Ok(Flow::More))?;
             return Ok(());
         }
+        frame.count_work(query.columns.len() * COLUMN_WORK)?;
         sink.begin_table(&query.columns);
         frame.run_query(query, &mut |row| {
             sink.row(row)?;
@@ -289,7 +306,10 @@ impl<'r, 'x> Run<'r, 'x> {
         let mut rows = Vec::new();
         frame.run_query(query, &mut |row| {
             frame.charge(size_of_val(row))?;
-            rows.extend(row.iter().map(|value| value.copied_to(self.call.arena)));
+            for value in row {
+                frame.count_work(frame::held_apart(value))?;
+                rows.push(value.copied_to(self.call.arena));
+            }
             Ok(Flow::More)
         })?;
         Ok(rows)

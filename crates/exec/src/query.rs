@@ -45,7 +45,7 @@ impl<'s> Frame<'s> {
             }
         }
         let mut flow = Flow::More;
-        for position in sorter.sorted().into_iter().skip(offset) {
+        for position in sorter.sorted(self)?.into_iter().skip(offset) {
             flow = emit(&sorter.row(position)[..visible])?;
             if flow == Flow::Enough {
                 break;

@@ -6,6 +6,13 @@ use ferrite_sql::plan::SortKey;
 use ferrite_value::{Value, compare};
 use std::cmp::Ordering;
 
+/// Places that are sorted in one go: some milliseconds.
+const RUN_PLACES: usize = 16_384;
+/// What a place in such a run is, in units of work.
+const SORTED_WORK: usize = 128;
+/// What merging one is.
+const MERGED_WORK: usize = 16;
+const MERGED_PER_COUNT: usize = 1_024;
 /// Rows held beyond the limit before the surplus is thrown away.
 const SURPLUS_ROWS: usize = 1_024;
 
@@ -34,17 +41,17 @@ impl<'k, 's> Sorter<'k, 's> {
         self.values.extend_from_slice(row);
         self.rows += 1;
         if self.wanted.is_some_and(|wanted| self.rows >= wanted.saturating_mul(2).saturating_add(SURPLUS_ROWS)) {
-            self.throw_surplus_away(frame);
+            self.throw_surplus_away(frame)?;
         }
         Ok(())
     }
 
     /// Positions of the wanted rows, in order. Rows with equal keys stay in the order they came.
-    pub(crate) fn sorted(&self) -> Vec<u32> {
-        let mut positions: Vec<u32> = (0..self.rows as u32).collect();
-        positions.sort_by(|left, right| self.order(self.row(*left), self.row(*right)));
+    pub(crate) fn sorted(&self, frame: &Frame<'s>) -> UserResult<Vec<u32>> {
+        let positions: Vec<u32> = (0..self.rows as u32).collect();
+        let mut positions = sort(frame, positions, |left, right| self.order(self.row(left), self.row(right)))?;
         positions.truncate(self.wanted.unwrap_or(usize::MAX));
-        positions
+        Ok(positions)
     }
 
     pub(crate) fn row(&self, position: u32) -> &[Value<'s>] {
@@ -68,8 +75,8 @@ impl<'k, 's> Sorter<'k, 's> {
         Ordering::Equal
     }
 
-    fn throw_surplus_away(&mut self, frame: &Frame<'s>) {
-        let positions = self.sorted();
+    fn throw_surplus_away(&mut self, frame: &Frame<'s>) -> UserResult<()> {
+        let positions = self.sorted(frame)?;
         let mut kept = Vec::with_capacity(self.values.len());
         for position in &positions {
             kept.extend_from_slice(self.row(*position));
@@ -79,5 +86,47 @@ impl<'k, 's> Sorter<'k, 's> {
         self.values = kept;
         self.last_wanted.clear();
         self.last_wanted.extend_from_slice(&self.values[self.values.len() - self.width.min(self.values.len())..]);
+        Ok(())
     }
+}
+
+/// `places` in order; equal ones stay as they are. Many are sorted in runs that are then merged, so that it can be interrupted.
+pub(crate) fn sort<'s>(
+    frame: &Frame<'s>,
+    mut places: Vec<u32>,
+    order: impl Fn(u32, u32) -> Ordering,
+) -> UserResult<Vec<u32>> {
+    if places.len() <= RUN_PLACES {
+        places.sort_by(|left, right| order(*left, *right));
+        return Ok(places);
+    }
+    for run in places.chunks_mut(RUN_PLACES) {
+        frame.count_work(run.len() * SORTED_WORK)?;
+        run.sort_by(|left, right| order(*left, *right));
+    }
+    let mut merged = Vec::with_capacity(places.len());
+    let mut run = RUN_PLACES;
+    while run < places.len() {
+        for pair in places.chunks(2 * run) {
+            let (mut left, mut right) = pair.split_at(run.min(pair.len()));
+            while let ([first, left_rest @ ..], [second, right_rest @ ..]) = (left, right) {
+                if merged.len().is_multiple_of(MERGED_PER_COUNT) {
+                    frame.count_work(MERGED_PER_COUNT * MERGED_WORK)?;
+                }
+                if order(*second, *first) == Ordering::Less {
+                    merged.push(*second);
+                    right = right_rest;
+                } else {
+                    merged.push(*first);
+                    left = left_rest;
+                }
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        std::mem::swap(&mut places, &mut merged);
+        merged.clear();
+        run *= 2;
+    }
+    Ok(places)
 }

@@ -15,6 +15,9 @@ use ferrite_table::RowRef;
 use ferrite_value::Value;
 use std::rc::Rc;
 
+/// What comparing with one value is, in units of work.
+const COMPARED_WORK: usize = 8;
+
 /// The result of a subquery that does not depend on outer rows.
 pub(crate) enum Cached<'s> {
     /// Scalar and EXISTS.
@@ -85,7 +88,14 @@ impl<'s> Frame<'s> {
                     self.among(&rows, subquery.kind, operand)
                 }
                 Cached::Rows { .. } => self.among(&cached, subquery.kind, operand),
-                cached => Ok(answer_from(cached, subquery.kind, operand)),
+                cached => {
+                    if let Cached::Set { values, .. } = cached
+                        && !is_looked_up(values, subquery.kind, &operand)
+                    {
+                        self.count_work(values.len() * COMPARED_WORK)?;
+                    }
+                    Ok(answer_from(cached, subquery.kind, operand))
+                }
             };
         }
         match subquery.kind {
@@ -368,25 +378,27 @@ fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) 
     if operand.is_null() {
         return Value::Null;
     }
-    let decided = match operator {
-        // Values of one kind hash alike when they are equal; of several kinds (INTEGER and DECIMAL) they need not.
-        CompareOperator::Equal | CompareOperator::NotEqual
-            if any == (operator == CompareOperator::Equal)
-                && values.len() > 0
-                && same_kind(&operand, &values.row(0)[0]) =>
-        {
-            values.find(&[operand]).is_some()
-        }
-        _ => (0..values.len()).any(|position| {
+    let decided = if is_looked_up(values, kind, &operand) {
+        values.find(&[operand]).is_some()
+    } else {
+        (0..values.len()).any(|position| {
             let value = &values.row(position)[0];
             operator.compare(&operand, value) == Some(any)
-        }),
+        })
     };
     match (decided, null) {
         (true, _) => Value::Boolean(any),
         (false, true) => Value::Null,
         (false, false) => Value::Boolean(!any),
     }
+}
+
+/// Whether the hash table answers. Values of one kind hash alike when they are equal; of several kinds (INTEGER and DECIMAL) they need
+/// not.
+fn is_looked_up(values: &RowTable<'_>, kind: SubqueryKind, operand: &Value<'_>) -> bool {
+    matches!(kind, SubqueryKind::Any(CompareOperator::Equal) | SubqueryKind::All(CompareOperator::NotEqual))
+        && values.len() > 0
+        && same_kind(operand, &values.row(0)[0])
 }
 
 /// The values of a row that is looked for.

@@ -2,7 +2,8 @@
 //! rows partition by partition. The rows go on in the order in which they came.
 
 use crate::access::Flow;
-use crate::frame::{Frame, RowSlot};
+use crate::frame::{Frame, RowSlot, held_apart};
+use crate::sorting::sort;
 use crate::window_frame::Frames;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::{AggregateState, Removal};
@@ -109,13 +110,13 @@ impl<'s> Frame<'s> {
         let ordering = partition.end..partition.end + window.order_by.len();
         let mut order: Vec<u32> = (0..collected.rows as u32).collect();
         if !partition.is_empty() || !ordering.is_empty() {
-            order.sort_by(|left, right| {
+            order = sort(self, order, |left, right| {
                 compare_rows(
                     window,
-                    collected.inputs(*left, partition.start..ordering.end),
-                    collected.inputs(*right, partition.start..ordering.end),
+                    collected.inputs(left, partition.start..ordering.end),
+                    collected.inputs(right, partition.start..ordering.end),
                 )
-            });
+            })?;
         }
         let same = |left: u32, right: u32, places: Range<usize>| {
             let (left, right) = (collected.inputs(left, places.clone()), collected.inputs(right, places));
@@ -234,6 +235,7 @@ impl<'s> Frame<'s> {
                     let mut rebuild = frame.start >= covered.end || (frame.start > covered.start && !exact);
                     if !rebuild {
                         for gone in covered.start..frame.start {
+                            self.tick()?;
                             rebuild |= state.remove(value_at(collected, gone))? == Removal::Rebuild;
                         }
                     }
@@ -247,6 +249,7 @@ impl<'s> Frame<'s> {
                     }
                     covered = frame.clone();
                     let value = state.finish(self.arena())?;
+                    self.count_work(held_apart(&value))?;
                     last = Some((frame, value));
                     value
                 }

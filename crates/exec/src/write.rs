@@ -5,8 +5,9 @@
 //! a replicated table is made in every store and counted once.
 
 use crate::access::Flow;
-use crate::frame::{Frame, RowSlot, Slots};
+use crate::frame::{Frame, RowSlot, Slots, held_apart};
 use crate::procedure::Run;
+use crate::sorting::sort;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::Table;
 use ferrite_expr::{Context, Expr};
@@ -81,7 +82,11 @@ impl<'r, 'x> Run<'r, 'x> {
             Expr::Constant(value) => value.as_value(),
             Expr::Parameter(index) => self.call.parameters[*index as usize],
             Expr::Register(index) => self.registers[*index as usize],
-            _ => frame.evaluate(expression)?.copied_to(self.call.arena),
+            _ => {
+                let value = frame.evaluate(expression)?;
+                frame.count_work(held_apart(&value))?;
+                value.copied_to(self.call.arena)
+            }
         })
     }
 
@@ -376,9 +381,9 @@ impl<'s> Frame<'s> {
             keys.extend((0..tie_columns).map(|column| self.column(delete.slot, column)));
             Ok(())
         })?;
-        let mut order: Vec<usize> = (0..found.len()).collect();
-        order.sort_by(|left, right| {
-            let (left, right) = (&keys[left * width..(left + 1) * width], &keys[right * width..(right + 1) * width]);
+        let order = sort(self, (0..found.len() as u32).collect(), |left, right| {
+            let (left, right) = (left as usize * width, right as usize * width);
+            let (left, right) = (&keys[left..left + width], &keys[right..right + width]);
             for (place, (left, right)) in left.iter().zip(right).enumerate() {
                 let ordering = compare::order(left, right);
                 if ordering != Ordering::Equal {
@@ -387,13 +392,13 @@ impl<'s> Frame<'s> {
                 }
             }
             Ordering::Equal
-        });
+        })?;
         if !replicated {
-            targets.extend(order.into_iter().skip(offset).take(limit).map(|place| found[place]));
+            targets.extend(order.into_iter().skip(offset).take(limit).map(|place| found[place as usize]));
             return Ok(());
         }
         for store in 0..self.stores.len() as u32 {
-            let copies = order.iter().map(|place| found[*place]).filter(|(position, _)| *position == store);
+            let copies = order.iter().map(|place| found[*place as usize]).filter(|(position, _)| *position == store);
             targets.extend(copies.skip(offset).take(limit));
         }
         Ok(())

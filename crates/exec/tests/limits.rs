@@ -64,6 +64,114 @@ fn short_calls_are_not_asked_about() {
     interrupted_after(&mut database, "Short", 0).expect("it is over before the first question");
 }
 
+/// Few rows, each of which is much work.
+#[test]
+fn work_is_asked_about_and_not_only_rows() {
+    let mut database = database(10);
+    let twenty = vec!["CHAR_LENGTH(REPEAT('x', 900000 + id))"; 20].join(" + ");
+    let bodies = [
+        "SELECT id FROM t WHERE REPEAT('a', 100000 + id) LIKE '%' || REPEAT('a', 50000) || 'b'".to_owned(),
+        "SELECT id FROM t WHERE REPEAT('a', 100000 + id) LIKE '%' || REPEAT('_', 50000) || 'b'".to_owned(),
+        format!("SELECT id FROM t WHERE {twenty} < 0"),
+        format!("SELECT SUM({twenty}) FROM t"),
+        "SELECT id FROM t ORDER BY UPPER(REPEAT('x', 900000 + id))".to_owned(),
+        "SELECT id FROM t WHERE REPLACE(REPEAT('a', 200000 + id), 'a', 'bcd') = v".to_owned(),
+        "SELECT id FROM t WHERE LPAD('a', 900000 + id, 'xyz') = v OR RPAD('a', 900000 + id, 'xyz') = v".to_owned(),
+        "SELECT id FROM t WHERE REGEXP_POSITION(REPEAT('ab', 100000 + id), 'b+c') > 0".to_owned(),
+        "SELECT id FROM t WHERE ARRAY_LENGTH('[' || REPEAT('1,', 100000 + id) || '1]') < 0".to_owned(),
+        format!("BEGIN DECLARE a BIGINT; {} END", "SET a = CHAR_LENGTH(REPEAT('x', 900000 + 1));".repeat(20)),
+        "UPDATE t SET v = SUBSTRING(REPEAT('x', 900000 + id), 1, 5)".to_owned(),
+        "DELETE FROM t WHERE CHAR_LENGTH(REPEAT('x', 900000 + id)) < 5".to_owned(),
+    ];
+    for (number, body) in bodies.iter().enumerate() {
+        database.run(&format!("CREATE PROCEDURE Work{number} AS {body}")).expect("a procedure");
+        let error = interrupted_after(&mut database, &format!("Work{number}"), 3);
+        let error = error.err().unwrap_or_else(|| panic!("{body} is not interrupted"));
+        assert_eq!(error.message(), "Transaction Interrupted", "{body}");
+    }
+}
+
+/// CHECKs, indexes and views: so much for one row and no more, and many rows are interrupted.
+#[test]
+fn what_is_defined_over_rows_is_limited_and_interrupted() {
+    for definition in [
+        "ALTER TABLE t ADD CHECK (v NOT LIKE '%' || SUBSTRING(v, 1, CHAR_LENGTH(v) / 2) || 'b')",
+        "CREATE INDEX i ON t (POSITION('b' IN REPLACE(REPEAT(v, 200), 'a', 'aa')))",
+        "CREATE VIEW w AS SELECT CHAR_LENGTH(REPEAT(v, 400)) AS c, COUNT(*) AS n FROM t GROUP BY CHAR_LENGTH(REPEAT(v, 400))",
+    ] {
+        let mut database = database(30);
+        database.run(definition).expect("there is no v yet");
+        database.run("CREATE PROCEDURE Long AS UPDATE t SET v = REPEAT('a', 2000)").expect("a procedure");
+        let error = interrupted_after(&mut database, "Long", 3).expect_err("it is much work");
+        assert_eq!(error.message(), "Transaction Interrupted", "{definition}");
+        assert_eq!(database.run("UPDATE t SET v = 'cc'").expect("that is little").rows, [["30"]]);
+    }
+    let mut database = database(1);
+    let checks: Vec<String> = (0..20).map(|n| format!("CHECK (CHAR_LENGTH(REPEAT(v, {})) > 0)", 400_000 + n)).collect();
+    let create = |count: usize| format!("CREATE TABLE c{count} (v VARCHAR(2), {})", checks[..count].join(", "));
+    database.run(&create(20)).expect("a table");
+    database.run("INSERT INTO c20 VALUES (NULL)").expect("that is nothing");
+    // 800,000 bytes are made, which counts four times, and looked at, which does too: ten of them fit.
+    let error = database.run("INSERT INTO c20 VALUES ('ab')").err().expect("that is too much");
+    assert!(error.message().contains("a view, index or CHECK is more work for one row than"), "{error}");
+    database.run(&create(5)).expect("a table");
+    database.run("INSERT INTO c5 VALUES ('ab')").expect("five fit");
+}
+
+#[test]
+fn one_evaluation_stops_at_the_temporary_memory_limit() {
+    let mut database = database(1);
+    let texts: Vec<String> = (0..300).map(|n| format!("REPEAT('x', {} + id)", 900_000 + n)).collect();
+    for query in [
+        format!("SELECT id FROM t WHERE v IN ({})", texts.join(", ")),
+        format!("SELECT {} FROM t", texts.join(", ")),
+        format!("SELECT COUNT(*) FROM t WHERE GREATEST({}) = v", texts.join(", ")),
+    ] {
+        let error = database.run(&query).err().unwrap_or_else(|| panic!("{query:.60} fits"));
+        assert_eq!(error.kind(), ErrorKind::Limit, "{query:.60}: {error}");
+        assert!(error.message().contains("temporary memory"), "{error}");
+    }
+}
+
+/// A batch has slots for each of its statements; what one held is given back.
+#[test]
+fn a_long_batch_holds_no_more_than_a_short_one() {
+    let mut database = database(3);
+    let statements = "SELECT COUNT(*) FROM t a, t b WHERE a.id = b.id AND a.v IS NULL;".repeat(3_000);
+    database.run(&format!("CREATE PROCEDURE Batch AS BEGIN {statements} END")).expect("a procedure");
+    let program = database.programs["BATCH"].clone();
+    let arena = Bump::new();
+    let call = Call::new(&program, &[], 0, &arena);
+    let mut sink = Collected::default();
+    ferrite_exec::run_transaction(&mut database.stores, &call, &mut Scratch::default(), &mut sink).expect("it runs");
+    assert!(arena.allocated_bytes() < 10_000_000, "{} bytes", arena.allocated_bytes());
+}
+
+/// Sorting in runs that are merged gives what sorting in one go does.
+#[test]
+fn many_rows_are_sorted_as_few_are() {
+    let mut database = database(300);
+    let pairs = "FROM t a, t b WHERE a.id <= 200";
+    let first =
+        database.run(&format!("SELECT a.id, b.id {pairs} ORDER BY MOD(a.id * 7 + b.id * 31, 1000), a.id LIMIT 60000"));
+    let rows = first.expect("they are sorted").rows;
+    assert_eq!(rows.len(), 60_000);
+    let key = |row: &Vec<String>| {
+        let (a, b): (i64, i64) = (row[0].parse().expect("a number"), row[1].parse().expect("a number"));
+        ((a * 7 + b * 31) % 1000, a)
+    };
+    assert!(rows.is_sorted_by_key(key), "in order");
+    let mut seen: Vec<&Vec<String>> = rows.iter().collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 60_000, "each once");
+    let ranked = format!(
+        "SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY MOD(a.id * 7 + b.id * 31, 1000), a.id, b.id) AS place {pairs}) x \
+         WHERE place BETWEEN 1 AND 60000"
+    );
+    assert_eq!(database.run(&ranked).expect("they are ranked").rows, [["60000"]]);
+}
+
 #[test]
 fn sorting_and_grouping_stop_at_the_temporary_memory_limit() {
     let mut database = database(1_500);

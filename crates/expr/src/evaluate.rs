@@ -6,6 +6,7 @@
 use crate::arithmetic;
 use crate::like;
 use crate::tree::{ArithmeticDomain, CompareOperator, Expr};
+use crate::work;
 use bumpalo::Bump;
 use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{UserError, UserResult};
@@ -22,6 +23,10 @@ pub trait Context<'a> {
     fn arena(&self) -> &'a Bump;
     /// NOW and CURRENT_TIMESTAMP: microseconds since 1970, one value per transaction.
     fn transaction_time(&self) -> i64;
+    /// Told of work before it is done, in units of about a byte that is copied, where one evaluation may be much. An error ends it.
+    fn work(&self, _units: usize) -> UserResult<()> {
+        Ok(())
+    }
     /// The result of a subquery for the rows bound now. `operand` is NULL for scalar subqueries and EXISTS.
     fn subquery(&self, subquery: u16, operand: Value<'a>) -> UserResult<Value<'a>>;
 }
@@ -93,7 +98,10 @@ impl Expr {
                 let right = right.eval(context)?;
                 match (left, right) {
                     (Value::Integer(a), Value::Integer(b)) => Ok(operator.holds(a, b)),
-                    _ => Ok(operator.compare_other(&left, &right) == Some(true)),
+                    _ => {
+                        work::compare(&left, context)?;
+                        Ok(operator.compare_other(&left, &right) == Some(true))
+                    }
                 }
             }
             _ => self.is_true_other(context),
@@ -112,6 +120,7 @@ impl Expr {
                 Ok(true)
             }
             Expr::Or(operands) => {
+                work::tell(operands.len() * work::COMPARED, context)?;
                 for operand in operands {
                     if operand.is_true(context)? {
                         return Ok(true);
@@ -140,6 +149,7 @@ impl Expr {
             Expr::Compare { operator, left, right } => {
                 let left = left.eval(context)?;
                 let right = right.eval(context)?;
+                work::compare(&left, context)?;
                 Ok(truth(operator.compare(&left, &right)))
             }
             Expr::IsNull { operand, negated } => Ok(Value::Boolean(operand.eval(context)?.is_null() != *negated)),
@@ -153,6 +163,7 @@ impl Expr {
         match self {
             Expr::Constant(value) => Ok(value.as_value()),
             Expr::Case { branches, otherwise } => {
+                context.work(work::CASE + branches.len())?;
                 for (condition, result) in branches {
                     if condition.is_true(context)? {
                         return result.eval(context);
@@ -167,7 +178,11 @@ impl Expr {
                 Value::Boolean(value) => Ok(Value::Boolean(!value)),
                 other => Err(not_a_truth_value(other)),
             },
-            Expr::Cast { operand, to } => convert::cast(operand.eval(context)?, to, context.arena()),
+            Expr::Cast { operand, to } => {
+                let value = operand.eval(context)?;
+                work::parse(&value, context)?;
+                convert::cast(value, to, context.arena())
+            }
             Expr::Call { function, arguments } => call(*function, arguments, context),
             _ => self.eval_rare(context),
         }
@@ -179,7 +194,9 @@ impl Expr {
             Expr::Negate { domain, operand } => arithmetic::negate(*domain, operand.eval(context)?),
             Expr::Concatenate(left, right) => {
                 let left = left.eval(context)?;
-                concatenate(left, right.eval(context)?, context.arena())
+                let right = right.eval(context)?;
+                work::join(&left, &right, context)?;
+                concatenate(left, right, context.arena())
             }
             Expr::IsDistinct { left, right, negated } => {
                 let left = left.eval(context)?;
@@ -194,7 +211,7 @@ impl Expr {
                         let matches = if *prefix_only {
                             text.starts_with(pattern)
                         } else {
-                            like::matches(text, pattern, *escape)?
+                            like::matches(text, pattern, *escape, |steps| context.work(steps * work::LIKE_STEP))?
                         };
                         Ok(Value::Boolean(matches != *negated))
                     }
@@ -204,11 +221,14 @@ impl Expr {
             Expr::InList { operand, list, negated } => {
                 let operand = operand.eval(context)?;
                 let mut membership = Membership::new(operand);
-                for element in list {
-                    if membership.is_decided() {
-                        break;
+                match list.order() {
+                    None => membership.look_at_each(list.iter(), context)?,
+                    Some(order) => {
+                        membership.unknown = operand.is_null() || order.null;
+                        membership.found = !operand.is_null() && list.has_constant(order, &operand);
+                        let others = order.others.iter().map(|position| &list[*position as usize]);
+                        membership.look_at_each(others, context)?;
                     }
-                    membership.look_at(element.eval(context)?);
                 }
                 Ok(membership.result(*negated))
             }
@@ -216,6 +236,7 @@ impl Expr {
                 let operand = operand.eval(context)?;
                 match array.eval(context)? {
                     Value::Array(elements) => {
+                        work::tell(elements.len() * work::COMPARED, context)?;
                         let mut membership = Membership::new(operand);
                         for element in elements {
                             if membership.is_decided() {
@@ -263,6 +284,7 @@ fn truth(value: Option<bool>) -> Value<'static> {
 
 /// AND (`absorbing` false) or OR (`absorbing` true): ends at the first absorbing operand; else unknown if any is.
 fn logical<'a, C: Context<'a> + ?Sized>(operands: &'a [Expr], context: &C, absorbing: bool) -> UserResult<Value<'a>> {
+    work::tell(operands.len() * work::COMPARED, context)?;
     let mut unknown = false;
     for operand in operands {
         match operand.eval(context)? {
@@ -288,12 +310,14 @@ fn call<'a, C: Context<'a> + ?Sized>(
         for (value, argument) in values.iter_mut().zip(arguments) {
             *value = argument.eval(context)?;
         }
+        work::announce(function, &values[..arguments.len()], context)?;
         return function.call(&values[..arguments.len()], context.transaction_time(), arena);
     }
     let mut values = bumpalo::collections::Vec::with_capacity_in(arguments.len(), arena);
     for argument in arguments {
         values.push(argument.eval(context)?);
     }
+    work::announce(function, &values, context)?;
     function.call(&values, context.transaction_time(), arena)
 }
 
@@ -311,6 +335,21 @@ impl<'a> Membership<'a> {
 
     fn is_decided(&self) -> bool {
         self.found
+    }
+
+    fn look_at_each<C: Context<'a> + ?Sized>(
+        &mut self,
+        elements: impl ExactSizeIterator<Item = &'a Expr>,
+        context: &C,
+    ) -> UserResult<()> {
+        work::tell(elements.len() * work::COMPARED, context)?;
+        for element in elements {
+            if self.is_decided() {
+                break;
+            }
+            self.look_at(element.eval(context)?);
+        }
+        Ok(())
     }
 
     fn look_at(&mut self, element: Value<'a>) {

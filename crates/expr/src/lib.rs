@@ -10,11 +10,14 @@ pub mod arithmetic;
 pub mod evaluate;
 pub mod function;
 pub mod like;
+pub mod list;
 pub mod tree;
 pub mod user;
+mod work;
 
 pub use aggregate::{Aggregate, AggregateKind, AggregateState, Removal};
 pub use evaluate::Context;
 pub use function::{Function, Resolved};
+pub use list::List;
 pub use tree::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};
 pub use user::{Code, UserFunction};

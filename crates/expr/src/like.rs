@@ -4,11 +4,21 @@
 
 use ferrite_base::{UserError, UserResult};
 
+/// Steps of a match that are told at once.
+const STEPS_TOLD: usize = 4_096;
+
 /// Whether the whole of `text` matches. Error when the pattern ends in its escape character.
 ///
 /// Greedy with one point of return: after a later `%` no earlier one needs another try, so the time is at most the
 /// product of both lengths.
-pub fn matches(text: &str, pattern: &str, escape: Option<char>) -> UserResult<bool> {
+/// `told` hears of every so many steps that were made, and may end it with an error.
+pub fn matches(
+    text: &str,
+    pattern: &str,
+    escape: Option<char>,
+    told: impl Fn(usize) -> UserResult<()>,
+) -> UserResult<bool> {
+    let mut steps = 0;
     if let Some(escape) = escape {
         check_escapes(pattern, escape)?;
     }
@@ -17,6 +27,11 @@ pub fn matches(text: &str, pattern: &str, escape: Option<char>) -> UserResult<bo
     // Where to go on when a match fails: what follows the last `%`, and the text from which that was tried last.
     let mut retry: Option<(&str, &str)> = None;
     loop {
+        steps += 1;
+        if steps == STEPS_TOLD {
+            steps = 0;
+            told(STEPS_TOLD)?;
+        }
         let mut characters = pattern_rest.chars();
         let step = match characters.next() {
             None => Step::End,

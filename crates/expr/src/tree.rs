@@ -1,6 +1,7 @@
 //! The expression tree.
 
 use crate::function::Function;
+use crate::list::List;
 use crate::user::UserFunction;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ pub enum Expr {
     },
     InList {
         operand: Box<Expr>,
-        list: Box<[Expr]>,
+        list: List,
         negated: bool,
     },
     /// `operand IN ?` with an array parameter.

@@ -7,7 +7,7 @@ use ferrite_expr::ArithmeticDomain::{Decimal, Float, Integer};
 use ferrite_expr::ArithmeticOperator::{Add, Divide, Multiply, Remainder, Subtract};
 use ferrite_expr::CompareOperator::*;
 use ferrite_expr::{ArithmeticDomain, Expr};
-use ferrite_value::{ColumnType, SqlType};
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
 
 const MAX: i64 = i64::MAX;
 
@@ -254,10 +254,10 @@ proptest::proptest! {
     fn like_agrees_with_its_definition(text in "[abé]{0,8}", pattern in "[abé_%]{0,8}") {
         let characters = |text: &str| text.chars().collect::<Vec<_>>();
         let expected = like_model(&characters(&text), &characters(&pattern));
-        proptest::prop_assert_eq!(ferrite_expr::like::matches(&text, &pattern, None).unwrap(), expected);
+        proptest::prop_assert_eq!(ferrite_expr::like::matches(&text, &pattern, None, |_| Ok(())).unwrap(), expected);
         // Escaping every character leaves no wildcard.
         let escaped: String = pattern.chars().flat_map(|character| ['!', character]).collect();
-        proptest::prop_assert_eq!(ferrite_expr::like::matches(&text, &escaped, Some('!')).unwrap(), text == pattern);
+        proptest::prop_assert_eq!(ferrite_expr::like::matches(&text, &escaped, Some('!'), |_| Ok(())).unwrap(), text == pattern);
     }
 }
 
@@ -310,4 +310,70 @@ fn concatenation_and_casts() {
     let half = "x".repeat(600_000);
     let long = evaluated(&concatenate(text(&half), text(&half)));
     assert_eq!(long, "error: the result of 1200000 bytes exceeds the 1048576 bytes that a value may have");
+}
+
+/// A list that is searched by halves answers as one whose elements are compared one after the other: as ORs of equalities.
+#[test]
+fn long_lists_answer_as_their_elements_one_by_one() {
+    use proptest::prelude::*;
+    let numbers = prop_oneof![
+        (-20..20i64).prop_map(int),
+        (-20..20i64).prop_map(|n| float(n as f64 / 2.0)),
+        (-20..20i64).prop_map(|n| dec(&format!("{}.{}", n / 2, (n % 2).abs() * 5))),
+        Just(int(i64::MAX)),
+        Just(int(i64::MIN)),
+        Just(float(9_223_372_036_854_775_807.0)),
+        Just(dec("9223372036854775807")),
+        Just(dec("0.000000000001")),
+        Just(float(0.000_000_000_001)),
+        Just(float(-0.0)),
+        Just(float(f64::NAN)),
+        Just(float(f64::INFINITY)),
+        Just(Expr::Parameter(0)),
+        Just(arithmetic(Add, Integer, Expr::Parameter(0), int(3))),
+    ];
+    let integers = prop_oneof![8 => (-50..50i64).prop_map(int), 1 => Just(column(0)), 1 => Just(NULL)];
+    let texts =
+        prop_oneof![8 => "[a-c\u{e9}]{0,2}".prop_map(|value| text(&value)), 1 => Just(NULL), 1 => Just(column(2))];
+    let others = prop_oneof![
+        (0..30u8).prop_map(|n| bytes(&[n / 10, n % 10][..usize::from(n % 3)])),
+        any::<bool>().prop_map(boolean),
+        (0..30i64).prop_map(|n| Expr::Constant(OwnedValue::Timestamp(n * 43_200_000_000))),
+        (0..15i32).prop_map(|n| Expr::Constant(OwnedValue::Date(n))),
+        Just(NULL),
+    ];
+    let lists = |elements: BoxedStrategy<Expr>| (elements.clone(), prop::collection::vec(elements, 0..60));
+    let cases =
+        prop_oneof![lists(numbers.boxed()), lists(integers.boxed()), lists(texts.boxed()), lists(others.boxed())];
+    proptest!(|((operand, list) in cases, negated in any::<bool>())| {
+        let within = Expr::InList { operand: Box::new(operand.clone()), list: list.clone().into(), negated };
+        let any = or(list.into_iter().map(|element| equal(operand.clone(), element)));
+        let expected = evaluated(&if negated { Expr::Not(Box::new(any)) } else { any });
+        prop_assert_eq!(&evaluated(&within), &expected);
+        // The order is kept; a copy makes its own.
+        prop_assert_eq!(&evaluated(&within), &expected);
+        prop_assert_eq!(&evaluated(&within.clone()), &expected);
+    });
+}
+
+#[test]
+fn a_list_that_is_changed_is_sorted_out_anew() {
+    let mut within =
+        Expr::InList { operand: Box::new(int(7)), list: (0..40).map(|n| int(2 * n)).collect(), negated: false };
+    assert_eq!(evaluated(&within), "BOOLEAN false");
+    let Expr::InList { list, .. } = &mut within else { unreachable!("it is a list") };
+    list[39] = int(7);
+    assert_eq!(evaluated(&within), "BOOLEAN true");
+    within.for_each_operand_mut(&mut |operand| *operand = NULL);
+    assert_eq!(evaluated(&within), "NULL");
+}
+
+#[test]
+fn what_decides_ends_a_long_list() {
+    let list = |wanted: i64| Expr::InList {
+        operand: Box::new(int(wanted)),
+        list: (0..40).map(int).chain([failing(), NULL]).collect(),
+        negated: true,
+    };
+    check(vec![(list(39), "BOOLEAN false"), (list(40), "error: division by zero")]);
 }

@@ -2,14 +2,38 @@
 
 use crate::row::SourceRow;
 use bumpalo::Bump;
+use ferrite_base::limits::DEFINITION_WORK_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Context, Expr};
 use ferrite_value::Value;
+use std::cell::Cell;
+
+thread_local! {
+    /// Work that evaluations of this thread were, since it was last asked.
+    static WORK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The work of views, indexes and checks since this thread asked last, in units of about a byte that is copied: what the rows that a
+/// statement changes cost beside its own expressions.
+#[inline]
+pub fn take_work() -> usize {
+    WORK.replace(0)
+}
 
 /// The rows bound to slots 0, 1, ...
+///
+/// What one of these evaluates is limited, by what it evaluates alone: a row that was taken once is let go again, whatever else is.
 pub(crate) struct Rows<'a, 'c> {
-    pub(crate) slots: &'c [SourceRow<'a>],
-    pub(crate) arena: &'a Bump,
+    slots: &'c [SourceRow<'a>],
+    arena: &'a Bump,
+    work: Cell<usize>,
+}
+
+impl<'a, 'c> Rows<'a, 'c> {
+    #[inline]
+    pub(crate) fn new(slots: &'c [SourceRow<'a>], arena: &'a Bump) -> Rows<'a, 'c> {
+        Rows { slots, arena, work: Cell::new(0) }
+    }
 }
 
 impl<'a> Context<'a> for Rows<'a, '_> {
@@ -35,9 +59,24 @@ impl<'a> Context<'a> for Rows<'a, '_> {
         0
     }
 
+    fn work(&self, units: usize) -> UserResult<()> {
+        let work = self.work.get().saturating_add(units);
+        self.work.set(work);
+        WORK.set(WORK.get().saturating_add(units));
+        if work <= DEFINITION_WORK_MAX { Ok(()) } else { Err(too_much_work()) }
+    }
+
     fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {
         Err(UserError::not_supported("a subquery in a view, index or check"))
     }
+}
+
+#[cold]
+fn too_much_work() -> UserError {
+    UserError::limit(format!(
+        "a view, index or CHECK is more work for one row than the {DEFINITION_WORK_MAX} that one expression may be"
+    ))
+    .with_hint("its functions make or read too much text; compute it before the row is stored")
 }
 
 /// A key or group expression, with the plain column told apart: almost all are.
@@ -59,7 +98,7 @@ impl KeyPart {
     pub(crate) fn value<'a>(&'a self, slots: &[SourceRow<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
         match self {
             KeyPart::Column(column) => Ok(slots[0].column(*column)),
-            KeyPart::Expression(expression) => expression.eval(&Rows { slots, arena }),
+            KeyPart::Expression(expression) => expression.eval(&Rows::new(slots, arena)),
         }
     }
 

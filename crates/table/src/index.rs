@@ -190,7 +190,7 @@ impl IndexData {
     #[inline]
     pub(crate) fn key_of_row<'a>(&'a self, row: SourceRow<'a>, arena: &'a Bump) -> UserResult<EncodedKey> {
         if let Some(predicate) = &self.definition.predicate
-            && !predicate.is_true(&RowContext { slots: &[row], arena })?
+            && !predicate.is_true(&RowContext::new(&[row], arena))?
         {
             return Ok(EncodedKey::NotIndexed);
         }

@@ -38,6 +38,7 @@ mod view_maintenance;
 mod view_plan;
 
 pub use ahead::Ahead;
+pub use evaluation::take_work;
 pub use image::{ImageError, RunReader, Shape, StoredColumn};
 pub use load::Loading;
 pub use look_up::Rows;

@@ -204,8 +204,13 @@ impl TableData {
         row: SourceRow<'a>,
         arena: &'a Bump,
     ) -> UserResult<()> {
+        if definition.checks.is_empty() {
+            return Ok(());
+        }
+        let slots = [row];
+        let context = RowContext::new(&slots, arena);
         for check in &definition.checks {
-            if let Value::Boolean(false) = check.condition.eval(&RowContext { slots: &[row], arena })? {
+            if let Value::Boolean(false) = check.condition.eval(&context)? {
                 return Err(constraint::check(&self.definition, &check.name));
             }
         }

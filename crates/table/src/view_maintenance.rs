@@ -105,7 +105,7 @@ impl<'a> Surroundings<'a> {
         let holds = match slots.len() {
             1 => true,
             bound => match &self.plan.conditions[bound - 2] {
-                Some(condition) => condition.is_true(&RowContext { slots, arena: self.arena })?,
+                Some(condition) => condition.is_true(&RowContext::new(slots, self.arena))?,
                 None => true,
             },
         };
@@ -168,7 +168,7 @@ impl<'a> Surroundings<'a> {
 
     fn passes(&self, slots: &[SourceRow<'a>]) -> UserResult<bool> {
         match &self.plan.filter {
-            Some(filter) => filter.is_true(&RowContext { slots, arena: self.arena }),
+            Some(filter) => filter.is_true(&RowContext::new(slots, self.arena)),
             None => Ok(true),
         }
     }

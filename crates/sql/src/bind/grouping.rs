@@ -146,7 +146,7 @@ impl Binder<'_> {
                 return Err(UserError::compile("42803", "GROUPING takes expressions that GROUP BY names"));
             };
             let without = (0..).zip(&groups.sets).filter(|(_, set)| **set >> position & 1 == 0);
-            let list: Box<[Expr]> = without.map(|(number, _)| Expr::integer(number)).collect();
+            let list: ferrite_expr::List = without.map(|(number, _)| Expr::integer(number)).collect();
             let bit = match (slot, list.is_empty()) {
                 (Some(slot), false) => {
                     let operand = Box::new(Expr::column(slot, groups.keys.len() as u16));

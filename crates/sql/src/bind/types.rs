@@ -6,6 +6,7 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{ArithmeticDomain, Context, Expr, Function};
 use ferrite_value::convert::cast;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
+use std::cell::Cell;
 
 /// A bound expression with its type; None while nothing says what type it has: NULL, or a `?` not yet met by a context.
 #[derive(Clone, Debug)]
@@ -136,7 +137,10 @@ pub(crate) fn can_store(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// Evaluates an operation on constants now. Its operands have been folded before.
+/// Work that one operation on constants may be while a statement is compiled; a text may have tens of thousands of them.
+const FOLDED_WORK_MAX: usize = 16_384;
+
+/// Evaluates an operation on constants now, unless it is much work. Its operands have been folded before.
 pub(crate) fn fold(expr: Expr) -> UserResult<Expr> {
     let foldable = match &expr {
         Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => return Ok(expr),
@@ -152,8 +156,13 @@ pub(crate) fn fold(expr: Expr) -> UserResult<Expr> {
         return Ok(expr);
     }
     let arena = Bump::new();
-    let value = expr.eval(&Constants { arena: &arena }).map_err(at_compile_time)?;
-    Ok(Expr::Constant(owned(&value)))
+    let constants = Constants { arena: &arena, work: Cell::new(0) };
+    let value = match expr.eval(&constants) {
+        Ok(value) => Some(owned(&value)),
+        Err(_) if constants.is_too_much() => None,
+        Err(error) => return Err(at_compile_time(error)),
+    };
+    Ok(value.map_or(expr, Expr::Constant))
 }
 
 /// Evaluates a constant cast, with the error that a failing one has.
@@ -196,9 +205,17 @@ pub(crate) fn whole_number(value: &OwnedValue) -> Option<i64> {
     }
 }
 
-/// A context without rows, parameters or time.
+/// A context without rows, parameters or time, for what is computed while a statement is compiled.
 struct Constants<'a> {
     arena: &'a Bump,
+    work: Cell<usize>,
+}
+
+impl Constants<'_> {
+    /// It is left to the run, which is interrupted in time.
+    fn is_too_much(&self) -> bool {
+        self.work.get() > FOLDED_WORK_MAX
+    }
 }
 
 impl<'a> Context<'a> for Constants<'a> {
@@ -220,6 +237,11 @@ impl<'a> Context<'a> for Constants<'a> {
 
     fn transaction_time(&self) -> i64 {
         0
+    }
+
+    fn work(&self, units: usize) -> UserResult<()> {
+        self.work.set(self.work.get().saturating_add(units));
+        if self.is_too_much() { Err(UserError::internal("too much work for a constant")) } else { Ok(()) }
     }
 
     fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {
