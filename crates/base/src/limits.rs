@@ -16,6 +16,8 @@ pub const TABLE_COLUMNS_MAX: usize = 1_024;
 pub const TABLES_MAX: usize = 10_000;
 /// Indexes of one table, those of its constraints included.
 pub const TABLE_INDEXES_MAX: usize = 64;
+/// CHECK conditions of one table.
+pub const TABLE_CHECKS_MAX: usize = 1_024;
 /// Work, in about bytes made or looked at, of one expression of a view or an index, or of all CHECK conditions, for one row.
 pub const DEFINITION_WORK_MAX: usize = 67_108_864;
 /// Procedures of one database.
@@ -46,6 +48,16 @@ pub const STATEMENTS_MAX: usize = 10_000;
 pub const NESTING_MAX: usize = 200;
 /// Operators in one expression, between two commas or parentheses: longer chains would be trees too deep to walk.
 pub const OPERATORS_MAX: usize = 1_000;
+/// Expressions of one statement, those that stand in its plan several times counted for each.
+pub const EXPRESSIONS_MAX: usize = 2_000_000;
+/// Subqueries in the expressions of one statement or procedure.
+pub const SUBQUERIES_MAX: usize = 16_384;
+/// Different aggregates of one SELECT.
+pub const AGGREGATES_MAX: usize = 4_096;
+/// Keys of one GROUP BY.
+pub const GROUP_KEYS_MAX: usize = 1_024;
+/// Keys of one ORDER BY, and of PARTITION BY and ORDER BY of one window together.
+pub const SORT_KEYS_MAX: usize = 1_024;
 /// Nesting of JSON texts that FIELD and the like read, and steps of their paths.
 pub const JSON_NESTING_MAX: usize = 200;
 /// Bytes of one compiled regular expression, and of the states that matching with it may keep.
@@ -162,6 +174,8 @@ const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_BYTES_MAX < NODE_OUTSTANDING_BYTES_MAX);
+const _: () = assert!(STATEMENT_BYTES_MAX < EXPRESSIONS_MAX);
+const _: () = assert!(SUBQUERIES_MAX <= u16::MAX as usize);
 const _: () = assert!(PAGE_BYTES.is_power_of_two());
 const _: () = assert!(PLAN_CACHE_LITERALS_MAX < PARAMETERS_MAX);
 const _: () = assert!(PLAN_CACHE_TEXT_BYTES_MAX <= STATEMENT_BYTES_MAX);

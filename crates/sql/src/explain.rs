@@ -10,6 +10,7 @@ use crate::planner::estimate::{NoStatistics, Statistics, access_rows};
 use expression::Names;
 use ferrite_catalog::{Catalog, IndexKind, Table};
 use ferrite_expr::{CompareOperator, Expr};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// The program's statements with their plans as indented text. The first line of each says where it runs.
@@ -26,10 +27,12 @@ pub(crate) fn explain_lines(program: &Program, catalog: &Catalog, statistics: &d
     }
     let first = writer.routing(Some(0));
     let first = first.lines().map(|line| PlanLine { text: line.to_owned(), slot: None });
-    let rest = writer.out.lines().enumerate().map(|(number, line)| PlanLine {
-        text: line.to_owned(),
-        slot: writer.slots.iter().find(|(place, _)| *place == number).map(|(_, slot)| *slot),
-    });
+    let mut slots: HashMap<usize, u16> = HashMap::new();
+    for (place, slot) in &writer.slots {
+        slots.entry(*place).or_insert(*slot);
+    }
+    let rest = writer.out.lines().enumerate();
+    let rest = rest.map(|(number, line)| PlanLine { text: line.to_owned(), slot: slots.get(&number).copied() });
     first.chain(rest).collect()
 }
 
@@ -58,13 +61,26 @@ struct Writer<'p> {
     statistics: &'p dyn Statistics,
     /// Lines of `out` that are about a source, and its slot.
     slots: Vec<(usize, u16)>,
+    /// The slots of those lines.
+    known_slots: HashSet<u16>,
+    /// Lines of `out`.
+    lines: usize,
 }
 
 impl<'p> Writer<'p> {
     fn new(program: &'p Program, catalog: &'p Catalog, statistics: &'p dyn Statistics) -> Writer<'p> {
         let names = Names::of(program, catalog);
-        let (common_tables, slots) = (Vec::new(), Vec::new());
-        Writer { program, catalog, names, out: String::new(), common_tables, statistics, slots }
+        Writer {
+            program,
+            catalog,
+            names,
+            out: String::new(),
+            common_tables: Vec::new(),
+            statistics,
+            slots: Vec::new(),
+            known_slots: HashSet::new(),
+            lines: 0,
+        }
     }
 
     fn steps(&mut self, steps: &'p [Step], explained: &mut [(String, String)], loose: &mut String) {
@@ -131,6 +147,7 @@ impl<'p> Writer<'p> {
     fn store(&mut self, statement: u16, explained: &mut [(String, String)]) {
         self.common_tables();
         let plan = std::mem::take(&mut self.out);
+        self.lines = 0;
         let routing = self.routing(Some(statement));
         if let Some((_, text)) = explained.get_mut(usize::from(statement)) {
             *text = routing + &plan;
@@ -140,6 +157,7 @@ impl<'p> Writer<'p> {
     fn loose_subqueries(&mut self, expr: &'p Expr, loose: &mut String) {
         self.subqueries_of(expr, 0);
         loose.push_str(&std::mem::take(&mut self.out));
+        self.lines = 0;
     }
 
     fn routing(&self, statement: Option<u16>) -> String {
@@ -169,12 +187,13 @@ impl<'p> Writer<'p> {
 
     fn line(&mut self, depth: usize, text: &str) {
         let _ = writeln!(self.out, "{:indent$}{text}", "", indent = depth * 2);
+        self.lines += 1 + text.matches('\n').count();
     }
 
     /// A line about a source. The first one of a source is what its measures are shown at.
     fn line_of(&mut self, slot: u16, depth: usize, text: &str) {
-        if !self.slots.iter().any(|(_, known)| *known == slot) {
-            self.slots.push((self.out.lines().count(), slot));
+        if self.known_slots.insert(slot) {
+            self.slots.push((self.lines, slot));
         }
         self.line(depth, text);
     }

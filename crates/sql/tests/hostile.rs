@@ -352,3 +352,104 @@ fn tables_of_with_windows_and_joins_do_not_multiply() {
     ];
     within_small_stack(fails, Some(false));
 }
+
+/// What SQL writes once and a plan has several times: one in another, it must not double with each level.
+#[test]
+fn what_stands_for_more_does_not_double() {
+    let nested = |depth: usize, open: &str, middle: &str, close: &str| {
+        format!("SELECT {}{middle}{} FROM r", open.repeat(depth), close.repeat(depth))
+    };
+    let forms = [
+        ("COALESCE(", "k", ", 1)"),
+        ("NULLIF(", "k", ", 1)"),
+        ("DECODE(", "k", ", 1, 2, 3, 4)"),
+        ("CASE ", "k", " WHEN 1 THEN 2 WHEN 2 THEN 3 END"),
+        ("(", "k = 1", ") BETWEEN FALSE AND TRUE"),
+        ("COALESCE((SELECT ", "k", " FROM t WHERE t.k = r.k), 1)"),
+        ("CASE WHEN ((", "k", "), 1) IN ((1, 2), (3, 4)) THEN 1 END"),
+        ("CASE WHEN ((", "k", "), 1) < (1, 2) THEN 1 END"),
+    ];
+    for (open, middle, close) in forms {
+        within_small_stack(vec![nested(4, open, middle, close)], Some(true));
+        within_small_stack(vec![nested(30, open, middle, close), nested(60, open, middle, close)], Some(false));
+    }
+    // The last operand stands once, and so does a list's.
+    let once = vec![nested(50, "COALESCE(k, ", "1", ")"), nested(50, "CASE WHEN (", "k", ") IN (1, 2, 3) THEN 1 END")];
+    within_small_stack(once, Some(true));
+    let catalog = catalog();
+    let error = run(&catalog, &nested(40, "COALESCE(", "k", ", 1)")).expect_err("it is too much");
+    assert!(error.contains("more than 2000000 expressions when it is written out"), "{error}");
+}
+
+#[test]
+fn clauses_have_so_many_items_and_not_one_more() {
+    let items = |count: usize, item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(",");
+    let catalog = catalog();
+    type Text<'t> = &'t dyn Fn(usize) -> String;
+    let clauses: [(usize, &str, Text<'_>); 5] = [
+        (limits::SUBQUERIES_MAX, "more than 16384 subqueries in expressions", &|count| {
+            format!("SELECT k FROM r WHERE k IN ({})", items(count, &|n| format!("(SELECT {n} FROM r)")))
+        }),
+        (limits::AGGREGATES_MAX, "more than 4096 aggregates in one SELECT", &|count| {
+            format!("SELECT k FROM r GROUP BY k HAVING 1 IN ({})", items(count, &|n| format!("SUM(k + {n})")))
+        }),
+        (limits::GROUP_KEYS_MAX, "more than 1024 keys in GROUP BY", &|count| {
+            format!("SELECT COUNT(*) FROM r GROUP BY {}", items(count, &|n| format!("k + {n}")))
+        }),
+        (limits::SORT_KEYS_MAX, "more than 1024 keys in ORDER BY", &|count| {
+            format!("SELECT k FROM r ORDER BY {}", items(count, &|n| format!("k + {n}")))
+        }),
+        (limits::SORT_KEYS_MAX, "more than 1024 keys in one window", &|count| {
+            format!("SELECT RANK() OVER (ORDER BY {}) FROM r", items(count, &|n| format!("k + {n}")))
+        }),
+    ];
+    for (most, told, text) in clauses {
+        run(&catalog, &text(most)).unwrap_or_else(|error| panic!("{most} are taken: {error:.300}"));
+        let error = run(&catalog, &text(most + 1)).expect_err("one more is not");
+        assert!(error.contains(told), "{told}: {error:.300}");
+    }
+}
+
+/// Each of these took from ten seconds to minutes, or all memory, before its kind was bounded.
+#[test]
+fn large_texts_take_no_longer_than_they_should() {
+    let items = |count: usize, item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(",");
+    let natural = (1..64).map(|n| format!(" NATURAL JOIN wide w{n}")).collect::<String>();
+    let columns = items(1_000, &|n| format!("c{n} INTEGER"));
+    let mut catalog = catalog();
+    for statement in parse_batch(&format!("CREATE TABLE wide ({columns})")).expect("it parses") {
+        let (change, _) = bind_ddl(&catalog, &statement).expect("it binds");
+        catalog = catalog.apply(&change).expect("it applies").0;
+    }
+    let texts = [
+        format!("SELECT {} FROM r", items(20_000, &|n| format!("OCTET_LENGTH(REPEAT('x', {}))", 1_000_000 - n))),
+        format!("SELECT k FROM r WHERE v IN ({})", items(20_000, &|n| format!("REPEAT('x', {})", 1_000_000 - n))),
+        "SELECT k FROM r WHERE REPEAT('a', 1000000) LIKE '%' || REPEAT('a', 400000) || 'b'".to_owned(),
+        format!("SELECT {} FROM wide", vec!["wide.*"; 100_000].join(",")),
+        format!("SELECT {} FROM wide", vec!["*"; 100_000].join(",")),
+        format!("SELECT * FROM wide w0{natural}"),
+        format!("SELECT {} FROM r", items(60_000, &|n| format!("SUM(k + {n})"))),
+        format!("SELECT k FROM r ORDER BY {}", items(60_000, &|n| format!("k + {n}"))),
+    ];
+    for text in texts {
+        let shown: String = text.chars().take(60).collect();
+        let start = Instant::now();
+        let _ = run(&catalog, &text);
+        assert!(start.elapsed() < Duration::from_secs(60), "{shown} took {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_table_has_so_many_checks_and_not_one_more() {
+    let checks = |count: usize| (0..count).map(|n| format!(", CHECK (a <> {n})")).collect::<String>();
+    let catalog = catalog();
+    run(&catalog, &format!("CREATE TABLE x (a INTEGER{})", checks(limits::TABLE_CHECKS_MAX)))
+        .expect("so many are taken");
+    for text in [
+        format!("CREATE TABLE x (a INTEGER{})", checks(limits::TABLE_CHECKS_MAX + 1)),
+        format!("CREATE TABLE x (a INTEGER{})", checks(50_000)),
+    ] {
+        let error = run(&catalog, &text).expect_err("one more is not");
+        assert!(error.contains("more than 1024 CHECK conditions"), "{error:.300}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::schema::{check_of, column, key_of, stored_default, warn_of_parts};
 use crate::parse::statement::{AlterAction, ConstraintKind, CreateTable, TimeToLiveClause};
+use crate::parse::table::too_many_checks;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Export, IndexKind, Table, TableAction, TableKind, TimeToLive};
 use ferrite_expr::{Expr, Function};
@@ -128,6 +129,7 @@ fn add(
         let index = key_of(catalog, &table.name, &columns, constraint)?;
         push(TableAction::AddKey { index, primary_key: constraint.kind == ConstraintKind::PrimaryKey });
     }
+    too_many_checks(&table.name, table.checks.len() + parts.checks.len())?;
     let mut taken: Vec<String> = table.checks.iter().map(|check| check.name.clone()).collect();
     for (name, written) in &parts.checks {
         let check = check_of(catalog, &table.name, &columns, name.as_deref(), written, &taken)?;

@@ -15,6 +15,7 @@ use sqlparser::ast;
 
 impl Binder<'_> {
     pub fn expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
+        self.grow(1)?;
         self.deeper(|binder| binder.expression_inner(expr)).map_err(|error| place::at(error, expr))
     }
 
@@ -402,7 +403,7 @@ impl Binder<'_> {
             result = Some(match result {
                 None => self.compare(left, operator, right)?.expr,
                 Some(rest) => {
-                    let decided = self.compare(left.clone(), strict, right.clone())?.expr;
+                    let decided = self.compare_again(&left, strict, &right)?;
                     let equal = self.compare(left, CompareOperator::Equal, right)?.expr;
                     Expr::Or(vec![decided, Expr::And(vec![equal, rest].into())].into())
                 }
@@ -481,7 +482,9 @@ impl Binder<'_> {
         let mut first: Option<Expr> = None;
         let mut uniform = true;
         let mut pairs = Vec::with_capacity(items.len());
+        let operand_parts = self.parts_inside(&operand.expr);
         for item in items {
+            self.grow(operand_parts)?;
             let mut operand = operand.clone();
             if operand.sql_type.is_none()
                 && let Expr::Parameter(index) = operand.expr
@@ -495,21 +498,12 @@ impl Binder<'_> {
         }
         let expr = if uniform && let Some(operand) = first {
             if bound.len() == 1 && !negated {
-                let right = bound.pop().unwrap_or_else(Expr::null);
-                Expr::Compare { operator: CompareOperator::Equal, left: Box::new(operand), right: Box::new(right) }
+                equality(operand, bound.pop().unwrap_or_else(Expr::null))
             } else {
                 Expr::InList { operand: Box::new(operand), list: bound.into(), negated }
             }
         } else {
-            let alternatives: Vec<Expr> = pairs
-                .into_iter()
-                .map(|(left, right)| Expr::Compare {
-                    operator: CompareOperator::Equal,
-                    left: Box::new(left),
-                    right: Box::new(right),
-                })
-                .collect();
-            let any = Expr::Or(alternatives.into());
+            let any = Expr::Or(pairs.into_iter().map(|(left, right)| equality(left, right)).collect());
             if negated { Expr::Not(Box::new(any)) } else { any }
         };
         Ok(Typed::boolean(fold(expr)?))
@@ -530,7 +524,8 @@ impl Binder<'_> {
     fn between(&mut self, operand: &ast::Expr, low: &ast::Expr, high: &ast::Expr, negated: bool) -> UserResult<Typed> {
         let operand = self.expression(operand)?;
         let (low, high) = (self.expression(low)?, self.expression(high)?);
-        let least = self.compare(operand.clone(), CompareOperator::GreaterOrEqual, low)?.expr;
+        let again = self.again(&operand)?;
+        let least = self.compare(again, CompareOperator::GreaterOrEqual, low)?.expr;
         let most = self.compare(operand, CompareOperator::LessOrEqual, high)?.expr;
         let both = fold(Expr::And(vec![least, most].into()))?;
         Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(both)))? } else { both }))
@@ -675,7 +670,8 @@ impl Binder<'_> {
                 None => self.condition(&when.condition)?,
                 Some(operand) => {
                     let value = self.expression(&when.condition)?;
-                    self.compare(operand.clone(), CompareOperator::Equal, value)?.expr
+                    let operand = self.again(operand)?;
+                    self.compare(operand, CompareOperator::Equal, value)?.expr
                 }
             };
             branches.push((condition, self.expression(&when.result)?));
@@ -793,4 +789,8 @@ fn can_compare_as(from: SqlType, to: SqlType) -> bool {
         SqlType::Varbinary => to.is_integer(),
         _ => false,
     }
+}
+
+fn equality(left: Expr, right: Expr) -> Expr {
+    Expr::Compare { operator: CompareOperator::Equal, left: Box::new(left), right: Box::new(right) }
 }

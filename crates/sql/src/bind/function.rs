@@ -3,7 +3,9 @@
 use super::Binder;
 use super::literal::constant_as;
 use super::scope::object_name;
+use super::size::check_count;
 use super::types::{Typed, fold, to_kind, widest};
+use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
 use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
@@ -167,17 +169,19 @@ impl Binder<'_> {
                 last = Typed::new(to_kind(last, sql_type)?, sql_type);
             }
         }
-        let branches = bound
-            .into_iter()
-            .map(|typed| (Expr::IsNull { operand: Box::new(typed.expr.clone()), negated: true }, typed))
-            .collect();
+        let mut branches = Vec::with_capacity(bound.len());
+        for typed in bound {
+            let operand = Box::new(self.again(&typed)?.expr);
+            branches.push((Expr::IsNull { operand, negated: true }, typed));
+        }
         self.searched_case(branches, last)
     }
 
     fn null_if(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let [left, right] = arguments else { return Err(UserError::compile("42883", "NULLIF takes 2 arguments")) };
         let (left, right) = (self.expression(left)?, self.expression(right)?);
-        let equal = self.compare(left.clone(), CompareOperator::Equal, right)?.expr;
+        let again = self.again(&left)?;
+        let equal = self.compare(again, CompareOperator::Equal, right)?.expr;
         let null = Typed { expr: Expr::null(), sql_type: left.sql_type };
         self.searched_case(vec![(equal, null)], left)
     }
@@ -192,10 +196,11 @@ impl Binder<'_> {
         let mut branches = Vec::new();
         while let [value, result, tail @ ..] = rest {
             let value = self.expression(value)?;
+            let operand = self.again(&operand)?;
             let condition = if value.is_null() {
-                Expr::IsNull { operand: Box::new(operand.expr.clone()), negated: false }
+                Expr::IsNull { operand: Box::new(operand.expr), negated: false }
             } else {
-                self.compare(operand.clone(), CompareOperator::Equal, value)?.expr
+                self.compare(operand, CompareOperator::Equal, value)?.expr
             };
             branches.push((condition, self.expression(result)?));
             rest = tail;
@@ -326,6 +331,7 @@ impl Binder<'_> {
         let position = match found.iter().position(|other| *other == aggregate) {
             Some(position) => position,
             None => {
+                check_count(found.len() + 1, AGGREGATES_MAX, "aggregates in one SELECT")?;
                 found.push(aggregate);
                 found.len() - 1
             }

@@ -4,6 +4,7 @@
 use super::Binder;
 use super::query::ordinal;
 use super::scope::{ScopeSource, fold_name};
+use super::size::check_count;
 use super::types::Typed;
 use crate::walk::rewrite;
 use ferrite_base::{UserError, UserResult, limits};
@@ -120,6 +121,7 @@ impl Binder<'_> {
         let position = match keys.iter().position(|key| *key == bound.expr) {
             Some(position) => position,
             None => {
+                check_count(keys.len() + 1, limits::GROUP_KEYS_MAX, "keys in GROUP BY")?;
                 keys.push(bound.expr);
                 keys.len() - 1
             }

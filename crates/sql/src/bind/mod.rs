@@ -21,6 +21,7 @@ pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod scope;
 pub(crate) mod series;
+mod size;
 pub(crate) mod suggest;
 pub(crate) mod texts;
 pub(crate) mod types;
@@ -75,6 +76,10 @@ pub(crate) struct Binder<'c> {
     pub schema_object: Option<&'static str>,
     /// How deep the recursion is.
     depth: usize,
+    /// Expressions bound so far; see [`size`].
+    expressions: usize,
+    /// For each subquery the parts of its expressions, those of subqueries inside included.
+    subquery_parts: Vec<usize>,
 }
 
 struct BoundParameter {
@@ -111,6 +116,8 @@ impl<'c> Binder<'c> {
             streams_allowed: false,
             schema_object: None,
             depth: 0,
+            expressions: 0,
+            subquery_parts: Vec::new(),
         }
     }
 

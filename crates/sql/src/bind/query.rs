@@ -4,6 +4,7 @@ use super::Binder;
 use super::from::PendingInput;
 use super::grouping::{Grouping, Groups};
 use super::scope::{Scope, fold_name, object_name};
+use super::size::check_count;
 use super::types::{Typed, common_type, same_kind};
 use crate::plan::{
     Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, SortKey, Source, Subquery,
@@ -11,7 +12,7 @@ use crate::plan::{
 };
 use crate::planner::{self, Arranged};
 use crate::walk::{conjunction, for_each_expr_mut, rewrite, split_conjunction};
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::Expr;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
@@ -28,6 +29,14 @@ impl Tail<'_> {
     fn is_empty(&self) -> bool {
         self.order_by.is_empty() && self.limit.is_none() && self.offset.is_none()
     }
+}
+
+/// Asked after each item: a `*` may stand for many columns, and often.
+fn check_columns(outputs: &[Output]) -> UserResult<()> {
+    if outputs.len() > limits::TABLE_COLUMNS_MAX {
+        return Err(UserError::limit(format!("SELECT has more than {} columns", limits::TABLE_COLUMNS_MAX)));
+    }
+    Ok(())
 }
 
 /// Output columns of a SELECT while it is bound.
@@ -47,7 +56,9 @@ impl Binder<'_> {
     }
 
     pub fn add_subquery(&mut self, kind: SubqueryKind, query: Query, correlated: bool) -> UserResult<u16> {
-        let index = u16::try_from(self.subqueries.len()).map_err(|_| UserError::limit("too many subqueries"))?;
+        check_count(self.subqueries.len() + 1, limits::SUBQUERIES_MAX, "subqueries in expressions")?;
+        let index = self.subqueries.len() as u16;
+        self.note_subquery(&query);
         self.subqueries.push(Subquery { kind, query, correlated });
         Ok(index)
     }
@@ -533,15 +544,10 @@ impl Binder<'_> {
                 }
                 _ => return Err(UserError::not_supported("this kind of item in SELECT")),
             }
+            check_columns(&outputs)?;
         }
         if outputs.is_empty() {
             return Err(UserError::syntax("SELECT has no columns"));
-        }
-        if outputs.len() > ferrite_base::limits::TABLE_COLUMNS_MAX {
-            return Err(UserError::limit(format!(
-                "SELECT has more than {} columns",
-                ferrite_base::limits::TABLE_COLUMNS_MAX
-            )));
         }
         Ok(outputs)
     }
@@ -584,6 +590,7 @@ impl Binder<'_> {
         outputs: &[Output],
         exprs: &mut Vec<Expr>,
     ) -> UserResult<Vec<SortKey>> {
+        check_count(items.len(), limits::SORT_KEYS_MAX, "keys in ORDER BY")?;
         let mut keys: Vec<SortKey> = Vec::with_capacity(items.len());
         for (item, descending) in items {
             let named = match item {

@@ -3,6 +3,7 @@
 use super::Binder;
 use super::query::order_item;
 use super::scope::fold_name;
+use super::size::check_count;
 use super::types::{Typed, common_type, to_kind, widest};
 use crate::plan::{FrameBound, FrameUnit, Window, WindowFrame, WindowFunction, WindowKind};
 use ferrite_base::{UserError, UserResult, limits};
@@ -92,6 +93,7 @@ impl Binder<'_> {
             partition_by.push(self.output_expression(expr)?.expr);
         }
         let mut order_by = Vec::with_capacity(spec.order_by.len());
+        check_count(spec.partition_by.len() + spec.order_by.len(), limits::SORT_KEYS_MAX, "keys in one window")?;
         let mut types = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
             let (expr, descending) = order_item(item)?;

@@ -34,6 +34,7 @@ pub(crate) fn create_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<
         if !table_constraint(cursor, &mut table)? {
             column(cursor, &mut table)?;
         }
+        check_counts(&table)?;
         if !cursor.accept_token(&Token::Comma) {
             break;
         }
@@ -48,15 +49,24 @@ pub(crate) fn create_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<
             break;
         }
     }
-    if table.columns.len() > limits::TABLE_COLUMNS_MAX {
-        return Err(UserError::limit(format!(
-            "table {} has {} columns, more than {}",
-            table.name,
-            table.columns.len(),
-            limits::TABLE_COLUMNS_MAX
-        )));
-    }
     Ok(Ddl::CreateTable(table))
+}
+
+/// Asked after each column and constraint, as each is compared with those before.
+fn check_counts(table: &CreateTable) -> UserResult<()> {
+    let (name, columns, most) = (&table.name, table.columns.len(), limits::TABLE_COLUMNS_MAX);
+    if columns > most {
+        return Err(UserError::limit(format!("table {name} has {columns} columns, more than {most}")));
+    }
+    too_many_checks(name, table.checks.len())
+}
+
+pub(crate) fn too_many_checks(table: &str, checks: usize) -> UserResult<()> {
+    if checks <= limits::TABLE_CHECKS_MAX {
+        return Ok(());
+    }
+    Err(UserError::limit(format!("table {table} has more than {} CHECK conditions", limits::TABLE_CHECKS_MAX))
+        .with_hint("join several with AND"))
 }
 
 /// `USING TTL n [unit] ON COLUMN c [BATCH_SIZE n] [MAX_FREQUENCY n]`

@@ -191,12 +191,13 @@ fn is_computed_from(binder: &Binder<'_>, source: &PendingSource, slots: &[u16]) 
 }
 
 fn remove_all(list: &mut Vec<Expr>, positions: &[usize]) {
-    let mut position = 0;
-    list.retain(|_| {
-        let keep = !positions.contains(&position);
-        position += 1;
-        keep
-    });
+    if positions.is_empty() {
+        return;
+    }
+    let mut goes = vec![false; list.len()];
+    positions.iter().for_each(|position| goes[*position] = true);
+    let mut goes = goes.into_iter();
+    list.retain(|_| goes.next() != Some(true));
 }
 
 /// A LEFT JOIN whose right side is compared in WHERE is an inner join: NULL passes no comparison.

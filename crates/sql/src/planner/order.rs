@@ -1,7 +1,7 @@
 //! In which order the sources of a join are met: the order whose loops meet the fewest rows, by estimate.
 //!
 //! Up to [`EXHAUSTIVE_MAX`] sources all orders are weighed; beyond, the next source is always the one that looks best then. Among
-//! equals, the order in which the sources are written stays.
+//! equals, the order in which the sources are written stays, and so it does where there are too many conditions to weigh.
 
 use super::access::choose;
 use super::estimate::{ROWS_UNKNOWN, access_rows, selectivity};
@@ -13,6 +13,9 @@ use ferrite_expr::Expr;
 
 /// All subsets of this many sources are 128.
 const EXHAUSTIVE_MAX: usize = 7;
+/// Conditions that are looked at while orders are weighed: beyond, the order in which the sources are written stays. Some tenths of a
+/// second; 64 tables may have a thousand conditions.
+const WEIGHED_MAX: usize = 4_194_304;
 /// What building one row of a hash table costs, in rows met.
 const BUILD_COST: f64 = 2.0;
 /// What finding the place in an index costs.
@@ -34,7 +37,12 @@ pub(super) fn arranged(
 ) -> Vec<PendingSource> {
     let needed = pending.iter().map(|source| needed_by(binder, &pending, source)).collect();
     let search = Search { binder, pending: &pending, needed, local, conjuncts };
-    let order = if pending.len() <= EXHAUSTIVE_MAX { search.exhaustively() } else { search.greedily() };
+    let exhaustive = pending.len() <= EXHAUSTIVE_MAX;
+    let steps = if exhaustive { pending.len() << pending.len() } else { pending.len() * pending.len() };
+    if steps * conjuncts.len() > WEIGHED_MAX {
+        return pending;
+    }
+    let order = if exhaustive { search.exhaustively() } else { search.greedily() };
     let mut pending: Vec<Option<PendingSource>> = pending.into_iter().map(Some).collect();
     order.into_iter().filter_map(|position| pending[position].take()).collect()
 }
