@@ -11,4 +11,4 @@ pub mod settings;
 
 pub use error::{ErrorKind, Place, UserError, UserResult};
 pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
-pub use settings::Settings;
+pub use settings::{Settings, SqlLimits};

@@ -2,7 +2,7 @@
 
 /// Largest frame accepted from or sent to a client, in bytes after the length field (wire-protocol 1.2).
 pub const FRAME_BYTES_MAX: usize = 52_428_800;
-/// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes.
+/// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be set: drivers of the protocol refuse larger ones.
 pub const VALUE_BYTES_MAX: usize = 1_048_576;
 /// Largest VARCHAR length that can be declared in characters (four bytes each); a larger one counts bytes.
 pub const VARCHAR_CHARACTERS_MAX: u32 = 262_144;
@@ -10,6 +10,8 @@ pub const VARCHAR_CHARACTERS_MAX: u32 = 262_144;
 pub const VARIABLE_LENGTH_DEFAULT: u32 = 2_048;
 /// Largest row, values included, in bytes.
 pub const ROW_BYTES_MAX: usize = 2_097_152;
+/// The most that [`ROW_BYTES_MAX`] may be set to: a row must fit into a call and into a result. What is on disk is held to this alone.
+pub const ROW_BYTES_CEILING: usize = 33_554_432;
 /// Columns of one table.
 pub const TABLE_COLUMNS_MAX: usize = 1_024;
 /// Tables, streams and views of one database.
@@ -26,8 +28,12 @@ pub const PROCEDURES_MAX: usize = 10_000;
 pub const INDEX_KEYS_MAX: usize = 64;
 /// Parameters of one statement or procedure.
 pub const PARAMETERS_MAX: usize = 1_025;
+/// The most that [`PARAMETERS_MAX`] may be set to: a call counts its parameters in 16 bits.
+pub const PARAMETERS_CEILING: usize = 32_767;
 /// Bytes of one SQL text, a batch included.
 pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
+/// The most that [`STATEMENT_BYTES_MAX`] may be set to: a text takes some hundred times its size while it is compiled.
+pub const STATEMENT_BYTES_CEILING: usize = 16_777_216;
 /// Bytes of one note for the log of the server.
 pub const NOTE_BYTES_MAX: usize = 4_096;
 /// Bytes of all loaded Java classes and resources, compressed as in their jars.
@@ -44,6 +50,8 @@ pub const COMPOUND_SECONDS_MAX: u64 = 60;
 pub const COMPOUND_STOP_SECONDS_MAX: u64 = 3;
 /// Statements in one ad hoc batch or procedure.
 pub const STATEMENTS_MAX: usize = 10_000;
+/// The most that [`STATEMENTS_MAX`] may be set to: a response counts its tables in 16 bits.
+pub const STATEMENTS_CEILING: usize = 32_767;
 /// Nesting of expressions and of procedure blocks.
 pub const NESTING_MAX: usize = 200;
 /// Operators in one expression, between two commas or parentheses: longer chains would be trees too deep to walk.
@@ -163,7 +171,11 @@ pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.
 pub const SNAPSHOTS_KEPT: usize = 2;
 
-const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX);
+const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX && ROW_BYTES_MAX <= ROW_BYTES_CEILING);
+const _: () = assert!(ROW_BYTES_CEILING < RESULT_BYTES_MAX && STATEMENT_BYTES_CEILING < FRAME_BYTES_MAX);
+const _: () = assert!(STATEMENT_BYTES_MAX <= STATEMENT_BYTES_CEILING);
+const _: () = assert!(PARAMETERS_MAX <= PARAMETERS_CEILING && PARAMETERS_CEILING <= i16::MAX as usize);
+const _: () = assert!(STATEMENTS_MAX <= STATEMENTS_CEILING && STATEMENTS_CEILING <= i16::MAX as usize);
 const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);
 const _: () = assert!((LOG_BLOCK_BYTES_MAX as u64) < LOG_SEGMENT_BYTES);

@@ -26,7 +26,8 @@ mod ceiling;
 mod heap;
 
 pub use ceiling::{
-    has_room, limit, refused, set_limit, set_limits, takes_rows, temporary_bytes_max, transaction_bytes_max, used,
+    has_room, limit, refused, result_bytes_max, set_limit, set_limits, takes_rows, temporary_bytes_max,
+    transaction_bytes_max, used,
 };
 pub use heap::CountingAllocator;
 

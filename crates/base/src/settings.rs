@@ -1,6 +1,7 @@
 //! What an operator may set: the limits of `limits.rs` that are not fixed, as they are in force for one server.
 //!
-//! Owns names, ranges and defaults. Does not know command lines; who parses one calls [`Settings::set`].
+//! Owns names, ranges and defaults. Promises that no setting exceeds what the formats hold. Does not know command lines; who parses
+//! one calls [`Settings::set`].
 
 use crate::limits;
 
@@ -12,8 +13,13 @@ pub struct Settings {
     /// Free bytes of the disk from which on writes are refused.
     pub disk_reserve_bytes: u64,
     /// As in `limits.rs`, each.
+    pub sql: SqlLimits,
+    pub frame_bytes: usize,
+    pub result_bytes: usize,
     pub temporary_bytes: usize,
     pub transaction_bytes: usize,
+    pub connection_outstanding_calls: usize,
+    pub connection_outstanding_bytes: usize,
     pub node_outstanding_calls: usize,
     pub node_outstanding_bytes: usize,
     pub connections: usize,
@@ -30,8 +36,13 @@ impl Default for Settings {
         Settings {
             memory_bytes: None,
             disk_reserve_bytes: 0,
+            sql: SqlLimits::default(),
+            frame_bytes: limits::FRAME_BYTES_MAX,
+            result_bytes: limits::RESULT_BYTES_MAX,
             temporary_bytes: limits::TEMPORARY_BYTES_MAX,
             transaction_bytes: limits::TRANSACTION_BYTES_MAX,
+            connection_outstanding_calls: limits::CONNECTION_OUTSTANDING_CALLS_MAX,
+            connection_outstanding_bytes: limits::CONNECTION_OUTSTANDING_BYTES_MAX,
             node_outstanding_calls: limits::NODE_OUTSTANDING_CALLS_MAX,
             node_outstanding_bytes: limits::NODE_OUTSTANDING_BYTES_MAX,
             connections: limits::CONNECTIONS_MAX,
@@ -45,49 +56,127 @@ impl Default for Settings {
     }
 }
 
+/// What SQL from clients may bring in. It is asked at the door and nowhere behind it: what was accepted under other settings, and
+/// comes from the log, a snapshot or a backup, is held to [`SqlLimits::CEILING`] only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SqlLimits {
+    /// Declared sizes of columns; those that are there already stay as they are.
+    pub value_bytes: usize,
+    /// A table's columns together, likewise.
+    pub row_bytes: usize,
+    pub statement_bytes: usize,
+    /// In one batch or procedure.
+    pub statements: usize,
+    /// Of one statement or procedure.
+    pub parameters: usize,
+}
+
+impl SqlLimits {
+    /// What the formats hold.
+    pub const CEILING: SqlLimits = SqlLimits {
+        value_bytes: limits::VALUE_BYTES_MAX,
+        row_bytes: limits::ROW_BYTES_CEILING,
+        statement_bytes: limits::STATEMENT_BYTES_CEILING,
+        statements: limits::STATEMENTS_CEILING,
+        parameters: limits::PARAMETERS_CEILING,
+    };
+}
+
+impl Default for SqlLimits {
+    fn default() -> SqlLimits {
+        SqlLimits {
+            value_bytes: limits::VALUE_BYTES_MAX,
+            row_bytes: limits::ROW_BYTES_MAX,
+            statement_bytes: limits::STATEMENT_BYTES_MAX,
+            statements: limits::STATEMENTS_MAX,
+            parameters: limits::PARAMETERS_MAX,
+        }
+    }
+}
+
 /// A limit that can be set by name.
 struct Named {
     name: &'static str,
     /// The least and the most that it may be set to.
     range: (u64, u64),
+    /// Why there may not be more, where something holds no more.
+    because: &'static str,
     put: fn(&mut Settings, u64),
+    get: fn(&Settings) -> u64,
+}
+
+/// One that is held by the field `$field`.
+macro_rules! named {
+    ($name:literal, $($field:ident).+, $least:expr, $most:expr, $because:expr) => {
+        Named {
+            name: $name,
+            range: ($least as u64, $most as u64),
+            because: $because,
+            put: |settings, value| settings.$($field).+ = value as _,
+            get: |settings| settings.$($field).+ as u64,
+        }
+    };
 }
 
 const MEBIBYTE: u64 = 1 << 20;
 const TEBIBYTE: u64 = 1 << 40;
+/// Frames up to this size may come in one read, where nobody asks for the setting.
+pub const FRAME_BYTES_LEAST: usize = 256 * 1024;
+
+const IN_A_FRAME: &str = "a frame of the client protocol holds no more";
 
 const NAMED: &[Named] = &[
-    Named { name: "temporary-bytes", range: (MEBIBYTE, TEBIBYTE), put: |s, value| s.temporary_bytes = value as usize },
-    Named {
-        name: "transaction-bytes",
-        range: (MEBIBYTE, 2 << 30),
-        put: |s, value| s.transaction_bytes = value as usize,
-    },
-    Named {
-        name: "node-outstanding-calls",
-        range: (1, 1_000_000_000),
-        put: |s, value| s.node_outstanding_calls = value as usize,
-    },
-    Named {
-        name: "node-outstanding-bytes",
-        range: (MEBIBYTE, TEBIBYTE),
-        put: |s, value| s.node_outstanding_bytes = value as usize,
-    },
-    Named { name: "connections", range: (1, 1_000_000), put: |s, value| s.connections = value as usize },
-    Named {
-        name: "connection-unread-seconds",
-        range: (1, 86_400),
-        put: |s, value| s.connection_unread_seconds = value,
-    },
-    Named {
-        name: "connection-answer-bytes",
-        range: (128 * MEBIBYTE, TEBIBYTE),
-        put: |s, value| s.connection_answer_bytes = value as usize,
-    },
-    Named { name: "login-seconds", range: (1, 86_400), put: |s, value| s.login_seconds = value },
-    Named { name: "compound-calls", range: (1, 1_000_000), put: |s, value| s.compound_calls = value as usize },
-    Named { name: "compound-stage-calls", range: (1, 1_000), put: |s, value| s.compound_stage_calls = value as usize },
-    Named { name: "compound-seconds", range: (1, 86_400), put: |s, value| s.compound_seconds = value },
+    named!(
+        "value-bytes",
+        sql.value_bytes,
+        64,
+        SqlLimits::CEILING.value_bytes,
+        "drivers of the client protocol hold no larger values"
+    ),
+    named!(
+        "row-bytes",
+        sql.row_bytes,
+        1_024,
+        SqlLimits::CEILING.row_bytes,
+        "a row must fit into a frame of the client protocol, 52428800 bytes, with all that is around it"
+    ),
+    // Shorter texts may have their plans cached, where nobody asks for the setting.
+    named!(
+        "statement-bytes",
+        sql.statement_bytes,
+        limits::PLAN_CACHE_TEXT_BYTES_MAX,
+        SqlLimits::CEILING.statement_bytes,
+        "compiling a text takes many times its size in memory"
+    ),
+    named!(
+        "statements",
+        sql.statements,
+        1,
+        SqlLimits::CEILING.statements,
+        "a response of the client protocol counts its tables in 16 bits"
+    ),
+    named!(
+        "parameters",
+        sql.parameters,
+        1,
+        SqlLimits::CEILING.parameters,
+        "a call of the client protocol counts its parameters in 16 bits"
+    ),
+    named!("frame-bytes", frame_bytes, FRAME_BYTES_LEAST, limits::FRAME_BYTES_MAX, IN_A_FRAME),
+    named!("result-bytes", result_bytes, MEBIBYTE, limits::RESULT_BYTES_MAX, IN_A_FRAME),
+    named!("temporary-bytes", temporary_bytes, MEBIBYTE, TEBIBYTE, ""),
+    named!("transaction-bytes", transaction_bytes, MEBIBYTE, 2_u64 << 30, ""),
+    named!("connection-outstanding-calls", connection_outstanding_calls, 1, 1_000_000_000, ""),
+    named!("connection-outstanding-bytes", connection_outstanding_bytes, 1_024, TEBIBYTE, ""),
+    named!("node-outstanding-calls", node_outstanding_calls, 1, 1_000_000_000, ""),
+    named!("node-outstanding-bytes", node_outstanding_bytes, MEBIBYTE, TEBIBYTE, ""),
+    named!("connections", connections, 1, 1_000_000, ""),
+    named!("connection-unread-seconds", connection_unread_seconds, 1, 86_400, ""),
+    named!("connection-answer-bytes", connection_answer_bytes, 128 * MEBIBYTE, TEBIBYTE, ""),
+    named!("login-seconds", login_seconds, 1, 86_400, ""),
+    named!("compound-calls", compound_calls, 1, 1_000_000, ""),
+    named!("compound-stage-calls", compound_stage_calls, 1, 1_000, ""),
+    named!("compound-seconds", compound_seconds, 1, 86_400, ""),
 ];
 
 impl Settings {
@@ -102,12 +191,20 @@ impl Settings {
                 (limit.put)(self, number);
                 Ok(())
             }
+            Some(number) if number > most && !limit.because.is_empty() => {
+                Err(format!("{name} must be from {least} to {most}: {}", limit.because))
+            }
             _ => Err(format!("{name} must be from {least} to {most}")),
         }
     }
 
     pub fn names() -> Vec<&'static str> {
         NAMED.iter().map(|limit| limit.name).collect()
+    }
+
+    /// Each limit that can be set, with its value.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        NAMED.iter().map(|limit| (limit.name, (limit.get)(self)))
     }
 }
 
@@ -144,13 +241,17 @@ mod tests {
         for limit in NAMED {
             let (least, most) = limit.range;
             let mut settings = Settings::default();
-            for good in [least, most] {
+            for good in [most, least] {
                 settings.set(limit.name, &good.to_string()).expect("at the end of the range");
+                assert_eq!(settings.values().find(|(name, _)| *name == limit.name), Some((limit.name, good)));
             }
-            assert!(settings != Settings::default(), "{}", limit.name);
+            let (changed, default) = (settings.values(), Settings::default());
+            let changed: Vec<_> = changed.zip(default.values()).filter(|(now, before)| now != before).collect();
+            assert_eq!(changed.len(), 1, "{}, and no other", limit.name);
             for bad in [least - 1, most + 1] {
                 let error = settings.set(limit.name, &bad.to_string()).expect_err("one past it");
                 assert!(error.contains(limit.name) && error.contains(&least.to_string()), "{error}");
+                assert!(bad < least || error.ends_with(limit.because), "it says what holds no more: {error}");
             }
         }
         let error = Settings::default().set("nothing", "1").expect_err("no such limit");

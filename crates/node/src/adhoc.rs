@@ -2,10 +2,10 @@
 
 use crate::result::{SystemResult, SystemTable};
 use crate::system_catalog::json_string;
-use ferrite_base::{UserError, UserResult, limits};
+use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_partition::Compiled;
-use ferrite_sql::Statistics;
 use ferrite_sql::plan::Program;
+use ferrite_sql::{Statement, Statistics};
 use ferrite_value::{OwnedValue, SqlType};
 use std::sync::Arc;
 
@@ -26,21 +26,39 @@ pub fn compile_shown(compiled: &Compiled, text: &str, shown: &str) -> UserResult
     Ok(Compilation::Program(Arc::new(program)))
 }
 
-pub fn compile(
-    compiled: &Compiled,
-    statistics: &dyn Statistics,
-    text: &str,
-    parameters: usize,
-) -> UserResult<Compilation> {
-    if text.len() > limits::STATEMENT_BYTES_MAX {
+/// A text of a client: what is larger than may be is refused, as far as it shows here. Sizes within schema statements show to the
+/// coordinator.
+pub fn parse(text: &str, limits: &SqlLimits) -> UserResult<Vec<Statement>> {
+    if text.len() > limits.statement_bytes {
         return Err(UserError::limit(format!(
             "the SQL text has {} bytes, the most is {}",
             text.len(),
-            limits::STATEMENT_BYTES_MAX
+            limits.statement_bytes
         ))
+        .with_detail("the limit is --limit statement-bytes")
         .with_hint("send it in several calls"));
     }
     let statements = ferrite_sql::parse_batch(text)?;
+    if statements.len() > limits.statements {
+        return Err(UserError::limit(format!("more than {} statements in one batch", limits.statements))
+            .with_detail(format!("there are {} (--limit statements)", statements.len()))
+            .with_hint("send them in several calls"));
+    }
+    if let Some(statement) = statements.iter().find(|statement| statement.parameters() > limits.parameters) {
+        return Err(UserError::limit(format!("more than {} parameters", limits.parameters))
+            .with_detail(format!("the statement has {} (--limit parameters)", statement.parameters())));
+    }
+    Ok(statements)
+}
+
+pub fn compile(
+    compiled: &Compiled,
+    statistics: &dyn Statistics,
+    limits: &SqlLimits,
+    text: &str,
+    parameters: usize,
+) -> UserResult<Compilation> {
+    let statements = parse(text, limits)?;
     if statements.is_empty() {
         return Err(UserError::syntax("Failed to plan, no SQL statement provided."));
     }
@@ -60,8 +78,8 @@ pub fn compile(
 }
 
 /// `@Explain`: a table for each statement.
-pub fn explain(compiled: &Compiled, statistics: &dyn Statistics, text: &str) -> SystemResult {
-    let statements = ferrite_sql::parse_batch(text)?;
+pub fn explain(compiled: &Compiled, statistics: &dyn Statistics, limits: &SqlLimits, text: &str) -> SystemResult {
+    let statements = parse(text, limits)?;
     if statements.iter().any(|statement| statement.is_ddl()) {
         return Err(UserError::syntax("schema changes have no plan to explain"));
     }
@@ -101,9 +119,9 @@ pub fn explain_procedure(compiled: &Compiled, name: &str) -> SystemResult {
 }
 
 /// `@ExplainJSON`: a table for each statement, its plan as one JSON text.
-pub fn explain_json(compiled: &Compiled, text: &str) -> SystemResult {
+pub fn explain_json(compiled: &Compiled, limits: &SqlLimits, text: &str) -> SystemResult {
     let mut tables = Vec::new();
-    for statement in &ferrite_sql::parse_batch(text)? {
+    for statement in &parse(text, limits)? {
         if statement.is_ddl() {
             return Err(UserError::syntax("schema changes have no plan to explain"));
         }

@@ -24,6 +24,10 @@ pub struct Connection {
     pub opened: Instant,
     /// Taken and not yet answered.
     outstanding: Outstanding,
+    /// From so many calls or bytes on, no more is read.
+    outstanding_max: Outstanding,
+    /// Bytes still to come of a call that was refused for its size.
+    pub skip: usize,
     /// The socket may have more to read (edge-triggered readiness).
     pub readable: bool,
     /// No more is read; the connection is closed when everything is answered and written.
@@ -83,7 +87,7 @@ pub fn public_id(id: u64) -> i64 {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, id: u64) -> Connection {
+    pub fn new(stream: TcpStream, id: u64, outstanding_max: Outstanding) -> Connection {
         // Answers are written in batches already.
         let _ = stream.set_nodelay(true);
         Connection {
@@ -97,6 +101,8 @@ impl Connection {
             blocked_since: None,
             opened: Instant::now(),
             outstanding: Outstanding::default(),
+            outstanding_max,
+            skip: 0,
             readable: true,
             closing: false,
             cached_name: String::new(),
@@ -114,8 +120,8 @@ impl Connection {
     /// Whether to read more: overload stops here, at the door.
     pub fn wants_reading(&self) -> bool {
         !self.closing
-            && self.outstanding.calls < limits::CONNECTION_OUTSTANDING_CALLS_MAX
-            && self.outstanding.bytes < limits::CONNECTION_OUTSTANDING_BYTES_MAX
+            && self.outstanding.calls < self.outstanding_max.calls
+            && self.outstanding.bytes < self.outstanding_max.bytes
             && self.unwritten() < limits::CONNECTION_UNREAD_BYTES_MAX
             && self.expected_bytes() < limits::CONNECTION_EXPECTED_BYTES_MAX
     }
@@ -298,7 +304,9 @@ mod tests {
     fn connection() -> Connection {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
-        Connection::new(TcpStream::connect(address).expect("a listening port takes connections"), 1)
+        let stream = TcpStream::connect(address).expect("a listening port takes connections");
+        let (calls, bytes) = (limits::CONNECTION_OUTSTANDING_CALLS_MAX, limits::CONNECTION_OUTSTANDING_BYTES_MAX);
+        Connection::new(stream, 1, Outstanding { calls, bytes })
     }
 
     fn known_for_small_answers() -> Connection {

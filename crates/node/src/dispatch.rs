@@ -147,6 +147,34 @@ impl Dispatcher {
         if connection.closing { bytes.len() } else { consumed }
     }
 
+    /// A call that is larger than the server takes is refused as soon as its beginning is there; what it has sent and what is still to
+    /// come of it is dropped. Calls that come in one read are smaller.
+    #[cold]
+    pub fn refuse_if_too_large(&self, connection: &mut Connection) {
+        let most = self.shared.settings.frame_bytes;
+        let Ok(Some(size)) = frame::size(&connection.partial) else { return };
+        let bytes = size - frame::LENGTH_BYTES;
+        if bytes <= most || connection.partial.len() >= size {
+            return;
+        }
+        connection.skip = size - connection.partial.len();
+        let beginning = std::mem::take(&mut connection.partial);
+        let handle = match Invocation::parse(&beginning[frame::LENGTH_BYTES..]) {
+            Ok(invocation) => Some(invocation.handle),
+            Err(error) => error.handle,
+        };
+        match handle.filter(|_| connection.logged_in) {
+            Some(handle) => {
+                let error =
+                    UserError::limit(format!("the call has {bytes} bytes, more than the {most} that one may have"))
+                        .with_detail("the limit is --limit frame-bytes")
+                        .with_hint("send it in several calls");
+                response::write_error(connection.out(), handle, &error);
+            }
+            None => connection.closing = true,
+        }
+    }
+
     #[cold]
     fn login(&mut self, connection: &mut Connection, body: &[u8]) {
         let refused = match LoginRequest::parse(body) {

@@ -12,6 +12,7 @@ use crate::traffic::{NetworkReport, Traffic};
 use crate::work::Outstanding;
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
+use ferrite_base::settings::FRAME_BYTES_LEAST;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
@@ -31,6 +32,8 @@ const FIRST_CONNECTION: usize = 3;
 
 /// Read at once from one connection; also the most that one turn takes from it.
 const READ_BYTES: usize = 128 * 1024;
+/// Frames that come whole in the buffer are not measured: there is none as large as the least that may be set.
+const _: () = assert!(2 * READ_BYTES <= FRAME_BYTES_LEAST);
 /// How often connections are looked at for logins that do not come and answers that are not read, unless that may take a shorter
 /// time only.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -264,7 +267,9 @@ impl NetworkThread {
             self.connections.len() - 1
         });
         let id = connection::id(self.shared.connections.next_number(), index, admin);
-        let mut connection = Connection::new(stream, id);
+        let settings = &self.shared.settings;
+        let (calls, bytes) = (settings.connection_outstanding_calls, settings.connection_outstanding_bytes);
+        let mut connection = Connection::new(stream, id, Outstanding { calls, bytes });
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
             self.free.push(index);
@@ -380,8 +385,18 @@ impl NetworkThread {
         if !connection.readable {
             return;
         }
+        if connection.partial.len() >= READ_BYTES {
+            self.dispatcher.refuse_if_too_large(connection);
+        }
         let kept = connection.partial.len();
-        let read = if kept < READ_BYTES {
+        let read = if connection.skip > 0 {
+            let most = connection.skip.min(READ_BYTES);
+            let read = connection.read(&mut self.buffer[..most]);
+            if let Ok(Some(count)) = read {
+                connection.skip -= count;
+            }
+            read
+        } else if kept < READ_BYTES {
             self.buffer[..kept].copy_from_slice(&connection.partial);
             let read = connection.read(&mut self.buffer[kept..kept + READ_BYTES]);
             if let Ok(Some(count @ 1..)) = read {
@@ -419,7 +434,12 @@ impl NetworkThread {
                 return;
             }
             Ok(Some(_)) => {}
-            Ok(None) => return,
+            Ok(None) => {
+                if connection.unwritten() > 0 || connection.closing {
+                    self.settle(index);
+                }
+                return;
+            }
             Err(_) => {
                 self.close(index);
                 return;

@@ -26,7 +26,7 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<A
             .with_hint("name them in FROM: SELECT ... FROM statistics(PROCEDURE, 0)"));
     }
     // What the grammar says is about what the caller wrote.
-    if !matches!(ferrite_sql::parse_batch(&text)?.as_slice(), [statement] if statement.is_query()) {
+    if !matches!(adhoc::parse(&text, &shared.settings.sql)?.as_slice(), [statement] if statement.is_query()) {
         return Err(UserError::syntax("@QueryStats takes one query, which changes nothing"));
     }
     let mut whole =

@@ -209,7 +209,7 @@ impl Server {
         };
         let mut recovered = recovered.map_err(ServerError::Start)?;
         if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
-            schema::at_first_start(&mut recovered, text, &*clock)
+            schema::at_first_start(&mut recovered, text, &options.settings.sql, &*clock)
                 .map_err(|error| ServerError::Schema(error.to_string()))?;
         }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult};
 use ferrite_partition::cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
@@ -138,10 +138,11 @@ impl System {
             "@Explain" => adhoc::explain(
                 &compiled,
                 &*self.shared.row_counts,
+                &self.shared.settings.sql,
                 one_text(name, &parameters[..parameters.len().min(1)])?,
             ),
             "@ExplainView" => adhoc::explain_view(&compiled, one_text(name, parameters)?),
-            "@ExplainJSON" => adhoc::explain_json(&compiled, one_text(name, parameters)?),
+            "@ExplainJSON" => adhoc::explain_json(&compiled, &self.shared.settings.sql, one_text(name, parameters)?),
             // The original's is the schema in a form of its own; ours is the statements that make it.
             "@ExplainCatalog" => adhoc::explain_catalog(&compiled, parameters.len()),
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
@@ -171,12 +172,14 @@ impl System {
             return Ok(Handled::PassedOn);
         }
         let began = Instant::now();
-        let compilation = adhoc::compile(compiled, &*self.shared.row_counts, text, parameters.len() - 1);
+        let limits = &self.shared.settings.sql;
+        let compilation = adhoc::compile(compiled, &*self.shared.row_counts, limits, text, parameters.len() - 1);
         self.shared.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
         match compilation? {
             adhoc::Compilation::Schema => {
                 self.shared.mode.admit(false, is_admin(reply.connection))?;
-                let job = Job::Schema { text: (*text).to_owned(), reply: reply.clone() };
+                let job =
+                    Job::Schema { text: (*text).to_owned(), limits: self.shared.settings.sql, reply: reply.clone() };
                 self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
             }
             adhoc::Compilation::Program(program) => {
@@ -207,8 +210,9 @@ impl System {
                 "@AdHocSpForTest takes the SQL text, a partitioning key, and parameters",
             ));
         };
+        let limits = &self.shared.settings.sql;
         let adhoc::Compilation::Program(program) =
-            adhoc::compile(compiled, &*self.shared.row_counts, text, rest.len())?
+            adhoc::compile(compiled, &*self.shared.row_counts, limits, text, rest.len())?
         else {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
@@ -249,7 +253,7 @@ impl System {
             found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::not_found(name))
         };
         let text = format!("SWAP TABLE \"{}\" WITH \"{}\"", name(one)?, name(other)?);
-        let job = Job::Schema { text, reply: reply.clone() };
+        let job = Job::Schema { text, limits: SqlLimits::CEILING, reply: reply.clone() };
         self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
         Ok(Handled::PassedOn)
     }
@@ -281,7 +285,7 @@ impl System {
         if text.is_empty() {
             return Err(UserError::parameters("@UpdateClasses was given neither a jar nor patterns of class names"));
         }
-        let job = Job::Schema { text, reply: reply.clone() };
+        let job = Job::Schema { text, limits: SqlLimits::CEILING, reply: reply.clone() };
         self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
         Ok(Handled::PassedOn)
     }

@@ -194,6 +194,8 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
         ("prioritiesenabled", text("false")),
         ("drpriority", text("null")),
     ]);
+    // Our own: each limit that can be set, by its name in docs/limits.md.
+    entries.extend(shared.settings.values().map(|(name, value)| (name, value.to_string())));
     entries
 }
 
@@ -247,6 +249,8 @@ mod tests {
         assert_eq!(deployment["querytimeout"].as_deref(), Some("10000"));
         assert_eq!(deployment["adminport"].as_deref(), Some("21211"));
         assert_eq!(deployment["commandlogfreqtime"].as_deref(), Some("5"));
+        assert_eq!(deployment["value-bytes"].as_deref(), Some("1048576"));
+        assert_eq!(deployment["login-seconds"].as_deref(), Some("30"));
     }
 
     #[test]

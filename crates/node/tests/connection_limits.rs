@@ -257,3 +257,40 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
         server.stop().expect("the log is closed");
     }
 }
+
+#[test]
+fn a_connection_has_as_many_outstanding_as_are_set_and_not_one_more() {
+    const MOST: usize = 7;
+    let vote = |handle: i64| common::raw::call("Vote", handle, &(5_550_000_000 + handle, 1i32, 2i64));
+    // Without the four bytes of its length.
+    let bytes = vote(0).len() - 4;
+    let by_calls = Settings { connection_outstanding_calls: MOST, ..Settings::default() };
+    let by_bytes = Settings { connection_outstanding_bytes: MOST * bytes, ..Settings::default() };
+    for settings in [by_calls, by_bytes] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let disk = SimulatedDisk::healthy();
+        let mut options = options(dir.path(), 1);
+        options.disk = Arc::new(disk.clone());
+        options.durability = Durability::Sync;
+        options.settings = settings;
+        let server = start(options);
+        let db = connect(&server);
+        db.sql(VOTER);
+        db.sql(CONTESTANTS);
+        let held_syncs = disk.hold_syncs();
+        // A ping in front, in the same read: it is answered when all that there was room for is taken.
+        let (mut raw, number) = Raw::connect_numbered(server.address());
+        let mut calls = common::raw::call("@Ping", 1_000, &());
+        calls.extend((0..=MOST as i64).flat_map(vote));
+        raw.send(&calls);
+        assert_eq!(raw.answer().expect("an answer").0, 1_000);
+        assert_eq!(taken(&db, number), MOST as i64, "so many, and not one more");
+        drop(held_syncs);
+        for handle in 0..=MOST as i64 {
+            let (answered, status, text) = raw.answer().expect("an answer");
+            assert_eq!((answered, status), (handle, Status::Success.code()), "{text}");
+        }
+        assert_eq!(votes(&db), [MOST as i64 + 1; 3]);
+        server.stop().expect("the log is closed");
+    }
+}

@@ -18,7 +18,7 @@ use crate::record::{self, Part};
 use crate::schema::{self, SchemaHistory};
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
-use ferrite_base::{Epoch, PartitionId, Sequence, TableId, UserResult, limits};
+use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition};
@@ -42,6 +42,8 @@ pub enum Job {
     /// DDL statements of one transaction.
     Schema {
         text: String,
+        /// Of clients; [`SqlLimits::CEILING`] for what the server makes itself.
+        limits: SqlLimits,
         reply: Reply,
     },
     /// Answers when all that came before is executed and durable.
@@ -212,7 +214,7 @@ impl Coordinator {
                     self.run_group();
                 }
             }
-            Job::Schema { text, reply } => self.run_schema(&text, &reply),
+            Job::Schema { text, limits, reply } => self.run_schema(&text, &limits, &reply),
             Job::Quiesce(reply) => self.quiesce(reply),
             Job::Report(to) => {
                 // Whoever asked may have given up waiting.
@@ -432,7 +434,7 @@ impl Coordinator {
         Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads }
     }
 
-    fn run_schema(&mut self, text: &str, reply: &Reply) {
+    fn run_schema(&mut self, text: &str, limits: &SqlLimits, reply: &Reply) {
         if let Some(failure) = self.gate.failure() {
             return reply.refuse(&failure.unavailable());
         }
@@ -440,7 +442,7 @@ impl Coordinator {
             return reply.refuse(&cancel::cancelled());
         }
         let mut answers = AnswerBatch::default();
-        match self.change_schema(text) {
+        match self.change_schema(text, limits) {
             Ok((warnings, rows)) => {
                 let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
                 if !warnings.is_empty() {
@@ -461,8 +463,8 @@ impl Coordinator {
     /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log, and then the
     /// world. The stores stay here until the change is durable: answers that a partition gives under the new schema wait for the
     /// partition's own records only, and must not tell of a schema that a crash takes back.
-    fn change_schema(&mut self, text: &str) -> UserResult<(Vec<String>, Option<i64>)> {
-        let planned = schema::plan(&self.compiled.catalog, text)?;
+    fn change_schema(&mut self, text: &str, limits: &SqlLimits) -> UserResult<(Vec<String>, Option<i64>)> {
+        let planned = schema::plan_within(&self.compiled.catalog, text, limits)?;
         let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());

@@ -23,6 +23,7 @@ pub mod recovery;
 mod replay;
 mod row_counts;
 pub mod schema;
+mod schema_limits;
 pub mod snapshots;
 pub mod thread;
 

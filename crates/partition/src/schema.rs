@@ -4,7 +4,8 @@ use crate::commit;
 use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
-use ferrite_base::{CatalogVersion, IndexId, TableId, UserError, UserResult};
+use crate::schema_limits;
+use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Effect, Ids, settle};
 use ferrite_io::Clock;
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
@@ -112,8 +113,13 @@ pub struct Planned {
     pub swapped: Vec<TableId>,
 }
 
-/// Binds the DDL statements of `text`, each against the catalog that those before it leave.
+/// Binds the DDL statements of `text`, each against the catalog that those before it leave. They were accepted before.
 pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
+    plan_within(catalog, text, &SqlLimits::CEILING)
+}
+
+/// The same for what comes from a client, with the limits that are set.
+pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserResult<Planned> {
     let statements = ferrite_sql::parse_batch(text)?;
     let mut next = catalog.clone();
     let mut effects = Vec::new();
@@ -125,7 +131,9 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
             if let Change::SwapTables { one, other } = &change {
                 swapped.extend([one, other].iter().filter_map(|name| Some(next.table_named(name)?.id)));
             }
-            next.apply(&change)
+            let (changed, effects) = next.apply(&change)?;
+            schema_limits::check(&change, &next, &changed, limits)?;
+            Ok((changed, effects))
         });
         let (changed, more) = bound.map_err(|error| ferrite_sql::ddl_error(index + 1, statement, error))?;
         next = changed;
@@ -143,8 +151,8 @@ pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<(
 }
 
 /// Runs the schema file of a new database: one transaction, in the log like any other.
-pub fn at_first_start(recovered: &mut Recovered, text: &str, clock: &dyn Clock) -> UserResult<()> {
-    let planned = plan(&recovered.compiled.catalog, text)?;
+pub fn at_first_start(recovered: &mut Recovered, text: &str, limits: &SqlLimits, clock: &dyn Clock) -> UserResult<()> {
+    let planned = plan_within(&recovered.compiled.catalog, text, limits)?;
     let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
     let time = clock.wall_micros();
     apply(&mut recovered.stores, &planned, time)?;

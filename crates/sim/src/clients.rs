@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::vault::Change;
 use crossbeam_channel::Sender;
-use ferrite_base::PartitionId;
+use ferrite_base::{PartitionId, SqlLimits};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -126,7 +126,10 @@ impl Clients {
         match &action {
             Action::Schema { text } => {
                 let reply = reply(doors, number, now);
-                doors.coordinator.send(Job::Schema { text: text.clone(), reply }).expect("the node is there");
+                doors
+                    .coordinator
+                    .send(Job::Schema { text: text.clone(), limits: SqlLimits::CEILING, reply })
+                    .expect("the node is there");
             }
             Action::Expire => self.expire(doors, number, now),
             _ => self.call(doors, number, &action, now),

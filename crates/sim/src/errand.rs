@@ -6,7 +6,7 @@ use crate::history::{Action, Outstanding, Told};
 use crate::node::Node;
 use crossbeam_channel::unbounded;
 use ferrite_backup::Server;
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::{Job, Taken};
@@ -89,7 +89,8 @@ impl Server for Errand<'_> {
             schema.outstanding =
                 Some(Outstanding { variant: schema.variant.clone(), text: text.to_owned(), told: None });
             let number = clients.begin(Action::Schema { text: text.to_owned() }, now);
-            let job = Job::Schema { text: text.to_owned(), reply: reply(doors, number, now) };
+            let job =
+                Job::Schema { text: text.to_owned(), limits: SqlLimits::CEILING, reply: reply(doors, number, now) };
             doors.coordinator.send(job).expect("the node is there");
             number
         });

@@ -36,6 +36,7 @@ pub use lift::{Lifter, Literal, LiteralKind, as_parameter};
 pub use long_read::{as_long_read, tables_read};
 pub use parse::figures::{TableCall, With, table_calls};
 pub use parse::parse_batch;
+pub use parse::procedure::{BodyMeasure, measure_body};
 pub use parse::statement::Statement;
 pub use parts::{Divisible, InParts, in_parts};
 pub use planner::estimate::{NoStatistics, Statistics};

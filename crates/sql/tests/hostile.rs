@@ -118,9 +118,9 @@ fn what_is_within_the_limits_works() {
 #[test]
 fn limits_are_enforced_one_past_them() {
     let texts = vec![
-        format!("SELECT 1 FROM r{}", " ".repeat(limits::STATEMENT_BYTES_MAX)),
-        vec!["SELECT 1 FROM r"; limits::STATEMENTS_MAX + 1].join(";"),
-        format!("SELECT * FROM r WHERE k IN ({})", vec!["?"; limits::PARAMETERS_MAX + 1].join(",")),
+        format!("SELECT 1 FROM r{}", " ".repeat(limits::STATEMENT_BYTES_CEILING)),
+        vec!["SELECT 1 FROM r"; limits::STATEMENTS_CEILING + 1].join(";"),
+        format!("SELECT * FROM r WHERE k IN ({})", vec!["?"; limits::PARAMETERS_CEILING + 1].join(",")),
         format!(
             "SELECT * FROM {}",
             (0..=limits::JOIN_TABLES_MAX).map(|n| format!("r r{n}")).collect::<Vec<_>>().join(",")
@@ -133,7 +133,7 @@ fn limits_are_enforced_one_past_them() {
         format!("CREATE TABLE x (a VARCHAR({}))", limits::VALUE_BYTES_MAX + 1),
     ];
     within_small_stack(texts, Some(false));
-    let parameters = format!("SELECT * FROM r WHERE k IN ({})", vec!["?"; limits::PARAMETERS_MAX].join(","));
+    let parameters = format!("SELECT * FROM r WHERE k IN ({})", vec!["?"; limits::PARAMETERS_CEILING].join(","));
     let tables = (0..limits::JOIN_TABLES_MAX).map(|n| format!("r r{n}")).collect::<Vec<_>>().join(",");
     within_small_stack(vec![parameters, format!("SELECT * FROM {tables}")], Some(true));
 }

@@ -5,8 +5,8 @@ use crate::status::APPLICATION_STATUS_NOT_SET;
 use crate::table::{self, OpenTable, TableHeader, TableWriter};
 use crate::writer::Put;
 use crate::{Status, failure};
-use ferrite_base::limits::{FRAME_BYTES_MAX, RESULT_BYTES_MAX};
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::limits::FRAME_BYTES_MAX;
+use ferrite_base::{UserError, UserResult, memory};
 
 pub(crate) const STATUS_TEXT_PRESENT: u8 = 0x20;
 pub(crate) const APPLICATION_TEXT_PRESENT: u8 = 0x80;
@@ -68,7 +68,7 @@ impl<'o> ResponseWriter<'o> {
     #[inline]
     pub fn table<'t, 'h>(&'t mut self, header: &'h TableHeader) -> TableWriter<'t, 'h> {
         self.tables += 1;
-        TableWriter::begin_within(self.out, header, self.start + RESULT_BYTES_MAX)
+        TableWriter::begin_within(self.out, header, self.start + memory::result_bytes_max())
     }
 
     /// Goes on with a table that was suspended.
@@ -101,7 +101,7 @@ impl<'o> ResponseWriter<'o> {
     /// A finished table, its `i32` length in front, made elsewhere with [`TableWriter`]. Refused when the response becomes
     /// too large.
     pub fn encoded_table(&mut self, table: &[u8]) -> UserResult<()> {
-        if self.out.len() - self.start + table.len() > RESULT_BYTES_MAX {
+        if self.out.len() - self.start + table.len() > memory::result_bytes_max() {
             return Err(too_large());
         }
         self.tables += 1;
@@ -208,8 +208,11 @@ impl Drop for ResponseWriter<'_> {
 
 #[cold]
 fn too_large() -> UserError {
-    UserError::limit(format!("the result is larger than {RESULT_BYTES_MAX} bytes or has more than 32767 tables"))
-        .with_hint("add a LIMIT, or fetch the rows in several calls")
+    let most = memory::result_bytes_max();
+    UserError::limit(format!(
+        "the result is larger than {most} bytes (--limit result-bytes) or has more than 32767 tables"
+    ))
+    .with_hint("add a LIMIT, or fetch the rows in several calls")
 }
 
 /// Texts longer than this are cut: they may quote a statement, but must not fill frames.

@@ -152,7 +152,7 @@ impl OpenTable {
 
 #[cold]
 fn result_too_large() -> UserError {
-    UserError::limit(format!("the result is larger than {RESULT_BYTES_MAX} bytes"))
+    UserError::limit(format!("the result is larger than {} bytes (--limit result-bytes)", memory::result_bytes_max()))
         .with_hint("add a LIMIT, or fetch the rows in several calls")
 }
 

@@ -9,7 +9,7 @@
 use super::{BYTES_USED, LARGE_BYTES_USED, heap};
 use crate::UserError;
 use crate::error::ErrorKind;
-use crate::limits::{MEMORY_RESERVE_PART, TEMPORARY_BYTES_MAX, TRANSACTION_BYTES_MAX};
+use crate::limits::{MEMORY_RESERVE_PART, RESULT_BYTES_MAX, TEMPORARY_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use crate::settings::Settings;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,12 +18,20 @@ static ROWS_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 static TEMPORARY: AtomicUsize = AtomicUsize::new(TEMPORARY_BYTES_MAX);
 static TRANSACTION: AtomicUsize = AtomicUsize::new(TRANSACTION_BYTES_MAX);
+static RESULT: AtomicUsize = AtomicUsize::new(RESULT_BYTES_MAX);
 
 /// Sets all limits on memory.
 pub fn set_limits(settings: &Settings) {
     set_limit(settings.memory_bytes);
     TEMPORARY.store(settings.temporary_bytes, Ordering::Relaxed);
     TRANSACTION.store(settings.transaction_bytes, Ordering::Relaxed);
+    RESULT.store(settings.result_bytes, Ordering::Relaxed);
+}
+
+/// What one call may be answered: [`RESULT_BYTES_MAX`], or what was set.
+#[inline]
+pub fn result_bytes_max() -> usize {
+    RESULT.load(Ordering::Relaxed)
 }
 
 /// What one statement may hold: [`TEMPORARY_BYTES_MAX`], or what was set.

@@ -2,7 +2,7 @@
 
 use super::{already_exists, invalid};
 use crate::objects::{Column, Table};
-use ferrite_base::limits::{IDENTIFIER_BYTES_MAX, ROW_BYTES_MAX, TABLE_COLUMNS_MAX, VALUE_BYTES_MAX};
+use ferrite_base::limits::{IDENTIFIER_BYTES_MAX, ROW_BYTES_CEILING, TABLE_COLUMNS_MAX, VALUE_BYTES_MAX};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Expr, Function};
 use std::collections::BTreeSet;
@@ -48,9 +48,9 @@ pub(super) fn columns(table: &str, columns: &[Column]) -> UserResult<()> {
         }
         row_bytes += column_type.bytes_max();
     }
-    if row_bytes > ROW_BYTES_MAX {
+    if row_bytes > ROW_BYTES_CEILING {
         return Err(UserError::limit(format!(
-            "a row of {table} could have {row_bytes} bytes, more than the {ROW_BYTES_MAX} that a row may have"
+            "a row of {table} could have {row_bytes} bytes, more than the {ROW_BYTES_CEILING} that a row may have"
         ))
         .with_hint("declare smaller columns; VARCHAR(n) counts four bytes a character, VARCHAR(n BYTES) one"));
     }

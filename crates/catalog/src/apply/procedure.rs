@@ -2,7 +2,7 @@
 
 use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::objects::{Procedure, ProcedurePartitioning};
-use ferrite_base::limits::{PARAMETERS_MAX, PROCEDURES_MAX};
+use ferrite_base::limits::{PARAMETERS_CEILING, PROCEDURES_MAX};
 use ferrite_base::{TableId, UserError, UserResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ impl Draft {
             return Err(UserError::limit(format!("there are {PROCEDURES_MAX} procedures, and there may not be more")));
         }
         if let Some(parameters) = &procedure.parameters {
-            if parameters.len() > PARAMETERS_MAX {
+            if parameters.len() > PARAMETERS_CEILING {
                 return Err(UserError::limit(format!(
-                    "the procedure {name} has {} parameters, more than {PARAMETERS_MAX}",
+                    "the procedure {name} has {} parameters, more than {PARAMETERS_CEILING}",
                     parameters.len()
                 )));
             }

@@ -4,7 +4,7 @@
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_backup::Server;
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::coordinator::{Job, Taken};
@@ -105,7 +105,7 @@ impl Server for Errand {
 
     fn change_schema(&self, text: &str) -> UserResult<()> {
         self.shared.mode.admit(false, true)?;
-        self.send(Job::Schema { text: text.to_owned(), reply: self.reply() })?;
+        self.send(Job::Schema { text: text.to_owned(), limits: SqlLimits::CEILING, reply: self.reply() })?;
         self.next_answer()
     }
 

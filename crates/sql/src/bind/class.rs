@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Compiles a procedure whose class says that it is so.
 pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Description) -> UserResult<Program> {
     let class = procedure.class.as_deref().unwrap_or_default();
-    if description.parameters.len() > limits::PARAMETERS_MAX {
-        return Err(UserError::limit(format!("{class}.run has more than {} parameters", limits::PARAMETERS_MAX)));
+    if description.parameters.len() > limits::PARAMETERS_CEILING {
+        return Err(UserError::limit(format!("{class}.run has more than {} parameters", limits::PARAMETERS_CEILING)));
     }
     match (&description.body, procedure.compound) {
         (ForeignBody::Compound(_), true) => return Ok(compound(procedure, description)),

@@ -123,8 +123,8 @@ fn parse_numbered(text: &str, lexemes: &[Lexeme]) -> UserResult<Vec<Statement>> 
 
 fn split(lexemes: &[Lexeme]) -> UserResult<Vec<std::ops::Range<usize>>> {
     let ranges = tokens::split(lexemes);
-    if ranges.len() > limits::STATEMENTS_MAX {
-        return Err(UserError::limit(format!("more than {} statements in one batch", limits::STATEMENTS_MAX))
+    if ranges.len() > limits::STATEMENTS_CEILING {
+        return Err(UserError::limit(format!("more than {} statements in one batch", limits::STATEMENTS_CEILING))
             .with_detail(format!("there are {}", ranges.len())));
     }
     Ok(ranges)

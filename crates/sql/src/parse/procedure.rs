@@ -49,8 +49,25 @@ pub(crate) enum Return {
     Tables(Vec<Written<Box<ast::Query>>>),
 }
 
+/// How much there is in a procedure's body.
+pub struct BodyMeasure {
+    /// Those within others, and blocks, count.
+    pub statements: usize,
+    pub placeholders: usize,
+}
+
+/// Parses a body to count what is in it.
+pub fn measure_body(text: &str) -> UserResult<BodyMeasure> {
+    let (body, statements) = parse_counted(text)?;
+    Ok(BodyMeasure { statements, placeholders: usize::from(body.placeholders) })
+}
+
 /// Parses the text after AS: one statement, or BEGIN ... END.
 pub(crate) fn parse_body(text: &str) -> UserResult<ProcedureBody> {
+    Ok(parse_counted(text)?.0)
+}
+
+fn parse_counted(text: &str) -> UserResult<(ProcedureBody, usize)> {
     let lexemes = tokens::lex(text)?;
     let mut parser = BodyParser { text, placeholders: 0, statements: 0 };
     let mut cursor = Cursor::new(text, &lexemes);
@@ -66,7 +83,7 @@ pub(crate) fn parse_body(text: &str) -> UserResult<ProcedureBody> {
         steps
     };
     cursor.expect_end()?;
-    Ok(ProcedureBody { steps, placeholders: parser.placeholders })
+    Ok((ProcedureBody { steps, placeholders: parser.placeholders }, parser.statements))
 }
 
 struct BodyParser<'t> {
@@ -96,8 +113,11 @@ impl<'t> BodyParser<'t> {
 
     fn statement(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> UserResult<Node> {
         self.statements += 1;
-        if self.statements > limits::STATEMENTS_MAX {
-            return Err(UserError::limit(format!("more than {} statements in a procedure", limits::STATEMENTS_MAX)));
+        if self.statements > limits::STATEMENTS_CEILING {
+            return Err(UserError::limit(format!(
+                "more than {} statements in a procedure",
+                limits::STATEMENTS_CEILING
+            )));
         }
         let label = self.label(cursor)?;
         if cursor.accept("WHILE") {

@@ -151,8 +151,8 @@ fn constants(cursor: &mut Cursor<'_>) -> UserResult<Vec<OwnedValue>> {
         }
     }
     cursor.expect_token(&Token::RParen)?;
-    if values.len() > limits::PARAMETERS_MAX {
-        return Err(UserError::limit(format!("more than {} parameters", limits::PARAMETERS_MAX)));
+    if values.len() > limits::PARAMETERS_CEILING {
+        return Err(UserError::limit(format!("more than {} parameters", limits::PARAMETERS_CEILING)));
     }
     Ok(values)
 }

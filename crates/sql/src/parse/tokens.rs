@@ -80,11 +80,11 @@ pub(crate) fn is_literal(token: &Token) -> bool {
 
 /// Splits `text` to lexemes, without blanks and comments.
 pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
-    if text.len() > limits::STATEMENT_BYTES_MAX {
+    if text.len() > limits::STATEMENT_BYTES_CEILING {
         return Err(UserError::limit(format!(
             "SQL text of {} bytes is longer than {}",
             text.len(),
-            limits::STATEMENT_BYTES_MAX
+            limits::STATEMENT_BYTES_CEILING
         )));
     }
     let blanked = blank_slash_comments(text);
@@ -463,8 +463,8 @@ fn next_placeholder(text: &str, placeholders: &mut u16) -> UserResult<String> {
     if text != "?" {
         return Err(UserError::not_supported(format!("parameter {text}")).with_hint("write parameters as ?"));
     }
-    if usize::from(*placeholders) >= limits::PARAMETERS_MAX {
-        return Err(UserError::limit(format!("more than {} parameters", limits::PARAMETERS_MAX)));
+    if usize::from(*placeholders) >= limits::PARAMETERS_CEILING {
+        return Err(UserError::limit(format!("more than {} parameters", limits::PARAMETERS_CEILING)));
     }
     let number = format!("?{placeholders}");
     *placeholders += 1;
