@@ -11,17 +11,22 @@ use crate::snapshots::{self, Kept, Snapshots};
 use crate::thread::FIRST_EPOCH;
 use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_io::{Clock, Disk, Random};
+use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
 use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, LogPosition, OpenError};
 use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
+use ferrite_value::Value;
 use ferrite_value::ring::Ring;
+use ferrite_value::text::to_text_string;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// The file that a database begins with.
+const FIRST_SEGMENT: &str = "redo-0000000001.log";
 
 /// Everything that a node runs on.
 pub struct Recovered {
@@ -115,6 +120,12 @@ pub enum StartError {
     /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
     Snapshot(SnapshotError),
     NoDatabase(PathBuf),
+    /// The database's first block is lost, and with it what all others build on.
+    NothingLeft {
+        path: PathBuf,
+        position: u64,
+        detail: String,
+    },
     /// The log does not go on where the snapshot says.
     Checkpoint {
         snapshot: u64,
@@ -174,7 +185,18 @@ impl fmt::Display for StartError {
                     path.parent().unwrap_or(path).display()
                 )
             }
-            StartError::NoDatabase(dir) => write!(f, "{} has no database", dir.display()),
+            StartError::NoDatabase(dir) => write!(
+                f,
+                "{} has no database: there is no redo log in it. Name the directory that ferrite server is given with --dir",
+                dir.display()
+            ),
+            StartError::NothingLeft { path, position, detail } => write!(
+                f,
+                "redo log {} is damaged at byte {position}, where the database begins: {detail}. There is no snapshot, so nothing \
+                 would be left: nothing was changed. Restore the directory from a copy; or make a new database in another one, and \
+                 bring a backup in with ferrite admin restore",
+                path.display()
+            ),
             StartError::Snapshot(error) => error.fmt(f),
             StartError::Checkpoint { snapshot } => write!(
                 f,
@@ -359,15 +381,21 @@ pub fn accept_loss(
         Err(error) => return Err(error),
     };
     let StartError::Rot { path, position, detail, stake } = error else { unreachable!("matched above") };
+    let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
+    let from_the_beginning = path.ends_with(FIRST_SEGMENT) && position <= SECTOR_BYTES as u64;
+    if from_the_beginning && files.find().map_err(failed)?.snapshots.is_empty() {
+        return Err(StartError::NothingLeft { path, position, detail });
+    }
     let now = clock.wall_micros();
     let mut text = format!(
-        "Accepted loss, {} ms since 1970.\nThe redo log was cut at byte {position} of {}, and later segments were removed.\nWhy: {detail}.\n",
-        now / 1_000,
+        "Accepted loss, {} UTC.\nThe redo log was cut at byte {position} of {}, and later segments were removed.\nWhy: {detail}.\n",
+        to_text_string(&Value::Timestamp(now)),
         path.display()
     );
     for Stake { partition, first, last } in &stake {
         text.push_str(&format!(
-            "Partition {partition}: transactions {first} to {last} are lost, and any after them.\n"
+            "Partition {partition}: transactions {first} to {last} are lost, {} of them, and any after them.\n",
+            last.0 + 1 - first.0
         ));
     }
     if stake.is_empty() {
@@ -378,8 +406,17 @@ pub fn accept_loss(
     file.write_at(text.as_bytes(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
     disk.sync_dir(dir).map_err(failed)?;
     let summary = attempt(true)?;
+    text.push_str("What is left: ");
+    match &summary.snapshot {
+        Some(loaded) => text.push_str(&format!("snapshot {} with {} rows, and ", loaded.snapshot, loaded.rows)),
+        None => text.push_str("from the beginning on, "),
+    }
+    text.push_str(&format!(
+        "{} transactions and {} schema changes of the redo log.\n",
+        summary.transactions, summary.schema_changes
+    ));
+    file.write_at(text.as_bytes(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
     // What is newer than where the log ends now must not be taken for its continuation.
-    let files = Files::new(disk, &dir.join(snapshots::DIRECTORY));
     let newest = summary.snapshot.map_or(0, |loaded| loaded.snapshot);
     for number in files.find().map_err(failed)?.snapshots.into_iter().filter(|number| *number > newest) {
         files.remove(&own_name(number)).map_err(failed)?;

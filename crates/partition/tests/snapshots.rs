@@ -228,10 +228,35 @@ fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
     let accept = || recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, &|_| {});
     let (note, text) = accept().unwrap_or_else(|error| panic!("{error}")).expect("something is lost");
     assert_eq!(fs::read_to_string(note).expect("it is there"), text);
-    assert!(text.contains("are lost, and any after them"), "{text}");
+    assert!(text.contains(" of them, and any after them"), "{text}");
+    assert!(text.contains(" UTC.\n") && text.contains("What is left: snapshot "), "{text}");
     let contents = open(&dir, 2).contents();
     assert!(histories.contains(&contents), "what is left is what once was");
     assert!(accept().expect("it opens").is_none(), "nothing more is lost");
+}
+
+#[test]
+fn a_loss_after_which_nothing_is_left_is_not_accepted() {
+    for position in [10, 4_096 + 60] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let dir = home.path();
+        let mut node = open(dir, 2);
+        node.ddl(SCHEMA);
+        fill(&mut node, 0, 30);
+        node.close();
+        let segment = files(dir, ".log").into_iter().next().expect("there is one");
+        let mut bytes = fs::read(&segment).expect("it is there");
+        bytes[position] ^= 1;
+        fs::write(&segment, &bytes).expect("it is ours");
+        match recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {}) {
+            Err(error @ StartError::NothingLeft { .. }) => {
+                assert!(error.to_string().contains("nothing was changed"), "{error}");
+            }
+            other => panic!("byte {position}: {:?}", other.map_err(|error| error.to_string())),
+        }
+        assert!(fs::read(&segment).expect("it is there") == bytes, "nothing was changed");
+        assert!(files(dir, ".txt").is_empty(), "and nothing was written down as lost");
+    }
 }
 
 #[test]
