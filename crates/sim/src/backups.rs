@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::state::State;
 use crate::trace::Trace;
 use crate::vault::{self, Change};
+use crate::witness::{Finding, Witness};
 use ferrite_backup::request::{Choice, Restore};
 use ferrite_backup::{restore, save};
 use ferrite_base::{ErrorKind, UserResult};
@@ -38,24 +39,49 @@ pub struct Made {
     whole: bool,
 }
 
+/// What is to happen in the middle of a life's first restore.
+#[derive(Clone, Copy, Debug)]
+pub enum InRestore {
+    /// The power goes so many operations of the disk after it has begun; before the last, or after it.
+    Crash { within: u64, after: bool },
+    /// The disk fails in its last step. What became of that, nobody knows, and nobody may say otherwise.
+    Fault(Fault),
+}
+
 /// Backups and restores of one life.
 pub struct Errands {
     disk: SimulatedDisk,
     random: SimulatedRandom,
     /// Of so many steps, one begins something.
     one_in: u64,
-    /// The power goes so many operations of the disk after a restore has begun; before the last, or after it.
-    crash: Option<(u64, bool)>,
+    trouble: Option<InRestore>,
+    /// What a loss of power would have made of a backup.
+    pub finding: Finding,
     backups: u64,
     pub restores_begun: u64,
     pub restored: u64,
     pub restores_failed: u64,
+    /// Restores of which nobody knows whether they took place.
+    pub restores_unknown: u64,
 }
 
 impl Errands {
-    pub fn new(disk: SimulatedDisk, mut random: SimulatedRandom, crash: Option<(u64, bool)>) -> Errands {
-        let one_in = if crash.is_some() { 30 } else { *random.pick(&[60, 300]) };
-        Errands { disk, random, one_in, crash, backups: 0, restores_begun: 0, restored: 0, restores_failed: 0 }
+    pub fn new(disk: SimulatedDisk, mut random: SimulatedRandom, trouble: Option<InRestore>) -> Errands {
+        let one_in = if trouble.is_some() { 30 } else { *random.pick(&[60, 300]) };
+        let finding = Finding::default();
+        let (backups, restores_begun, restored, restores_failed, restores_unknown) = (0, 0, 0, 0, 0);
+        Errands {
+            disk,
+            random,
+            one_in,
+            trouble,
+            finding,
+            backups,
+            restores_begun,
+            restored,
+            restores_failed,
+            restores_unknown,
+        }
     }
 
     /// Now and then, the whole of a backup or restore. Others go on meanwhile.
@@ -87,7 +113,11 @@ impl Errands {
         });
         node.trace(&format!("backup {nonce}"));
         let errand = Errand::new(node, 0);
-        let begun = save::begin(&errand, Arc::new(self.disk.clone()), vault::native(Path::new(DIRECTORY), &nonce));
+        let dir = Path::new(DIRECTORY);
+        // Its numbers are its own, so that looking changes nothing of what happens.
+        let seed = self.disk.boundaries();
+        let witness = Witness::new(self.disk.clone(), dir, &nonce, seed, self.finding.clone());
+        let begun = save::begin(&errand, Arc::new(witness), vault::native(dir, &nonce));
         let written = begun.and_then(|begun| {
             // What is changed from now on is not in it.
             for _ in 0..self.random.below(30) {
@@ -120,20 +150,35 @@ impl Errands {
             Some(number)
         });
         let Some(number) = begun else { return };
-        if let Some((within, after)) = self.crash.take() {
-            self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
-        }
+        let fault = match self.trouble {
+            Some(InRestore::Crash { within, after }) => {
+                self.trouble = None;
+                self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
+                None
+            }
+            // Until one has come that far.
+            Some(InRestore::Fault(fault)) if backup == vault::GOOD => Some(fault),
+            _ => None,
+        };
         let rotten = self.random.percent(10).then(|| Rotten::new(&self.disk, &mut self.random, backup));
         let batch_bytes = 1 + self.random.below(8_000) as usize;
         self.restores_begun += 1;
-        let result = run(node, &self.disk, Path::new(vault::DIRECTORY), backup, batch_bytes);
+        let errand = Errand::new(node, batch_bytes);
+        let errand = match fault {
+            Some(fault) => errand.failing_at_the_last_step(&self.disk, fault),
+            None => errand,
+        };
+        let result = run(&errand, &self.disk, Path::new(vault::DIRECTORY), backup);
         drop(rotten);
         let told = match result {
             Ok(()) => {
                 self.restored += 1;
                 Told::Done(Answer::Other)
             }
-            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Told::Unknown,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
+                self.restores_unknown += 1;
+                Told::Unknown
+            }
             Err(error) => {
                 self.restores_failed += 1;
                 Told::Failed(error.to_string())
@@ -144,10 +189,10 @@ impl Errands {
 }
 
 /// What the server does with a request to restore.
-fn run(node: &Node, disk: &SimulatedDisk, dir: &Path, nonce: &str, batch_bytes: usize) -> UserResult<()> {
+fn run(errand: &Errand<'_>, disk: &SimulatedDisk, dir: &Path, nonce: &str) -> UserResult<()> {
     let request = Restore { dir: dir.to_path_buf(), nonce: nonce.to_owned(), tables: Choice::default() };
     let files = Files::new(Arc::new(disk.clone()), dir);
-    restore::restore(&Errand::new(node, batch_bytes), &files, &request).map(drop)
+    restore::restore(errand, &files, &request).map(drop)
 }
 
 /// What the server does at its start.
@@ -360,7 +405,7 @@ impl Other {
         let batch_bytes = 1 + self.random.below(50_000) as usize;
         let result = catch_unwind(AssertUnwindSafe(|| {
             tidy(&node);
-            run(&node, &self.disk, Path::new(DIRECTORY), nonce, batch_bytes)
+            run(&Errand::new(&node, batch_bytes), &self.disk, Path::new(DIRECTORY), nonce)
         }));
         self.disk.crash_at(None);
         self.disk.heal();

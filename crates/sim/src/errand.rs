@@ -9,6 +9,7 @@ use ferrite_backup::Server;
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
+use ferrite_io::simulated::{Fault, SimulatedDisk};
 use ferrite_partition::coordinator::{Job, Taken};
 use ferrite_partition::{Compiled, Event, Hold, ProgramCall};
 use ferrite_value::Value;
@@ -24,11 +25,18 @@ pub struct Errand<'n> {
     batch_bytes: usize,
     /// Numbers of loads that are on their way.
     loads: RefCell<VecDeque<usize>>,
+    /// Of the disk, from the step on in which a restore takes place.
+    fault: RefCell<Option<(SimulatedDisk, Fault)>>,
 }
 
 impl<'n> Errand<'n> {
     pub fn new(node: &'n Node, batch_bytes: usize) -> Errand<'n> {
-        Errand { node, batch_bytes, loads: RefCell::default() }
+        Errand { node, batch_bytes, loads: RefCell::default(), fault: RefCell::default() }
+    }
+
+    /// The disk fails when a restore is in its last step: `fault.at` is counted from there.
+    pub fn failing_at_the_last_step(self, disk: &SimulatedDisk, fault: Fault) -> Errand<'n> {
+        Errand { fault: RefCell::new(Some((disk.clone(), fault))), ..self }
     }
 
     /// Waits for the answer.
@@ -82,6 +90,11 @@ impl Server for Errand<'_> {
                 return Err(UserError::new(ErrorKind::Unavailable, "58030", "the log has failed"));
             }
             self.node.move_on();
+        }
+        if text.contains("FILL TABLE ")
+            && let Some((disk, fault)) = self.fault.take()
+        {
+            disk.fail(Fault { at: disk.count(fault.kind) + fault.at, ..fault });
         }
         let number = self.node.with_clients(|doors, clients| {
             let now = doors.clock.wall_micros();

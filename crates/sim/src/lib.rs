@@ -18,5 +18,6 @@ pub mod schema;
 pub mod state;
 pub mod trace;
 pub mod vault;
+mod witness;
 
 pub use run::{Counts, Report, run};

@@ -1,6 +1,6 @@
 //! One seed from beginning to end: a database that lives several times, each life ended in another way, and is checked after each.
 
-use crate::backups::{self, Errands};
+use crate::backups::{self, Errands, InRestore};
 use crate::clients::Clients;
 use crate::history::{History, Told};
 use crate::invariants::{self, Violation};
@@ -43,6 +43,8 @@ pub struct Counts {
     pub snapshots: u64,
     pub restored: u64,
     pub restores_failed: u64,
+    /// Restores whose last step has an outcome that nobody knew when they ended.
+    pub restores_unknown: u64,
     /// Restores in whose middle the node ended.
     pub restores_cut_short: u64,
     /// Backups of the simulated database that were restored into another.
@@ -64,6 +66,7 @@ impl Counts {
         self.snapshots += other.snapshots;
         self.restored += other.restored;
         self.restores_failed += other.restores_failed;
+        self.restores_unknown += other.restores_unknown;
         self.restores_cut_short += other.restores_cut_short;
         self.backups_restored += other.backups_restored;
     }
@@ -117,6 +120,8 @@ enum End {
         within: u64,
         error: i32,
         short: u64,
+        /// Counted from the last step of a restore.
+        in_restore: bool,
     },
     FullDisk {
         room: u64,
@@ -124,6 +129,9 @@ enum End {
     },
     Close,
 }
+
+/// Enough for a restore to come to its last step, mostly.
+const STEPS_TO_A_RESTORE: u64 = 3_000;
 
 impl World {
     pub(crate) fn new(seed: u64, trace: Trace) -> World {
@@ -196,7 +204,9 @@ impl World {
                 let others = [FaultKind::Preallocate, FaultKind::Name, FaultKind::Read];
                 let kind = self.plan.fault_kind(random, &others);
                 let error = if kind == FaultKind::Sync || random.percent(60) { Fault::EIO } else { Fault::ENOSPC };
-                End::Fault { kind, within: 1 + random.below(60), error, short: random.below(20_000) }
+                let (within, short) = (1 + random.below(60), random.below(20_000));
+                let in_restore = matches!(kind, FaultKind::Write | FaultKind::Sync) && within.is_multiple_of(2);
+                End::Fault { kind, within, error, short, in_restore }
             }
             7 => {
                 let room = random.below(4 * self.plan.log.segment_bytes);
@@ -209,21 +219,27 @@ impl World {
     /// Runs the node until the end that was chosen for it.
     fn live(&mut self, node: Node, end: End) -> Result<(), Violation> {
         let mut steps = 100 + self.random.below(900);
-        let mut crash = None;
+        let mut trouble = None;
         match end {
             End::PowerAtBoundary { within, in_restore } => {
                 let after = self.random.percent(50);
                 if in_restore {
-                    crash = Some((within, after));
+                    trouble = Some(InRestore::Crash { within, after });
                 } else {
                     self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
                 }
                 steps = 100_000;
             }
-            End::Fault { kind, within, error, short } => {
-                let at = self.disk.count(kind) + within;
+            End::Fault { kind, within, error, short, in_restore } => {
                 let times = if self.random.percent(50) { 1 } else { u64::MAX };
-                self.disk.fail(Fault { kind, at, times, error, short: short as usize });
+                let fault = Fault { kind, at: within, times, error, short: short as usize };
+                if in_restore {
+                    // The log writes and fsyncs what else there is in the same moment, so it is one of the next.
+                    trouble = Some(InRestore::Fault(Fault { at: 1 + within / 2 % 3, ..fault }));
+                    steps = STEPS_TO_A_RESTORE;
+                } else {
+                    self.disk.fail(Fault { at: self.disk.count(kind) + within, ..fault });
+                }
             }
             End::FullDisk { room, .. } => self.disk.set_capacity(self.disk.used_bytes() + room),
             End::Stop | End::Close => {}
@@ -232,7 +248,7 @@ impl World {
             // In the middle of something, too.
             node.stop_after(steps);
         }
-        let mut errands = Errands::new(self.disk.clone(), self.random.fork(), crash);
+        let mut errands = Errands::new(self.disk.clone(), self.random.fork(), trouble);
         let lived = catch_unwind(AssertUnwindSafe(|| {
             backups::tidy(&node);
             for step in 0..steps {
@@ -243,12 +259,23 @@ impl World {
                 {
                     self.disk.set_capacity(u64::MAX);
                 }
+                if errands.restores_unknown > 0 {
+                    // What was to be tried has been, and nothing is taken any more.
+                    break;
+                }
             }
         }));
         self.counts.snapshots += node.saved();
-        let ended = errands.restored + errands.restores_failed;
+        let ended = errands.restored + errands.restores_failed + errands.restores_unknown;
         self.counts.restored += errands.restored;
         self.counts.restores_failed += errands.restores_failed;
+        self.counts.restores_unknown += errands.restores_unknown;
+        if let Some(detail) = errands.finding.take() {
+            return Err(Violation {
+                invariant: "a backup that has a manifest is whole, whenever the power goes",
+                detail,
+            });
+        }
         match lived {
             Ok(()) => {}
             Err(panic) if panic.is::<Stopped>() => self.counts.restores_cut_short += errands.restores_begun - ended,

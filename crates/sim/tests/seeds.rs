@@ -40,6 +40,7 @@ fn three_hundred_seeds_violate_nothing() {
     assert!(counts.rot_refused > 200 && counts.unknown > 1_000 && counts.schema_changes > 1_000, "{counts:?}");
     assert!(counts.snapshots > 300, "{counts:?}");
     assert!(counts.restored > 200 && counts.restores_failed > 100, "{counts:?}");
+    assert!(counts.restores_unknown > 10, "{counts:?}");
     assert!(counts.restores_cut_short > 100 && counts.backups_restored > 100, "{counts:?}");
 }
 

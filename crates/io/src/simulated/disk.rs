@@ -258,6 +258,21 @@ impl SimulatedDisk {
         copy
     }
 
+    /// What a loss of power at this moment might leave of a directory's files, on another disk. This one goes on.
+    pub fn after_power_loss(&self, dir: &Path, seed: u64) -> SimulatedDisk {
+        let left = SimulatedDisk::new(seed, SimulatedClock::default());
+        let mut random = SimulatedRandom::new(seed);
+        let state = self.state();
+        let survivors = state.names.survivors(&mut random);
+        let tearing = Tearing::choose(&mut random);
+        for (path, inode) in survivors.iter().filter(|(path, _)| path.parent() == Some(dir)) {
+            let mut inode = state.inodes[inode].clone();
+            inode.lose_power(tearing, &mut random);
+            left.put_file(path, &inode.device_bytes());
+        }
+        left
+    }
+
     /// One bit of the file changes, unnoticed.
     pub fn rot(&self, path: &Path, position: u64, bit: u8) {
         let state = &mut *self.state();

@@ -6,6 +6,7 @@ use crate::simulated::content::Content;
 /// Writes are lost and kept in pieces of this size: what drives promise to write whole, most of the time.
 const PIECE_BYTES: usize = 512;
 
+#[derive(Clone)]
 enum Change {
     Write {
         offset: usize,
@@ -19,7 +20,7 @@ enum Change {
     Length(usize),
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Inode {
     /// Through the page cache.
     cache: Content,

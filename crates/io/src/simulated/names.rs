@@ -64,15 +64,22 @@ impl Names {
 
     /// Keeps a beginning of what was not made durable, or any part of it: file systems promise neither.
     pub(super) fn lose_power(&mut self, random: &mut SimulatedRandom) {
-        let pending = std::mem::take(&mut self.pending);
+        self.durable = self.survivors(random);
+        self.pending.clear();
+        self.seen = self.durable.clone();
+    }
+
+    /// What a loss of power would leave, at this moment.
+    pub(super) fn survivors(&self, random: &mut SimulatedRandom) -> BTreeMap<PathBuf, u64> {
+        let mut survivors = self.durable.clone();
         let any = random.percent(50);
-        let prefix = random.below(pending.len() as u64 + 1) as usize;
-        for (number, change) in pending.iter().enumerate() {
+        let prefix = random.below(self.pending.len() as u64 + 1) as usize;
+        for (number, change) in self.pending.iter().enumerate() {
             if if any { random.percent(50) } else { number < prefix } {
-                apply(&mut self.durable, change);
+                apply(&mut survivors, change);
             }
         }
-        self.seen = self.durable.clone();
+        survivors
     }
 
     pub(super) fn inodes(&self) -> impl Iterator<Item = u64> + '_ {
