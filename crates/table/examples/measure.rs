@@ -1,4 +1,7 @@
 //! Times of the hot paths, in nanoseconds, and bytes per row. `cargo run --release -p ferrite-table --example measure [votes [part]]`
+//!
+//! `growth` is for many entries, such as 60,000,000 (5 GB): processor time and memory from the first to the last, where the hash index
+//! must not cost more in some stretches than in others.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -8,6 +11,7 @@ use ferrite_base::TableId;
 use ferrite_catalog::IndexKind;
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 const T: TableId = TableId(0);
@@ -17,16 +21,19 @@ fn main() {
     let votes: u64 = std::env::args().nth(1).and_then(|votes| votes.parse().ok()).unwrap_or(5_000_000);
     let wanted = std::env::args().nth(2).unwrap_or_default();
     type Part = (&'static str, fn(u64));
-    let parts: [Part; 6] = [
+    let parts: [Part; 8] = [
         ("repeated", |votes| voter_inserts("repeated", votes, 1000)),
         ("new", |votes| voter_inserts("new", votes, 8_000_000_000)),
         ("ahead", ahead),
         ("redo", replay),
         ("index", index_growth),
         ("rollback", rollback),
+        ("growth of a hash index", hash_index_growth),
+        ("growth of votes", votes_growth),
     ];
     for (name, run) in parts {
-        if name.contains(&wanted) {
+        // The last two take long, and are run where they are asked for.
+        if name.contains(&wanted) && (!wanted.is_empty() || !name.starts_with("growth")) {
             run(votes);
         }
     }
@@ -190,4 +197,103 @@ fn rollback(count: u64) {
         store.rollback_to(mark);
     });
     println!("vote and rollback: {batches}");
+}
+
+/// Entries of a window of [`Growth`].
+const WINDOW: u64 = 100_000;
+/// Below, windows tell more of the processor's caches than of the index.
+const GROWTH_FROM: u64 = 2_000_000;
+
+/// What each window of insertions took.
+struct Growth {
+    /// Nanoseconds of processor time and bytes of memory per entry.
+    windows: Vec<(f64, f64)>,
+}
+
+impl Growth {
+    /// Runs `insert` for 0..count; `bytes` says what the store takes.
+    fn run(
+        count: u64,
+        store: &mut Store,
+        mut insert: impl FnMut(&mut Store, u64),
+        bytes: impl Fn(&Store) -> usize,
+    ) -> Growth {
+        let processor_nanoseconds = || {
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+        };
+        let mut windows = Vec::new();
+        for first in (0..count).step_by(WINDOW as usize) {
+            let start = processor_nanoseconds();
+            (first..first + WINDOW).for_each(|i| insert(store, i));
+            let elapsed = processor_nanoseconds() - start;
+            windows.push((elapsed / WINDOW as f64, bytes(store) as f64 / (first + WINDOW) as f64));
+        }
+        Growth { windows }
+    }
+}
+
+impl std::fmt::Display for Growth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let late = &self.windows[((GROWTH_FROM / WINDOW) as usize).min(self.windows.len() / 2)..];
+        let mean = |of: &[(f64, f64)]| {
+            let count = of.len() as f64;
+            (of.iter().map(|w| w.0).sum::<f64>() / count, of.iter().map(|w| w.1).sum::<f64>() / count)
+        };
+        let all = mean(late);
+        let worst = |part: fn(&(f64, f64)) -> f64| late.iter().map(part).fold(0.0, f64::max);
+        let worst_second = late.windows(10).map(|ten| mean(ten).0).fold(0.0, f64::max);
+        writeln!(
+            f,
+            "mean {:.0} ns; worst {WINDOW} {:.0} ns, {:.2} of the mean; worst million {worst_second:.0} ns, {:.2} of it",
+            all.0,
+            worst(|w| w.0),
+            worst(|w| w.0) / all.0,
+            worst_second / all.0
+        )?;
+        writeln!(f, "  bytes an entry: mean {:.1}, worst {:.1}", all.1, worst(|w| w.1))?;
+        let from = self.windows.len() / 2;
+        let parts: Vec<&[(f64, f64)]> =
+            (0..16).map(|i| &self.windows[from + from * i / 16..from + from * (i + 1) / 16]).collect();
+        // Medians, as a machine may stop for a moment.
+        let line = |part: fn(&(f64, f64)) -> f64| -> String {
+            let median = |windows: &&[(f64, f64)]| {
+                let mut values: Vec<f64> = windows.iter().map(part).collect();
+                values.sort_by(f64::total_cmp);
+                format!(" {:.0}", values[values.len() / 2])
+            };
+            parts.iter().map(median).collect()
+        };
+        writeln!(f, "  sixteenths of the last doubling, ns:{}", line(|window| window.0))?;
+        write!(f, "  bytes an entry:{}", line(|window| window.1))
+    }
+}
+
+fn hash_index_growth(rows: u64) {
+    type Key = fn(u64) -> i64;
+    let keys: [(&str, Key); 2] =
+        [("scattered", |i| (i as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15u64 as i64)), ("ascending", |i| i as i64)];
+    for (name, key) in keys {
+        let mut schema = Schema::default();
+        let columns = vec![column("K", SqlType::Bigint, 0, false)];
+        schema.table("T", columns, vec![index("I", &[0], true, IndexKind::Hash)]);
+        let mut store = schema.store();
+        let insert = |store: &mut Store, i| {
+            store.insert(T, &[Value::Integer(key(i))]).unwrap();
+            store.commit();
+        };
+        let growth = Growth::run(rows, &mut store, insert, |store| store.memory()[0].indexes[0].bytes);
+        println!("growth of a hash index, {name} keys: {growth}");
+    }
+}
+
+fn votes_growth(votes: u64) {
+    let mut store = voter().store();
+    let mut random = Random(1);
+    let insert = |store: &mut Store, _| {
+        vote(store, &mut random, 8_000_000_000);
+        store.commit();
+    };
+    let bytes = |store: &Store| store.memory().iter().map(|table| table.total_bytes()).sum();
+    println!("growth of votes: {}", Growth::run(votes, &mut store, insert, bytes));
 }
