@@ -20,6 +20,12 @@ pub fn take_work() -> usize {
     WORK.replace(0)
 }
 
+/// Counts work that is no evaluation: rows that are read because another one changes.
+#[inline]
+pub(crate) fn note_work(units: usize) {
+    WORK.set(WORK.get().saturating_add(units));
+}
+
 /// The rows bound to slots 0, 1, ...
 ///
 /// What one of these evaluates is limited, by what it evaluates alone: a row that was taken once is let go again, whatever else is.
@@ -62,7 +68,7 @@ impl<'a> Context<'a> for Rows<'a, '_> {
     fn work(&self, units: usize) -> UserResult<()> {
         let work = self.work.get().saturating_add(units);
         self.work.set(work);
-        WORK.set(WORK.get().saturating_add(units));
+        note_work(units);
         if work <= DEFINITION_WORK_MAX { Ok(()) } else { Err(too_much_work()) }
     }
 

@@ -1,7 +1,7 @@
 //! Keeps a view's rows what its definition says, one source row at a time, within the transaction and through its undo log.
 
 use crate::constraint;
-use crate::evaluation::Rows as RowContext;
+use crate::evaluation::{KeyPart, Rows as RowContext, note_work};
 use crate::index::EncodedKey;
 use crate::layout::RowLayout;
 use crate::long_values::LongValues;
@@ -13,6 +13,9 @@ use bumpalo::Bump;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
 use ferrite_value::{Decimal, Value, compare};
 use std::cmp::Ordering;
+
+/// What a row is that is read because another one changes, in units of work.
+const ROW_WORK: usize = 32;
 
 /// One partition's tables by id. A view that is being changed is taken out.
 pub(crate) type Tables = Vec<Option<Box<TableData>>>;
@@ -101,6 +104,7 @@ impl<'a> Surroundings<'a> {
         slots: &mut Vec<SourceRow<'a>>,
         visit: &mut dyn FnMut(&[SourceRow<'a>]) -> UserResult<()>,
     ) -> UserResult<()> {
+        note_work(ROW_WORK);
         slots.push(row);
         let holds = match slots.len() {
             1 => true,
@@ -395,18 +399,36 @@ impl<'a> Surroundings<'a> {
         let wanted = aggregate.operation.order();
         let argument = aggregate.argument.as_ref().expect("MIN and MAX have an argument");
         let mut best = Value::Null;
+        // What is computed of one row must not pile up over all rows.
+        let mut computed = Bump::new();
         let mut consider = |slots: &[SourceRow<'a>]| {
-            if !self.passes(slots)? {
+            note_work(ROW_WORK);
+            computed.reset();
+            if let Some(filter) = &self.plan.filter
+                && !filter.is_true(&RowContext::new(slots, &computed))?
+            {
                 return Ok(());
             }
             for (group, wanted) in self.plan.groups.iter().zip(key) {
-                if !compare::equal_grouping(&group.part.value(slots, self.arena)?, wanted) {
+                if !compare::equal_grouping(&group.part.value(slots, &computed)?, wanted) {
                     return Ok(());
                 }
             }
-            let value = argument.value(slots, self.arena)?;
-            if !value.is_null() && (best.is_null() || compare::order(&value, &best) == wanted) {
-                best = value;
+            let better =
+                |value: &Value<'_>| !value.is_null() && (best.is_null() || compare::order(value, &best) == wanted);
+            match argument {
+                KeyPart::Column(_) => {
+                    let value = argument.value(slots, self.arena)?;
+                    if better(&value) {
+                        best = value;
+                    }
+                }
+                KeyPart::Expression(_) => {
+                    let value = argument.value(slots, &computed)?;
+                    if better(&value) {
+                        best = value.copied_to(self.arena);
+                    }
+                }
             }
             Ok(())
         };
