@@ -1,22 +1,25 @@
-//! Calls of compound procedures: parameters over, then stage after stage the answers over and what the stage wants back.
+//! Calls of procedures outside of transactions, compound ones and those with futures: parameters over, then stage after stage the answers over
+//! and what the stage wants back.
 
+use crate::bell::Bell;
 use crate::exchange::{self, Purpose};
 use crate::failure;
 use crate::library::JavaLibrary;
 use crate::machine::{Machine, unusable};
 use crate::procedure::{encode, left_status};
 use ferrite_base::{UserError, UserResult};
-use ferrite_sql::foreign::{Compound, Ended, QueuedCall, Stage, Stages};
+use ferrite_sql::foreign::{Answer, Compound, Ended, QueuedCall, Stage, Stages};
 use ferrite_value::Value;
 use ferrite_wire::Reader;
 use jni::JNIEnv;
 use jni::objects::GlobalRef;
-use jni::signature::ReturnType;
+use jni::signature::{Primitive, ReturnType};
 use jni::sys::{jint, jvalue};
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 
-/// A class that is a compound procedure.
+/// A class that is such a procedure.
 pub(crate) struct CompoundClass {
     pub machine: Arc<Machine>,
     /// `org.voltdb.ProcedureClass`; keeps the class, and its loader, alive.
@@ -36,12 +39,13 @@ struct Going {
     machine: Arc<Machine>,
     class: GlobalRef,
     name: String,
-    /// `org.voltdb.CompoundCall`.
+    /// `org.voltdb.StagedCall`.
     object: GlobalRef,
+    _bell: Bell,
 }
 
 impl Compound for CompoundClass {
-    fn begin(&self, parameters: &[Value<'_>], calls_max: usize) -> UserResult<Box<dyn Stages>> {
+    fn begin(&self, parameters: &[Value<'_>], calls_max: usize, bell: &Waker) -> UserResult<Box<dyn Stages>> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
         // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java may ask for other buffers.
@@ -50,11 +54,13 @@ impl Compound for CompoundClass {
             let sent = exchange.send(|out| parameters.iter().try_for_each(|value| encode(out, value)))?;
             (sent, exchange.env, exchange.object.as_raw())
         };
+        let bell = Bell::hang(bell);
         let arguments = [
             jvalue { l: self.class.as_raw() },
             jvalue { l: object },
             jvalue { j: sent },
             jvalue { i: jint::try_from(calls_max).unwrap_or(jint::MAX) },
+            jvalue { j: bell.0 },
         ];
         let what = format_args!("procedure {}", self.name);
         let begun = call_compound(machine, env, &arguments);
@@ -63,7 +69,7 @@ impl Compound for CompoundClass {
         let result: UserResult<Box<dyn Stages>> = match begun {
             Ok(Some(object)) => {
                 let (machine, class) = (Arc::clone(&self.machine), self.class.clone());
-                Ok(Box::new(Going { machine, class, name: self.name.clone(), object }))
+                Ok(Box::new(Going { machine, class, name: self.name.clone(), object, _bell: bell }))
             }
             Ok(None) => Err(failure::told(machine, exchange, &what)),
             Err(jni::errors::Error::JavaException) => Err(failure::pending(exchange, &what)),
@@ -93,15 +99,16 @@ fn call_compound(
 }
 
 impl Stages for Going {
-    fn next(&mut self, answers: &[(Vec<u8>, u64)]) -> UserResult<Stage> {
+    fn next(&mut self, answers: &[Answer]) -> UserResult<Stage> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
         let write = |out: &mut Vec<u8>| {
             out.extend_from_slice(&(answers.len() as u32).to_be_bytes());
-            for (answer, nanos) in answers {
-                out.extend_from_slice(&nanos.to_be_bytes());
-                out.extend_from_slice(&(answer.len() as u32).to_be_bytes());
-                out.extend_from_slice(answer);
+            for answer in answers {
+                out.extend_from_slice(&answer.call.to_be_bytes());
+                out.extend_from_slice(&answer.nanos.to_be_bytes());
+                out.extend_from_slice(&(answer.body.len() as u32).to_be_bytes());
+                out.extend_from_slice(&answer.body);
             }
             match i32::try_from(out.len()) {
                 Ok(_) => Ok(()),
@@ -136,25 +143,54 @@ impl Stages for Going {
     }
 }
 
-/// What `CompoundCall.stage` has left.
+impl Drop for Going {
+    /// Lets those go who wait for an answer that does not come any more.
+    fn drop(&mut self) {
+        let Ok(exchange) = exchange::of_this_thread(&self.machine, Purpose::Procedure) else { return };
+        // SAFETY: the exchange, and so the environment, is this thread's.
+        let Ok(mut env) = (unsafe { JNIEnv::from_raw((*exchange).env) }) else { return };
+        let (bridge, over) = (self.machine.bridge_class(), self.machine.over);
+        let arguments = [jvalue { l: self.object.as_raw() }];
+        // SAFETY: the arguments are those of the method's signature.
+        let told = unsafe {
+            env.call_static_method_unchecked(bridge, over, ReturnType::Primitive(Primitive::Void), &arguments)
+        };
+        if told.is_err() {
+            let _ = env.exception_clear();
+        }
+    }
+}
+
+const COMPLETED: u8 = 1;
+const RESTS: u8 = 2;
+const ANSWERED: u8 = 3;
+
+/// What `StagedCall.stage` has left.
 fn read(bytes: &[u8]) -> UserResult<Stage> {
     let damaged = || UserError::internal("Java left a stage's calls that are damaged");
     let (kind, rest) = bytes.split_first().ok_or_else(damaged)?;
-    if *kind == 1 {
-        let (status, text, tables) = left_status(rest)?;
-        return Ok(Stage::End(Ended { status, text: text.map(str::to_owned), tables: tables.to_vec() }));
-    }
     let mut reader = Reader::new(rest);
+    if matches!(*kind, COMPLETED | ANSWERED) {
+        let mut answered = None;
+        if *kind == ANSWERED {
+            let status = reader.i8().map_err(|_| damaged())?;
+            answered = Some((status, reader.string().map_err(|_| damaged())?.to_owned()));
+        }
+        let (status, text, tables) = left_status(reader.rest())?;
+        return Ok(Stage::End(Ended { answered, status, text: text.map(str::to_owned), tables: tables.to_vec() }));
+    }
     let read = |reader: &mut Reader<'_>| -> Result<Vec<QueuedCall>, ferrite_wire::DecodeError> {
         let count = reader.i16()?;
         let mut calls = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         for _ in 0..count {
             let procedure = reader.string()?.to_owned();
+            let partition = Some(reader.i32()?).filter(|partition| *partition >= 0);
             let length = reader.i32()?;
             let parameters = reader.take(usize::try_from(length).unwrap_or(0))?.to_vec();
-            calls.push(QueuedCall { procedure, parameters });
+            calls.push(QueuedCall { procedure, partition, parameters });
         }
         Ok(calls)
     };
-    read(&mut reader).map(Stage::Calls).map_err(|_| damaged())
+    let calls = read(&mut reader).map_err(|_| damaged())?;
+    Ok(if *kind == RESTS { Stage::Rests(calls) } else { Stage::Calls(calls) })
 }

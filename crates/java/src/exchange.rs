@@ -152,7 +152,7 @@ impl Exchange {
     }
 }
 
-pub(crate) fn native_methods() -> [NativeMethod; 4] {
+pub(crate) fn native_methods() -> [NativeMethod; 5] {
     let method = |name: &str, signature: &str, function: *mut std::ffi::c_void| NativeMethod {
         name: name.into(),
         sig: signature.into(),
@@ -162,6 +162,7 @@ pub(crate) fn native_methods() -> [NativeMethod; 4] {
         method("execute", "(I)J", execute as *mut _),
         method("response", "(I)Ljava/nio/ByteBuffer;", response as *mut _),
         method("request", "(II)Ljava/nio/ByteBuffer;", request as *mut _),
+        method("ring", "(J)V", crate::bell::ring as *mut _),
         method("error", "()Ljava/lang/String;", error as *mut _),
     ]
 }

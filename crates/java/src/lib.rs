@@ -6,12 +6,13 @@
 //!
 //! The rooms: [`locate`] finds a JDK, `sources` compiles the Java side of the bridge with it, `machine` starts the JVM, `exchange` is
 //! a thread's crossing, `library` loads classes and describes procedures, `procedure` calls them, `compound`
-//! calls those that run in stages, `function` calls user-defined functions.
+//! calls those that run outside of transactions, `bell` lets Java ask for such a call's next stage, `function` calls user-defined functions.
 //!
 //! Words of the `SAFETY:` comments: *the exchange* of a thread is made once when the thread first calls Java, is never freed, and is used by
 //! that thread alone; *the host* is the transaction of the call that is going on, set before Java is entered and taken away when it is
 //! left.
 
+mod bell;
 mod compound;
 mod exchange;
 mod failure;

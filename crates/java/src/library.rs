@@ -7,7 +7,7 @@ use crate::procedure::Procedure;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
-use ferrite_sql::foreign::{Description, ForeignBody, Library, Runtime};
+use ferrite_sql::foreign::{Compound, Description, ForeignBody, Library, Runtime};
 use ferrite_sql::plan::Parameter;
 use ferrite_value::{ColumnType, SqlType};
 use ferrite_wire::scalar::CODE_TABLE;
@@ -97,10 +97,14 @@ impl Library for JavaLibrary {
             Ok(Ok((env.new_global_ref(found)?, lines)))
         })?
         .map_err(|reason: String| UserError::ddl("42P13", reason))?;
-        if lines.first().is_some_and(|kind| kind == "compound") {
+        let kind = lines.first().map_or("", String::as_str);
+        if matches!(kind, "compound" | "futures") {
+            let futures = kind == "futures";
             let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
             let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _library: library };
-            return read_description(lines, ForeignBody::Compound(Arc::new(body)));
+            let body: Arc<dyn Compound> = Arc::new(body);
+            let body = if futures { ForeignBody::NonTransactional(body) } else { ForeignBody::Compound(body) };
+            return read_description(lines, body);
         }
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let body = described.get(class).and_then(Weak::upgrade).unwrap_or_else(|| {

@@ -32,6 +32,7 @@ pub(crate) struct Machine {
     pub run: JStaticMethodID,
     pub compound: JStaticMethodID,
     pub stage: JStaticMethodID,
+    pub over: JStaticMethodID,
     pub failure: JStaticMethodID,
     pub function: JStaticMethodID,
     pub call: JStaticMethodID,
@@ -56,8 +57,10 @@ impl Machine {
             let mut guard = vm.attach_current_thread().map_err(|error| unusable(&error))?;
             Self::look_up(&mut guard).map_err(|error| unusable(&error))?
         };
-        let (bridge, [load, describe, description, attach, run, compound, stage, failure, function, call, aggregate]) =
-            machine;
+        let (
+            bridge,
+            [load, describe, description, attach, run, compound, stage, over, failure, function, call, aggregate],
+        ) = machine;
         Ok(Machine {
             vm,
             bridge,
@@ -68,6 +71,7 @@ impl Machine {
             run,
             compound,
             stage,
+            over,
             failure,
             function,
             call,
@@ -76,7 +80,7 @@ impl Machine {
     }
 
     #[allow(clippy::type_complexity)]
-    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 11])> {
+    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 12])> {
         let class = env.find_class("org/voltdb/Bridge")?;
         env.register_native_methods(&class, &exchange::native_methods())?;
         let methods = [
@@ -85,8 +89,9 @@ impl Machine {
             ("description", "(Lorg/voltdb/ProcedureClass;)[Ljava/lang/String;"),
             ("attach", "(IILjava/lang/String;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)Lorg/voltdb/Exchange;"),
             ("run", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JJJI)I"),
-            ("compound", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JI)Lorg/voltdb/CompoundCall;"),
-            ("stage", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/CompoundCall;Lorg/voltdb/Exchange;J)I"),
+            ("compound", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/Exchange;JIJ)Lorg/voltdb/StagedCall;"),
+            ("stage", "(Lorg/voltdb/ProcedureClass;Lorg/voltdb/StagedCall;Lorg/voltdb/Exchange;J)I"),
+            ("over", "(Lorg/voltdb/StagedCall;)V"),
             ("failure", "(Lorg/voltdb/Exchange;)Ljava/lang/String;"),
             ("function", "(Lorg/voltdb/JarLoader;Ljava/lang/String;Ljava/lang/String;)Ljava/lang/Object;"),
             ("call", "(Lorg/voltdb/FunctionClass;Lorg/voltdb/Exchange;J)I"),

@@ -15,6 +15,7 @@ macro_rules! sources {
 
 const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/Bytes.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Bytes.java";
+    "org/voltdb/CallContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CallContext.java";
     "org/voltdb/CompoundContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CompoundContext.java";
     "org/voltdb/Expectation.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Expectation.java";
     "org/voltdb/Json.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Json.java";
@@ -31,19 +32,23 @@ const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/VoltType.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltType.java";
     "org/voltdb/VoltTypeException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltTypeException.java";
     "org/voltdb/client/ClientResponse.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/client/ClientResponse.java";
+    "org/voltdb/client/ClientResponseWithPartitionKey.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/client/ClientResponseWithPartitionKey.java";
     "org/voltdb/types/GeographyPointValue.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/GeographyPointValue.java";
     "org/voltdb/types/GeographyValue.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/GeographyValue.java";
     "org/voltdb/types/TimestampType.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/TimestampType.java";
     "org/voltdb/Bridge.java": "../bridge/org/voltdb/Bridge.java";
     "org/voltdb/CompoundCall.java": "../bridge/org/voltdb/CompoundCall.java";
     "org/voltdb/CompoundResponse.java": "../bridge/org/voltdb/CompoundResponse.java";
+    "org/voltdb/Crew.java": "../bridge/org/voltdb/Crew.java";
     "org/voltdb/Decoder.java": "../bridge/org/voltdb/Decoder.java";
     "org/voltdb/Exchange.java": "../bridge/org/voltdb/Exchange.java";
     "org/voltdb/Failure.java": "../bridge/org/voltdb/Failure.java";
     "org/voltdb/FunctionClass.java": "../bridge/org/voltdb/FunctionClass.java";
+    "org/voltdb/FutureCall.java": "../bridge/org/voltdb/FutureCall.java";
     "org/voltdb/JarLoader.java": "../bridge/org/voltdb/JarLoader.java";
     "org/voltdb/ProcedureClass.java": "../bridge/org/voltdb/ProcedureClass.java";
     "org/voltdb/Runner.java": "../bridge/org/voltdb/Runner.java";
+    "org/voltdb/StagedCall.java": "../bridge/org/voltdb/StagedCall.java";
     "org/voltdb/Watch.java": "../bridge/org/voltdb/Watch.java";
 };
 

@@ -1,4 +1,5 @@
-//! Compound procedures: calls that run in stages outside of transactions, each stage calling procedures as a client would.
+//! Procedures outside of transactions, compound ones and those with futures: calls that run in stages, each stage calling procedures as a
+//! client would.
 //!
 //! Owns the calls that go on, how long they may, and what became of them. A call's stages run one after the other on threads of their own
 //! ([`Worker`]), never on a partition's; between two stages a call holds no thread. The calls that a stage queues go the way of a client's
@@ -7,8 +8,10 @@
 //! Promises:
 //!
 //! - Every call that was begun is answered exactly once: by its end, its error, its time limit, or the server's stop.
-//! - **A stage runs only when all answers to the calls of the stage before were released**, which they are when what they tell of is durable.
-//!   So whatever a compound answer tells of is durable when it leaves, without a gate of its own.
+//! - **A stage is told of an answer only when that was released**, which it is when what it tells of is durable. So whatever our own
+//!   answer tells of is durable when it leaves, without a gate of its own. A stage of a compound call runs when all answers to the calls
+//!   of the stage before were released.
+//! - One stage of a call runs at a time. A call that rests misses no answer and no ring of its bell, whenever they come.
 //! - A call keeps the classes and the program that it began with, whatever the schema becomes.
 //!
 //! Knows no language and no rows.
@@ -25,20 +28,21 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
 use ferrite_io::Clock;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, execute};
-use ferrite_sql::foreign::{Ended, ForeignBody, QueuedCall, Stage, Stages};
+use ferrite_sql::foreign::{Answer, Ended, ForeignBody, QueuedCall, Stage, Stages};
 use ferrite_sql::plan::Program;
-use ferrite_wire::invocation::write_call;
+use ferrite_wire::invocation::write_call_with;
 use ferrite_wire::response::{self, ResponseWriter};
-use ferrite_wire::{EncodeError, ParameterSet, frame};
+use ferrite_wire::{EncodeError, Extensions, ParameterSet, Status, frame};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 /// What a worker is told.
 pub enum Work {
     /// The first stage, with the parameter set as it came.
     Begin(Arc<Call>, Vec<u8>),
-    /// All answers are there.
+    /// What its next stage waits for is there, unless somebody has been faster.
     GoOn(Arc<Call>),
     /// A call has ended between two stages. What it consists of is let go of by a thread that knows its language.
     LetGo(Box<dyn Stages>),
@@ -96,17 +100,51 @@ pub struct Call {
 #[derive(Default)]
 struct State {
     ended: bool,
-    /// While answers are waited for.
+    /// While no stage runs.
     stages: Option<Box<dyn Stages>>,
-    /// With the nanoseconds that each was waited for.
-    answers: Vec<Option<(Vec<u8>, u64)>>,
-    missing: usize,
-    sent: u64,
+    /// Any answer will do, or the bell.
+    rests: bool,
+    rung: bool,
+    /// Since the last stage.
+    answers: Vec<Answer>,
+    /// The calls that are not answered, and when they were sent.
+    waited_for: BTreeMap<u64, u64>,
+    next_call: u64,
+}
+
+impl State {
+    /// The next stage can run.
+    fn due(&self) -> bool {
+        let all = self.waited_for.is_empty();
+        self.stages.is_some() && if self.rests { self.rung || !self.answers.is_empty() } else { all }
+    }
+}
+
+/// The bell of a call, which it keeps while it goes on; it does not keep the call.
+struct Bell(Weak<Call>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(call) = self.0.upgrade() {
+            let mut state = call.lock();
+            state.rung = true;
+            call.go_on_if_due(&state);
+        }
+    }
 }
 
 impl Call {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn go_on_if_due(&self, state: &State) {
+        if state.due()
+            && let Some(call) = self.me.upgrade()
+        {
+            // The workers have ended only when the server stops.
+            let _ = self.work.send(Work::GoOn(call));
+        }
     }
 }
 
@@ -118,26 +156,17 @@ impl Mailbox for Call {
         if state.ended {
             return;
         }
-        let waited = now.saturating_sub(state.sent);
         let mut rest = &answers.bytes[..];
         while let Ok(Some((length, body))) = frame::split(rest) {
             rest = &rest[length..];
             // Behind the version.
             let handle = body.get(1..9).and_then(|bytes| bytes.try_into().ok()).map(i64::from_be_bytes);
-            let place = handle.and_then(|handle| usize::try_from(handle).ok());
-            if let Some(place) = place.and_then(|place| state.answers.get_mut(place))
-                && place.replace((body.to_vec(), waited)).is_none()
-            {
-                state.missing -= 1;
+            let call = handle.and_then(|handle| u64::try_from(handle).ok());
+            if let Some((call, sent)) = call.and_then(|call| state.waited_for.remove_entry(&call)) {
+                state.answers.push(Answer { call, body: body.to_vec(), nanos: now.saturating_sub(sent) });
             }
         }
-        if state.missing == 0
-            && state.stages.is_some()
-            && let Some(call) = self.me.upgrade()
-        {
-            // The workers have ended only when the server stops.
-            let _ = self.work.send(Work::GoOn(call));
-        }
+        self.go_on_if_due(&state);
     }
 }
 
@@ -209,6 +238,7 @@ impl Compounds {
         }
         let stages = state.stages.take();
         state.answers.clear();
+        state.waited_for.clear();
         drop(state);
         if let Some(stages) = stages {
             let _ = self.work.send(Work::LetGo(stages));
@@ -220,7 +250,7 @@ impl Compounds {
         let elapsed = self.clock.monotonic_nanos().saturating_sub(call.began);
         let sizes = (call.parameter_bytes, answers.bytes.len());
         // Counted first: whoever has the answer finds it in the figures.
-        self.figures.ended(&call.program.name, outcome, Duration::from_nanos(elapsed), sizes);
+        self.figures.ended(&call.program, outcome, Duration::from_nanos(elapsed), sizes);
         call.reply.mailbox.deliver(answers);
     }
 
@@ -243,12 +273,12 @@ impl Compounds {
         going.watch_sleeps = wait.is_none();
         drop(going);
         for call in late {
-            let name = &call.program.name;
+            let name = named(&call.program);
             let error = if now >= stop_at {
-                let words = format!("the server was stopped before the compound procedure {name} was through");
+                let words = format!("the server was stopped before {name} was through");
                 UserError::new(ErrorKind::Unavailable, "57P03", words)
             } else {
-                let words = format!("the compound procedure {name} took longer than {} s", self.seconds_max);
+                let words = format!("{name} took longer than {} s", self.seconds_max);
                 UserError::new(ErrorKind::CompoundTimeout, "57014", words)
                     .with_hint("--limit compound-seconds sets how long one may take")
             };
@@ -287,19 +317,37 @@ impl Compounds {
     }
 }
 
+/// Words of a called procedure's failure that are passed on.
+const ANSWERED_TEXT_BYTES_MAX: usize = 65_536;
 /// What whoever hears of an error must know.
 const STAYS: &str = "it is no transaction: what it had called may have been carried out, and stays";
 
+/// Whether a program outside of transactions runs in stages of its own, instead of with futures.
+pub fn is_compound(program: &Program) -> bool {
+    program.foreign.as_ref().is_some_and(|foreign| matches!(foreign.body, ForeignBody::Compound(_)))
+}
+
+fn named(program: &Program) -> String {
+    format!("the {}procedure {}", if is_compound(program) { "compound " } else { "" }, program.name)
+}
+
 fn write(out: &mut Vec<u8>, handle: i64, outcome: UserResult<Ended>) -> execute::Outcome {
-    let (ended, kind) = match outcome {
-        Ok(ended) => (ended, execute::Outcome::Committed),
+    let ended = match outcome {
+        Ok(ended) => ended,
         Err(error) => {
             response::write_error(out, handle, &error);
             let wished = error.kind() == ErrorKind::CompoundAbort;
             return if wished { execute::Outcome::Aborted } else { execute::Outcome::RolledBack };
         }
     };
+    let mut kind = execute::Outcome::Committed;
     let mut writer = ResponseWriter::begin(out, handle);
+    if let Some((code, words)) = ended.answered.filter(|(code, _)| *code != Status::Success.code()) {
+        let status = Status::from_code(code).unwrap_or(Status::UnexpectedFailure);
+        kind = if status == Status::UserAbort { execute::Outcome::Aborted } else { execute::Outcome::RolledBack };
+        writer.status(status);
+        writer.status_text(&words[..words.floor_char_boundary(ANSWERED_TEXT_BYTES_MAX)]);
+    }
     if ended.status.is_some() || ended.text.is_some() {
         writer.application_status(ended.status.unwrap_or(ferrite_wire::status::APPLICATION_STATUS_NOT_SET));
     }
@@ -329,17 +377,20 @@ impl Worker {
     pub fn run(self) {
         while let Ok(work) = self.work.recv() {
             match work {
-                Work::Begin(call, parameters) => match begin(&call.program, &parameters, self.stage_calls_max()) {
+                Work::Begin(call, parameters) => match begin(&call, &parameters, self.stage_calls_max()) {
                     Ok(stages) => self.go_on(&call, stages, Vec::new()),
                     Err(error) => self.shared.compounds.end(&call, Err(error)),
                 },
                 Work::GoOn(call) => {
                     let mut state = call.lock();
-                    let answers = std::mem::take(&mut state.answers).into_iter().flatten().collect();
-                    let stages = state.stages.take();
-                    drop(state);
-                    // None: it has ended meanwhile.
-                    if let Some(stages) = stages {
+                    // Else it has ended meanwhile, or the stage that it was due for has run.
+                    if state.due()
+                        && let Some(stages) = state.stages.take()
+                    {
+                        let mut answers = std::mem::take(&mut state.answers);
+                        state.rung = false;
+                        drop(state);
+                        answers.sort_unstable_by_key(|answer| answer.call);
                         self.go_on(&call, stages, answers);
                     }
                 }
@@ -354,7 +405,7 @@ impl Worker {
     }
 
     /// Runs stages until one queues calls, or the call ends.
-    fn go_on(&self, call: &Arc<Call>, mut stages: Box<dyn Stages>, mut answers: Vec<(Vec<u8>, u64)>) {
+    fn go_on(&self, call: &Arc<Call>, mut stages: Box<dyn Stages>, mut answers: Vec<Answer>) {
         let compounds = &self.shared.compounds;
         loop {
             if call.lock().ended {
@@ -362,18 +413,19 @@ impl Worker {
             }
             let elapsed = Duration::from_nanos(call.clock.monotonic_nanos().saturating_sub(call.began));
             if self.shared.cancellations.stops(call.reply.call(), elapsed) {
-                let error = UserError::data("57014", "Transaction Interrupted: the compound procedure was cancelled");
+                let error = UserError::data("57014", "Transaction Interrupted: the procedure was cancelled");
                 return compounds.end(call, Err(error.with_detail(STAYS.to_owned())));
             }
             match stages.next(&answers) {
                 Ok(Stage::Calls(calls)) if calls.is_empty() => answers.clear(),
-                Ok(Stage::Calls(calls)) if calls.len() > self.stage_calls_max() => {
+                Ok(Stage::Calls(calls) | Stage::Rests(calls)) if calls.len() > self.stage_calls_max() => {
                     let (queued, most) = (calls.len(), self.stage_calls_max());
                     let words =
                         format!("a stage may queue {most} calls, and one of {} queued {queued}", call.program.name);
                     return compounds.end(call, Err(UserError::limit(words)));
                 }
-                Ok(Stage::Calls(calls)) => return self.send(call, stages, calls),
+                Ok(Stage::Calls(calls)) => return self.send(call, stages, calls, false),
+                Ok(Stage::Rests(calls)) => return self.send(call, stages, calls, true),
                 Ok(Stage::End(ended)) => return compounds.end(call, Ok(ended)),
                 Err(error) => return compounds.end(call, Err(error)),
             }
@@ -381,32 +433,42 @@ impl Worker {
     }
 
     /// Sends the calls of a stage. Their answers may come, and the next stage run elsewhere, while this goes on.
-    fn send(&self, call: &Arc<Call>, stages: Box<dyn Stages>, calls: Vec<QueuedCall>) {
+    fn send(&self, call: &Arc<Call>, stages: Box<dyn Stages>, calls: Vec<QueuedCall>, rests: bool) {
+        let first;
         {
             let mut state = call.lock();
             if state.ended {
                 return;
             }
+            first = state.next_call;
+            let next = first + calls.len() as u64;
+            state.next_call = next;
+            let sent = call.clock.monotonic_nanos();
+            state.waited_for.extend((first..next).map(|number| (number, sent)));
+            state.rests = rests;
             state.stages = Some(stages);
-            state.answers.clear();
-            state.answers.resize_with(calls.len(), || None);
-            state.missing = calls.len();
-            state.sent = call.clock.monotonic_nanos();
+            // An answer to an earlier call, or the bell, while the stage ran.
+            call.go_on_if_due(&state);
         }
-        self.shared.compounds.figures.called(&call.program.name, &calls);
+        if !calls.is_empty() {
+            self.shared.compounds.figures.called(&call.program, &calls);
+        }
         let sent_micros = call.clock.wall_micros();
-        for (place, queued) in calls.into_iter().enumerate() {
+        for (number, queued) in (first..).zip(calls) {
+            let handle = number as i64;
             let mailbox: Arc<Call> = Arc::clone(call);
             let connection = of_compound(is_admin(call.reply.connection));
-            let reply = Reply { mailbox, connection, handle: place as i64, sent_micros };
+            let reply = Reply { mailbox, connection, handle, sent_micros };
             let mut request = Vec::new();
-            let outcome =
-                match write_call(&mut request, &queued.procedure, place as i64, &AsEncoded(&queued.parameters)) {
-                    Ok(()) => pass_on::frame(&self.shared, &request, &reply),
-                    Err(error) => {
-                        Err(UserError::parameters(format!("the call of {} cannot be sent: {error}", queued.procedure)))
-                    }
-                };
+            let parameters = AsEncoded(&queued.parameters);
+            let (all_partition, destination) = (queued.partition.is_some(), queued.partition);
+            let extensions = Extensions { all_partition, destination, ..Extensions::default() };
+            let outcome = match write_call_with(&mut request, &queued.procedure, handle, &extensions, &parameters) {
+                Ok(()) => pass_on::frame(&self.shared, &request, &reply),
+                Err(error) => {
+                    Err(UserError::parameters(format!("the call of {} cannot be sent: {error}", queued.procedure)))
+                }
+            };
             if let Err(error) = outcome {
                 reply.refuse(&error);
             }
@@ -415,12 +477,14 @@ impl Worker {
 }
 
 /// The object of a call, made from its parameters.
-fn begin(program: &Program, parameters: &[u8], calls_max: usize) -> UserResult<Box<dyn Stages>> {
+fn begin(call: &Call, parameters: &[u8], calls_max: usize) -> UserResult<Box<dyn Stages>> {
     let arena = Bump::new();
-    let parameters = execute::decode_parameters(program, parameters, false, &arena)?;
-    match program.foreign.as_ref().map(|foreign| &foreign.body) {
-        Some(ForeignBody::Compound(body)) => body.begin(parameters, calls_max),
-        _ => Err(UserError::internal("a procedure that is not compound was begun as one")),
+    let parameters = execute::decode_parameters(&call.program, parameters, false, &arena)?;
+    match call.program.foreign.as_ref().map(|foreign| &foreign.body) {
+        Some(ForeignBody::Compound(body) | ForeignBody::NonTransactional(body)) => {
+            body.begin(parameters, calls_max, &Waker::from(Arc::new(Bell(call.me.clone()))))
+        }
+        _ => Err(UserError::internal("a procedure that is a transaction was begun as one that is not")),
     }
 }
 

@@ -41,7 +41,14 @@ pub fn procedure(
     let parameters = &invocation.parameters;
     let route = route::route(called, &invocation.extensions, parameters, &shared.ring, reply.handle as u32)?;
     let mut bytes = Vec::new();
-    parameters.copy_to(&mut bytes);
+    match route {
+        // The partition's key, which a directed procedure does not take.
+        Route::Partition { drop_first_parameter: true, .. } => parameters
+            .without_first()
+            .map_err(|_| ferrite_wire::failure::parameter_count(&called.name, called.parameters.len(), 0))?
+            .copy_to(&mut bytes),
+        _ => parameters.copy_to(&mut bytes),
+    }
     program(shared, Arc::clone(called), bytes, compiled, route, body, reply, false)
 }
 
@@ -59,9 +66,10 @@ pub fn program(
 ) -> UserResult<()> {
     if route == Route::Compound {
         if is_of_compound(reply.connection) {
-            let words = format!("the compound procedure {} was called by a compound procedure", program.name);
+            let words =
+                format!("{} runs outside of transactions, and was called by a procedure that does", program.name);
             return Err(UserError::parameters(words)
-                .with_hint("a compound procedure calls procedures that are transactions, and system procedures"));
+                .with_hint("such a procedure calls procedures that are transactions, and system procedures"));
         }
         shared.compounds.begin(&program, parameters, reply.clone());
         return Ok(());

@@ -16,7 +16,7 @@ pub enum Route {
     },
     /// These or all partitions, through the coordinator.
     Multi(Hold),
-    /// None: a compound procedure.
+    /// None: a procedure outside of transactions.
     Compound,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything comes from one catalog version. Rows are sorted by name: of the table or procedure, then of what is in it.
 
+use crate::compound::is_compound;
 use crate::result::{self, Cell, Columns, SystemResult, SystemTable, cells};
 use ferrite_base::UserError;
 use ferrite_base::limits::VALUE_BYTES_MAX;
@@ -416,7 +417,10 @@ fn procedure_remarks(program: &Program) -> String {
         // The server finds these calls' partitions itself, so clients need not send them anywhere in particular.
         Routing::Constant { .. } | Routing::Several { .. } | Routing::Any | Routing::All => None,
         // What it calls may write.
-        Routing::Compound => return r#"{"compound":true,"readOnly":false,"singlePartition":false}"#.to_owned(),
+        Routing::Compound => {
+            let compound = is_compound(program);
+            return format!(r#"{{"compound":{compound},"readOnly":false,"singlePartition":false}}"#);
+        }
     };
     let read_only = program.read_only;
     match partitioning {

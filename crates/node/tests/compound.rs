@@ -1,4 +1,4 @@
-//! Compound procedures on a whole node, with classes in Rust in the place of a JVM: what a call may rely on, and how it ends.
+//! Procedures outside of transactions on a whole node, with classes in Rust in the place of a JVM: what a call may rely on, and how it ends.
 
 mod common;
 
@@ -109,6 +109,13 @@ fn statements_about_compound_procedures_are_checked() {
         ("CREATE PROCEDURE again FROM CLASS a.Script", "say CREATE COMPOUND PROCEDURE"),
         ("CREATE COMPOUND PROCEDURE FROM CLASS a.Plain", "does not extend org.voltdb.VoltCompoundProcedure"),
         ("CREATE COMPOUND PROCEDURE Script FROM CLASS a.Script", "already exists"),
+        ("CREATE COMPOUND PROCEDURE again FROM CLASS a.Rests", "does not extend org.voltdb.VoltCompoundProcedure"),
+        (
+            "CREATE PROCEDURE again PARTITION ON TABLE t COLUMN id FROM CLASS a.Rests",
+            "on no partition: it cannot be PARTITION ON",
+        ),
+        ("CREATE DIRECTED PROCEDURE again FROM CLASS a.Rests", "on no partition: it cannot be DIRECTED"),
+        ("PARTITION PROCEDURE Rests ON TABLE t COLUMN id", "on no partition: it cannot be PARTITION ON"),
         ("PARTITION PROCEDURE Script ON TABLE t COLUMN id", "is COMPOUND and cannot be partitioned"),
         (
             "CREATE TASK x ON SCHEDULE EVERY 1 SECOND PROCEDURE Script WITH ('end 1') RUN ON PARTITIONS",
@@ -154,6 +161,73 @@ fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
     assert_eq!(reader.answer().map(|(handle, ..)| handle), Some(6));
     assert_eq!((begun(script, 1), begun(script, 2)), (1, 1));
     server.stop().expect("the log is closed");
+}
+
+#[test]
+fn a_call_that_rests_hears_of_its_bell_at_once_and_of_answers_when_they_are_durable() {
+    let disk = SimulatedDisk::healthy();
+    let held = Arc::new(disk.clone());
+    let (_dir, server, db) = server(|options| {
+        options.disk = held;
+        options.durability = Durability::Sync;
+    });
+    let held_syncs = disk.hold_syncs();
+    let script = "Put 1;ring rests | | end 1";
+    let mut raw = Raw::connect(server.address());
+    raw.call("Rests", 5, &(script,));
+    disk.wait_for_held_sync();
+    wait_for("the first stage", || begun(script, 0) == 1);
+    (0..100).for_each(|_| assert_eq!(db.call("@Ping", ()).scalar(), Some(0)));
+    assert_eq!(begun(script, 1), 0, "it rests");
+    open("rests");
+    wait_for("the second stage", || begun(script, 1) == 1);
+    // It rests again, and of the insert, which is not durable, it has heard nothing.
+    (0..100).for_each(|_| assert_eq!(db.call("@Ping", ()).scalar(), Some(0)));
+    assert_eq!(begun(script, 2), 0);
+    drop(held_syncs);
+    assert_eq!(raw.answer().map(|(handle, status, _)| (handle, status)), Some((5, Status::Success.code())));
+    assert_eq!((begun(script, 1), begun(script, 2)), (1, 1));
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn calls_that_rest_miss_no_answer_and_no_ring() {
+    let (_dir, server, db) = server(|_| {});
+    for _ in 0..100 {
+        assert_eq!(db.call("Rests", ("rung | rung | Has 1 | rung | end 4",)).scalar(), Some(4));
+    }
+    let response = db.call("Rests", ("Put 1 | Nothing | Script end 1 | Rests end 1 | @Ping 1 | end 5",));
+    assert_eq!((response.scalar(), statuses(&response)), (Some(5), "1:1 -3 -2 -2 1"));
+    assert_eq!(statuses(&run(&db, "Rests end 1 | end 1")), "-2", "neither calls the other");
+    db.fails("Rests", ("Put 4 | fail badly",), Status::UnexpectedFailure, "badly");
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t WHERE id = 4"), 1, "what was called stays");
+
+    let procedures = statistics(&db, "PROCEDURE");
+    let name = procedures.column_index("PROCEDURE").expect("the column is there");
+    let row = procedures.rows.iter().position(|row| row[name] == OwnedValue::Text("Rests".into())).expect("a row");
+    let figures =
+        ["INVOCATIONS", "FAILURES", "TRANSACTIONAL", "COMPOUND"].map(|column| number(&procedures, row, column));
+    assert_eq!(figures, [102, 1, 0, 0]);
+    server.stop().expect("the log is whole");
+}
+
+#[test]
+fn a_call_that_rests_for_ever_holds_nobody_up_and_ends() {
+    let (_dir, server, db) = server(|options| {
+        options.settings = Settings { compound_seconds: 1, ..Settings::default() };
+    });
+    // More than there are threads.
+    let mut raw = Raw::connect(server.address());
+    (0..200).for_each(|handle| raw.call("Rests", handle, &(" | end 1",)));
+    wait_for("their first stages", || begun(" | end 1", 0) == 200);
+    assert_eq!(db.call("Rests", ("Put 1 | end 2",)).scalar(), Some(2));
+    for _ in 0..200 {
+        let (_, status, text) = raw.answer().expect("an answer");
+        assert_eq!(status, Status::CompoundTimeout.code(), "{text}");
+        assert!(text.contains("the procedure Rests took longer than 1 s"), "{text}");
+    }
+    assert_eq!(begun(" | end 1", 1), 0);
+    server.stop().expect("the log is whole");
 }
 
 #[test]
@@ -264,7 +338,7 @@ fn a_call_outlives_its_procedure() {
     let mut raw = Raw::connect(server.address());
     raw.call("Script", 1, &(script,));
     wait_for("its first stage", || begun(script, 0) == 1);
-    db.sql("DROP PROCEDURE Script; REMOVE CLASSES 'a.*'");
+    db.sql("DROP PROCEDURE Script; DROP PROCEDURE Rests; REMOVE CLASSES 'a.*'");
     open("dropped");
     assert_eq!(raw.answer().map(|(handle, status, _)| (handle, status)), Some((1, Status::Success.code())));
     assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), 1);

@@ -2,7 +2,7 @@
 //!
 //! Owns the traits and the process's one runtime (there is at most one JVM in a process). Knows no language: who implements the traits
 //! is told to [`install`] by the program that is started. Everything that such a body asks of its transaction goes through [`Host`]. A
-//! compound body has no transaction: it says which procedures to call, and is told their answers.
+//! [`Compound`] body has no transaction: it says which procedures to call, and is told their answers.
 
 use crate::plan::{Parameter, Program};
 use ferrite_base::{UserError, UserResult};
@@ -11,6 +11,7 @@ use ferrite_expr::{Code, UserFunction};
 use ferrite_value::Value;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 /// The body of a program, and the statements that it may run.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub enum ForeignBody {
     Transaction(Arc<dyn Body>),
     /// Runs outside of transactions and calls procedures, each of which is one.
     Compound(Arc<dyn Compound>),
+    /// The same, but not in stages, and so declared without COMPOUND.
+    NonTransactional(Arc<dyn Compound>),
 }
 
 /// A compiled body, called by many threads.
@@ -57,31 +60,46 @@ pub trait Host {
     fn status(&mut self, code: i8, text: Option<&str>);
 }
 
-/// A compiled compound body, called by many threads.
+/// A compiled body that runs outside of transactions, called by many threads.
 pub trait Compound: fmt::Debug + Send + Sync {
     /// Begins a call: makes what it consists of, but runs none of its stages. `parameters` are of the types that its description says.
-    /// A stage may queue `calls_max` calls.
-    fn begin(&self, parameters: &[Value<'_>], calls_max: usize) -> UserResult<Box<dyn Stages>>;
+    /// `calls_max` calls may go on at a time. The bell is for calls that rest.
+    fn begin(&self, parameters: &[Value<'_>], calls_max: usize, bell: &Waker) -> UserResult<Box<dyn Stages>>;
 }
 
-/// One call of a compound body. Its stages run one after the other, each perhaps on another thread.
+/// One call of such a body. Its stages run one after the other, each perhaps on another thread.
 pub trait Stages: Send {
-    /// Runs the next stage. `answers`: to the calls that the last one queued, in their order, as clients get them (without the frames'
-    /// lengths), and how many nanoseconds each was waited for. After an error, and after its end, it is not called again.
-    fn next(&mut self, answers: &[(Vec<u8>, u64)]) -> UserResult<Stage>;
+    /// Runs the next stage, with the answers that have come since the last, in the order of their calls. After an error, and after its
+    /// end, it is not called again.
+    fn next(&mut self, answers: &[Answer]) -> UserResult<Stage>;
+}
+
+/// What has come of a call that a stage has queued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The call's number, counted from 0 for the first that its caller has queued.
+    pub call: u64,
+    /// As clients get it, without the frame's length.
+    pub body: Vec<u8>,
+    /// How long it was waited for.
+    pub nanos: u64,
 }
 
 /// What a stage wants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// These calls, perhaps none, and then the next stage.
+    /// These calls, perhaps none, and the next stage when all are answered.
     Calls(Vec<QueuedCall>),
+    /// These calls, perhaps none, and the next stage when any call is answered, or the bell was rung since this stage has begun.
+    Rests(Vec<QueuedCall>),
     End(Ended),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueuedCall {
     pub procedure: String,
+    /// The partition that it is sent to, if its parameters do not say.
+    pub partition: Option<i32>,
     /// As clients encode a parameter set.
     pub parameters: Vec<u8>,
 }
@@ -89,6 +107,8 @@ pub struct QueuedCall {
 /// How a compound call has ended, without an error.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Ended {
+    /// It ends as a call that it has made: that one's status, and the words for it.
+    pub answered: Option<(i8, String)>,
     /// The procedure's own status, if it set one, and its words for it.
     pub status: Option<i8>,
     pub text: Option<String>,

@@ -90,7 +90,7 @@ pub enum Routing {
     Directed,
     /// On all of them, as one transaction.
     All,
-    /// A compound procedure: on none. The procedures that it calls are routed by themselves.
+    /// A procedure outside of transactions, compound or not: on none. The procedures that it calls are routed by themselves.
     Compound,
 }
 

@@ -1,8 +1,10 @@
-//! What became of calls of compound procedures, for `@Statistics`.
+//! What became of calls of procedures outside of transactions, for `@Statistics`.
 
+use super::is_compound;
 use ferrite_partition::counters::ProcedureCounters;
 use ferrite_partition::execute::Outcome;
 use ferrite_sql::foreign::QueuedCall;
+use ferrite_sql::plan::Program;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,6 +12,8 @@ use std::time::Duration;
 /// Of one procedure, since the server started.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CompoundFigures {
+    /// And not one with futures.
+    pub compound: bool,
     /// Every call is timed, from when it was taken to its answer.
     pub counters: ProcedureCounters,
     /// How often it has called which procedure.
@@ -20,21 +24,23 @@ pub struct CompoundFigures {
 pub struct Figures(Mutex<BTreeMap<String, CompoundFigures>>);
 
 impl Figures {
-    fn of(&self, procedure: &str, change: impl FnOnce(&mut CompoundFigures)) {
+    fn of(&self, program: &Program, change: impl FnOnce(&mut CompoundFigures)) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains_key(procedure) {
-            all.insert(procedure.to_owned(), CompoundFigures::default());
+        if !all.contains_key(&program.name) {
+            all.insert(program.name.clone(), CompoundFigures::default());
         }
-        change(all.get_mut(procedure).expect("it is there now"));
+        let figures = all.get_mut(&program.name).expect("it is there now");
+        figures.compound = is_compound(program);
+        change(figures);
     }
 
     /// `sizes`: bytes of the parameters and of the answer.
-    pub(super) fn ended(&self, procedure: &str, outcome: Outcome, elapsed: Duration, sizes: (usize, usize)) {
-        self.of(procedure, |figures| figures.counters.timed(outcome, elapsed, sizes.0, sizes.1));
+    pub(super) fn ended(&self, program: &Program, outcome: Outcome, elapsed: Duration, sizes: (usize, usize)) {
+        self.of(program, |figures| figures.counters.timed(outcome, elapsed, sizes.0, sizes.1));
     }
 
-    pub(super) fn called(&self, procedure: &str, calls: &[QueuedCall]) {
-        self.of(procedure, |figures| {
+    pub(super) fn called(&self, program: &Program, calls: &[QueuedCall]) {
+        self.of(program, |figures| {
             for call in calls {
                 match figures.called.get_mut(&call.procedure) {
                     Some(count) => *count += 1,

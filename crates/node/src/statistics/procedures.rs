@@ -42,7 +42,7 @@ pub fn procedures(shared: &Shared, collected: &Reports) -> SystemTable {
     // On no partition.
     for (name, compound) in shared.compounds.figures.all() {
         let begin = base(shared).into_iter().chain(cells![-1, -1, name]);
-        table.row(begin.chain(figures(&compound.counters)).chain(cells![0, 1]));
+        table.row(begin.chain(figures(&compound.counters)).chain(cells![0, i64::from(compound.compound)]));
     }
     table
 }

@@ -1,7 +1,8 @@
-//! Compound procedures whose classes are written in Rust, in the place of a JVM: each call brings a script that says what its stages do.
+//! Procedures outside of transactions whose classes are written in Rust, in the place of a JVM: each call brings a script that says what its
+//! stages do. `Script` is a compound one, `Rests` is not: its stages rest until there is any answer or they are rung for.
 //!
 //! Stages are separated by `|`, what one of them does by `;`: `end NUMBER`, `abort WORDS`, `fail WORDS`, `wait NAME` (until a test opens
-//! it), and everything else is a call: a procedure and its parameter, a number or a text. A call that ends answers with the statuses of all
+//! it), `ring NAME` (the bell, when a test opens it), `rung` (the bell, at once), and everything else is a call: a procedure and its parameter, a number or a text. A call that ends answers with the statuses of all
 //! answers that it was given as its application's text.
 
 use crate::jar::jar;
@@ -9,13 +10,14 @@ use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_catalog::{Classes, base64};
 use ferrite_expr::{Code, UserFunction};
 use ferrite_sql::foreign::{
-    self, Compound, Description, Ended, ForeignBody, Library, QueuedCall, Runtime, Stage, Stages,
+    self, Answer, Compound, Description, Ended, ForeignBody, Library, QueuedCall, Runtime, Stage, Stages,
 };
 use ferrite_sql::plan::Parameter;
 use ferrite_value::{ColumnType, SqlType, Value};
 use ferrite_wire::{ParameterSet, Response, table};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,11 +55,13 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The statement that loads the class, and the one that makes the procedure `Script` of it.
-pub fn schema() -> [String; 2] {
+/// The statement that loads the classes, and those that make the procedures `Script` and `Rests` of them.
+pub fn schema() -> [String; 3] {
     foreign::install(Box::new(InRust));
-    let load = format!("LOAD CLASSES '{}'", base64::encode(&jar(&["a/Script.class", "a/Plain.class"])));
-    [load, "CREATE COMPOUND PROCEDURE FROM CLASS a.Script".to_owned()]
+    let load =
+        format!("LOAD CLASSES '{}'", base64::encode(&jar(&["a/Script.class", "a/Rests.class", "a/Plain.class"])));
+    let [script, rests] = ["CREATE COMPOUND PROCEDURE FROM CLASS a.Script", "CREATE PROCEDURE FROM CLASS a.Rests"];
+    [load, script.to_owned(), rests.to_owned()]
 }
 
 struct InRust;
@@ -75,7 +79,8 @@ impl Library for InRust {
 
     fn describe(&self, class: &str) -> UserResult<Description> {
         let body = match class {
-            "a.Script" => ForeignBody::Compound(Arc::new(Script)),
+            "a.Script" => ForeignBody::Compound(Arc::new(Script { rests: false })),
+            "a.Rests" => ForeignBody::NonTransactional(Arc::new(Script { rests: true })),
             _ => ForeignBody::Transaction(Arc::new(Plain)),
         };
         let column_type = ColumnType::unbounded(SqlType::Varchar);
@@ -95,12 +100,15 @@ impl foreign::Body for Plain {
 }
 
 #[derive(Debug)]
-struct Script;
+struct Script {
+    rests: bool,
+}
 
 impl Compound for Script {
-    fn begin(&self, parameters: &[Value<'_>], _: usize) -> UserResult<Box<dyn Stages>> {
+    fn begin(&self, parameters: &[Value<'_>], _: usize, bell: &Waker) -> UserResult<Box<dyn Stages>> {
         let [Value::Text(text)] = parameters else { panic!("{parameters:?}") };
-        Ok(Box::new(Running { text: (*text).to_owned(), next: 0, statuses: Vec::new() }))
+        let (text, bell) = ((*text).to_owned(), bell.clone());
+        Ok(Box::new(Running { text, next: 0, statuses: Vec::new(), rests: self.rests, bell }))
     }
 }
 
@@ -108,12 +116,22 @@ struct Running {
     text: String,
     next: usize,
     statuses: Vec<String>,
+    rests: bool,
+    bell: Waker,
+}
+
+fn wait_until_open(name: &str) {
+    let (opened, timeout) = CHANGED
+        .wait_timeout_while(seen(), PATIENCE, |seen| !seen.open.contains(name))
+        .unwrap_or_else(PoisonError::into_inner);
+    drop(opened);
+    assert!(!timeout.timed_out(), "nobody has opened {name}");
 }
 
 impl Stages for Running {
-    fn next(&mut self, answers: &[(Vec<u8>, u64)]) -> UserResult<Stage> {
-        for (body, _) in answers {
-            let response = Response::parse(body).expect("an answer is a response");
+    fn next(&mut self, answers: &[Answer]) -> UserResult<Stage> {
+        for answer in answers {
+            let response = Response::parse(&answer.body).expect("an answer is a response");
             self.statuses.push(match response.scalar() {
                 Some(number) => format!("{}:{number}", response.status_code),
                 None => response.status_code.to_string(),
@@ -130,16 +148,23 @@ impl Stages for Running {
                 "end" => {
                     let mut tables = Vec::new();
                     table::write_scalar_table(&mut tables, rest.parse().expect("a number"));
-                    return Ok(Stage::End(Ended { status: Some(7), text: Some(self.statuses.join(" ")), tables }));
+                    return Ok(Stage::End(Ended {
+                        answered: None,
+                        status: Some(7),
+                        text: Some(self.statuses.join(" ")),
+                        tables,
+                    }));
                 }
                 "abort" => return Err(UserError::new(ErrorKind::CompoundAbort, "45000", rest.to_owned())),
                 "fail" => return Err(UserError::new(ErrorKind::Internal, "38000", rest.to_owned())),
-                "wait" => {
-                    let (opened, timeout) = CHANGED
-                        .wait_timeout_while(seen(), PATIENCE, |seen| !seen.open.contains(rest))
-                        .unwrap_or_else(PoisonError::into_inner);
-                    drop(opened);
-                    assert!(!timeout.timed_out(), "nobody has opened {rest}");
+                "wait" => wait_until_open(rest),
+                "rung" => self.bell.wake_by_ref(),
+                "ring" => {
+                    let (name, bell) = (rest.to_owned(), self.bell.clone());
+                    std::thread::spawn(move || {
+                        wait_until_open(&name);
+                        bell.wake();
+                    });
                 }
                 procedure => {
                     let mut parameters = Vec::new();
@@ -148,10 +173,10 @@ impl Stages for Running {
                         Err(_) => (rest,).write_set(&mut parameters),
                     }
                     .expect("one parameter");
-                    calls.push(QueuedCall { procedure: procedure.to_owned(), parameters });
+                    calls.push(QueuedCall { procedure: procedure.to_owned(), partition: None, parameters });
                 }
             }
         }
-        Ok(Stage::Calls(calls))
+        Ok(if self.rests { Stage::Rests(calls) } else { Stage::Calls(calls) })
     }
 }

@@ -58,7 +58,9 @@ pub(super) fn run(
     };
     let result = match &foreign.body {
         sql::ForeignBody::Transaction(body) => body.call(&mut transaction, call.parameters),
-        sql::ForeignBody::Compound(_) => Err(UserError::internal("a compound procedure was sent to a partition")),
+        sql::ForeignBody::Compound(_) | sql::ForeignBody::NonTransactional(_) => {
+            Err(UserError::internal("a procedure outside of transactions was sent to a partition"))
+        }
     };
     if result.is_err() {
         roll_back(transaction.stores, marks);

@@ -15,12 +15,24 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
     }
     match (&description.body, procedure.compound) {
         (ForeignBody::Compound(_), true) => return Ok(compound(procedure, description)),
+        (ForeignBody::NonTransactional(_), false) => {
+            let clause = match (&procedure.partitioning, procedure.directed) {
+                (Some(_), _) => "PARTITION ON",
+                (None, true) => "DIRECTED",
+                (None, false) => return Ok(compound(procedure, description)),
+            };
+            return Err(UserError::ddl(
+                "42P13",
+                format!("class {class} runs outside of transactions, on no partition: it cannot be {clause}"),
+            )
+            .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")));
+        }
         (ForeignBody::Transaction(_), false) => {}
         (ForeignBody::Compound(_), false) => {
             return Err(UserError::ddl("42P13", format!("class {class} is a compound procedure"))
                 .with_hint(format!("say CREATE COMPOUND PROCEDURE FROM CLASS {class}")));
         }
-        (ForeignBody::Transaction(_), true) => {
+        (ForeignBody::Transaction(_) | ForeignBody::NonTransactional(_), true) => {
             return Err(UserError::ddl(
                 "42P13",
                 format!("class {class} is no compound procedure: it does not extend org.voltdb.VoltCompoundProcedure"),

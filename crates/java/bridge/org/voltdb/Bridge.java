@@ -23,6 +23,9 @@ final class Bridge {
     /** What was wrong with the last batch. */
     static native String error();
 
+    /** Lets a server's thread come by to a call that goes on; nothing happens when it has ended. By any thread. */
+    static native void ring(long bell);
+
     static Exchange attach(int slot, int purpose, String serverThread, ByteBuffer request, ByteBuffer response) {
         Exchange exchange = new Exchange(slot, purpose, serverThread, request, response);
         Watch.add(exchange);
@@ -65,13 +68,13 @@ final class Bridge {
     }
 
     /**
-     * Begins a call of a compound procedure, whose parameters are told as by {@link #run}; a stage may queue {@code callsMax} calls. Null: it
-     * failed, and {@link #failure} says how.
+     * Begins a call of a procedure outside of transactions, whose parameters are told as by {@link #run}; {@code callsMax} of its calls may go on
+     * at a time. Null: it failed, and {@link #failure} says how.
      */
-    static CompoundCall compound(ProcedureClass procedure, Exchange exchange, long parameters, int callsMax) {
+    static StagedCall compound(ProcedureClass procedure, Exchange exchange, long parameters, int callsMax, long bell) {
         exchange.begin(procedure);
         try {
-            return procedure.begin(exchange, parameters, callsMax);
+            return procedure.begin(exchange, parameters, callsMax, bell);
         } catch (Throwable e) {
             exchange.fail(Failure.of(e, procedure.name));
             return null;
@@ -80,8 +83,13 @@ final class Bridge {
         }
     }
 
-    /** Runs the next stage, given the answers to the last one's calls; sizes and failures are told as by {@link #run}. */
-    static int stage(ProcedureClass procedure, CompoundCall call, Exchange exchange, long answers) {
+    /** Says that nobody comes by to the call any more. */
+    static void over(StagedCall call) {
+        call.over();
+    }
+
+    /** Runs the next stage, given the answers to its calls; sizes and failures are told as by {@link #run}. */
+    static int stage(ProcedureClass procedure, StagedCall call, Exchange exchange, long answers) {
         exchange.begin(procedure);
         try {
             return call.stage(exchange, answers);

@@ -1,14 +1,14 @@
 package org.voltdb;
 
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.voltdb.VoltCompoundProcedure.CompoundProcAbortException;
 import org.voltdb.VoltCompoundProcedure.Stage;
 import org.voltdb.client.ClientResponse;
+import org.voltdb.client.ClientResponseWithPartitionKey;
 
 /** One call of a compound procedure: its object, and how far it is. Its stages come one after the other, perhaps from different threads. */
-final class CompoundCall implements CompoundContext {
-    private static final int QUEUED = 0;
-    private static final int COMPLETED = 1;
+final class CompoundCall extends StagedCall implements CompoundContext {
     private static final ClientResponse[] NONE = new ClientResponse[0];
 
     private final ProcedureClass procedure;
@@ -39,7 +39,7 @@ final class CompoundCall implements CompoundContext {
         object.context = this;
         running = Thread.currentThread();
         try {
-            procedure.run(object, values);
+            procedure.call(object, values);
         } finally {
             running = null;
         }
@@ -52,10 +52,11 @@ final class CompoundCall implements CompoundContext {
         }
     }
 
-    /** Runs the next stage; what it wants stands in the request buffer then, and this is how many bytes it has. */
+    /** Runs the next stage. */
+    @Override
     synchronized int stage(Exchange exchange, long answers) {
         calls.length = 0;
-        calls.putByte(QUEUED);
+        calls.putByte(CALLS);
         calls.putShort(0);
         queued = 0;
         if (!completed) {
@@ -90,19 +91,15 @@ final class CompoundCall implements CompoundContext {
         return calls.length;
     }
 
-    /** A count, then for each the nanoseconds, a length, and the response as clients get it. */
+    /** They come in the order of the calls. */
     private static ClientResponse[] responses(byte[] bytes) {
-        int count = bytes.length == 0 ? 0 : Bytes.intAt(bytes, 0);
-        if (count == 0) {
+        Answers answers = new Answers(bytes);
+        if (answers.left == 0) {
             return NONE;
         }
-        ClientResponse[] responses = new ClientResponse[count];
-        int at = 4;
-        for (int i = 0; i < count; i++) {
-            int start = at + 12;
-            int end = start + Bytes.intAt(bytes, at + 8);
-            responses[i] = new CompoundResponse(bytes, start, Bytes.longAt(bytes, at));
-            at = end;
+        ClientResponse[] responses = new ClientResponse[answers.left];
+        for (int i = 0; i < responses.length; i++) {
+            responses[i] = answers.next();
         }
         return responses;
     }
@@ -140,23 +137,26 @@ final class CompoundCall implements CompoundContext {
         int start = calls.length;
         try {
             calls.putString(name);
+            calls.putInt(ANYWHERE);
             int at = calls.length;
             calls.putInt(0);
-            if (values == null) {
-                calls.putShort(1);
-                calls.putParameter(null);
-            } else {
-                calls.putShort(values.length);
-                for (Object value : values) {
-                    calls.putParameter(value);
-                }
-            }
+            putParameters(calls, values);
             calls.setInt(at, calls.length - at - 4);
         } catch (RuntimeException e) {
             calls.length = start;
             throw e;
         }
         queued++;
+    }
+
+    @Override
+    public CompletableFuture<ClientResponse> call(String name, Object[] values) {
+        throw new IllegalStateException("a compound procedure calls in its stages: queueProcedureCall, not callProcedure");
+    }
+
+    @Override
+    public CompletableFuture<ClientResponseWithPartitionKey[]> callAllPartitions(String name, Object[] values) {
+        throw new IllegalStateException("a compound procedure calls in its stages: queueProcedureCall, not callAllPartitionProcedure");
     }
 
     @Override

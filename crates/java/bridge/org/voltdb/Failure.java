@@ -57,7 +57,8 @@ final class Failure {
             String type = frame.getClassName();
             String packageName = type.substring(0, Math.max(0, type.lastIndexOf('.')));
             if (packageName.equals("org.voltdb") || packageName.equals("java.lang.invoke")
-                    || packageName.equals("jdk.internal.reflect") || packageName.equals("java.lang.reflect")) {
+                    || packageName.equals("jdk.internal.reflect") || packageName.equals("java.lang.reflect")
+                    || type.startsWith("java.util.concurrent.CompletableFuture") || type.startsWith("java.util.concurrent.ForkJoin")) {
                 continue;
             }
             if (shown == FRAMES_MAX) {

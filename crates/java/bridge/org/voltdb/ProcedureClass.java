@@ -8,9 +8,13 @@ import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.lang.reflect.ParameterizedType;
+import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.CompletionStage;
+import org.voltdb.client.ClientResponse;
 
 /** A class that is a procedure: looked into once, when it is loaded. Shared by all threads, each of which has a {@link Runner}. */
 final class ProcedureClass {
@@ -22,9 +26,24 @@ final class ProcedureClass {
     private final List<Field> fields = new ArrayList<>();
     private final List<String> texts = new ArrayList<>();
     private final String partitionInfo;
-    /** It runs outside of transactions, in stages. */
-    final boolean compound;
+    private final Kind kind;
+    final boolean returnsFuture;
     private volatile Runner[] runners = new Runner[0];
+
+    /** What it extends, and what the server calls that. */
+    private enum Kind {
+        TRANSACTION(VoltProcedure.class, "transaction"),
+        COMPOUND(VoltCompoundProcedure.class, "compound"),
+        FUTURES(VoltNonTransactionalProcedure.class, "futures");
+
+        final Class<?> base;
+        final String word;
+
+        Kind(Class<?> base, String word) {
+            this.base = base;
+            this.word = word;
+        }
+    }
 
     /** Why a class is no procedure. */
     static final class Unfit extends Exception {
@@ -42,13 +61,10 @@ final class ProcedureClass {
 
     private ProcedureClass(Class<?> type, String className) throws Exception {
         name = className;
-        compound = VoltCompoundProcedure.class.isAssignableFrom(type);
-        Class<?> base = compound ? VoltCompoundProcedure.class : VoltProcedure.class;
+        kind = VoltCompoundProcedure.class.isAssignableFrom(type) ? Kind.COMPOUND
+                : VoltNonTransactionalProcedure.class.isAssignableFrom(type) ? Kind.FUTURES : Kind.TRANSACTION;
+        Class<?> base = kind.base;
         if (!base.isAssignableFrom(type)) {
-            if (VoltNonTransactionalProcedure.class.isAssignableFrom(type)) {
-                throw new Unfit("class " + className + " extends org.voltdb.VoltNonTransactionalProcedure, which is not supported; "
-                        + "org.voltdb.VoltCompoundProcedure is");
-            }
             throw new Unfit("class " + className + " does not extend org.voltdb.VoltProcedure");
         }
         if (Modifier.isAbstract(type.getModifiers())) {
@@ -67,12 +83,18 @@ final class ProcedureClass {
         }
         Method method = runMethod(type, base);
         Class<?> returned = method.getReturnType();
-        boolean number = returned == long.class || returned == Long.class || returned == int.class
-                || returned == Integer.class || returned == short.class || returned == Short.class || returned == byte.class
-                || returned == Byte.class;
-        if (!number && returned != VoltTable.class && returned != VoltTable[].class) {
+        returnsFuture = kind == Kind.FUTURES && CompletionStage.class.isAssignableFrom(returned);
+        if (!returnsFuture && !isResult(returned)) {
             throw new Unfit("method run of class " + className + " returns " + returned.getSimpleName()
-                    + "; it must return long, VoltTable or VoltTable[]");
+                    + "; it must return long, VoltTable or VoltTable[]"
+                    + (kind == Kind.FUTURES ? ", or a CompletableFuture of one of these or of ClientResponse" : ""));
+        }
+        Type promised = returnsFuture && method.getGenericReturnType() instanceof ParameterizedType
+                ? ((ParameterizedType) method.getGenericReturnType()).getActualTypeArguments()[0] : null;
+        if (promised instanceof Class && promised != Void.class && promised != Object.class && promised != ClientResponse.class
+                && !isResult((Class<?>) promised)) {
+            throw new Unfit("method run of class " + className + " returns a future of " + ((Class<?>) promised).getSimpleName()
+                    + "; it must be one of ClientResponse, Long, VoltTable or VoltTable[]");
         }
         Class<?>[] parameters = method.getParameterTypes();
         decoders = new Decoder[parameters.length];
@@ -88,18 +110,19 @@ final class ProcedureClass {
         run = handle.asSpreader(Object[].class, parameters.length)
                 .asType(MethodType.methodType(Object.class, Object.class, Object[].class));
         collect(type, base);
-        if (compound && !fields.isEmpty()) {
+        boolean outside = kind != Kind.TRANSACTION;
+        if (outside && !fields.isEmpty()) {
             throw new Unfit("field " + fields.get(0).getName() + " of class " + className
-                    + " is a statement: a compound procedure calls procedures, and has no statements of its own");
+                    + " is a statement: a procedure outside of transactions calls procedures, and has no statements of its own");
         }
         ProcInfo info = type.getAnnotation(ProcInfo.class);
         partitionInfo = info == null ? "" : info.partitionInfo().trim();
         if (info != null && info.singlePartition() && partitionInfo.isEmpty()) {
             throw new Unfit("annotation ProcInfo of class " + className + " says singlePartition, but has no partitionInfo");
         }
-        if (compound && !partitionInfo.isEmpty()) {
+        if (outside && !partitionInfo.isEmpty()) {
             throw new Unfit("annotation ProcInfo of class " + className
-                    + " says partitionInfo, but a compound procedure runs on no partition");
+                    + " says partitionInfo, but a procedure outside of transactions runs on no partition");
         }
         number(newObject(), true);
     }
@@ -113,14 +136,26 @@ final class ProcedureClass {
         return values;
     }
 
-    /** Calls run on an object of a compound procedure, which needs no {@link Runner}; what it returns says nothing. */
-    void run(Object object, Object[] values) throws Throwable {
-        Object ignored = (Object) run.invokeExact(object, values);
+    private static boolean isResult(Class<?> type) {
+        return type == long.class || type == int.class || type == short.class || type == byte.class || isNumber(type)
+                || type == VoltTable.class || type == VoltTable[].class;
     }
 
-    CompoundCall begin(Exchange exchange, long parameters, int callsMax) throws Throwable {
+    static boolean isNumber(Class<?> type) {
+        return type == Long.class || type == Integer.class || type == Short.class || type == Byte.class;
+    }
+
+    /** Calls run on an object of a procedure that is no transaction, which needs no {@link Runner}. */
+    Object call(Object object, Object[] values) throws Throwable {
+        return (Object) run.invokeExact(object, values);
+    }
+
+    StagedCall begin(Exchange exchange, long parameters, int callsMax, long bell) throws Throwable {
         Decoder.Input input = new Decoder.Input();
         input.bytes = exchange.receive(parameters);
+        if (kind == Kind.FUTURES) {
+            return new FutureCall(this, (VoltNonTransactionalProcedure) newObject(), parameters(input), callsMax, bell);
+        }
         CompoundCall call = new CompoundCall(this, (VoltCompoundProcedure) newObject(), callsMax);
         call.begin(parameters(input));
         return call;
@@ -192,7 +227,7 @@ final class ProcedureClass {
     /** What kind it is, the parameters' types, the statements' fields and texts, the partitioning. */
     String[] description() {
         List<String> lines = new ArrayList<>();
-        lines.add(compound ? "compound" : "transaction");
+        lines.add(kind.word);
         lines.add(Integer.toString(decoders.length));
         for (Decoder decoder : decoders) {
             lines.add((decoder.array ? "[" : "") + decoder.type.getValue());

@@ -3,7 +3,7 @@ package org.voltdb;
 import java.util.List;
 
 /** What the server does for a compound procedure. Not for use by procedures, which call the methods of {@link VoltCompoundProcedure}. */
-interface CompoundContext {
+interface CompoundContext extends CallContext {
     void stages(List<VoltCompoundProcedure.Stage> stages);
 
     void queue(String procedure, Object[] values);
@@ -11,8 +11,4 @@ interface CompoundContext {
     void complete(Object result);
 
     void abort(VoltCompoundProcedure.CompoundProcAbortException wish);
-
-    void statusCode(byte code);
-
-    void statusString(String text);
 }

@@ -69,11 +69,15 @@ public abstract class VoltCompoundProcedure extends VoltNonTransactionalProcedur
         }
 
         public void build() {
-            context().stages(stages);
+            compound().stages(stages);
         }
     }
 
     public VoltCompoundProcedure() {
+    }
+
+    private CompoundContext compound() {
+        return (CompoundContext) context();
     }
 
     /** Begins the list of stages with the first, which gets no answers: an empty array. Belongs into {@code run}. */
@@ -83,26 +87,26 @@ public abstract class VoltCompoundProcedure extends VoltNonTransactionalProcedur
 
     /** Adds a call to those of this stage. They are sent when the stage returns. */
     public void queueProcedureCall(String procedure, Object... values) {
-        context().queue(procedure, values);
+        compound().queue(procedure, values);
     }
 
     /** Ends the procedure with a number. Stages that have not run are left out. */
     public void completeProcedure(Long result) {
-        context().complete(result);
+        compound().complete(result);
     }
 
     public void completeProcedure(VoltTable result) {
-        context().complete(result);
+        compound().complete(result);
     }
 
     public void completeProcedure(VoltTable[] results) {
-        context().complete(results);
+        compound().complete(results);
     }
 
     /** Ends the procedure without a result, by throwing a {@link CompoundProcAbortException}. */
     public void abortProcedure(String reason) {
         CompoundProcAbortException wish = new CompoundProcAbortException(reason);
-        context().abort(wish);
+        compound().abort(wish);
         throw wish;
     }
 }

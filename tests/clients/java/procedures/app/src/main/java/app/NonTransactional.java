@@ -2,9 +2,9 @@ package app;
 
 import org.voltdb.VoltNonTransactionalProcedure;
 
-/** No procedure here. */
+/** Calls nothing. */
 public class NonTransactional extends VoltNonTransactionalProcedure {
     public long run() {
-        return 0;
+        return 7;
     }
 }

@@ -1,0 +1,242 @@
+package ferrite.procedures;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import ferrite.support.Server;
+import java.io.IOException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.voltdb.VoltTable;
+import org.voltdb.VoltType;
+import org.voltdb.client.Client;
+import org.voltdb.client.ClientConfig;
+import org.voltdb.client.ClientFactory;
+import org.voltdb.client.ClientResponse;
+import org.voltdb.client.ProcCallException;
+
+/** Procedures that are no transactions and whose calls are futures, loaded and called by the published client. */
+class NonTransactionalTest {
+    private static final String SCHEMA = "CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));"
+            + "PARTITION TABLE accounts ON COLUMN id;"
+            + "CREATE TABLE one (id BIGINT NOT NULL, PRIMARY KEY (id));";
+    private static final String PROCEDURES = "CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM CLASS app.Open;"
+            + "CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM CLASS app.Deposit;"
+            + "CREATE DIRECTED PROCEDURE Richer AS SELECT COUNT(*) FROM accounts WHERE balance > ?;"
+            + "CREATE PROCEDURE Everywhere AS SELECT COUNT(*) FROM accounts;"
+            + "CREATE COMPOUND PROCEDURE FROM CLASS app.Stages;"
+            + "CREATE PROCEDURE FROM CLASS app.NonTransactional;"
+            + "CREATE PROCEDURE FROM CLASS app.Raise;"
+            + "CREATE PROCEDURE FROM CLASS app.EachPartition;"
+            + "CREATE PROCEDURE FROM CLASS app.Waits;"
+            + "CREATE PROCEDURE FROM CLASS app.Futures;"
+            + "CREATE PROCEDURE FROM CLASS app.Slow;";
+    private static Server server;
+    private static Client client;
+
+    @BeforeAll
+    static void start() throws Exception {
+        server = Server.withVoter(3);
+        client = connect(server);
+    }
+
+    private static Client connect(Server server) throws Exception {
+        ClientConfig config = new ClientConfig();
+        // Two seconds by themselves; the test's machine may be busy.
+        config.setProcedureCallTimeout(120_000);
+        Client client = ClientFactory.createClient(config);
+        client.createConnection(server.host(), server.port());
+        ok(client.callProcedure("@AdHoc", SCHEMA));
+        ok(client.callProcedure("@AdHoc", "INSERT INTO one VALUES (1)"));
+        ok(client.callProcedure("@UpdateClasses", Jars.application("a resource"), null));
+        ok(client.callProcedure("@AdHoc", PROCEDURES));
+        return client;
+    }
+
+    @AfterAll
+    static void stop() throws Exception {
+        if (client != null) {
+            client.close();
+        }
+        if (server != null) {
+            server.close();
+        }
+    }
+
+    private static ClientResponse ok(ClientResponse response) {
+        assertEquals(ClientResponse.SUCCESS, response.getStatus(), response.getStatusString());
+        return response;
+    }
+
+    private static ClientResponse call(String procedure, Object... parameters) throws IOException, ProcCallException {
+        return ok(client.callProcedure(procedure, parameters));
+    }
+
+    private static long number(String procedure, Object... parameters) throws IOException, ProcCallException {
+        return call(procedure, parameters).getResults()[0].asScalarLong();
+    }
+
+    private static void refused(Client client, int status, String words, String procedure, Object... parameters) throws IOException {
+        ClientResponse response;
+        try {
+            response = client.callProcedure(procedure, parameters);
+        } catch (ProcCallException refused) {
+            response = refused.getClientResponse();
+        }
+        assertEquals(status, response.getStatus(), response.getStatusString());
+        assertTrue(response.getStatusString().contains(words), response.getStatusString());
+    }
+
+    private static void refused(int status, String words, String procedure, Object... parameters) throws IOException {
+        refused(client, status, words, procedure, parameters);
+    }
+
+    @Test
+    void callsAreChained() throws Exception {
+        call("Open", 700, 25);
+        assertEquals(50, number("Raise", 700));
+        assertEquals(100, number("Raise", 700));
+        ClientResponse none = call("Raise", 701);
+        assertEquals(4, none.getAppStatus());
+        assertEquals("there is no account 701", none.getAppStatusString());
+        assertEquals(0, none.getResults()[0].getRowCount());
+        refused(ClientResponse.GRACEFUL_FAILURE, "EXPECTS 1 PARAMS, BUT RECEIVED 0", "Raise");
+
+        assertEquals(7, number("NonTransactional"));
+        assertEquals(5, number("Futures", "number"));
+        assertEquals(0, call("Futures", "no result").getResults().length);
+        assertEquals(11, number("Futures", "chain"));
+        assertEquals(2, call("Futures", "tables").getResults().length);
+        assertEquals(8, number("Futures", "answer"));
+        assertEquals(49 * 50 / 2, number("Futures", "many"));
+        assertEquals(3, number("Futures", "any"));
+        assertEquals(9, number("Futures", "asynchronous"));
+        assertEquals(7, number("Futures", "from another thread"));
+        assertEquals(1, number("Futures", "cancelled"));
+        ClientResponse status = call("Futures", "status");
+        assertEquals(11, status.getAppStatus());
+        assertEquals("eleven", status.getAppStatusString());
+        // Its answer tells that all that it has called is done, whoever has waited for it.
+        assertEquals(1, number("Futures", "nobody waits"));
+        assertEquals(7, number("@AdHoc", "SELECT balance FROM accounts WHERE id = 901"));
+    }
+
+    @Test
+    void answersAreWaitedFor() throws Exception {
+        assertEquals(5, number("Waits", "get"));
+        assertEquals(6, number("Waits", "timed"));
+        assertEquals(190, number("Waits", "one after the other"));
+        assertEquals(300, number("Waits", "all"));
+        assertEquals(6, number("Waits", "in what depends"));
+        assertEquals(45, number("Waits", "derived"));
+        assertEquals(-1, number("Waits", "a failure"));
+    }
+
+    @Test
+    void eachPartitionIsCalled() throws Exception {
+        VoltTable ten = new VoltTable(new VoltTable.ColumnInfo("P", VoltType.BIGINT));
+        ten.addRow(10);
+        VoltTable empty = new VoltTable(new VoltTable.ColumnInfo("P", VoltType.BIGINT));
+        for (long id = 1; id <= 30; id++) {
+            call("Open", id, id);
+        }
+        VoltTable directed = call("EachPartition", "Richer", ten).getResults()[0];
+        assertEquals(3, directed.getRowCount());
+        long sum = 0;
+        for (int i = 0; directed.advanceRow(); i++) {
+            assertEquals(i, directed.getLong("PARTITION"));
+            assertEquals(1, directed.getLong("STATUS"));
+            sum += directed.getLong("NUMBER");
+        }
+        assertEquals(number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE balance > 10"), sum);
+        // The key is the parameter that it is partitioned by; the accounts with these numbers may be there.
+        VoltTable selected = call("EachPartition", "ACCOUNTS.delete", empty).getResults()[0];
+        assertEquals(3, selected.getRowCount());
+        while (selected.advanceRow()) {
+            assertEquals(1, selected.getLong("STATUS"));
+            assertEquals(0, number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id = " + selected.getLong("KEY")));
+        }
+        VoltTable refused = call("EachPartition", "Everywhere", empty).getResults()[0];
+        while (refused.advanceRow()) {
+            assertEquals(-2, refused.getLong("STATUS"));
+        }
+    }
+
+    @Test
+    void faultsAreToldWithTheirStack() throws Exception {
+        String[][] cases = {
+            {"throws", "run failed\n    at app.Futures.run(Futures.java:"}, {"fails", "java.io.IOException: it was told to"},
+            {"what depends throws", "java.lang.ArithmeticException: / by zero\n    at app.Futures.divide(Futures.java:"},
+            {"overflows", "StackOverflowError"}, {"null", "returned null in the place of a future"},
+            {"a wrong value", "an object of type java.lang.String"}, {"a wrong parameter", "java.lang.Object"},
+            {"no name", "null for a procedure's name"}, {"failed answer", "Procedure Nothing was not found"},
+        };
+        for (String[] one : cases) {
+            refused(ClientResponse.UNEXPECTED_FAILURE, one[1], "Futures", one[0]);
+        }
+        refused(ClientResponse.USER_ABORT, "as it wished", "Futures", "aborts");
+        refused(ClientResponse.USER_ABORT, "nothing to deposit", "Futures", "aborted answer");
+        refused(ClientResponse.GRACEFUL_FAILURE, "was called by a procedure that does", "Futures", "compound");
+        refused(ClientResponse.GRACEFUL_FAILURE, "was called by a procedure that does", "Futures", "itself");
+        refused(ClientResponse.UNEXPECTED_FAILURE, "after a call\n    at app.Waits.run(Waits.java:", "Waits", "throws");
+        assertEquals(1, number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id = 902"), "what was called stays");
+        assertEquals(5, number("Futures", "number"));
+    }
+
+    @Test
+    void statementsSayWhatDoesNotFit() throws Exception {
+        String[][] cases = {
+            {"CREATE COMPOUND PROCEDURE again FROM CLASS app.Waits", "does not extend org.voltdb.VoltCompoundProcedure"},
+            {"CREATE PROCEDURE again PARTITION ON TABLE accounts COLUMN id FROM CLASS app.Raise", "it cannot be PARTITION ON"},
+            {"CREATE DIRECTED PROCEDURE again FROM CLASS app.Raise", "it cannot be DIRECTED"},
+            {"CREATE PROCEDURE FROM CLASS app.FutureOfText", "returns a future of String"},
+        };
+        for (String[] one : cases) {
+            refused(ClientResponse.GRACEFUL_FAILURE, one[1], "@AdHoc", one[0]);
+        }
+    }
+
+    @Test
+    void manyMayWait() throws Exception {
+        AtomicLong calls = new AtomicLong();
+        AtomicReference<String> failure = new AtomicReference<>();
+        String[] ways = {"one after the other", "all", "in what depends"};
+        for (int i = 0; i < 600; i++) {
+            client.callProcedure((ClientResponse response) -> {
+                calls.incrementAndGet();
+                if (response.getStatus() != ClientResponse.SUCCESS) {
+                    failure.compareAndSet(null, response.getStatusString());
+                }
+            }, "Waits", ways[i % ways.length]);
+        }
+        client.drain();
+        assertEquals(null, failure.get());
+        assertEquals(600, calls.get());
+    }
+
+    @Test
+    void whoeverWaitsTooLongIsToldAndLetGo() throws Exception {
+        try (Server limited = Server.withVoter(2, "--limit", "compound-seconds=2")) {
+            Client caller = connect(limited);
+            try {
+                untilTold(limited, "waited in vain: the call of procedure app.Waits has ended", caller, "for an answer that is late");
+                untilTold(limited, "and its code is still here", caller, "for ever");
+            } finally {
+                caller.close();
+            }
+        }
+    }
+
+    private static void untilTold(Server server, String words, Client caller, String how) throws IOException {
+        Instant deadline = Instant.now().plus(Duration.ofSeconds(90));
+        do {
+            assertTrue(Instant.now().isBefore(deadline), server.log());
+            refused(caller, -18, "the procedure Waits took longer than 2 s", "Waits", how);
+        } while (!server.log().contains(words));
+    }
+}
