@@ -69,7 +69,7 @@ pub struct Options {
     /// Files of a snapshot that are written at a time. The threads yield to all others.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     snapshot_threads: u32,
-    /// Megabytes per second that writing a snapshot may take of the disk [default: what it gives].
+    /// Megabytes per second that writing a snapshot may take of the disk [default: what it gives, and a third of that while calls are under way].
     #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     snapshot_rate: Option<u64>,
     /// Megabytes of redo log after which a snapshot is taken, though not before the log is as large as the data. 0: never.

@@ -9,6 +9,7 @@ use ferrite_base::memory;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -21,15 +22,23 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Longest sleep to keep to a rate, so that a stopping server is not held up.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// While calls are under way, and no rate is set, a thread rests so many times as long as it works: what a snapshot takes from them in all
+/// is the same, but no second of theirs loses much.
+const REST_PER_WORK: u32 = 2;
 /// Snapshots that are remembered for statistics.
 const REMEMBERED: usize = 16;
+
+thread_local! {
+    /// When the thread began to write or read its present block.
+    static RESTED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// When snapshots are taken by themselves, and how they are written.
 #[derive(Clone, Debug)]
 pub struct SnapshotSettings {
     /// Files written, or read back, at a time.
     pub threads: usize,
-    /// None: as fast as the disk.
+    /// None: as fast as the disk, and a third as fast while calls are under way.
     pub bytes_per_second: Option<u64>,
     /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not more. None: never.
     pub log_bytes: Option<u64>,
@@ -116,7 +125,7 @@ impl SnapshotThread {
                 }
             }
             let position = self.shared.log.written_bytes.load(Relaxed);
-            let outcome = self.save();
+            let outcome = self.save(asked.len());
             match &outcome {
                 Ok(saved) => {
                     (written, before, last) = (position, 0, Instant::now());
@@ -147,7 +156,8 @@ impl SnapshotThread {
         by_size || by_time
     }
 
-    fn save(&mut self) -> Result<Saved, SaveError> {
+    /// `waiting` calls are under way that ask for it.
+    fn save(&mut self, waiting: usize) -> Result<Saved, SaveError> {
         let snapshot = self.snapshots.next_number();
         let begun_ms = self.clock.wall_micros() / 1_000;
         let (to, taken) = bounded(1);
@@ -162,7 +172,9 @@ impl SnapshotThread {
         let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
         let pace = |bytes: u64| {
             let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
-            let due = rate.map(|rate| Duration::from_secs_f64(done as f64 / rate as f64));
+            let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
+            let busy = shared.work.outstanding().calls > waiting;
+            let until = goes_on(rate, done, begun.elapsed(), worked, busy);
             loop {
                 if status.stop.load(Relaxed) {
                     return Err(SaveError::Stopped);
@@ -170,11 +182,13 @@ impl SnapshotThread {
                 if let Some((free, reserve)) = shared.mode.reserve_is_half_gone() {
                     return Err(SaveError::NoRoom { free, reserve });
                 }
-                match due.and_then(|due| due.checked_sub(begun.elapsed())) {
-                    Some(early) if !early.is_zero() => std::thread::sleep(early.min(SLEEP_MAX)),
-                    _ => return Ok(()),
+                match until.saturating_sub(begun.elapsed()) {
+                    Duration::ZERO => break,
+                    early => std::thread::sleep(early.min(SLEEP_MAX)),
                 }
             }
+            RESTED.set(Some(Instant::now()));
+            Ok(())
         };
         let outcome = self.snapshots.save(taken, self.settings.threads.max(1), &pace);
         status.running.store(0, Relaxed);
@@ -190,5 +204,30 @@ impl SnapshotThread {
             attempts.pop_front();
         }
         outcome
+    }
+}
+
+/// When a thread goes on that has worked for so long on its last block, as time since the snapshot was begun, of which `done` bytes are there.
+fn goes_on(rate: Option<u64>, done: u64, now: Duration, worked: Duration, busy: bool) -> Duration {
+    match rate {
+        Some(rate) => Duration::from_secs_f64(done as f64 / rate as f64),
+        // What a stopped disk took is no work.
+        None if busy => now + worked.min(SLEEP_MAX) * REST_PER_WORK,
+        None => now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_and_without_one_calls_get_their_time() {
+        let (ms, now) = (Duration::from_millis, Duration::from_secs(2));
+        assert_eq!(goes_on(Some(1_000_000), 3_000_000, now, ms(5), true), Duration::from_secs(3));
+        assert!(goes_on(Some(1_000_000), 1_000_000, now, ms(5), true) < now, "it is late: no rest");
+        assert_eq!(goes_on(None, 1, now, ms(5), false), now);
+        assert_eq!(goes_on(None, 1, now, ms(5), true), now + ms(10));
+        assert_eq!(goes_on(None, 1, now, ms(5_000), true), now + 2 * SLEEP_MAX);
     }
 }
