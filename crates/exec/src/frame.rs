@@ -480,15 +480,6 @@ fn check_interrupted(call: &Call<'_>) -> UserResult<()> {
     Ok(())
 }
 
-/// Bytes of the value that are not in itself.
-pub(crate) fn held_apart(value: &Value<'_>) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) | Value::Geography(bytes) => bytes.len(),
-        _ => 0,
-    }
-}
-
 fn check_temporary(bytes: usize) -> UserResult<()> {
     if bytes > memory::temporary_bytes_max() {
         return Err(too_much_memory());

@@ -1,7 +1,7 @@
 //! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of their first row.
 
 use crate::access::Flow;
-use crate::frame::{Frame, held_apart};
+use crate::frame::Frame;
 use crate::join::unmeasured;
 use crate::parts::PartResult;
 use crate::row_table::RowTable;
@@ -154,7 +154,7 @@ impl<'s> Frame<'s> {
             row.extend_from_slice(groups.keys.row(group));
             for state in &groups.states[group * groups.states_each..(group + 1) * groups.states_each] {
                 let value = state.finish(self.arena())?;
-                self.count_work(GROUP_WORK + held_apart(&value))?;
+                self.count_work(GROUP_WORK + value.bytes_apart())?;
                 row.push(value);
             }
             if self.visit_group(aggregation, &row, visit)? == Flow::Enough {

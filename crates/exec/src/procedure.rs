@@ -307,7 +307,7 @@ impl<'r, 'x> Run<'r, 'x> {
         frame.run_query(query, &mut |row| {
             frame.charge(size_of_val(row))?;
             for value in row {
-                frame.count_work(frame::held_apart(value))?;
+                frame.count_work(value.bytes_apart())?;
                 rows.push(value.copied_to(self.call.arena));
             }
             Ok(Flow::More)

@@ -2,7 +2,7 @@
 //! rows partition by partition. The rows go on in the order in which they came.
 
 use crate::access::Flow;
-use crate::frame::{Frame, RowSlot, held_apart};
+use crate::frame::{Frame, RowSlot};
 use crate::sorting::sort;
 use crate::window_frame::Frames;
 use ferrite_base::{UserError, UserResult};
@@ -249,7 +249,7 @@ impl<'s> Frame<'s> {
                     }
                     covered = frame.clone();
                     let value = state.finish(self.arena())?;
-                    self.count_work(held_apart(&value))?;
+                    self.count_work(value.bytes_apart())?;
                     last = Some((frame, value));
                     value
                 }

@@ -5,7 +5,7 @@
 //! a replicated table is made in every store and counted once.
 
 use crate::access::Flow;
-use crate::frame::{Frame, RowSlot, Slots, held_apart};
+use crate::frame::{Frame, RowSlot, Slots};
 use crate::procedure::Run;
 use crate::sorting::sort;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
@@ -84,7 +84,7 @@ impl<'r, 'x> Run<'r, 'x> {
             Expr::Register(index) => self.registers[*index as usize],
             _ => {
                 let value = frame.evaluate(expression)?;
-                frame.count_work(held_apart(&value))?;
+                frame.count_work(value.bytes_apart())?;
                 value.copied_to(self.call.arena)
             }
         })

@@ -33,7 +33,7 @@ pub(crate) fn announce<'a, C: Context<'a> + ?Sized>(
 ) -> UserResult<()> {
     let mut bytes = 0;
     for argument in arguments {
-        bytes += size(argument);
+        bytes += argument.bytes_apart();
     }
     match function {
         Function::Repeat | Function::Space | Function::PadLeft | Function::PadRight | Function::Replace => {
@@ -52,28 +52,19 @@ pub(crate) fn tell<'a, C: Context<'a> + ?Sized>(units: usize, context: &C) -> Us
 /// For a value that was copied or is to be parsed into another type.
 #[inline]
 pub(crate) fn parse<'a, C: Context<'a> + ?Sized>(value: &Value<'_>, context: &C) -> UserResult<()> {
-    tell(size(value) * PARSED, context)
+    tell(value.bytes_apart() * PARSED, context)
 }
 
 /// Before two values are compared.
 #[inline]
 pub(crate) fn compare<'a, C: Context<'a> + ?Sized>(value: &Value<'_>, context: &C) -> UserResult<()> {
-    tell(size(value) / COMPARED, context)
+    tell(value.bytes_apart() / COMPARED, context)
 }
 
 /// Before values are put together.
 #[inline]
 pub(crate) fn join<'a, C: Context<'a> + ?Sized>(left: &Value<'_>, right: &Value<'_>, context: &C) -> UserResult<()> {
-    tell((size(left) + size(right)) * MADE, context)
-}
-
-#[inline]
-fn size(value: &Value<'_>) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) | Value::Geography(bytes) => bytes.len(),
-        _ => 0,
-    }
+    tell((left.bytes_apart() + right.bytes_apart()) * MADE, context)
 }
 
 /// Bytes of a result that is longer than the arguments; none is longer than a value may be.
@@ -83,12 +74,12 @@ fn made(function: Function, arguments: &[Value<'_>]) -> usize {
         _ => 0,
     };
     let bytes = match (function, arguments) {
-        (Function::Repeat, [text, times]) => size(text).saturating_mul(count(times)),
+        (Function::Repeat, [text, times]) => text.bytes_apart().saturating_mul(count(times)),
         (Function::Space, [times]) => count(times),
         (Function::PadLeft | Function::PadRight, [_, length, ..]) => count(length),
-        (Function::Replace, [text, wanted, replacement]) => {
-            (size(text) / size(wanted).max(1)).saturating_mul(size(replacement)).saturating_add(size(text))
-        }
+        (Function::Replace, [text, wanted, replacement]) => (text.bytes_apart() / wanted.bytes_apart().max(1))
+            .saturating_mul(replacement.bytes_apart())
+            .saturating_add(text.bytes_apart()),
         _ => 0,
     };
     bytes.min(limits::VALUE_BYTES_MAX)

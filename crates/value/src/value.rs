@@ -62,6 +62,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Bytes that are not in the value itself: of a text or the like.
+    #[inline]
+    pub fn bytes_apart(&self) -> usize {
+        match self {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) | Value::Geography(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// An owned copy. Arrays and tables are parameters only and have none.
     pub fn to_owned_value(&self) -> OwnedValue {
         match *self {
