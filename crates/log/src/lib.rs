@@ -24,4 +24,5 @@ pub use log::{Appender, Completion, Log};
 pub use measure::measure_fsync;
 pub use options::{Durability, LogOptions};
 pub use recovery::{BlockPlace, Recovery, TornTail, Visitor};
+pub use segment::segment_path;
 pub use statistics::{Histogram, LogStatistics};

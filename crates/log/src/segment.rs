@@ -7,7 +7,8 @@ use ferrite_io::{Disk, DiskResult, OpenMode, SectorBuffer};
 /// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind one of them.
 const FILL_BYTES: usize = 131_072;
 
-pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
+/// Where a segment is. The first is 1.
+pub fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("redo-{number:010}.log"))
 }
 

@@ -25,9 +25,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The file that a database begins with.
-const FIRST_SEGMENT: &str = "redo-0000000001.log";
-
 /// Everything that a node runs on.
 pub struct Recovered {
     pub genesis: Genesis,
@@ -382,7 +379,7 @@ pub fn accept_loss(
     };
     let StartError::Rot { path, position, detail, stake } = error else { unreachable!("matched above") };
     let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
-    let from_the_beginning = path.ends_with(FIRST_SEGMENT) && position <= SECTOR_BYTES as u64;
+    let from_the_beginning = path == ferrite_log::segment_path(dir, 1) && position <= SECTOR_BYTES as u64;
     if from_the_beginning && files.find().map_err(failed)?.snapshots.is_empty() {
         return Err(StartError::NothingLeft { path, position, detail });
     }
