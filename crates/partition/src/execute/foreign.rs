@@ -6,7 +6,7 @@
 use super::{HeaderCache, WireSink, decode_parameters};
 use crate::foresight::Lesson;
 use bumpalo::Bump;
-use ferrite_base::{PartitionId, UserError, UserResult, limits};
+use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
 use ferrite_sql::foreign::{self as sql, Host};
 use ferrite_sql::plan::OutputColumn;
@@ -182,10 +182,10 @@ impl ResultSink for TableSink<'_> {
         let mut table = table.resume(self.tables, &self.headers.entries[position].1);
         table.row(values)?;
         self.open = Some((table.suspend(), position));
-        if self.tables.len() > limits::RESULT_BYTES_MAX {
+        let most = memory::result_bytes_max();
+        if self.tables.len() > most {
             return Err(UserError::limit(format!(
-                "the results of a batch are larger than {} bytes",
-                limits::RESULT_BYTES_MAX
+                "the results of a batch are larger than {most} bytes (--limit result-bytes)"
             ))
             .with_hint("add a LIMIT, or execute the statements one after the other"));
         }
