@@ -173,17 +173,6 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
     if columns.is_empty() {
         return Err(UserError::ddl("42601", format!("table {} has no columns", table.name)));
     }
-    let row_bytes: usize = columns.iter().map(|column| column.column_type.bytes_max()).sum();
-    if row_bytes > limits::ROW_BYTES_CEILING && !table.stream {
-        let declared: usize = columns.iter().map(|column| column.column_type.length as usize + 8).sum();
-        if declared > limits::ROW_BYTES_CEILING {
-            return Err(UserError::limit(format!(
-                "a row of table {} may have {declared} bytes, more than {}",
-                table.name,
-                limits::ROW_BYTES_CEILING
-            )));
-        }
-    }
     let mut indexes = Vec::with_capacity(table.constraints.len());
     let mut primary_key = None;
     for constraint in &table.constraints {
