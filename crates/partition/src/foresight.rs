@@ -133,7 +133,15 @@ fn equals(value: Option<&Value<'_>>, of_call: &[Value<'_>]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute::{Executor, Outcome};
     use crate::schema;
+    use ferrite_base::{PartitionId, UserResult};
+    use ferrite_sql::foreign::{Body, Foreign, ForeignBody, Host};
+    use ferrite_table::Store;
+    use ferrite_value::SqlType;
+    use ferrite_value::ring::Ring;
+    use ferrite_wire::parameters::ParameterSet;
+    use std::time::Duration;
 
     const VOTER: &str = include_str!("../../ferrite/tests/common/voter.sql");
     const STATEMENTS: &str = "
@@ -182,6 +190,55 @@ mod tests {
         // A key of two columns, in the order of the index.
         let learned = learn(|call| vec![call, call * 2 + 1], |_, of| vec![(2, vec![of[1], of[0]])]);
         assert_eq!(learned, [("PAIR".to_owned(), vec![0, 1])]);
+    }
+
+    /// Looks two of its three parameters up, one of them as it is.
+    #[derive(Debug)]
+    struct Looks;
+
+    impl Body for Looks {
+        fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()> {
+            let &[_, Value::Integer(key), Value::Integer(number)] = parameters else { panic!("{parameters:?}") };
+            let mut batch = 2u16.to_be_bytes().to_vec();
+            for (statement, keys) in [(0u16, vec![key]), (2, vec![number + 1, key])] {
+                let mut set = Vec::new();
+                keys.write_set(&mut set).expect("it is small");
+                batch.extend_from_slice(&statement.to_be_bytes());
+                batch.extend_from_slice(&(set.len() as u32).to_be_bytes());
+                batch.extend_from_slice(&set);
+            }
+            host.execute(&batch, &mut Vec::new())
+        }
+    }
+
+    #[test]
+    fn what_a_body_executes_is_what_is_learned_from() {
+        let planned = schema::plan(&Catalog::default(), &format!("{VOTER};{STATEMENTS}")).expect("the schema binds");
+        let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
+        schema::apply(&mut stores, &planned, 0).expect("the store is empty");
+        let compiled = Compiled::new(planned.catalog).expect("the statements compile");
+        let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
+        let body = ForeignBody::Transaction(Arc::new(Looks));
+        let statements = ["S0", "S1", "S2"].map(program).to_vec();
+        let mut caller = Program::clone(&program("Vote"));
+        caller.parameters.iter_mut().for_each(|parameter| parameter.column_type.sql_type = SqlType::Bigint);
+        caller.foreign = Some(Arc::new(Foreign { body, statements, broken: None }));
+        let mut executor = Executor::new(Duration::from_secs(10));
+        let mut lesson = Lesson::of(&caller, &compiled.catalog);
+        for call in 0..i64::from(CALLS_WATCHED) {
+            let (mut parameters, mut out) = (Vec::new(), Vec::new());
+            vec![1, 1_000 + call, call].write_set(&mut parameters).expect("it is small");
+            executor.foreign_lesson(lesson.take());
+            let outcome = executor.call(&mut stores, &caller, &parameters, false, 1, 0, &mut out);
+            assert_eq!(outcome, Outcome::Committed);
+            lesson = executor.foreign_lesson(None);
+            if let Some(learned) = lesson.as_mut().expect("it comes back").end_call() {
+                let learned: Vec<_> = learned.iter().map(Prefetch::parameters).collect();
+                assert_eq!((call + 1, learned), (i64::from(CALLS_WATCHED), vec![&[1][..]]));
+                return;
+            }
+        }
+        panic!("nothing was learned");
     }
 
     #[test]
