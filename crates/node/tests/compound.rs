@@ -137,20 +137,32 @@ fn statements_about_compound_procedures_are_checked() {
     server.stop().expect("the log is whole");
 }
 
-#[test]
-fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
+/// A server whose fsyncs can be held back.
+fn on_a_disk() -> (TempDir, Server, Db, SimulatedDisk) {
     let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
-    let (_dir, server, db) = server(|options| {
-        options.disk = held;
+    let below = Arc::new(disk.clone());
+    let (dir, server, db) = server(|options| {
+        options.disk = below;
         options.durability = Durability::Sync;
     });
-    let held_syncs = disk.hold_syncs();
-    let script = "Put 1 | Has 1 | end 1";
+    (dir, server, db, disk)
+}
+
+/// Calls the procedure with a script whose first stage writes: the stage has run, and what it wrote is not durable.
+fn begun_and_held(server: &Server, disk: &SimulatedDisk, procedure: &str, script: &str) -> Raw {
     let mut raw = Raw::connect(server.address());
-    raw.call("Script", 5, &(script,));
+    raw.call(procedure, 5, &(script,));
     disk.wait_for_held_sync();
     wait_for("the first stage", || begun(script, 0) == 1);
+    raw
+}
+
+#[test]
+fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
+    let script = "Put 1 | Has 1 | end 1";
+    let (_dir, server, db, disk) = on_a_disk();
+    let held_syncs = disk.hold_syncs();
+    let mut raw = begun_and_held(&server, &disk, "Script", script);
     // The insert has been executed and is not durable: nobody may know of it, a stage no more than a client.
     let mut reader = Raw::connect(server.address());
     reader.call("Has", 6, &(1i64,));
@@ -165,18 +177,10 @@ fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
 
 #[test]
 fn a_call_that_rests_hears_of_its_bell_at_once_and_of_answers_when_they_are_durable() {
-    let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
-    let (_dir, server, db) = server(|options| {
-        options.disk = held;
-        options.durability = Durability::Sync;
-    });
-    let held_syncs = disk.hold_syncs();
     let script = "Put 1;ring rests | | end 1";
-    let mut raw = Raw::connect(server.address());
-    raw.call("Rests", 5, &(script,));
-    disk.wait_for_held_sync();
-    wait_for("the first stage", || begun(script, 0) == 1);
+    let (_dir, server, db, disk) = on_a_disk();
+    let held_syncs = disk.hold_syncs();
+    let mut raw = begun_and_held(&server, &disk, "Rests", script);
     (0..100).for_each(|_| assert_eq!(db.call("@Ping", ()).scalar(), Some(0)));
     assert_eq!(begun(script, 1), 0, "it rests");
     open("rests");

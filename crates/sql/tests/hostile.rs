@@ -1,39 +1,20 @@
 //! Hostile texts: deep, long, broken. Each answers with a program or an error, quickly, and never with a panic or a stack
 //! that runs out. Threads get a small stack on purpose.
 
+mod common;
+
+use common::{catalog_of, run};
 use ferrite_base::limits;
 use ferrite_catalog::Catalog;
-use ferrite_sql::{bind_ddl, compile_adhoc, explain, parse_batch};
+use ferrite_sql::{bind_ddl, parse_batch};
 use std::time::{Duration, Instant};
 
 fn catalog() -> Catalog {
-    let schema = "CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(20), n INTEGER); PARTITION TABLE t ON COLUMN k; \
+    catalog_of(
+        "CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(20), n INTEGER); PARTITION TABLE t ON COLUMN k; \
                   CREATE TABLE r (k INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20), d DECIMAL); \
-                  CREATE VIEW w AS SELECT n, COUNT(*) c FROM t GROUP BY n";
-    let mut catalog = Catalog::default();
-    for statement in parse_batch(schema).expect("the schema parses") {
-        let (change, _) = bind_ddl(&catalog, &statement).expect("the schema binds");
-        catalog = catalog.apply(&change).expect("the schema applies").0;
-    }
-    catalog
-}
-
-/// Everything that can be done with a text. Whether it worked.
-fn run(catalog: &Catalog, text: &str) -> Result<(), String> {
-    let statements = parse_batch(text).map_err(|error| error.to_string())?;
-    for statement in &statements {
-        if statement.is_ddl() {
-            let (change, _) = bind_ddl(catalog, statement).map_err(|error| error.to_string())?;
-            let _ = catalog.apply(&change);
-        }
-    }
-    if statements.iter().any(|statement| statement.is_ddl()) {
-        return Ok(());
-    }
-    let given = statements.iter().map(|statement| statement.parameters()).sum();
-    let program = compile_adhoc(catalog, &statements, given).map_err(|error| error.to_string())?;
-    explain(&program, catalog);
-    Ok(())
+                  CREATE VIEW w AS SELECT n, COUNT(*) c FROM t GROUP BY n",
+    )
 }
 
 fn within_small_stack(texts: Vec<String>, expected: Option<bool>) {

@@ -1,9 +1,11 @@
 //! Every construct that can stand in itself, from ten deep to ten thousand: each text gets a program or an error, never a stack
 //! that runs out. Threads get a small stack on purpose.
 
+mod common;
+
+use common::{catalog_of, run};
 use ferrite_base::limits;
 use ferrite_catalog::Catalog;
-use ferrite_sql::{bind_ddl, compile_adhoc, compile_procedure, explain, parse_batch};
 use std::time::{Duration, Instant};
 
 /// What opens, stands in the middle, and closes; each where a value or a condition may stand.
@@ -159,33 +161,7 @@ const STATEMENTS: &[(&str, &str, &str, &str, &str)] = &[
 ];
 
 fn catalog() -> Catalog {
-    let schema = "CREATE TABLE r (k INTEGER NOT NULL PRIMARY KEY, n INTEGER, v VARCHAR(20))";
-    let mut catalog = Catalog::default();
-    for statement in parse_batch(schema).expect("the schema parses") {
-        let (change, _) = bind_ddl(&catalog, &statement).expect("the schema binds");
-        catalog = catalog.apply(&change).expect("the schema applies").0;
-    }
-    catalog
-}
-
-/// Everything that can be done with a text. Whether it worked.
-fn run(catalog: &Catalog, text: &str) -> Result<(), String> {
-    let statements = parse_batch(text).map_err(|error| error.to_string())?;
-    if !statements.iter().any(|statement| statement.is_ddl()) {
-        let given = statements.iter().map(|statement| statement.parameters()).sum();
-        let program = compile_adhoc(catalog, &statements, given).map_err(|error| error.to_string())?;
-        explain(&program, catalog);
-        return Ok(());
-    }
-    for statement in &statements {
-        let (change, _) = bind_ddl(catalog, statement).map_err(|error| error.to_string())?;
-        let changed = catalog.apply(&change).map_err(|error| error.to_string())?.0;
-        for procedure in changed.procedures.values() {
-            let program = compile_procedure(&changed, procedure).map_err(|error| error.to_string())?;
-            explain(&program, &changed);
-        }
-    }
-    Ok(())
+    catalog_of("CREATE TABLE r (k INTEGER NOT NULL PRIMARY KEY, n INTEGER, v VARCHAR(20))")
 }
 
 #[test]
