@@ -1,6 +1,6 @@
 //! The floor everything stands on: identifiers, named limits, user errors, checksums, page memory.
 //!
-//! Owns no state but the page pool. Promises that nothing here knows SQL, bytes on a wire, files or threads.
+//! Owns no state but the page pool, and who watches a thread. Promises that nothing here knows SQL, bytes on a wire, files or threads.
 
 pub mod checksum;
 pub mod error;
@@ -8,7 +8,9 @@ pub mod ids;
 pub mod limits;
 pub mod memory;
 pub mod settings;
+pub mod watch;
 
 pub use error::{ErrorKind, Place, UserError, UserResult};
 pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
 pub use settings::{Settings, SqlLimits};
+pub use watch::Watcher;

@@ -98,6 +98,8 @@ pub const PLAN_CACHE_LITERALS_MAX: usize = 256;
 pub const EXTENSIONS_MAX: usize = 30;
 /// How long one call may execute before it is interrupted and rolled back.
 pub const QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+/// Seconds that a change of the schema may take, its procedures' compiling included. Until it ends no transaction runs.
+pub const SCHEMA_SECONDS_MAX: u64 = 600;
 /// Transactions over several partitions that one lending of the partitions' stores serves.
 pub const MULTI_GROUP_CALLS_MAX: usize = 512;
 /// How long partitions stand still for transactions that could as well have the next lending.

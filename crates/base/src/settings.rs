@@ -29,6 +29,7 @@ pub struct Settings {
     pub compound_calls: usize,
     pub compound_stage_calls: usize,
     pub compound_seconds: u64,
+    pub schema_seconds: u64,
 }
 
 impl Default for Settings {
@@ -52,6 +53,7 @@ impl Default for Settings {
             compound_calls: limits::COMPOUND_CALLS_MAX,
             compound_stage_calls: limits::COMPOUND_STAGE_CALLS_MAX,
             compound_seconds: limits::COMPOUND_SECONDS_MAX,
+            schema_seconds: limits::SCHEMA_SECONDS_MAX,
         }
     }
 }
@@ -177,6 +179,7 @@ const NAMED: &[Named] = &[
     named!("compound-calls", compound_calls, 1, 1_000_000, ""),
     named!("compound-stage-calls", compound_stage_calls, 1, 1_000, ""),
     named!("compound-seconds", compound_seconds, 1, 86_400, ""),
+    named!("schema-seconds", schema_seconds, 1, 86_400, ""),
 ];
 
 impl Settings {

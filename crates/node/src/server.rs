@@ -387,6 +387,7 @@ impl Server {
     /// Answers what was taken, makes everything durable, ends. Work goes downwards, so threads end from the top.
     pub fn stop(self) -> Result<(), LogFailed> {
         self.shared.compounds.stop_soon();
+        self.shared.cancellations.stop();
         for mailbox in self.shared.network.get().into_iter().flatten() {
             mailbox.send(Mail::Stop);
         }

@@ -22,7 +22,7 @@ use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::{self, ResponseWriter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::route::{self, Route};
 
@@ -178,9 +178,7 @@ impl System {
         match compilation? {
             adhoc::Compilation::Schema => {
                 self.shared.mode.admit(false, is_admin(reply.connection))?;
-                let job =
-                    Job::Schema { text: (*text).to_owned(), limits: self.shared.settings.sql, reply: reply.clone() };
-                self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+                self.change_schema((*text).to_owned(), self.shared.settings.sql, reply);
             }
             adhoc::Compilation::Program(program) => {
                 if let Some(lifter) = lifter {
@@ -241,6 +239,13 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
+    /// One that a client asks for, so within the time that is set.
+    fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
+        let time_max = Some(Duration::from_secs(self.shared.settings.schema_seconds));
+        let job = Job::Schema { text, limits, time_max, reply: reply.clone() };
+        self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+    }
+
     /// The contents of two tables change places: a schema change, since it is the names that move.
     fn swap_tables(&self, parameters: &[Value<'_>], compiled: &Compiled, reply: &Reply) -> UserResult<Handled> {
         let [Value::Text(one), Value::Text(other)] = parameters else {
@@ -253,8 +258,7 @@ impl System {
             found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::not_found(name))
         };
         let text = format!("SWAP TABLE \"{}\" WITH \"{}\"", name(one)?, name(other)?);
-        let job = Job::Schema { text, limits: SqlLimits::CEILING, reply: reply.clone() };
-        self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+        self.change_schema(text, SqlLimits::CEILING, reply);
         Ok(Handled::PassedOn)
     }
 
@@ -285,8 +289,7 @@ impl System {
         if text.is_empty() {
             return Err(UserError::parameters("@UpdateClasses was given neither a jar nor patterns of class names"));
         }
-        let job = Job::Schema { text, limits: SqlLimits::CEILING, reply: reply.clone() };
-        self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+        self.change_schema(text, SqlLimits::CEILING, reply);
         Ok(Handled::PassedOn)
     }
 

@@ -6,7 +6,7 @@
 
 use ferrite_base::{UserError, limits};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ pub struct Cancellations {
     /// Of connections; read before every call, hardly ever written.
     count: AtomicUsize,
     connections: Mutex<HashMap<u64, Listed>>,
+    stopping: AtomicBool,
 }
 
 impl Cancellations {
@@ -72,6 +73,15 @@ impl Cancellations {
         let mut connections = self.lock();
         connections.remove(&connection);
         self.count.store(connections.len(), Ordering::Release);
+    }
+
+    /// The server stops: it does not wait for what may take minutes. Statements end of themselves, by the query timeout.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Whether the call is not to be executed.

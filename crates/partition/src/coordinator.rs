@@ -16,6 +16,7 @@ use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
 use crate::schema::{self, SchemaHistory};
+use crate::schema_time::SchemaTime;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
@@ -25,6 +26,7 @@ use ferrite_log::{Appender, LogFailed, LogPosition};
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -44,6 +46,8 @@ pub enum Job {
         text: String,
         /// Of clients; [`SqlLimits::CEILING`] for what the server makes itself.
         limits: SqlLimits,
+        /// How long it may take; None for what the server makes itself.
+        time_max: Option<Duration>,
         reply: Reply,
     },
     /// Answers when all that came before is executed and durable.
@@ -214,7 +218,7 @@ impl Coordinator {
                     self.run_group();
                 }
             }
-            Job::Schema { text, limits, reply } => self.run_schema(&text, &limits, &reply),
+            Job::Schema { text, limits, time_max, reply } => self.run_schema(&text, &limits, time_max, &reply),
             Job::Quiesce(reply) => self.quiesce(reply),
             Job::Report(to) => {
                 // Whoever asked may have given up waiting.
@@ -434,15 +438,16 @@ impl Coordinator {
         Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads }
     }
 
-    fn run_schema(&mut self, text: &str, limits: &SqlLimits, reply: &Reply) {
+    fn run_schema(&mut self, text: &str, limits: &SqlLimits, time_max: Option<Duration>, reply: &Reply) {
         if let Some(failure) = self.gate.failure() {
             return reply.refuse(&failure.unavailable());
         }
         if self.long_reads.cancellations().covers(reply.call()) {
             return reply.refuse(&cancel::cancelled());
         }
+        let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
         let mut answers = AnswerBatch::default();
-        match self.change_schema(text, limits) {
+        match self.change_schema(text, limits, &time) {
             Ok((warnings, rows)) => {
                 let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
                 if !warnings.is_empty() {
@@ -463,15 +468,25 @@ impl Coordinator {
     /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log, and then the
     /// world. The stores stay here until the change is durable: answers that a partition gives under the new schema wait for the
     /// partition's own records only, and must not tell of a schema that a crash takes back.
-    fn change_schema(&mut self, text: &str, limits: &SqlLimits) -> UserResult<(Vec<String>, Option<i64>)> {
-        let planned = schema::plan_within(&self.compiled.catalog, text, limits)?;
-        let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
-        let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
+    ///
+    /// `schema_time` may end it up to the moment when all stores have followed; then stores and catalog are as before, and the log has
+    /// nothing of it.
+    fn change_schema(
+        &mut self,
+        text: &str,
+        limits: &SqlLimits,
+        schema_time: &Rc<SchemaTime>,
+    ) -> UserResult<(Vec<String>, Option<i64>)> {
+        let watcher = schema_time.watcher();
+        let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
+        let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
+        schema_time.ask()?;
+        let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut places: Vec<Place> = Vec::with_capacity(borrowed.len());
         take(&mut borrowed, &Hold::All, &mut stores, &mut places);
         let time = self.clock.wall_micros();
-        let applied = schema::apply(&mut stores, &planned, time);
+        let applied = schema::apply_watched(&mut stores, &planned, time, &watcher);
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
         if applied.is_ok() {
             self.ticket = Sequence(self.ticket.0 + 1);

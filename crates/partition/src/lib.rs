@@ -24,6 +24,7 @@ mod replay;
 mod row_counts;
 pub mod schema;
 mod schema_limits;
+mod schema_time;
 pub mod snapshots;
 pub mod thread;
 

@@ -5,7 +5,7 @@ use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
 use crate::schema_limits;
-use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult};
+use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher};
 use ferrite_catalog::{Catalog, Change, Effect, Ids, settle};
 use ferrite_io::Clock;
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
@@ -148,6 +148,11 @@ pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserRes
 /// Carries the change out on all stores: on every one, or on none. `time` is the transaction's.
 pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<()> {
     ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time)
+}
+
+/// The same, of a change that is not in the log yet, which `watcher` may end.
+pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher: &Watcher) -> UserResult<()> {
+    ferrite_table::change_schema_watched(stores, &planned.catalog, &planned.effects, time, watcher)
 }
 
 /// Runs the schema file of a new database: one transaction, in the log like any other.

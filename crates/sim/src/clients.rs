@@ -128,7 +128,7 @@ impl Clients {
                 let reply = reply(doors, number, now);
                 doors
                     .coordinator
-                    .send(Job::Schema { text: text.clone(), limits: SqlLimits::CEILING, reply })
+                    .send(Job::Schema { text: text.clone(), limits: SqlLimits::CEILING, time_max: None, reply })
                     .expect("the node is there");
             }
             Action::Expire => self.expire(doors, number, now),

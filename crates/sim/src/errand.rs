@@ -102,8 +102,8 @@ impl Server for Errand<'_> {
             schema.outstanding =
                 Some(Outstanding { variant: schema.variant.clone(), text: text.to_owned(), told: None });
             let number = clients.begin(Action::Schema { text: text.to_owned() }, now);
-            let job =
-                Job::Schema { text: text.to_owned(), limits: SqlLimits::CEILING, reply: reply(doors, number, now) };
+            let (limits, reply) = (SqlLimits::CEILING, reply(doors, number, now));
+            let job = Job::Schema { text: text.to_owned(), limits, time_max: None, reply };
             doors.coordinator.send(job).expect("the node is there");
             number
         });

@@ -3,7 +3,7 @@
 use crate::row::SourceRow;
 use bumpalo::Bump;
 use ferrite_base::limits::DEFINITION_WORK_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, watch};
 use ferrite_expr::{Context, Expr};
 use ferrite_value::Value;
 use std::cell::Cell;
@@ -20,10 +20,19 @@ pub fn take_work() -> usize {
     WORK.replace(0)
 }
 
-/// Counts work that is no evaluation: rows that are read because another one changes.
 #[inline]
-pub(crate) fn note_work(units: usize) {
+fn note_work(units: usize) {
     WORK.set(WORK.get().saturating_add(units));
+}
+
+/// What a row is that is read because something else changes, in units of work.
+const ROW_WORK: usize = 32;
+
+/// Before a row is read because another one changes, or the schema. An error is of whoever watches a change of the schema.
+#[inline]
+pub(crate) fn note_row() -> UserResult<()> {
+    note_work(ROW_WORK);
+    watch::work(ROW_WORK)
 }
 
 /// The rows bound to slots 0, 1, ...
@@ -69,7 +78,7 @@ impl<'a> Context<'a> for Rows<'a, '_> {
         let work = self.work.get().saturating_add(units);
         self.work.set(work);
         note_work(units);
-        if work <= DEFINITION_WORK_MAX { Ok(()) } else { Err(too_much_work()) }
+        if work <= DEFINITION_WORK_MAX { watch::work(units) } else { Err(too_much_work()) }
     }
 
     fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {

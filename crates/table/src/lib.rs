@@ -46,7 +46,7 @@ pub use memory::{IndexMemory, TableMemory};
 pub use pages::Scan;
 pub use redo::RedoError;
 pub use row::RowRef;
-pub use schema::change_schema;
+pub use schema::{change_schema, change_schema_watched};
 pub use store::Store;
 pub use table::TableData;
 pub use undo::UndoMark;

@@ -1,7 +1,8 @@
 //! Follows changes of the schema: makes, drops and rebuilds tables, views and indexes, filling them from the rows that are
-//! there. All or nothing, over all stores that are given: when the tables of one refuse, none has changed.
+//! there. All or nothing, over all stores that are given: when the tables of one refuse, or whoever watches ends it, none has changed.
 
 use crate::constraint;
+use crate::evaluation::note_row;
 use crate::index::IndexData;
 use crate::row::SourceRow;
 use crate::store::Store;
@@ -10,7 +11,7 @@ use crate::undo::UndoLog;
 use crate::view_maintenance::{Direction, Surroundings, table};
 use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
-use ferrite_base::{IndexId, TableId, UserError, UserResult};
+use ferrite_base::{IndexId, TableId, UserError, UserResult, Watcher, watch};
 use ferrite_catalog::{Catalog, ColumnSource, Effect, Rebuild, RebuiltColumn, Table, TableKind};
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{Value, cast, temporal};
@@ -27,6 +28,22 @@ enum Inverse {
 /// Carries out a schema change on all stores of a database. `catalog` is the schema after it, `time` the transaction's, in
 /// microseconds since 1970. On an error all stores are as they were. Must not be called within a transaction.
 pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
+    // What was once committed is carried out to its end.
+    watch::unwatched(|| carry_out(stores, catalog, effects, time))
+}
+
+/// The same, of a change that is not committed yet, which `watcher` may end.
+pub fn change_schema_watched(
+    stores: &mut [Store],
+    catalog: &Arc<Catalog>,
+    effects: &[Effect],
+    time: i64,
+    watcher: &Watcher,
+) -> UserResult<()> {
+    watcher.watch(|| carry_out(stores, catalog, effects, time))
+}
+
+fn carry_out(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
     for store in stores.iter() {
         assert!(store.mark().undo == 0, "a schema change is a transaction of its own");
     }
@@ -36,11 +53,14 @@ pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Ef
         result = change.stores.iter().try_for_each(Store::check_plans);
     }
     let done = std::mem::take(&mut change.done);
-    match result {
-        Ok(()) => stores.iter_mut().for_each(|store| store.set_catalog(Arc::clone(catalog))),
-        Err(_) => done.into_iter().rev().for_each(|(store, inverse)| stores[store].take_back(inverse)),
-    }
-    stores.iter_mut().for_each(Store::attach_views);
+    // From here on it is decided.
+    watch::unwatched(|| {
+        match result {
+            Ok(()) => stores.iter_mut().for_each(|store| store.set_catalog(Arc::clone(catalog))),
+            Err(_) => done.into_iter().rev().for_each(|(store, inverse)| stores[store].take_back(inverse)),
+        }
+        stores.iter_mut().for_each(Store::attach_views);
+    });
     result
 }
 
@@ -134,6 +154,7 @@ impl SchemaChange<'_> {
         let definition = Arc::clone(data.definition());
         let mut arena = Bump::new();
         for id in source.scan() {
+            note_row()?;
             arena.reset();
             let row = source.row(id);
             let values = arena.alloc_slice_fill_copy(rebuild.columns.len(), Value::Null);
@@ -301,6 +322,7 @@ impl Store {
             let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.holds));
             let (mut row, mut arena) = (vec![Value::Null; plan.columns.len()], Bump::new());
             for id in before.scan() {
+                note_row()?;
                 arena.reset();
                 (0..row.len()).for_each(|column| row[column] = before.row(id).column(column as u16));
                 data.insert_row(&row, None, None, &arena, &mut UndoLog::off()).map_err(InsertError::into_user)?;
@@ -319,6 +341,7 @@ impl Store {
         let data = self.find_table(definition.id).ok_or_else(|| no_table(definition.id))?;
         let mut arena = Bump::new();
         for id in data.scan() {
+            note_row()?;
             arena.reset();
             data.check_conditions_of(definition, SourceRow::Stored(data.row(id)), &arena)?;
         }
@@ -337,6 +360,7 @@ impl Store {
         // What one row's expressions leave in the arena must not pile up over all rows.
         let source = table(&self.tables, plan.tables[0]);
         for id in source.scan() {
+            note_row()?;
             arena.reset();
             let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None };
             let row = SourceRow::Stored(source.row(id));

@@ -1,7 +1,7 @@
 //! One table's data and the physical changes of it: rows, indexes and undo in step. Knows no redo and no views.
 
 use crate::constraint;
-use crate::evaluation::Rows as RowContext;
+use crate::evaluation::{Rows as RowContext, note_row};
 use crate::holds::{Hold, Holds};
 use crate::index::{EncodedKey, IndexData};
 use crate::layout::RowLayout;
@@ -468,6 +468,7 @@ impl TableData {
             if number % ROWS_PER_LOOK == 0 && !memory::takes_rows() {
                 return Err(constraint::no_memory(&self.definition));
             }
+            note_row()?;
             arena.reset();
             let row = SourceRow::Stored(self.row(id));
             let key = index.key_of_row(row, &arena)?;

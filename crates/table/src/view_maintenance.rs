@@ -1,7 +1,7 @@
 //! Keeps a view's rows what its definition says, one source row at a time, within the transaction and through its undo log.
 
 use crate::constraint;
-use crate::evaluation::{KeyPart, Rows as RowContext, note_work};
+use crate::evaluation::{KeyPart, Rows as RowContext, note_row};
 use crate::index::EncodedKey;
 use crate::layout::RowLayout;
 use crate::long_values::LongValues;
@@ -13,9 +13,6 @@ use bumpalo::Bump;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
 use ferrite_value::{Decimal, Value, compare};
 use std::cmp::Ordering;
-
-/// What a row is that is read because another one changes, in units of work.
-const ROW_WORK: usize = 32;
 
 /// One partition's tables by id. A view that is being changed is taken out.
 pub(crate) type Tables = Vec<Option<Box<TableData>>>;
@@ -104,7 +101,7 @@ impl<'a> Surroundings<'a> {
         slots: &mut Vec<SourceRow<'a>>,
         visit: &mut dyn FnMut(&[SourceRow<'a>]) -> UserResult<()>,
     ) -> UserResult<()> {
-        note_work(ROW_WORK);
+        note_row()?;
         slots.push(row);
         let holds = match slots.len() {
             1 => true,
@@ -402,7 +399,7 @@ impl<'a> Surroundings<'a> {
         // What is computed of one row must not pile up over all rows.
         let mut computed = Bump::new();
         let mut consider = |slots: &[SourceRow<'a>]| {
-            note_work(ROW_WORK);
+            note_row()?;
             computed.reset();
             if let Some(filter) = &self.plan.filter
                 && !filter.is_true(&RowContext::new(slots, &computed))?

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use bumpalo::Bump;
-use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_base::{PartitionId, UserError, UserResult, Watcher};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_sql::plan::{OutputColumn, Program, Routing};
@@ -81,15 +81,20 @@ impl Database {
         }
         let statements = ferrite_sql::parse_batch(text)?;
         if statements.iter().any(|statement| statement.is_ddl()) {
-            self.change_schema(&statements)?;
+            self.change_schema(&statements, &Watcher::new(|| Ok(())))?;
             return Ok(Collected::default());
         }
         let program = ferrite_sql::compile_adhoc(&self.catalog, &statements, 0)?;
         self.call(&program, &[])
     }
 
+    /// Changes the schema while somebody watches; whoever follows the log has no such watcher.
+    pub fn run_watched(&mut self, text: &str, watcher: &Watcher) -> UserResult<()> {
+        self.change_schema(&ferrite_sql::parse_batch(text)?, watcher)
+    }
+
     /// Several statements are one change: all or nothing.
-    fn change_schema(&mut self, statements: &[ferrite_sql::Statement]) -> UserResult<()> {
+    fn change_schema(&mut self, statements: &[ferrite_sql::Statement], watcher: &Watcher) -> UserResult<()> {
         let mut catalog = Catalog::clone(&self.catalog);
         let mut effects = Vec::new();
         for statement in statements {
@@ -108,7 +113,7 @@ impl Database {
         for program in ferrite_sql::default_procedures(&catalog) {
             programs.insert(program.name.to_uppercase(), Arc::new(program));
         }
-        ferrite_table::change_schema(&mut self.stores, &catalog, &effects, TRANSACTION_TIME)?;
+        ferrite_table::change_schema_watched(&mut self.stores, &catalog, &effects, TRANSACTION_TIME, watcher)?;
         ferrite_table::change_schema(&mut self.copies, &catalog, &effects, TRANSACTION_TIME)
             .expect("copies follow their stores");
         self.catalog = catalog;
@@ -184,7 +189,14 @@ impl Database {
         }
     }
 
-    /// The invariants that hold between transactions: replicas are alike, and copies made by redo are like their stores.
+    /// The invariants that hold between transactions: indexes and views say what the rows say, replicas are alike, and copies made by
+    /// redo are like their stores.
+    pub fn verify(&self) {
+        self.stores.iter().for_each(|store| store.verify().expect("indexes and views agree with the rows"));
+        self.check();
+    }
+
+    /// The same without what is in one store alone, which takes its time.
     pub fn check(&self) {
         for (name, table) in &self.catalog.tables {
             for (store, copy) in self.stores.iter().zip(&self.copies) {

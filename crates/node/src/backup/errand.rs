@@ -105,7 +105,9 @@ impl Server for Errand {
 
     fn change_schema(&self, text: &str) -> UserResult<()> {
         self.shared.mode.admit(false, true)?;
-        self.send(Job::Schema { text: text.to_owned(), limits: SqlLimits::CEILING, reply: self.reply() })?;
+        // A restore takes as long as its rows need.
+        let (limits, time_max) = (SqlLimits::CEILING, None);
+        self.send(Job::Schema { text: text.to_owned(), limits, time_max, reply: self.reply() })?;
         self.next_answer()
     }
 
