@@ -11,7 +11,7 @@ use crate::parts::Prepared;
 use crate::subquery::Cached;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, limits, memory};
-use ferrite_expr::{Context, Expr};
+use ferrite_expr::{Context, Expr, SortedArray};
 use ferrite_sql::plan::Program;
 use ferrite_table::{RowRef, Store};
 use ferrite_value::Value;
@@ -24,6 +24,10 @@ pub(crate) const TICKS_PER_CHECK: u32 = 1_024;
 pub(crate) const WORK_PER_CHECK: usize = 1_048_576;
 /// Bytes that a program may compute before conditions stop leaving theirs in the transaction's arena.
 const THRIFT_BYTES: usize = 1_048_576;
+/// Rows that are looked for in an array parameter element by element before it is put in order.
+const ROWS_BEFORE_SORTING: u32 = 32;
+/// What an element takes that is put in order among many, in units of work.
+const SORTED: usize = 64;
 /// Slots that need no arena memory.
 const SLOTS_INLINE: usize = 8;
 
@@ -107,8 +111,16 @@ struct Rare<'s> {
     common: Vec<Cell<Option<Rows<'s>>>>,
     /// Hash tables of joins, by slot.
     joins: RefCell<Vec<(u16, Kept<'s>)>>,
+    /// Array parameters that rows were looked for in.
+    arrays: RefCell<Vec<AskedArray<'s>>>,
     /// Memory for what is computed for one row.
     passing: RefCell<Bump>,
+}
+
+struct AskedArray<'s> {
+    parameter: u16,
+    rows: u32,
+    sorted: Option<SortedArray<'s>>,
 }
 
 impl<'s> Frame<'s> {
@@ -220,6 +232,25 @@ impl<'s> Frame<'s> {
             return take(expression.eval(&Passing { frame: self, arena: &arena })?);
         }
         take(self.evaluate(expression)?)
+    }
+
+    /// The array in order, once many rows have been looked for in it: for few that would take longer.
+    fn sort_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'s>>> {
+        let Value::Array(elements) = self.parameter(parameter) else { return Ok(None) };
+        let mut arrays = self.rare().arrays.borrow_mut();
+        let position = arrays.iter().position(|array| array.parameter == parameter).unwrap_or_else(|| {
+            arrays.push(AskedArray { parameter, rows: 0, sorted: None });
+            arrays.len() - 1
+        });
+        let array = &mut arrays[position];
+        if array.sorted.is_none() {
+            array.rows += 1;
+            if array.rows > ROWS_BEFORE_SORTING {
+                self.count_work(elements.len() * SORTED)?;
+                array.sorted = Some(SortedArray::new(elements, self.call.arena));
+            }
+        }
+        Ok(array.sorted)
     }
 
     /// No condition holds always.
@@ -380,6 +411,7 @@ impl<'s> Frame<'s> {
                 derived: vec![Cell::new(None); self.program.slots as usize],
                 common: vec![Cell::new(None); self.program.common_tables.len()],
                 joins: RefCell::default(),
+                arrays: RefCell::default(),
                 passing: RefCell::new(Bump::new()),
             })
         })
@@ -422,6 +454,10 @@ impl<'s> Context<'s> for Frame<'s> {
         self.count_work(units)
     }
 
+    fn sorted_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'s>>> {
+        self.sort_array(parameter)
+    }
+
     #[inline]
     fn subquery(&self, subquery: u16, operand: Value<'s>) -> UserResult<Value<'s>> {
         self.run_subquery(subquery, operand)
@@ -457,6 +493,10 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
 
     fn work(&self, units: usize) -> UserResult<()> {
         self.frame.count_work_beside(units, self.arena.allocated_bytes())
+    }
+
+    fn sorted_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'f>>> {
+        self.frame.sort_array(parameter)
     }
 
     fn subquery(&self, subquery: u16, operand: Value<'f>) -> UserResult<Value<'f>> {

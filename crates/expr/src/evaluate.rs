@@ -5,6 +5,7 @@
 
 use crate::arithmetic;
 use crate::like;
+use crate::list::{ARRAY_SORTED_FROM, SortedArray};
 use crate::tree::{ArithmeticDomain, CompareOperator, Expr};
 use crate::work;
 use bumpalo::Bump;
@@ -26,6 +27,10 @@ pub trait Context<'a> {
     /// Told of work before it is done, in units of about a byte that is copied, where one evaluation may be much. An error ends it.
     fn work(&self, _units: usize) -> UserResult<()> {
         Ok(())
+    }
+    /// An array parameter in order, for whom many rows are looked for in it; None while looking at its elements is as fast.
+    fn sorted_array(&self, _parameter: u16) -> UserResult<Option<SortedArray<'a>>> {
+        Ok(None)
     }
     /// The result of a subquery for the rows bound now. `operand` is NULL for scalar subqueries and EXISTS.
     fn subquery(&self, subquery: u16, operand: Value<'a>) -> UserResult<Value<'a>>;
@@ -236,8 +241,19 @@ impl Expr {
                 let operand = operand.eval(context)?;
                 match array.eval(context)? {
                     Value::Array(elements) => {
-                        work::tell(elements.len() * work::COMPARED, context)?;
                         let mut membership = Membership::new(operand);
+                        let sorted = match **array {
+                            Expr::Parameter(parameter) if elements.len() >= ARRAY_SORTED_FROM => {
+                                context.sorted_array(parameter)?
+                            }
+                            _ => None,
+                        };
+                        if let Some(sorted) = sorted {
+                            membership.unknown = operand.is_null() || sorted.null;
+                            membership.found = !operand.is_null() && sorted.has(&operand);
+                            return Ok(membership.result(*negated));
+                        }
+                        work::tell(elements.len() * work::COMPARED, context)?;
                         for element in elements {
                             if membership.is_decided() {
                                 break;

@@ -18,6 +18,6 @@ mod work;
 pub use aggregate::{Aggregate, AggregateKind, AggregateState, Removal};
 pub use evaluate::Context;
 pub use function::{Function, Resolved};
-pub use list::List;
+pub use list::{List, SortedArray};
 pub use tree::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};
 pub use user::{Code, UserFunction};

@@ -2,12 +2,14 @@
 
 mod common;
 
+use bumpalo::Bump;
 use common::*;
+use ferrite_base::UserResult;
 use ferrite_expr::ArithmeticDomain::{Decimal, Float, Integer};
 use ferrite_expr::ArithmeticOperator::{Add, Divide, Multiply, Remainder, Subtract};
 use ferrite_expr::CompareOperator::*;
-use ferrite_expr::{ArithmeticDomain, Expr};
-use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use ferrite_expr::{ArithmeticDomain, Context, Expr, SortedArray};
+use ferrite_value::{ColumnType, OwnedValue, SqlType, Value};
 
 const MAX: i64 = i64::MAX;
 
@@ -180,6 +182,96 @@ fn membership_is_three_valued() {
         (within_array(int(2), 2, true), "BOOLEAN true"),
         (within_array(int(5), 0, false), "BOOLEAN true"),
     ]);
+}
+
+/// An array in order, for all who ask; or never.
+struct WithArray<'a> {
+    arena: &'a Bump,
+    parameters: [Value<'a>; 2],
+    sorted: bool,
+}
+
+impl<'a> Context<'a> for WithArray<'a> {
+    fn column(&self, _: u16, _: u16) -> Value<'a> {
+        unreachable!("there are no rows")
+    }
+    fn parameter(&self, index: u16) -> Value<'a> {
+        self.parameters[index as usize]
+    }
+    fn register(&self, _: u16) -> Value<'a> {
+        unreachable!("there are no variables")
+    }
+    fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+    fn transaction_time(&self) -> i64 {
+        0
+    }
+    fn sorted_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'a>>> {
+        match self.parameters[parameter as usize] {
+            Value::Array(elements) if self.sorted => Ok(Some(SortedArray::new(elements, self.arena))),
+            _ => Ok(None),
+        }
+    }
+    fn subquery(&self, _: u16, _: Value<'a>) -> UserResult<Value<'a>> {
+        unreachable!("there are no subqueries")
+    }
+}
+
+#[test]
+fn an_array_in_order_answers_as_one_that_is_looked_through() {
+    let decimal = |text| Value::Decimal(ferrite_value::Decimal::parse(text).expect("a decimal"));
+    let numbers = [
+        Value::Integer(0),
+        Value::Integer(-3),
+        Value::Integer(MAX),
+        Value::Integer(2),
+        Value::Float(0.0),
+        Value::Float(-0.0),
+        Value::Float(2.5),
+        Value::Float(f64::NAN),
+        Value::Float(f64::INFINITY),
+        Value::Float(9_223_372_036_854_775_807.0),
+        decimal("2.5"),
+        decimal("2"),
+        decimal("-0.000000000001"),
+    ];
+    let others = [
+        Value::Text(""),
+        Value::Text("a"),
+        Value::Text("ab"),
+        Value::Text("\u{e9}"),
+        Value::Timestamp(0),
+        Value::Timestamp(86_400_000_000),
+        Value::Date(1),
+        Value::Date(0),
+        Value::Bytes(b"a"),
+        Value::Boolean(true),
+    ];
+    let all: Vec<Value<'_>> = numbers.iter().chain(&others).copied().chain([Value::Null]).collect();
+    let expression =
+        |negated| Expr::InArray { operand: Box::new(Expr::Parameter(0)), array: Box::new(Expr::Parameter(1)), negated };
+    let (within, without) = (expression(false), expression(true));
+    // Arrays of every length around the one from which on they are put in order, of every part of the values, in many orders.
+    let mut seed = 7_usize;
+    for length in 0..40 {
+        for _ in 0..50 {
+            let arena = Bump::new();
+            let mut next = |below: usize| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (seed >> 33) % below
+            };
+            let (first, kinds) = (next(all.len()), 1 + next(all.len()));
+            let elements: Vec<Value<'_>> = (0..length).map(|_| all[(first + next(kinds)) % all.len()]).collect();
+            for operand in &all {
+                let answers = [false, true].map(|sorted| {
+                    let context = WithArray { arena: &arena, parameters: [*operand, Value::Array(&elements)], sorted };
+                    [&within, &without].map(|expression| format!("{:?}", expression.eval(&context)))
+                });
+                assert_eq!(answers[0], answers[1], "{operand:?} in {elements:?}");
+            }
+        }
+    }
 }
 
 #[test]
