@@ -6,6 +6,7 @@
 mod adhoc;
 mod administration;
 mod backup;
+mod compiling;
 mod compound;
 mod connection;
 mod dispatch;

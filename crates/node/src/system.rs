@@ -7,7 +7,8 @@ use crate::result::{SystemResult, SystemTable};
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
 use crate::{
-    adhoc, administration, backup, pass_on, query_statistics, statistics, system_catalog, system_information, topology,
+    adhoc, administration, backup, compiling, pass_on, query_statistics, statistics, system_catalog,
+    system_information, topology,
 };
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
@@ -135,14 +136,16 @@ impl System {
             }
             "@GetPartitionKeys" => topology::partition_keys(&self.shared, one_text(name, parameters)?),
             // Types of parameters come from the statement, so their values say nothing more.
-            "@Explain" => adhoc::explain(
-                &compiled,
-                &*self.shared.row_counts,
-                &self.shared.settings.sql,
-                one_text(name, &parameters[..parameters.len().min(1)])?,
-            ),
+            "@Explain" => {
+                let text = one_text(name, &parameters[..parameters.len().min(1)])?;
+                let (counts, limits) = (&*self.shared.row_counts, &self.shared.settings.sql);
+                compiling::within(&self.shared, reply.call(), || adhoc::explain(&compiled, counts, limits, text))
+            }
             "@ExplainView" => adhoc::explain_view(&compiled, one_text(name, parameters)?),
-            "@ExplainJSON" => adhoc::explain_json(&compiled, &self.shared.settings.sql, one_text(name, parameters)?),
+            "@ExplainJSON" => {
+                let (text, limits) = (one_text(name, parameters)?, &self.shared.settings.sql);
+                compiling::within(&self.shared, reply.call(), || adhoc::explain_json(&compiled, limits, text))
+            }
             // The original's is the schema in a form of its own; ours is the statements that make it.
             "@ExplainCatalog" => adhoc::explain_catalog(&compiled, parameters.len()),
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
@@ -173,7 +176,9 @@ impl System {
         }
         let began = Instant::now();
         let limits = &self.shared.settings.sql;
-        let compilation = adhoc::compile(compiled, &*self.shared.row_counts, limits, text, parameters.len() - 1);
+        let compilation = compiling::within(&self.shared, reply.call(), || {
+            adhoc::compile(compiled, &*self.shared.row_counts, limits, text, parameters.len() - 1)
+        });
         self.shared.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
         match compilation? {
             adhoc::Compilation::Schema => {
@@ -209,9 +214,10 @@ impl System {
             ));
         };
         let limits = &self.shared.settings.sql;
-        let adhoc::Compilation::Program(program) =
-            adhoc::compile(compiled, &*self.shared.row_counts, limits, text, rest.len())?
-        else {
+        let compilation = compiling::within(&self.shared, reply.call(), || {
+            adhoc::compile(compiled, &*self.shared.row_counts, limits, text, rest.len())
+        });
+        let adhoc::Compilation::Program(program) = compilation? else {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
         self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
@@ -232,7 +238,8 @@ impl System {
         body: &[u8],
         reply: &Reply,
     ) -> UserResult<Handled> {
-        let program = query_statistics::compile(&self.shared, compiled, text)?;
+        let program =
+            compiling::within(&self.shared, reply.call(), || query_statistics::compile(&self.shared, compiled, text))?;
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
         let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
         pass_on::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;

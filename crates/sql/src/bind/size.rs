@@ -1,25 +1,28 @@
 //! How large a statement may become.
 //!
-//! Owns the counts. What SQL writes once may stand several times in a plan: the operand of BETWEEN, of CASE, of COALESCE, a row before IN.
-//! One in another, that doubles at each level, so what is bound is counted, and a text of a few hundred bytes cannot fill the memory.
+//! Owns the counts, and tells whoever watches the compiling how it goes on. What SQL writes once may stand several times in a plan: the
+//! operand of BETWEEN, of CASE, of COALESCE, a row before IN. One in another, that doubles at each level, so what is bound is counted, and a
+//! text of a few hundred bytes cannot fill the memory.
 
 use super::Binder;
 use super::types::Typed;
 use crate::plan::Query;
 use crate::walk::for_each_expr;
 use ferrite_base::limits::EXPRESSIONS_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, watch};
 use ferrite_expr::{CompareOperator, Expr};
 
 /// What stands in a plan once more is evaluated once more, for each row.
 const AGAIN: usize = 8;
+/// What binding and planning an expression is, in units of work: microseconds, and more where it is compared with many others.
+const BOUND: usize = 1_024;
 
 impl Binder<'_> {
     /// Counts so many parts of expressions.
     pub fn grow(&mut self, parts: usize) -> UserResult<()> {
         self.expressions = self.expressions.saturating_add(parts);
         if self.expressions <= EXPRESSIONS_MAX {
-            return Ok(());
+            return watch::work(parts.saturating_mul(BOUND));
         }
         Err(UserError::limit(format!("the statement has more than {EXPRESSIONS_MAX} expressions when it is written out"))
             .with_detail("the operands of BETWEEN, CASE, COALESCE, DECODE and NULLIF and rows before IN stand in the plan several times")

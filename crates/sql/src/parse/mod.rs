@@ -14,7 +14,7 @@ pub(crate) mod tokens;
 
 use crate::errors;
 use cursor::{Cursor, lexeme_text};
-use ferrite_base::{UserError, UserResult, limits};
+use ferrite_base::{UserError, UserResult, limits, watch};
 use ferrite_catalog::base64;
 use sqlparser::tokenizer::{Location, Token};
 use statement::{Body, Statement};
@@ -28,6 +28,9 @@ const LOAD_CLASSES: &str = "LOAD CLASSES '";
 /// What may stand before it.
 const REMOVE_CLASSES: &str = "REMOVE CLASSES '";
 
+/// What reading a word is, in units of work, for whoever watches.
+const LEXEME: usize = 256;
+
 /// Splits `text` at `;` and parses each statement. Empty statements are dropped.
 pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
     if let Some((load, rest)) = leading_jar(text) {
@@ -40,6 +43,7 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
     let mut statements = Vec::with_capacity(ranges.len());
     for range in ranges {
         let part = &lexemes[range];
+        watch::work(part.len().saturating_mul(LEXEME))?;
         let part_text = lexeme_text(text, part);
         let start = tokens::start(part);
         let body = parse_statement(text, part, &mut 0)
