@@ -9,14 +9,14 @@ use std::rc::Rc;
 use support::{Database, Lending, filled};
 
 /// Rows of the partitioned table, enough for several questions in each of two stores.
-const ROWS: u32 = 4_500;
+const ROWS: u32 = 2_400;
 
 const BEFORE: &[&str] = &[
     "CREATE INDEX t_k ON t (k, s)",
     "CREATE VIEW per_k (k, n, least) AS SELECT k, COUNT(*), MIN(s) FROM t GROUP BY k",
     "CREATE VIEW per_name (name, n) AS SELECT names.name, COUNT(*) FROM t JOIN names ON t.k = names.k GROUP BY names.name",
     "CREATE TABLE whole (id BIGINT NOT NULL, s VARCHAR(20), PRIMARY KEY (id))",
-    "INSERT INTO whole SELECT n, 'w' FROM GENERATE_SERIES(1, 3000) AS g (n)",
+    "INSERT INTO whole SELECT n, 'w' FROM GENERATE_SERIES(1, 1200) AS g (n)",
 ];
 
 const CHANGES: &[&str] = &[
@@ -94,7 +94,7 @@ fn whenever_it_is_ended_nothing_has_changed() {
         // What is there works on, with all its indexes and views; and is what it is to those who were never stopped.
         database.verify();
         database.run("UPDATE t SET k = 7 WHERE id < 500").expect("an update");
-        database.run("DELETE FROM whole WHERE id > 2500").expect("a deletion");
+        database.run("DELETE FROM whole WHERE id > 900").expect("a deletion");
         database.verify();
     }
 }

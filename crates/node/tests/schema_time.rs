@@ -1,5 +1,5 @@
 //! Changes of the schema that take long: they are ended, by their limit, by their client or by a stop, and nothing is left of them: not in
-//! the tables, not in the catalog, not in the log.
+//! the tables, not in the catalog, not in the log. And texts that take long to compile.
 
 mod common;
 
@@ -9,21 +9,24 @@ use ferrite_base::Settings;
 use ferrite_client::Status;
 use ferrite_node::{Server, ServerOptions};
 use std::path::Path;
+use std::time::Duration;
 
 const ROWS: i64 = 20_000;
 const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, v VARCHAR(500), PRIMARY KEY (id));
     PARTITION TABLE t ON COLUMN id;
     CREATE TABLE same (id BIGINT NOT NULL, v VARCHAR(500), PRIMARY KEY (id));
+    CREATE TABLE other (id BIGINT NOT NULL, v VARCHAR(500), PRIMARY KEY (id));
     CREATE VIEW totals (n, last) AS SELECT COUNT(*), MAX(id) FROM t";
 
-/// Each of them tries a row in millions of ways, or as many pairs of rows; all would take hours.
+/// Each of them tries places in a long text over and over, for each row, or meets hundreds of millions of pairs of rows: minutes.
 const ENDLESS: &[&str] = &[
-    "ALTER TABLE t ADD CONSTRAINT c CHECK (v NOT LIKE '%a%a%a%a%a%a%b')",
-    "CREATE INDEX i ON t (CASE WHEN v LIKE '%a%a%a%a%a%a%b' THEN 1 ELSE 0 END)",
-    "CREATE INDEX i ON t (id) WHERE v LIKE '%a%a%a%a%a%a%b'",
-    "CREATE VIEW v (id, n) AS SELECT id, COUNT(*) FROM t WHERE v LIKE '%a%a%a%a%a%a%b' GROUP BY id",
-    "CREATE VIEW v (n) AS SELECT COUNT(*) FROM same a JOIN same b ON a.v <> b.v JOIN same c ON c.v = 'x'",
-    "ALTER TABLE t ADD COLUMN more BIGINT; CREATE INDEX i ON t (CASE WHEN v LIKE '%a%a%a%a%a%a%b' THEN 1 ELSE 0 END)",
+    "ALTER TABLE t ADD CONSTRAINT c CHECK (REPEAT(v, 5000) NOT LIKE '%aaaaaaaaaaaaaaaaaaaab%')",
+    "CREATE INDEX i ON t (CASE WHEN REPEAT(v, 5000) LIKE '%aaaaaaaaaaaaaaaaaaaab%' THEN 1 ELSE 0 END)",
+    "CREATE INDEX i ON t (id) WHERE REPEAT(v, 5000) LIKE '%aaaaaaaaaaaaaaaaaaaab%'",
+    "CREATE VIEW v (id, n) AS SELECT id, COUNT(*) FROM t WHERE REPEAT(v, 5000) LIKE '%aaaaaaaaaaaaaaaaaaaab%' GROUP BY id",
+    "CREATE VIEW v (n) AS SELECT COUNT(*) FROM same JOIN other ON same.v <> other.v",
+    "ALTER TABLE t ADD COLUMN more BIGINT; DROP VIEW totals;
+     CREATE INDEX i ON t (CASE WHEN REPEAT(v, 5000) LIKE '%aaaaaaaaaaaaaaaaaaaab%' THEN 1 ELSE 0 END)",
 ];
 
 fn opened(dir: &Path, schema_seconds: u64) -> (Server, Db) {
@@ -36,7 +39,7 @@ fn opened(dir: &Path, schema_seconds: u64) -> (Server, Db) {
 fn filled(dir: &Path, schema_seconds: u64) -> (Server, Db) {
     let (server, db) = opened(dir, schema_seconds);
     db.sql(SCHEMA);
-    for table in ["t", "same"] {
+    for table in ["t", "same", "other"] {
         db.sql(&format!("INSERT INTO {table} SELECT n, REPEAT('a', 90) FROM GENERATE_SERIES(1, {ROWS}) AS g (n)"));
     }
     (server, db)
@@ -45,7 +48,8 @@ fn filled(dir: &Path, schema_seconds: u64) -> (Server, Db) {
 /// The schema, and what its tables say.
 fn everything(db: &Db) -> (String, Vec<i64>) {
     let schema = format!("{:?}", db.call("@ExplainCatalog", ()).tables[0].rows);
-    let queries = ["SELECT COUNT(*) FROM t", "SELECT SUM(id) FROM t", "SELECT SUM(n) FROM totals", "SELECT SUM(id) FROM same"];
+    let queries =
+        ["SELECT COUNT(*) FROM t", "SELECT SUM(id) FROM t", "SELECT SUM(n) FROM totals", "SELECT SUM(id) FROM same"];
     (schema, queries.iter().map(|query| db.scalar(query)).collect())
 }
 
@@ -103,5 +107,31 @@ fn its_client_and_a_stop_end_it() {
     server.stop().expect("the log is closed");
     let (server, db) = opened(dir.path(), 600);
     assert_eq!(everything(&db), before);
+    server.stop().expect("the log is closed");
+}
+
+#[test]
+fn texts_that_take_long_to_compile_are_ended() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = vec!["SELECT id FROM same WHERE id = 1"; 9_000].join("; ");
+    let opened = |query_time_max| {
+        let server = start(ServerOptions { query_time_max, ..options(dir.path(), 1) });
+        let db = connect(&server);
+        (server, db)
+    };
+    let (server, db) = opened(Duration::from_millis(1));
+    db.sql(
+        "CREATE TABLE same (id BIGINT NOT NULL, PRIMARY KEY (id)); CREATE PROCEDURE one AS SELECT COUNT(*) FROM same",
+    );
+    let limit = "compiling takes longer than 0.001 seconds";
+    for procedure in ["@AdHoc", "@Explain"] {
+        db.fails(procedure, (text.as_str(),), Status::GracefulFailure, limit);
+    }
+    db.fails("@AdHoc", (text.as_str(),), Status::GracefulFailure, "--query-timeout");
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM same"), 0, "what is short is not asked about");
+    server.stop().expect("the log is closed");
+    let (server, db) = opened(Duration::from_secs(3_600));
+    assert_eq!(db.sql(&text).tables.len(), 9_000);
+    assert_eq!(db.call("one", ()).scalar(), Some(0));
     server.stop().expect("the log is closed");
 }

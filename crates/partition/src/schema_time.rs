@@ -109,7 +109,10 @@ mod tests {
         time.ask().expect("others' time is not counted");
         hand.0.fetch_add(1, Ordering::Relaxed);
         let error = time.ask().expect_err("one past it");
-        assert_eq!((error.kind(), error.message()), (ErrorKind::Limit, "the schema change takes longer than 600 seconds"));
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Limit, "the schema change takes longer than 600 seconds")
+        );
         assert!(error.to_string().contains("--limit schema-seconds"), "{error}");
         without.ask().expect("as long as it takes");
     }
