@@ -88,7 +88,11 @@ mod tests {
     fn counting() -> (Watcher, Rc<Cell<usize>>) {
         let asked = Rc::new(Cell::new(0));
         let count = Rc::clone(&asked);
-        (Watcher::new(move || Ok(count.set(count.get() + 1))), asked)
+        let watcher = Watcher::new(move || {
+            count.set(count.get() + 1);
+            Ok(())
+        });
+        (watcher, asked)
     }
 
     #[test]
