@@ -85,7 +85,7 @@ pub struct RecoverOptions {
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
     /// Cut the redo log where it cannot be read. Acknowledged transactions behind that place are lost; which, is printed and
-    /// written to a file in the directory. Keep a copy of the directory first.
+    /// written to a file in the directory. What is cut is kept beside it, in a folder accepted-loss-..., which may be deleted by hand.
     #[arg(long, required = true)]
     accept_loss: bool,
 }

@@ -15,14 +15,20 @@ use crate::options::Durability;
 pub enum LogError {
     Disk(DiskError),
     Locked(LockError),
-    /// Bytes that had been made durable are not what was written.
+    /// Bytes that had been made durable are not what was written, or not there.
     Rot {
+        /// Where the log that can be read ends.
         path: PathBuf,
         position: u64,
+        /// The segment in which it should go on, where there is none.
+        missing: Option<PathBuf>,
         detail: String,
     },
-    MissingSegment {
-        path: PathBuf,
+    /// What is to be cut cannot be kept. Nothing was changed.
+    NoRoomToKeep {
+        folder: PathBuf,
+        needed: u64,
+        free: u64,
     },
     ForeignSegment {
         path: PathBuf,
@@ -52,19 +58,25 @@ impl fmt::Display for LogError {
         match self {
             LogError::Disk(error) => error.fmt(f),
             LogError::Locked(error) => error.fmt(f),
-            LogError::Rot { path, position, detail } => write!(
+            LogError::Rot { path, position, missing: None, detail } => write!(
                 f,
                 "redo log {} is damaged at byte {position}: {detail}. What was durable there cannot be read, and nothing was \
                  changed. Restore the file from a copy",
                 path.display()
             ),
-            LogError::MissingSegment { path } => {
-                write!(
-                    f,
-                    "redo log segment {} is missing, and no snapshot makes up for it: restore the file from a copy",
-                    path.display()
-                )
+            LogError::Rot { path, position, missing: Some(missing), detail } => {
+                write!(f, "redo log segment {} is missing: {detail}.", missing.display())?;
+                if path != missing {
+                    write!(f, " What can be read ends at byte {position} of {}.", path.display())?;
+                }
+                f.write_str(" Nothing was changed. Restore the file from a copy")
             }
+            LogError::NoRoomToKeep { folder, needed, free } => write!(
+                f,
+                "what is to be cut from the redo log cannot be kept in {}: that takes {needed} bytes, and {free} are free. Nothing \
+                 was changed. Free disk space, then run the command again",
+                folder.display()
+            ),
             LogError::ForeignSegment { path, found, expected } => write!(
                 f,
                 "redo log segment {} belongs to database {found}, not to {expected}: restore the right file",

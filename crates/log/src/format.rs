@@ -8,7 +8,10 @@ use ferrite_io::{Random, SECTOR_BYTES, SectorBuffer};
 
 pub(crate) const BLOCK_HEADER_BYTES: usize = 48;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// Segments of this version keep their last sector for a seal.
+const FORMAT_VERSION: u32 = 2;
+/// These are full of blocks to the end. They are read and written on, never begun.
+const FORMAT_VERSION_WITHOUT_SEAL: u32 = 1;
 const SEGMENT_MAGIC: &[u8; 8] = b"FERRLOG\0";
 const BLOCK_MAGIC: &[u8; 4] = b"FBLK";
 const SEGMENT_CHECKSUM_AT: usize = SECTOR_BYTES - 4;
@@ -16,10 +19,12 @@ const SEGMENT_CHECKSUM_AT: usize = SECTOR_BYTES - 4;
 pub(crate) const CONTINUES: u32 = 1;
 pub(crate) const CLEAN_END: u32 = 2;
 pub(crate) const OPENED: u32 = 4;
+/// Not a block of the chain: what stands in a segment's last sector once blocks behind the segment are durable.
+pub(crate) const SEAL: u32 = 8;
 
 const _: () = assert!(LOG_SEGMENT_BYTES <= SEGMENT_BYTES_MAX);
 const _: () = assert!(LOG_SEGMENT_BYTES.is_multiple_of(SECTOR_BYTES as u64));
-const _: () = assert!(BLOCK_HEADER_BYTES + LOG_BLOCK_BYTES_MAX + SECTOR_BYTES <= LOG_SEGMENT_BYTES as usize);
+const _: () = assert!(BLOCK_HEADER_BYTES + LOG_BLOCK_BYTES_MAX + 2 * SECTOR_BYTES <= LOG_SEGMENT_BYTES as usize);
 
 /// Tells the files of one database from those of another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +62,8 @@ pub struct LogPosition {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
+    /// The last sector is kept for a seal.
+    pub sealed_at_end: bool,
     pub database: DatabaseId,
     pub number: u64,
     pub bytes: u64,
@@ -76,10 +83,16 @@ pub(crate) enum HeaderFault {
 }
 
 impl SegmentHeader {
+    /// Where the room for blocks ends: at the seal's place, or at the end of the file.
+    pub fn blocks_end(&self) -> u64 {
+        self.bytes - if self.sealed_at_end { SECTOR_BYTES as u64 } else { 0 }
+    }
+
     pub fn encode(&self) -> [u8; SECTOR_BYTES] {
+        let version = if self.sealed_at_end { FORMAT_VERSION } else { FORMAT_VERSION_WITHOUT_SEAL };
         let mut sector = [0; SECTOR_BYTES];
         sector[0..8].copy_from_slice(SEGMENT_MAGIC);
-        sector[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        sector[8..12].copy_from_slice(&version.to_le_bytes());
         sector[12..16].copy_from_slice(&(SECTOR_BYTES as u32).to_le_bytes());
         sector[16..32].copy_from_slice(&self.database.0);
         sector[32..40].copy_from_slice(&self.number.to_le_bytes());
@@ -103,10 +116,11 @@ impl SegmentHeader {
             return Err(HeaderFault::Damaged);
         }
         let version = u32_at(sector, 8);
-        if version != FORMAT_VERSION {
+        if !matches!(version, FORMAT_VERSION | FORMAT_VERSION_WITHOUT_SEAL) {
             return Err(HeaderFault::Version(version));
         }
         let header = SegmentHeader {
+            sealed_at_end: version == FORMAT_VERSION,
             database: DatabaseId(sector[16..32].try_into().expect("16 bytes")),
             number: u64_at(sector, 32),
             bytes: u64_at(sector, 40),
@@ -116,7 +130,7 @@ impl SegmentHeader {
         };
         let sound = u32_at(sector, 12) == SECTOR_BYTES as u32
             && header.bytes.is_multiple_of(SECTOR_BYTES as u64)
-            && header.bytes <= SEGMENT_BYTES_MAX
+            && (2 * SECTOR_BYTES as u64..=SEGMENT_BYTES_MAX).contains(&header.bytes)
             && header.durable_through < header.first_block;
         if sound { Ok(header) } else { Err(HeaderFault::Damaged) }
     }
@@ -146,7 +160,7 @@ impl<'a> Block<'a> {
         let length = u32_at(bytes, 12) as usize;
         let whole = match flags {
             0 | CONTINUES => length > 0 && length <= LOG_BLOCK_BYTES_MAX,
-            CLEAN_END | OPENED => length == 0,
+            CLEAN_END | OPENED | SEAL => length == 0,
             _ => false,
         };
         if !whole || bytes[36..BLOCK_HEADER_BYTES] != [0; 12] {
@@ -216,6 +230,15 @@ pub(crate) fn finish_block(
     checksum
 }
 
+/// The sector that ends a segment: all blocks through `durable_through`, some of them in later segments, are durable, and the
+/// segment's last block has this checksum. It looks like a block, so that whoever searches for proof finds it.
+pub(crate) fn encode_seal(database: DatabaseId, durable_through: u64, last_checksum: u32) -> SectorBuffer {
+    let mut sector = SectorBuffer::new();
+    let start = begin_block(&mut sector);
+    finish_block(&mut sector, start, database, SEAL, durable_through + 1, durable_through, last_checksum);
+    sector
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
@@ -233,6 +256,7 @@ mod tests {
     #[test]
     fn a_header_reads_back_and_every_flipped_bit_is_seen() {
         let header = SegmentHeader {
+            sealed_at_end: true,
             database: DATABASE,
             number: 7,
             bytes: 1 << 20,
@@ -247,6 +271,9 @@ mod tests {
             assert_eq!(SegmentHeader::decode(&sector), Err(HeaderFault::Damaged), "bit {bit}");
             sector[bit / 8] ^= 1 << (bit % 8);
         }
+        let before = SegmentHeader { sealed_at_end: false, ..header };
+        assert_eq!(SegmentHeader::decode(&before.encode()), Ok(before));
+        assert_eq!((header.blocks_end(), before.blocks_end()), ((1 << 20) - 4_096, 1 << 20));
         assert_eq!(SegmentHeader::decode(&[0; SECTOR_BYTES]), Err(HeaderFault::Blank));
         assert_eq!(SegmentHeader::decode(&[]), Err(HeaderFault::Blank));
     }
@@ -280,7 +307,7 @@ mod tests {
             let mut bytes = bytes.clone();
             if *mend && bytes.len() >= BLOCK_HEADER_BYTES {
                 bytes[0..4].copy_from_slice(BLOCK_MAGIC);
-                let flags = u32::from(bytes[8]) % 8;
+                let flags = u32::from(bytes[8]) % 16;
                 bytes[8..12].copy_from_slice(&flags.to_le_bytes());
                 let length = usize::from(bytes[12]) % (bytes.len() - BLOCK_HEADER_BYTES + 2);
                 bytes[12..16].copy_from_slice(&(length as u32).to_le_bytes());
@@ -303,6 +330,14 @@ mod tests {
                 assert!(header.bytes <= SEGMENT_BYTES_MAX && header.durable_through < header.first_block);
             }
         });
+    }
+
+    #[test]
+    fn a_seal_reads_back_as_a_block_that_proves() {
+        let sector = encode_seal(DATABASE, 41, 0xdead_beef);
+        assert_eq!(sector.len(), SECTOR_BYTES);
+        let seal = Block::decode(DATABASE, sector.as_slice()).unwrap();
+        assert_eq!((seal.flags, seal.durable_through, seal.previous_checksum), (SEAL, 41, 0xdead_beef));
     }
 
     /// The bytes of the format page, once and for all.

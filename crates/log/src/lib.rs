@@ -4,6 +4,8 @@
 //! [`Durability`] covers, whole and in order; that damage to what was durable is an error, never a silent cut; and that the first
 //! write or fsync error is the last thing it ever does to the disk. Does not know what the appended bytes say, nor partitions.
 
+mod aside;
+mod beginning;
 mod cut;
 mod error;
 mod format;

@@ -1,5 +1,6 @@
 //! What can be set about a log.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, LOG_SEGMENT_BYTES};
@@ -31,8 +32,9 @@ pub struct LogOptions {
     /// Where reading begins: a block that was durable before its place was written down, by a snapshot of what lies before it. `None`:
     /// the log's first block. What lies before is not looked at, and may be gone.
     pub from: Option<LogPosition>,
-    /// Cut the log where acknowledged blocks cannot be read, in place of refusing. Only ever at the operator's word.
-    pub accept_loss: bool,
+    /// Cut the log where acknowledged blocks cannot be read, in place of refusing, and keep what is cut in this folder, which is
+    /// made if there is anything. Only ever at the operator's word.
+    pub accept_loss: Option<PathBuf>,
     /// Size of new segment files; a multiple of the sector.
     pub segment_bytes: u64,
     /// Largest payload of one block.
@@ -51,7 +53,7 @@ impl Default for LogOptions {
             durability: Durability::Sync,
             database: None,
             from: None,
-            accept_loss: false,
+            accept_loss: None,
             segment_bytes: LOG_SEGMENT_BYTES,
             block_bytes_max: LOG_BLOCK_BYTES_MAX,
             queue_bytes_max: 4 * LOG_BLOCK_BYTES_MAX,
@@ -71,8 +73,8 @@ impl LogOptions {
         if self.block_bytes_max == 0 || self.block_bytes_max > LOG_BLOCK_BYTES_MAX {
             return refuse("the block size must be between 1 byte and 16 MiB");
         }
-        if sector + (BLOCK_HEADER_BYTES + self.block_bytes_max) as u64 > self.segment_bytes {
-            return refuse("a segment must have room for its header and the largest block");
+        if 2 * sector + (BLOCK_HEADER_BYTES + self.block_bytes_max) as u64 > self.segment_bytes {
+            return refuse("a segment must have room for its header, the largest block and its seal");
         }
         if self.queue_bytes_max == 0 {
             return refuse("the queue must have room");

@@ -24,7 +24,7 @@ enum Job {
     },
     /// fsync a full segment, all of whose blocks up to `through` then are durable.
     Retire {
-        file: Box<dyn DiskFile>,
+        file: Arc<dyn DiskFile>,
         through: u64,
     },
 }
@@ -168,7 +168,7 @@ impl Preparer {
     }
 
     /// Has a full segment made durable. Does not wait, unless there is no thread for it.
-    pub fn retire(&mut self, file: Box<dyn DiskFile>, through: u64) -> DiskResult<()> {
+    pub fn retire(&mut self, file: Arc<dyn DiskFile>, through: u64) -> DiskResult<()> {
         match &self.helper {
             Some(helper) => helper.send(Job::Retire { file, through }),
             None => {

@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
+use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
+use crate::aside::SetAside;
+use crate::beginning::{Found, Segment, begin_anew, create, find_segments, load, no_beginning};
 use crate::error::{LogError, OpenError};
-use crate::format::{
-    Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, SegmentHeader,
-};
+use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEAL, SegmentHeader};
 use crate::options::LogOptions;
-use crate::segment::{prepare_segment, segment_numbers, segment_path};
+use crate::segment::segment_path;
 
 /// What was found at opening.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,8 @@ pub struct Recovery {
     pub blocks: u64,
     pub payload_bytes: u64,
     pub torn: Option<TornTail>,
+    /// The files that keep what was cut at the operator's word.
+    pub set_aside: Vec<PathBuf>,
 }
 
 /// What was cut because it had not become durable when the writing process ended.
@@ -39,6 +41,8 @@ pub(crate) struct Tail {
     pub database: DatabaseId,
     pub segment_number: u64,
     pub segment_bytes: u64,
+    /// Where in it the room for blocks ends.
+    pub blocks_end: u64,
     pub position: u64,
     pub next_block: u64,
     pub previous_checksum: u32,
@@ -47,6 +51,53 @@ pub(crate) struct Tail {
     pub needs_opened: bool,
     /// The number of a segment that is prepared, and not used yet.
     pub spare: Option<u64>,
+    /// Segments before it that should have a seal and have none, ascending.
+    pub unsealed: Vec<Unsealed>,
+    /// The file is there that says that block 1 was durable.
+    pub begun: bool,
+}
+
+/// A segment whose seal is to be written once the first block behind it is durable.
+pub(crate) struct Unsealed {
+    pub number: u64,
+    pub seal_at: u64,
+    pub block_behind: u64,
+    pub last_checksum: u32,
+}
+
+impl Tail {
+    /// The end of an empty log that begins with this segment.
+    pub fn beginning(header: &SegmentHeader, at: LogPosition, begun: bool) -> Tail {
+        Tail {
+            database: header.database,
+            segment_number: header.number,
+            segment_bytes: header.bytes,
+            blocks_end: header.blocks_end(),
+            position: at.position,
+            next_block: at.block,
+            previous_checksum: at.previous_checksum,
+            last_flags: CLEAN_END,
+            needs_opened: false,
+            spare: None,
+            unsealed: Vec::new(),
+            begun,
+        }
+    }
+}
+
+impl Recovery {
+    pub(crate) fn beginning(database: DatabaseId) -> Recovery {
+        Recovery {
+            database,
+            created: true,
+            clean: true,
+            segments: 1,
+            blocks: 0,
+            payload_bytes: 0,
+            torn: None,
+            set_aside: Vec::new(),
+        }
+    }
 }
 
 /// Where a payload begins.
@@ -72,31 +123,28 @@ impl<E, F: FnMut(BlockPlace<'_>, &[u8]) -> Result<(), E>> Visitor<E> for F {
     }
 }
 
-struct Segment {
-    number: u64,
-    path: PathBuf,
-    /// Bytes of the file.
-    bytes: u64,
-    header: Result<SegmentHeader, HeaderFault>,
-}
-
 pub(crate) fn recover<E>(
     disk: &dyn Disk,
     dir: &Path,
     options: &LogOptions,
-    visit: impl Visitor<E>,
+    mut visit: impl Visitor<E>,
 ) -> Result<(Tail, Recovery), OpenError<E>> {
-    let segments = find_segments(disk, dir, options)?;
+    let Found { segments, stranded, begun } = find_segments(disk, dir, options)?;
     let first = match (segments.first().and_then(|first| first.header.ok()), options.from) {
         (Some(first), _) => first,
-        (None, None) => return Ok(create(disk, dir, options, &segments)?),
+        (None, None) => return Ok(create(disk, dir, options, &segments, &stranded, begun)?),
         (None, Some(from)) => {
-            return Err(OpenError::Log(LogError::Rot {
-                path: segment_path(dir, from.segment),
-                position: 0,
-                detail: "the header cannot be read, though a snapshot says that blocks behind it were durable"
-                    .to_owned(),
-            }));
+            let path = segment_path(dir, from.segment);
+            let Some(folder) = &options.accept_loss else {
+                return Err(OpenError::Log(no_beginning(
+                    path,
+                    from.position,
+                    &segments,
+                    "a snapshot says that blocks in it",
+                )));
+            };
+            visit.end().map_err(|error| OpenError::Replay { path, position: from.position, error })?;
+            return Ok(begin_anew(disk, dir, options, from, folder, segments, stranded, begun)?);
         }
     };
     // The chain of blocks goes on from the header, or from what was written down of a later block.
@@ -106,17 +154,24 @@ pub(crate) fn recover<E>(
         block: first.first_block,
         previous_checksum: first.previous_checksum,
     });
+    let proven = match options.from {
+        Some(from) => from.block,
+        None => first.durable_through.max(u64::from(begun)),
+    };
     let mut reader = Reader {
         disk,
         database: first.database,
         segments,
+        stranded,
+        begun,
         visit,
         buffer: SectorBuffer::new(),
         loaded: None,
         next_block: from.block,
         previous_checksum: from.previous_checksum,
         last_flags: CLEAN_END,
-        proven: options.from.map_or(first.durable_through, |from| from.block),
+        proven,
+        left: Vec::new(),
         first_position: from.position as usize,
         last_data_block: 0,
         group: Vec::new(),
@@ -125,8 +180,9 @@ pub(crate) fn recover<E>(
         payload_bytes: 0,
     };
     let stop = reader.read_all()?;
-    if !options.accept_loss {
-        reader.look_for_proof(&stop)?;
+    // Without the first block nothing would be left.
+    if options.accept_loss.is_none() || reader.cut_at(&stop).block == 1 {
+        reader.look_for_proof(&stop, dir)?;
     }
     reader.visit.end().map_err(|error| OpenError::Replay {
         path: reader.segments[stop.place.index].path.clone(),
@@ -136,103 +192,12 @@ pub(crate) fn recover<E>(
     Ok(reader.cut(&stop, dir, options)?)
 }
 
-/// Lists the segments and judges their headers as far as each can be judged alone.
-fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -> Result<Vec<Segment>, LogError> {
-    let first = options.from.map_or(1, |from| from.segment);
-    let mut numbers = segment_numbers(disk, dir)?;
-    numbers.retain(|number| *number >= first);
-    if numbers.is_empty() && options.from.is_some() {
-        return Err(LogError::MissingSegment { path: segment_path(dir, first) });
-    }
-    let mut database = options.database;
-    let mut sector = SectorBuffer::new();
-    let mut segments = Vec::with_capacity(numbers.len());
-    for (index, number) in numbers.into_iter().enumerate() {
-        let expected_number = first + index as u64;
-        if number != expected_number {
-            return Err(LogError::MissingSegment { path: segment_path(dir, expected_number) });
-        }
-        let path = segment_path(dir, number);
-        let file = disk.open(&path, OpenMode::ReadDirect)?;
-        sector.resize(SECTOR_BYTES);
-        let count = file.read_at(sector.as_mut_slice(), 0)?;
-        let header = SegmentHeader::decode(&sector.as_slice()[..count]);
-        match header {
-            Ok(header) => {
-                let expected = *database.get_or_insert(header.database);
-                if header.database != expected {
-                    return Err(LogError::ForeignSegment { path, found: header.database, expected });
-                }
-                if header.number != number {
-                    return Err(LogError::Misnamed { path, found: header.number });
-                }
-            }
-            Err(HeaderFault::Version(found)) => return Err(LogError::Version { path, found }),
-            Err(HeaderFault::Blank | HeaderFault::Damaged) => {}
-        }
-        segments.push(Segment { number, bytes: file.bytes()?, path, header });
-    }
-    Ok(segments)
-}
-
-/// Makes an empty log where there is none, or only the beginning of one whose making was interrupted.
-fn create(
-    disk: &dyn Disk,
-    dir: &Path,
-    options: &LogOptions,
-    segments: &[Segment],
-) -> Result<(Tail, Recovery), LogError> {
-    if let Some(first) = segments.first() {
-        let mut content = SectorBuffer::new();
-        load(disk, first, &mut content)?;
-        if segments.len() > 1 || content.as_slice().iter().skip(SECTOR_BYTES).any(|byte| *byte != 0) {
-            return Err(LogError::Rot {
-                path: first.path.clone(),
-                position: 0,
-                detail: "the header of the first segment cannot be read, though blocks were written behind it"
-                    .to_owned(),
-            });
-        }
-    }
-    let header = SegmentHeader {
-        database: options.database.unwrap_or_else(|| DatabaseId::random(&mut SystemRandom)),
-        number: 1,
-        bytes: options.segment_bytes,
-        first_block: 1,
-        durable_through: 0,
-        previous_checksum: 0,
-    };
-    prepare_segment(disk, dir, 1, options.segment_bytes, &mut |_| {})?;
-    let file = disk.open(&segment_path(dir, 1), OpenMode::Write)?;
-    file.write_at(&header.encode(), 0)?;
-    file.sync_data()?;
-    let tail = Tail {
-        database: header.database,
-        segment_number: 1,
-        segment_bytes: header.bytes,
-        position: SECTOR_BYTES as u64,
-        next_block: 1,
-        previous_checksum: 0,
-        last_flags: CLEAN_END,
-        needs_opened: false,
-        spare: None,
-    };
-    let recovery = Recovery {
-        database: header.database,
-        created: true,
-        clean: true,
-        segments: 1,
-        blocks: 0,
-        payload_bytes: 0,
-        torn: None,
-    };
-    Ok((tail, recovery))
-}
-
 struct Reader<'a, V> {
     disk: &'a dyn Disk,
     database: DatabaseId,
     segments: Vec<Segment>,
+    stranded: Vec<Segment>,
+    begun: bool,
     visit: V,
     /// The content of the segment with index `loaded`.
     buffer: SectorBuffer,
@@ -245,6 +210,8 @@ struct Reader<'a, V> {
     last_flags: u32,
     /// The highest *durable through* seen.
     proven: u64,
+    /// The segments that were read to their end, and through which block their seal says that all is durable, if it is there.
+    left: Vec<(Unsealed, Option<u64>)>,
     last_data_block: u64,
     /// Payload of the group that is not complete yet, and where it began.
     group: Vec<u8>,
@@ -282,11 +249,36 @@ impl<V> Reader<'_, V> {
                     if header.first_block == self.next_block && header.previous_checksum == self.previous_checksum =>
                 {
                     self.proven = self.proven.max(header.durable_through);
+                    self.leave(index, header.first_block);
                     index += 1;
                 }
                 _ => return Ok(stop),
             }
         }
+    }
+
+    /// Looks whether the loaded segment, which is read, has its seal.
+    fn leave(&mut self, index: usize, block_behind: u64) {
+        let header = self.segments[index].header.expect("only segments with a header are read");
+        if header.sealed_at_end {
+            let durable_through = self.seal(index);
+            self.proven = self.proven.max(durable_through.unwrap_or(0));
+            let last_checksum = self.previous_checksum;
+            let seal_at = header.blocks_end();
+            self.left.push((Unsealed { number: header.number, seal_at, block_behind, last_checksum }, durable_through));
+        }
+    }
+
+    /// What the seal of the loaded segment says, if it has one, and if the segment's last block is the one that was read last: the block
+    /// through which all is durable, in later segments.
+    fn seal(&self, index: usize) -> Option<u64> {
+        let header = self.segments[index].header.ok().filter(|header| header.sealed_at_end)?;
+        let sector = self.buffer.as_slice().get(header.blocks_end() as usize..)?;
+        let seal = Block::decode(self.database, sector).ok()?;
+        let fits = seal.flags == SEAL
+            && seal.previous_checksum == self.previous_checksum
+            && seal.durable_through >= self.next_block;
+        fits.then_some(seal.durable_through)
     }
 
     fn load(&mut self, index: usize) -> DiskResult<()> {
@@ -315,10 +307,12 @@ impl<V> Reader<'_, V> {
     {
         // Apart, so that a block's payload can be borrowed while the reader notes what it read.
         let loaded = std::mem::take(&mut self.buffer);
-        let buffer = loaded.as_slice();
+        let header = self.segments[index].header.expect("only segments with a header are read");
+        let buffer = &loaded.as_slice()[..loaded.len().min(header.blocks_end() as usize)];
         let mut position = if index == 0 { self.first_position } else { SECTOR_BYTES };
         let result = loop {
             let block = match Block::decode(self.database, &buffer[position.min(buffer.len())..]) {
+                Ok(block) if block.flags == SEAL => Err("a seal stands here"),
                 Ok(block) if block.number != self.next_block => Err("a block with another number stands here"),
                 Ok(block) if block.previous_checksum != self.previous_checksum => {
                     Err("the block does not follow the one before it")
@@ -379,11 +373,17 @@ impl<V> Reader<'_, V> {
         Ok(())
     }
 
+    /// A group of which a part is missing is cut whole.
+    fn cut_at(&self, stop: &Stop) -> Place {
+        self.group_start.unwrap_or(stop.place)
+    }
+
     /// Searches all that lies behind the end of reading for proof that what should stand there had been durable.
-    fn look_for_proof(&mut self, stop: &Stop) -> Result<(), LogError> {
-        let cut = self.group_start.unwrap_or(stop.place);
+    fn look_for_proof(&mut self, stop: &Stop, dir: &Path) -> Result<(), LogError> {
+        let cut = self.cut_at(stop);
         // A batch never calls its own blocks durable, so with a whole log this holds for an incomplete group too.
-        let mut proof = (self.proven >= cut.block).then(|| "what was written before it".to_owned());
+        let before = if cut.block == 1 { "the file redo-begun" } else { "what was written before it" };
+        let mut proof = (self.proven >= cut.block).then(|| before.to_owned());
         for index in stop.place.index..self.segments.len() {
             if proof.is_some() {
                 break;
@@ -398,31 +398,59 @@ impl<V> Reader<'_, V> {
                 proof = Some(format!("the header of {}", segment.path.display()));
             } else {
                 let buffer = self.buffer.as_slice();
-                proof = (from..buffer.len())
-                    .step_by(SECTOR_BYTES)
-                    .find(|position| {
-                        Block::decode(self.database, &buffer[*position..])
-                            .is_ok_and(|block| block.durable_through >= cut.block)
-                    })
-                    .map(|position| format!("the block at byte {position} of {}", segment.path.display()));
+                let found = (from..buffer.len()).step_by(SECTOR_BYTES).find_map(|position| {
+                    let block = Block::decode(self.database, &buffer[position..]).ok()?;
+                    (block.durable_through >= cut.block).then_some((position, block.flags == SEAL))
+                });
+                proof = found.map(|(position, seal)| {
+                    let what = if seal { "the seal" } else { "the block" };
+                    format!("{what} at byte {position} of {}", segment.path.display())
+                });
             }
+        }
+        if let Some(stranded) = self.stranded.first() {
+            // Whatever else says so: no segment is begun before the one before it is full.
+            proof.get_or_insert_with(|| format!("{}, which comes after it,", stranded.path.display()));
         }
         let Some(proof) = proof else { return Ok(()) };
         self.load(stop.place.index)?;
-        let here_blank = extent(self.buffer.as_slice(), stop.place.position) == 0;
+        let segment = &self.segments[stop.place.index];
+        let header = segment.header.expect("only segments with a header are read");
+        let room = self.buffer.as_slice();
+        let here_blank = extent(&room[..room.len().min(header.blocks_end() as usize)], stop.place.position) == 0;
         let next = self.segments.get(stop.place.index + 1);
+        let sealed = self.seal(stop.place.index);
         let (path, position, fault) = match next {
+            // With a seal that fits, the segment is whole, whatever a torn write may have left behind its last block.
+            None if sealed.is_some() || (here_blank && !self.stranded.is_empty()) => {
+                let missing = segment_path(dir, segment.number + 1);
+                let block = stop.place.block;
+                return Err(LogError::Rot {
+                    path: segment.path.clone(),
+                    position: stop.place.position as u64,
+                    missing: Some(missing),
+                    detail: match sealed {
+                        Some(through) if through > block => {
+                            format!(
+                                "{proof} says that blocks {block} to {through}, the first of which stood in it, were durable"
+                            )
+                        }
+                        _ => format!("{proof} says that block {block}, which stood in it, was durable"),
+                    },
+                });
+            }
             Some(next) if here_blank && next.header == Err(HeaderFault::Damaged) => {
                 (&next.path, 0, "the header's checksum is wrong")
             }
             Some(next) if here_blank && next.header == Err(HeaderFault::Blank) => {
                 (&next.path, 0, "the header is missing")
             }
-            _ => (&self.segments[stop.place.index].path, stop.place.position, stop.fault),
+            _ => (&segment.path, stop.place.position, stop.fault),
         };
         Err(LogError::Rot {
             path: path.clone(),
             position: position as u64,
+            missing: None,
             detail: format!(
                 "block {} cannot be read ({fault}), though {proof} says that it was durable",
                 stop.place.block
@@ -432,10 +460,11 @@ impl<V> Reader<'_, V> {
 
     /// Cuts what was not durable, if there is anything, and tells where to go on.
     fn cut(mut self, stop: &Stop, dir: &Path, options: &LogOptions) -> Result<(Tail, Recovery), LogError> {
-        let cut = self.group_start.unwrap_or(stop.place);
+        let cut = self.cut_at(stop);
         let mut torn_here = 0;
         let mut torn = 0;
         let mut spare = None;
+        let mut blank = Vec::new();
         for index in cut.index..self.segments.len() {
             self.load(index)?;
             let count = extent(self.buffer.as_slice(), if index == cut.index { cut.position } else { 0 });
@@ -444,11 +473,31 @@ impl<V> Reader<'_, V> {
                 torn_here = count;
             } else if index == cut.index + 1 && torn == 0 && self.segments[index].bytes == options.segment_bytes {
                 spare = Some(self.segments[index].number);
+            } else if count == 0 {
+                blank.push(self.segments[index].number);
             }
         }
         let kept = cut.index + 1 + usize::from(spare.is_some());
-        for segment in self.segments.drain(kept.min(self.segments.len())..).rev() {
-            self.disk.remove(&segment.path)?;
+        let mut dropped: Vec<Segment> = self.segments.drain(kept.min(self.segments.len())..).collect();
+        dropped.append(&mut self.stranded);
+        let mut aside = None;
+        if let Some(folder) = &options.accept_loss {
+            let aside = aside.insert(SetAside::new(self.disk, dir, folder));
+            if torn_here > 0 {
+                self.load(cut.index)?;
+                let bytes = &self.buffer.as_slice()[cut.position..cut.position + torn_here];
+                aside.keep_bytes(&self.segments[cut.index].path, cut.position as u64, bytes)?;
+            }
+        }
+        for segment in dropped.into_iter().rev() {
+            match &mut aside {
+                Some(aside) => aside.drop_file(&segment.path, !blank.contains(&segment.number))?,
+                None => {
+                    self.disk.remove(&segment.path)?;
+                    // One after another, so that no interruption leaves a gap.
+                    self.disk.sync_dir(dir)?;
+                }
+            }
         }
         self.disk.sync_dir(dir)?;
         let segment = &self.segments[cut.index];
@@ -462,16 +511,33 @@ impl<V> Reader<'_, V> {
             file.write_at(&vec![0; torn_here.next_multiple_of(SECTOR_BYTES)], cut.position as u64)?;
         }
         file.sync_data()?;
+        let mut unsealed = Vec::new();
+        for (left, durable_through) in self.left.into_iter().filter(|(left, _)| left.number < header.number) {
+            match durable_through {
+                Some(through) if through < cut.block => {}
+                Some(_) => {
+                    // It speaks for blocks that were just cut, which only accepted loss does: it must not for those that follow.
+                    let file = self.disk.open(&segment_path(dir, left.number), OpenMode::Write)?;
+                    file.write_at(&[0; SECTOR_BYTES], left.seal_at)?;
+                    file.sync_data()?;
+                    unsealed.push(left);
+                }
+                None => unsealed.push(left),
+            }
+        }
         let tail = Tail {
             database: self.database,
             segment_number: segment.number,
             segment_bytes: header.bytes,
+            blocks_end: header.blocks_end(),
             position: cut.position as u64,
             next_block: cut.block,
             previous_checksum: cut.previous_checksum,
             last_flags: cut.flags_before,
             needs_opened: self.last_data_block > self.proven,
             spare,
+            unsealed,
+            begun: self.begun,
         };
         let recovery = Recovery {
             database: self.database,
@@ -485,28 +551,10 @@ impl<V> Reader<'_, V> {
                 position: cut.position as u64,
                 bytes: torn as u64,
             }),
+            set_aside: aside.map_or(Vec::new(), |aside| aside.files),
         };
         Ok((tail, recovery))
     }
-}
-
-/// Reads a segment whole, or as much as its header says, where it has one. What an earlier process wrote and did not fsync may be
-/// in the page cache only, or differ there from what a failed fsync left on the disk: so it is fsynced, and read past the cache.
-/// That is also the fastest way to read.
-fn load(disk: &dyn Disk, segment: &Segment, buffer: &mut SectorBuffer) -> DiskResult<()> {
-    let bytes_max = segment.header.map_or(SEGMENT_BYTES_MAX, |header| header.bytes);
-    let bytes = segment.bytes.min(bytes_max) as usize;
-    let file = disk.open(&segment.path, OpenMode::ReadDirect)?;
-    file.sync_data()?;
-    buffer.resize(bytes.next_multiple_of(SECTOR_BYTES));
-    let count = file.read_at(buffer.as_mut_slice(), 0)?;
-    if count < bytes {
-        // Less than the file has is not the end of the log.
-        let error = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, format!("{count} of {bytes} bytes came"));
-        return Err(DiskError::new("read", &segment.path, error));
-    }
-    buffer.resize(bytes);
-    Ok(())
 }
 
 /// Bytes from `from` to the last one that is not zero.

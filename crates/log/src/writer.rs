@@ -10,13 +10,13 @@ use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffe
 
 use crate::format::{
     BLOCK_HEADER_BYTES, CLEAN_END, CONTINUES, DatabaseId, LogPosition, OPENED, SegmentHeader, begin_block,
-    block_bytes_on_disk, finish_block,
+    block_bytes_on_disk, encode_seal, finish_block,
 };
 use crate::inbox::Mark;
 use crate::options::{Durability, LogOptions};
 use crate::prepare::{Ahead, Preparer};
-use crate::recovery::Tail;
-use crate::segment::segment_path;
+use crate::recovery::{Tail, Unsealed};
+use crate::segment::{mark_begun, segment_path};
 use crate::statistics::LogStatistics;
 
 /// Finished blocks beyond this are written before more are put together.
@@ -34,9 +34,11 @@ pub(crate) struct Writer {
     preparer: Preparer,
     statistics: Arc<LogStatistics>,
 
-    file: Box<dyn DiskFile>,
+    file: Arc<dyn DiskFile>,
     segment_number: u64,
     segment_bytes: u64,
+    /// Where in the file the room for blocks ends.
+    blocks_end: u64,
     /// Where in the file the next block begins.
     position: u64,
     /// Where in the file the buffer goes.
@@ -54,6 +56,21 @@ pub(crate) struct Writer {
     durable_through: u64,
     /// The last block of the batch before the current one.
     batch_after: u64,
+
+    /// Segments that were left and have no seal yet, ascending.
+    left: Vec<Left>,
+    /// The file is there that says that block 1 was durable.
+    begun: bool,
+}
+
+/// A segment that is full. Its seal, written once the first block behind it is durable, says that the log does not end with it.
+struct Left {
+    file: Arc<dyn DiskFile>,
+    /// Where in the file the seal goes.
+    seal_at: u64,
+    /// The number of the first block behind the segment, and the checksum of the last one in it.
+    block_behind: u64,
+    last_checksum: u32,
 }
 
 impl Writer {
@@ -66,6 +83,11 @@ impl Writer {
         tail: Tail,
     ) -> DiskResult<Self> {
         let file = disk.open(&segment_path(dir, tail.segment_number), open_mode(options.durability))?;
+        let mut left = Vec::with_capacity(tail.unsealed.len());
+        for Unsealed { number, seal_at, block_behind, last_checksum } in tail.unsealed {
+            let file = Arc::from(disk.open(&segment_path(dir, number), open_mode(options.durability))?);
+            left.push(Left { file, seal_at, block_behind, last_checksum });
+        }
         let ahead = match (options.prepare_ahead, options.own_threads) {
             (false, _) => Ahead::Never,
             (true, true) => Ahead::Thread,
@@ -81,9 +103,10 @@ impl Writer {
             database: tail.database,
             preparer,
             statistics,
-            file,
+            file: Arc::from(file),
             segment_number: tail.segment_number,
             segment_bytes: tail.segment_bytes,
+            blocks_end: tail.blocks_end,
             position: tail.position,
             buffer_position: tail.position,
             buffer: SectorBuffer::new(),
@@ -94,11 +117,15 @@ impl Writer {
             last_flags: tail.last_flags,
             durable_through: tail.next_block - 1,
             batch_after: tail.next_block - 1,
+            left,
+            begun: tail.begun,
         };
         writer.statistics.segment.store(writer.segment_number, Relaxed);
         if tail.needs_opened {
             writer.write_mark(OPENED)?;
         }
+        // What was replayed is durable, and is going to be shown: from now on its loss must be noticed.
+        writer.seal_left(true)?;
         Ok(writer)
     }
 
@@ -132,6 +159,25 @@ impl Writer {
             self.unsynced = false;
         }
         self.durable_through = self.next_block - 1;
+        self.seal_left(true)
+    }
+
+    /// Seals the segments behind which a block is durable. Whole batches are durable only, so no seal speaks for a part of a group.
+    fn seal_left(&mut self, durably: bool) -> DiskResult<()> {
+        if !self.begun && self.durable_through > 0 {
+            mark_begun(&*self.disk, &self.dir)?;
+            self.begun = true;
+        }
+        while let Some(first) = self.left.first()
+            && first.block_behind <= self.durable_through
+        {
+            let seal = encode_seal(self.database, self.durable_through, first.last_checksum);
+            first.file.write_at(seal.as_slice(), first.seal_at)?;
+            if durably {
+                first.file.sync_data()?;
+            }
+            self.left.remove(0);
+        }
         Ok(())
     }
 
@@ -164,7 +210,8 @@ impl Writer {
     fn begin_batch(&mut self) -> DiskResult<()> {
         self.durable_through = self.durable_through.max(self.preparer.retired_through()?);
         self.batch_after = self.next_block - 1;
-        Ok(())
+        // Where nobody waits for the disk, seals are written as the blocks are: for the operating system to make durable.
+        if self.durability == Durability::None { self.seal_left(false) } else { Ok(()) }
     }
 
     /// Ends the block that is open, and says where the next begins, which will hold the payload or its first piece.
@@ -206,7 +253,7 @@ impl Writer {
             if !self.fits(1) {
                 self.next_segment()?;
             }
-            let room = (self.segment_bytes - self.position) as usize - BLOCK_HEADER_BYTES;
+            let room = (self.blocks_end - self.position) as usize - BLOCK_HEADER_BYTES;
             let (piece, after) = rest.split_at(rest.len().min(self.block_bytes_max).min(room));
             self.begin_block();
             self.buffer.extend(piece);
@@ -217,7 +264,7 @@ impl Writer {
     }
 
     fn fits(&self, payload_length: usize) -> bool {
-        block_bytes_on_disk(payload_length) as u64 <= self.segment_bytes - self.position
+        block_bytes_on_disk(payload_length) as u64 <= self.blocks_end - self.position
     }
 
     fn begin_block(&mut self) {
@@ -259,7 +306,16 @@ impl Writer {
         let number = self.segment_number + 1;
         self.preparer.wait(number)?;
         let next = self.disk.open(&segment_path(&self.dir, number), open_mode(self.durability))?;
-        let full = std::mem::replace(&mut self.file, next);
+        let full = std::mem::replace(&mut self.file, Arc::from(next));
+        // One of an earlier release has blocks there.
+        if self.blocks_end < self.segment_bytes {
+            self.left.push(Left {
+                file: Arc::clone(&full),
+                seal_at: self.blocks_end,
+                block_behind: self.next_block,
+                last_checksum: self.previous_checksum,
+            });
+        }
         // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of the current batch.
         match self.durability {
             Durability::Sync | Durability::Interval(_) if !self.unsynced => {}
@@ -270,6 +326,7 @@ impl Writer {
         self.segment_number = number;
         self.segment_bytes = self.new_segment_bytes;
         let header = SegmentHeader {
+            sealed_at_end: true,
             database: self.database,
             number,
             bytes: self.segment_bytes,
@@ -277,6 +334,7 @@ impl Writer {
             durable_through: self.durable_through,
             previous_checksum: self.previous_checksum,
         };
+        self.blocks_end = header.blocks_end();
         self.buffer.extend(&header.encode());
         self.buffer_position = 0;
         self.position = SECTOR_BYTES as u64;

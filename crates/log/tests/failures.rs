@@ -64,7 +64,7 @@ fn check_reopened(disk: &SimulatedDisk, acknowledged: &[Vec<u8>]) {
 
 #[test]
 fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
-    for at in [3, 4, 10, 30] {
+    for at in [3, 5, 10, 30] {
         let disk = failing(Fault { times: 1, ..fault(FaultKind::Sync, at, Fault::EIO) });
         let (acknowledged, failed) = run_until_failure(&disk, options());
         let text = failed.text();

@@ -35,7 +35,7 @@ mod traffic;
 mod work;
 
 pub use ferrite_log::Durability;
-pub use ferrite_partition::recovery::accept_loss;
+pub use ferrite_partition::loss::accept_loss;
 pub use plan_cache::PlanCacheStatistics;
 pub use server::{ConnectionLimits, Server, ServerError, ServerOptions};
 pub use snapshots::SnapshotSettings;

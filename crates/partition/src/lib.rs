@@ -16,6 +16,7 @@ pub mod execute;
 mod foresight;
 pub mod gate;
 pub mod long_read;
+pub mod loss;
 mod prefetch;
 mod progress;
 pub mod record;

@@ -3,22 +3,20 @@
 
 use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
+use crate::loss::{self, LogDamage};
 use crate::progress::{Progress, Report, Sight};
-use crate::record::{self, Genesis, Record, RecordError};
+use crate::record::{self, Genesis, RecordError};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
 use crate::snapshots::{self, Kept, Snapshots};
 use crate::thread::FIRST_EPOCH;
 use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
+use ferrite_io::{Clock, Disk, Random};
 use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, LogPosition, OpenError};
 use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
-use ferrite_value::Value;
 use ferrite_value::ring::Ring;
-use ferrite_value::text::to_text_string;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,6 +55,8 @@ pub struct Summary {
     pub replay_duration: Duration,
     /// Bytes of an unfinished write at the end of the log that were cut off. None of it was acknowledged.
     pub torn_bytes: u64,
+    /// Files that keep what was cut at the operator's word.
+    pub set_aside: Vec<PathBuf>,
     pub snapshot: Option<Loaded>,
     /// Snapshots that could not be used, newest first, and why.
     pub damaged: Vec<(u64, String)>,
@@ -108,35 +108,16 @@ pub enum StartError {
     },
     Compile(UserError),
     /// Acknowledged transactions cannot be read from the log.
-    Rot {
-        path: PathBuf,
-        position: u64,
-        detail: String,
-        stake: Vec<Stake>,
-    },
+    Rot(Box<LogDamage>),
     /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
     Snapshot(SnapshotError),
     NoDatabase(PathBuf),
     /// The database's first block is lost, and with it what all others build on.
-    NothingLeft {
-        path: PathBuf,
-        position: u64,
-        detail: String,
-    },
+    NothingLeft(Box<LogDamage>),
     /// The log does not go on where the snapshot says.
     Checkpoint {
         snapshot: u64,
     },
-}
-
-/// Transactions of one partition that are lost if the log ends where it cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stake {
-    pub partition: PartitionId,
-    /// The first that cannot be read.
-    pub first: Sequence,
-    /// The last that is known of; there may be more.
-    pub last: Sequence,
 }
 
 impl fmt::Display for StartError {
@@ -165,34 +146,17 @@ impl fmt::Display for StartError {
                  --partitions, or name another directory"
             ),
             StartError::Compile(error) => write!(f, "a stored procedure does not fit the recovered schema: {error}"),
-            StartError::Rot { path, position, detail, stake } => {
-                write!(
-                    f,
-                    "redo log {} is damaged at byte {position}: {detail}. Acknowledged transactions stand there and behind: \
-                     nothing was changed.",
-                    path.display()
-                )?;
-                for Stake { partition, first, last } in stake {
-                    write!(f, " Partition {partition}: from transaction {first} to at least {last}.")?;
-                }
-                write!(
-                    f,
-                    " Restore the file from a copy; or, to go on without these transactions, run: ferrite admin recover --dir {} \
-                     --accept-loss",
-                    path.parent().unwrap_or(path).display()
-                )
-            }
+            StartError::Rot(damage) => damage.fmt(f),
             StartError::NoDatabase(dir) => write!(
                 f,
                 "{} has no database: there is no redo log in it. Name the directory that ferrite server is given with --dir",
                 dir.display()
             ),
-            StartError::NothingLeft { path, position, detail } => write!(
+            StartError::NothingLeft(damage) => write!(
                 f,
-                "redo log {} is damaged at byte {position}, where the database begins: {detail}. There is no snapshot, so nothing \
-                 would be left: nothing was changed. Restore the directory from a copy; or make a new database in another one, and \
-                 bring a backup in with ferrite admin restore",
-                path.display()
+                "{}. The database begins there, and there is no snapshot, so nothing would be left: nothing was changed. Restore the \
+                 directory from a copy; or make a new database in another one, and bring a backup in with ferrite admin restore",
+                damage.place()
             ),
             StartError::Snapshot(error) => error.fmt(f),
             StartError::Checkpoint { snapshot } => write!(
@@ -256,11 +220,14 @@ pub fn open_with(
     files.create_dir().map_err(failed)?;
     let found = files.find().map_err(failed)?;
     let progress = Progress::new(Arc::clone(&clock), options.report, options.sight);
-    let accept_loss = options.log.accept_loss;
+    let accept_loss = options.log.accept_loss.is_some();
     let mut replay = Replay { threads: options.threads, accept_loss, ..Replay::default() };
     let mut damaged = Vec::new();
     let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
     let loaded = base.as_ref().map(|base| base.loaded);
+    if base.is_none() && !found.snapshots.is_empty() {
+        loss::refuse_without_log(&*disk, dir)?;
+    }
     if let Some(base) = base {
         let log = base.manifest.log;
         options.log.database = Some(DatabaseId(base.manifest.database));
@@ -280,10 +247,9 @@ pub fn open_with(
     let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
     let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
-        OpenError::Log(LogError::Rot { path, position, detail }) => {
+        OpenError::Log(LogError::Rot { path, position, missing, detail }) => {
             let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
-            let stake = at_stake(&*disk, &path, position, &reached);
-            StartError::Rot { path, position, detail, stake }
+            StartError::Rot(Box::new(LogDamage::new(&*disk, path, position, missing, detail, reached)))
         }
         OpenError::Log(error) => StartError::Log(error),
         OpenError::Replay { error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. }), .. } => error,
@@ -341,6 +307,7 @@ pub fn open_with(
             duration: Duration::from_nanos(end - begin),
             replay_duration: Duration::from_nanos(end - replaying),
             torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
+            set_aside: read.set_aside,
             snapshot: loaded,
             damaged,
             threads: options.threads,
@@ -350,75 +317,6 @@ pub fn open_with(
         log,
         stores,
     })
-}
-
-/// Cuts the log of a database that nobody runs where it cannot be read. What is lost then is said, and written to a file beside the log
-/// before anything is cut: the file's path, and its text. None: nothing is lost.
-pub fn accept_loss(
-    disk: Arc<dyn Disk>,
-    clock: Arc<dyn Clock>,
-    dir: &Path,
-    report: &Report,
-) -> Result<Option<(PathBuf, String)>, StartError> {
-    let failed = |error| StartError::Log(LogError::Disk(error));
-    if !disk.list(dir).map_err(failed)?.iter().any(|name| name.starts_with("redo-")) {
-        return Err(StartError::NoDatabase(dir.to_path_buf()));
-    }
-    let attempt = |accept_loss| {
-        let log = LogOptions { accept_loss, ..LogOptions::default() };
-        let (threads, sight) = (default_threads(), Sight::default());
-        let options = Options { log, partitions: None, partitions_default: 1, threads, report, sight: &sight };
-        let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
-        recovered.log.close().map_err(StartError::LogFailed)?;
-        Ok(recovered.summary)
-    };
-    let error = match attempt(false) {
-        Ok(_) => return Ok(None),
-        Err(error @ StartError::Rot { .. }) => error,
-        Err(error) => return Err(error),
-    };
-    let StartError::Rot { path, position, detail, stake } = error else { unreachable!("matched above") };
-    let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
-    let from_the_beginning = path == ferrite_log::segment_path(dir, 1) && position <= SECTOR_BYTES as u64;
-    if from_the_beginning && files.find().map_err(failed)?.snapshots.is_empty() {
-        return Err(StartError::NothingLeft { path, position, detail });
-    }
-    let now = clock.wall_micros();
-    let mut text = format!(
-        "Accepted loss, {} UTC.\nThe redo log was cut at byte {position} of {}, and later segments were removed.\nWhy: {detail}.\n",
-        to_text_string(&Value::Timestamp(now)),
-        path.display()
-    );
-    for Stake { partition, first, last } in &stake {
-        text.push_str(&format!(
-            "Partition {partition}: transactions {first} to {last} are lost, {} of them, and any after them.\n",
-            last.0 + 1 - first.0
-        ));
-    }
-    if stake.is_empty() {
-        text.push_str("Which transactions are lost cannot be read: nothing behind that place is whole.\n");
-    }
-    let note = dir.join(format!("accepted-loss-{now}.txt"));
-    let file = disk.open(&note, ferrite_io::OpenMode::Create).map_err(failed)?;
-    file.write_at(text.as_bytes(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
-    disk.sync_dir(dir).map_err(failed)?;
-    let summary = attempt(true)?;
-    text.push_str("What is left: ");
-    match &summary.snapshot {
-        Some(loaded) => text.push_str(&format!("snapshot {} with {} rows, and ", loaded.snapshot, loaded.rows)),
-        None => text.push_str("from the beginning on, "),
-    }
-    text.push_str(&format!(
-        "{} transactions and {} schema changes of the redo log.\n",
-        summary.transactions, summary.schema_changes
-    ));
-    file.write_at(text.as_bytes(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
-    // What is newer than where the log ends now must not be taken for its continuation.
-    let newest = summary.snapshot.map_or(0, |loaded| loaded.snapshot);
-    for number in files.find().map_err(failed)?.snapshots.into_iter().filter(|number| *number > newest) {
-        files.remove(&own_name(number)).map_err(failed)?;
-    }
-    Ok(Some((note, text)))
 }
 
 /// A replay that tells how far it is.
@@ -550,28 +448,4 @@ fn kept_snapshots(files: &Files, found: &Found, loaded: Option<u64>) -> Vec<Kept
         }
     }
     kept
-}
-
-/// What is known of transactions that stand at or behind a position in the log and were not replayed.
-fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
-    let mut last: BTreeMap<PartitionId, Sequence> = BTreeMap::new();
-    let mut meet = |partition: PartitionId, sequence: Sequence| {
-        let known = last.entry(partition).or_default();
-        *known = (*known).max(sequence);
-    };
-    // An error of the disk leaves fewer figures, not a wrong decision.
-    let _ = ferrite_log::blocks_behind(disk, path, position, |mut payload| {
-        while let Ok(Some(record)) = record::next_record(&mut payload) {
-            match record {
-                Record::Batch { partition, first, count, .. } => {
-                    meet(partition, Sequence(first.0.saturating_add(u64::from(count)).saturating_sub(1)));
-                }
-                Record::Multi { parts, .. } => parts.iter().for_each(|part| meet(part.partition, part.sequence)),
-                _ => {}
-            }
-        }
-    });
-    let first = |partition: PartitionId| Sequence(reached.get(partition.index()).map_or(0, |last| last.0) + 1);
-    let stakes = last.into_iter().map(|(partition, last)| Stake { partition, first: first(partition), last });
-    stakes.filter(|stake| stake.first <= stake.last).collect()
 }

@@ -5,6 +5,7 @@ mod common;
 use common::crashing_disk::CrashingDisk;
 use common::{Node, SCHEMA, fill, log_options};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
+use ferrite_partition::loss;
 use ferrite_partition::recovery::{self, Options, StartError};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,16 @@ fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// Names in a directory.
+fn files_of(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name of ours"))
+        .collect();
+    names.sort();
+    names
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -186,10 +197,13 @@ fn a_damaged_snapshot_gives_way_to_the_older_one() {
         fs::write(path, b"nothing").expect("it is ours");
     }
     match Node::open(Arc::new(RealDisk), &base, 2) {
-        Err(StartError::Log(error)) => assert!(error.to_string().contains("missing"), "{error}"),
+        Err(error @ StartError::Rot(_)) => assert!(error.to_string().contains("0001.log is missing"), "{error}"),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("a database without its beginning was opened"),
     }
+    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &base, &|_| {});
+    assert!(matches!(accepted, Err(StartError::NothingLeft(_))));
+    assert!(files(&base, ".txt").is_empty(), "nothing was written down as lost");
 }
 
 #[test]
@@ -215,8 +229,9 @@ fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
     fs::write(&segment, &bytes).expect("it is ours");
     for _ in 0..2 {
         match Node::open(Arc::new(RealDisk), &dir, 2) {
-            Err(StartError::Rot { path, position, stake, .. }) => {
-                assert!(path == segment && position <= 4 * 4_096, "{position}");
+            Err(StartError::Rot(damage)) => {
+                let stake = &damage.stake;
+                assert!(damage.path == segment && damage.position <= 4 * 4_096, "{}", damage.position);
                 let last = sequences.last().expect("there are some");
                 assert!(stake.iter().all(|stake| stake.last == last[stake.partition.index()]), "{stake:?}");
                 assert!(!stake.is_empty());
@@ -225,10 +240,15 @@ fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
             Ok(_) => panic!("rot was not seen"),
         }
     }
-    let accept = || recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, &|_| {});
+    let accept = || loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, &|_| {});
     let (note, text) = accept().unwrap_or_else(|error| panic!("{error}")).expect("something is lost");
-    assert_eq!(fs::read_to_string(note).expect("it is there"), text);
+    assert_eq!(fs::read_to_string(&note).expect("it is there"), text);
     assert!(text.contains(" of them, and any after them"), "{text}");
+    let folder = note.with_extension("");
+    assert!(text.contains(&format!("is kept in {}", folder.display())), "{text}");
+    let kept = files_of(&folder);
+    assert!(kept.len() > 1 && kept.iter().all(|name| text.contains(name)), "{kept:?} {text}");
+    assert!(kept[0].contains("-from-byte-"), "{kept:?}");
     assert!(text.contains(" UTC.\n") && text.contains("What is left: snapshot "), "{text}");
     let contents = open(&dir, 2).contents();
     assert!(histories.contains(&contents), "what is left is what once was");
@@ -248,7 +268,7 @@ fn a_loss_after_which_nothing_is_left_is_not_accepted() {
         let mut bytes = fs::read(&segment).expect("it is there");
         bytes[position] ^= 1;
         fs::write(&segment, &bytes).expect("it is ours");
-        match recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {}) {
+        match loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {}) {
             Err(error @ StartError::NothingLeft { .. }) => {
                 assert!(error.to_string().contains("nothing was changed"), "{error}");
             }
@@ -256,6 +276,61 @@ fn a_loss_after_which_nothing_is_left_is_not_accepted() {
         }
         assert!(fs::read(&segment).expect("it is there") == bytes, "nothing was changed");
         assert!(files(dir, ".txt").is_empty(), "and nothing was written down as lost");
+    }
+}
+
+#[test]
+fn segments_that_are_gone_are_missed_and_can_be_given_up() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let base = home.path().join("base");
+    let mut node = open(&base, 2);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 90);
+    let mut saved = None;
+    let accept = |dir: &Path| loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {});
+    // With a snapshot and without one, the last segment, and all that there are.
+    for with_snapshot in [false, true] {
+        if with_snapshot {
+            node.save().expect("a healthy disk");
+            saved = Some(node.contents());
+            fill(&mut node, 90, 170);
+        }
+        for all in [false, true] {
+            let dir = home.path().join(format!("{with_snapshot}-{all}"));
+            copy(&base, &dir);
+            let mut segments = files(&dir, ".log");
+            // One may only be prepared.
+            segments.retain(|path| fs::read(path).expect("it is there").iter().any(|byte| *byte != 0));
+            let last = segments.last().expect("there are some").clone();
+            let gone = if all { files(&dir, ".log") } else { files(&dir, ".log").split_off(segments.len() - 1) };
+            gone.iter().for_each(|path| fs::remove_file(path).expect("it is there"));
+            let error = match Node::open(Arc::new(RealDisk), &dir, 2) {
+                Err(error @ StartError::Rot(_)) => error.to_string(),
+                Err(error) => panic!("{error}"),
+                Ok(_) => panic!("it was not missed"),
+            };
+            assert!(error.contains(" is missing: ") && error.ends_with("--accept-loss"), "{error}");
+            if !all {
+                assert!(error.contains(&last.display().to_string()), "{error}");
+                assert!(error.contains("what can be read ends with transaction "), "{error}");
+            }
+            if all && !with_snapshot {
+                assert!(matches!(accept(&dir), Err(StartError::NothingLeft(_))));
+                continue;
+            }
+            let (note, text) = accept(&dir).unwrap_or_else(|error| panic!("{error}")).expect("something is lost");
+            assert_eq!(fs::read_to_string(note).expect("it is there"), text);
+            assert_eq!(text.contains("Kept: nothing"), all, "{text}");
+            let mut again = open(&dir, 2);
+            // That it is right in itself, `contents` looks.
+            let contents = again.contents();
+            assert!(contents != node.contents() && again.0.sequences <= node.0.sequences, "something is lost");
+            assert!(!all || Some(&contents) == saved.as_ref(), "the snapshot is what is left");
+            fill(&mut again, 1_000, 1_040);
+            let contents = again.contents();
+            again.close();
+            assert_eq!(open(&dir, 2).contents(), contents);
+        }
     }
 }
 
@@ -280,7 +355,7 @@ fn where_the_checkpoint_itself_cannot_be_read_the_snapshot_is_what_is_left() {
     bytes[4_096 + 100] ^= 1;
     fs::write(&segment, &bytes).expect("it is ours");
     assert!(matches!(Node::open(Arc::new(RealDisk), dir, 2), Err(StartError::Rot { .. })));
-    let accepted = recovery::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {});
+    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {});
     assert!(accepted.unwrap_or_else(|error| panic!("{error}")).is_some());
     let mut node = open(dir, 2);
     assert_eq!(node.contents(), before);

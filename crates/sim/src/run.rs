@@ -10,6 +10,7 @@ use crate::schema;
 use crate::state::State;
 use crate::trace::Trace;
 use crate::vault::{self, Rows};
+use ferrite_io::Disk;
 use ferrite_io::simulated::{
     CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
 };
@@ -39,6 +40,9 @@ pub struct Counts {
     pub failures: u64,
     pub rot: u64,
     pub rot_refused: u64,
+    /// Segments of the log removed, and noticed to be missing.
+    pub removed: u64,
+    pub missed: u64,
     pub schema_changes: u64,
     pub snapshots: u64,
     pub restored: u64,
@@ -62,6 +66,8 @@ impl Counts {
         self.failures += other.failures;
         self.rot += other.rot;
         self.rot_refused += other.rot_refused;
+        self.removed += other.removed;
+        self.missed += other.missed;
         self.schema_changes += other.schema_changes;
         self.snapshots += other.snapshots;
         self.restored += other.restored;
@@ -411,6 +417,9 @@ impl World {
         for _ in 0..self.random.below(3) {
             self.check_rot(&state)?;
         }
+        if self.random.percent(40) {
+            self.check_missing(&state)?;
+        }
         Ok(recovered)
     }
 
@@ -446,6 +455,43 @@ impl World {
                 let what = difference(&found, state);
                 let detail = format!("bit {bit} of byte {position} of {} changed: {what}", path.display());
                 Err(Violation { invariant: "rot is never passed over in silence", detail })
+            }
+        }
+    }
+
+    /// All that was recovered is known to be there. The log's last segment goes, or all of them: that is noticed, or changes nothing.
+    fn check_missing(&mut self, state: &State) -> Result<(), Violation> {
+        let copy = self.disk.copy(self.random.number());
+        let own =
+            |path: &PathBuf| path.starts_with(node::DIRECTORY) && path.extension().is_some_and(|end| end == "log");
+        let mut gone: Vec<_> = copy.files().into_iter().filter(own).collect();
+        if !self.random.percent(25) {
+            // Behind the last one that was written to there may be one that was prepared.
+            let used = |path: &&PathBuf| copy.bytes_of(path).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));
+            let from = gone.iter().rposition(|path| used(&path)).unwrap_or_default();
+            gone = gone.split_off(from);
+        }
+        for path in &gone {
+            self.trace.line(&format!("remove {}", path.display()));
+            copy.remove(path).expect("the copy is a healthy disk");
+        }
+        self.counts.removed += 1;
+        match self.open_other(&copy) {
+            Err(error) => {
+                self.counts.missed += 1;
+                let named = error.to_string();
+                self.trace.line(&format!("refused {named}"));
+                if gone.iter().any(|path| named.contains(&path.display().to_string())) {
+                    return Ok(());
+                }
+                let detail = format!("{named:?} does not name the segment");
+                Err(Violation { invariant: "a missing segment is named", detail })
+            }
+            Ok(found) if found == *state => Ok(()),
+            Ok(found) => {
+                let what = difference(&found, state);
+                let detail = format!("without {}: {what}", gone[0].display());
+                Err(Violation { invariant: "a missing segment is never passed over in silence", detail })
             }
         }
     }

@@ -150,10 +150,27 @@ impl Files {
 
     /// Removes a snapshot: its manifest first, so that what an interruption leaves is leftovers.
     pub fn remove(&self, name: &str) -> DiskResult<()> {
+        self.take_out(name, &mut |path| self.disk.remove(path))
+    }
+
+    /// Moves a snapshot's files to another folder, which is made, in the order in which they would be removed: their paths there.
+    pub fn move_to(&self, name: &str, folder: &Path) -> DiskResult<Vec<PathBuf>> {
+        self.disk.create_dir(folder)?;
+        let mut moved = Vec::new();
+        self.take_out(name, &mut |path| {
+            let to = folder.join(path.file_name().expect("a file of the directory has a name"));
+            self.disk.rename(path, &to)?;
+            moved.push(to);
+            self.disk.sync_dir(folder)
+        })?;
+        Ok(moved)
+    }
+
+    fn take_out(&self, name: &str, take: &mut dyn FnMut(&Path) -> DiskResult<()>) -> DiskResult<()> {
         let names = self.disk.list(&self.dir)?;
         let manifest = format!("{name}{MANIFEST}");
         if names.contains(&manifest) {
-            self.disk.remove(&self.dir.join(&manifest))?;
+            take(&self.dir.join(&manifest))?;
             self.sync()?;
         }
         let prefix = format!("{name}-p");
@@ -161,7 +178,7 @@ impl Files {
             **other == format!("{manifest}{PARTIAL}") || (other.starts_with(&prefix) && other.ends_with(ROWS))
         };
         for other in names.iter().filter(own) {
-            self.disk.remove(&self.dir.join(other))?;
+            take(&self.dir.join(other))?;
         }
         self.sync()
     }

@@ -3,11 +3,11 @@
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use ferrite_io::{Disk, RealDisk, SystemClock};
-use ferrite_log::{Completion, DatabaseId, Log, LogError, LogFailed, LogOptions, OpenError, Recovery};
+use ferrite_log::{Completion, DatabaseId, Log, LogError, LogFailed, LogOptions, LogPosition, OpenError, Recovery};
 
 pub const SECTOR: usize = 4_096;
 pub const DATABASE: DatabaseId = DatabaseId(*b"the test's own..");
@@ -25,11 +25,11 @@ impl Completion for Tell {
     }
 }
 
-/// Small segments, so that a test sees many, and no thread that prepares, so that failures come in order.
+/// Small segments (15 sectors of blocks between header and seal), so that a test sees many, and no thread that prepares, so that failures come in order.
 pub fn options() -> LogOptions {
     LogOptions {
         database: Some(DATABASE),
-        segment_bytes: 16 * SECTOR as u64,
+        segment_bytes: 17 * SECTOR as u64,
         block_bytes_max: 3 * SECTOR,
         prepare_ahead: false,
         ..LogOptions::default()
@@ -87,6 +87,16 @@ impl TestLog {
         self.log().appender().append(payload.to_vec(), Tell { tag, sender: self.sender.clone() });
     }
 
+    /// The same, and where it will stand.
+    pub fn send_marked(&mut self, payload: &[u8]) -> Arc<OnceLock<LogPosition>> {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let mark = Arc::new(OnceLock::new());
+        let completion = Tell { tag, sender: self.sender.clone() };
+        self.log().appender().append_marked(payload.to_vec(), mark.clone(), completion);
+        mark
+    }
+
     /// The outcome of the oldest append not waited for yet.
     pub fn wait(&mut self) -> (u64, Result<(), LogFailed>) {
         self.receiver.recv().unwrap()
@@ -108,7 +118,10 @@ pub fn copy_of(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+        // What was cut and kept is no part of the log.
+        if path.is_file() {
+            std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+        }
     }
     copy
 }
