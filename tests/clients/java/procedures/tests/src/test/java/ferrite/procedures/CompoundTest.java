@@ -5,18 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ferrite.support.Server;
-import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.voltdb.VoltTable;
-import org.voltdb.client.Client;
-import org.voltdb.client.ClientConfig;
-import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
-import org.voltdb.client.ProcCallException;
 
 /** Compound procedures, loaded and called by the published client. */
 class CompoundTest {
@@ -29,61 +24,27 @@ class CompoundTest {
             + "CREATE PROCEDURE FROM CLASS app.Types;"
             + "CREATE COMPOUND PROCEDURE FROM CLASS app.Move;"
             + "CREATE COMPOUND PROCEDURE FROM CLASS app.Stages;";
-    private static Server server;
-    private static Client client;
+    private static Database db;
 
     @BeforeAll
     static void start() throws Exception {
-        server = Server.withVoter(3);
-        client = ClientFactory.createClient(new ClientConfig());
-        client.createConnection(server.host(), server.port());
-        ok(client.callProcedure("@AdHoc", SCHEMA));
-        ok(client.callProcedure("@AdHoc", "INSERT INTO one VALUES (1)"));
-        ok(client.callProcedure("@UpdateClasses", Jars.application("a resource"), null));
-        ok(client.callProcedure("@AdHoc", PROCEDURES));
+        db = new Database(Server.withVoter(3)).with(SCHEMA, PROCEDURES);
     }
 
     @AfterAll
     static void stop() throws Exception {
-        if (client != null) {
-            client.close();
+        if (db != null) {
+            db.close();
         }
-        if (server != null) {
-            server.close();
-        }
-    }
-
-    private static ClientResponse ok(ClientResponse response) {
-        assertEquals(ClientResponse.SUCCESS, response.getStatus(), response.getStatusString());
-        return response;
-    }
-
-    private static ClientResponse call(String procedure, Object... parameters) throws IOException, ProcCallException {
-        return ok(client.callProcedure(procedure, parameters));
-    }
-
-    private static long number(String procedure, Object... parameters) throws IOException, ProcCallException {
-        return call(procedure, parameters).getResults()[0].asScalarLong();
-    }
-
-    private static void refused(int status, String words, String procedure, Object... parameters) throws IOException {
-        ClientResponse response;
-        try {
-            response = client.callProcedure(procedure, parameters);
-        } catch (ProcCallException refused) {
-            response = refused.getClientResponse();
-        }
-        assertEquals(status, response.getStatus(), response.getStatusString());
-        assertTrue(response.getStatusString().contains(words), response.getStatusString());
     }
 
     @Test
     void stagesCallProceduresOnSeveralPartitions() throws Exception {
         for (long id = 1; id <= 20; id++) {
-            call("Open", id, 100);
+            db.call("Open", id, 100);
         }
         for (long id = 1; id < 20; id++) {
-            ClientResponse moved = call("Move", id, id + 1, 10 * id);
+            ClientResponse moved = db.call("Move", id, id + 1, 10 * id);
             VoltTable balances = moved.getResults()[0];
             assertEquals(2, balances.getRowCount());
             assertTrue(balances.advanceRow() && balances.advanceRow());
@@ -91,23 +52,23 @@ class CompoundTest {
             assertEquals(3, moved.getAppStatus());
             assertEquals("moved " + 10 * id, moved.getAppStatusString());
             // What the next one has to give.
-            call("Deposit", id + 1, 10 * (id + 1));
+            db.call("Deposit", id + 1, 10 * (id + 1));
         }
-        refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "account 1 has only 90", "Move", 1, 2, 1000);
-        refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "there is no such account", "Move", 1, 12345, 1);
-        refused(ClientResponse.GRACEFUL_FAILURE, "EXPECTS 3 PARAMS, BUT RECEIVED 1", "Move", 1);
-        refused(ClientResponse.GRACEFUL_FAILURE, "TYPE ERROR FOR PARAMETER 0", "Move", "one", 2, 3);
+        db.refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "account 1 has only 90", "Move", 1, 2, 1000);
+        db.refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "there is no such account", "Move", 1, 12345, 1);
+        db.refused(ClientResponse.GRACEFUL_FAILURE, "EXPECTS 3 PARAMS, BUT RECEIVED 1", "Move", 1);
+        db.refused(ClientResponse.GRACEFUL_FAILURE, "TYPE ERROR FOR PARAMETER 0", "Move", "one", 2, 3);
     }
 
     @Test
     void aCallEndsAsItsStagesSay() throws Exception {
-        assertEquals(3, number("Stages", "usual"));
-        assertEquals(3, number("Stages", "waits for nothing"));
-        assertEquals(1, number("Stages", "ends early"));
-        assertEquals(11, number("Stages", "run completes"));
-        assertEquals(123_456_789, number("Stages", "as many as it may"));
-        assertEquals(0, call("Stages", "no result").getResults().length);
-        VoltTable[] types = call("Stages", "types").getResults();
+        assertEquals(3, db.number("Stages", "usual"));
+        assertEquals(3, db.number("Stages", "waits for nothing"));
+        assertEquals(1, db.number("Stages", "ends early"));
+        assertEquals(11, db.number("Stages", "run completes"));
+        assertEquals(123_456_789, db.number("Stages", "as many as it may"));
+        assertEquals(0, db.call("Stages", "no result").getResults().length);
+        VoltTable[] types = db.call("Stages", "types").getResults();
         assertEquals(2, types.length);
         types[0].advanceRow();
         assertEquals("sechs", types[0].getString("TEXT"));
@@ -116,7 +77,7 @@ class CompoundTest {
 
     @Test
     void whatACalledProcedureFailsWithIsTheNextStagesBusiness() throws Exception {
-        VoltTable[] answers = call("Stages", "failures").getResults();
+        VoltTable[] answers = db.call("Stages", "failures").getResults();
         int[] statuses = new int[answers.length];
         int[] tables = new int[answers.length];
         for (int i = 0; i < answers.length; i++) {
@@ -130,7 +91,7 @@ class CompoundTest {
         assertArrayEquals(new int[] {0, 0, 0, 0, 1}, tables);
         assertTrue(answers[0].getString("WORDS").contains("Nothing was not found"));
         assertTrue(answers[1].getString("WORDS").contains("EXPECT_SCALAR_MATCH"));
-        VoltTable compound = call("Stages", "compound").getResults()[0];
+        VoltTable compound = db.call("Stages", "compound").getResults()[0];
         compound.advanceRow();
         assertEquals(ClientResponse.GRACEFUL_FAILURE, compound.getLong("STATUS"));
         assertTrue(compound.getString("WORDS").contains("was called by a procedure that does"), compound.getString("WORDS"));
@@ -148,13 +109,13 @@ class CompoundTest {
             {"does not complete", "has not called completeProcedure; the calls that it has queued were not sent"},
         };
         for (String[] one : cases) {
-            refused(ClientResponse.UNEXPECTED_FAILURE, one[1], "Stages", one[0]);
+            db.refused(ClientResponse.UNEXPECTED_FAILURE, one[1], "Stages", one[0]);
         }
-        refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "not even begun", "Stages", "run aborts");
-        refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "for good", "Stages", "catches its abort");
-        refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "app.Stages ended itself", "Stages", "aborts without words");
-        assertEquals(0, number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id IN (770, 771)"));
-        assertEquals(3, number("Stages", "usual"));
+        db.refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "not even begun", "Stages", "run aborts");
+        db.refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "for good", "Stages", "catches its abort");
+        db.refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "app.Stages ended itself", "Stages", "aborts without words");
+        assertEquals(0, db.number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id IN (770, 771)"));
+        assertEquals(3, db.number("Stages", "usual"));
     }
 
     @Test
@@ -168,7 +129,7 @@ class CompoundTest {
             {"CREATE COMPOUND PROCEDURE s AS SELECT id FROM one", "a compound procedure is a Java class"},
         };
         for (String[] one : cases) {
-            refused(ClientResponse.GRACEFUL_FAILURE, one[1], "@AdHoc", one[0]);
+            db.refused(ClientResponse.GRACEFUL_FAILURE, one[1], "@AdHoc", one[0]);
         }
     }
 
@@ -178,16 +139,16 @@ class CompoundTest {
         AtomicReference<String> failure = new AtomicReference<>();
         for (int version = 0; version < 10; version++) {
             for (int i = 0; i < 50; i++) {
-                client.callProcedure((ClientResponse response) -> {
+                db.client.callProcedure((ClientResponse response) -> {
                     calls.incrementAndGet();
                     if (response.getStatus() != ClientResponse.SUCCESS) {
                         failure.compareAndSet(null, response.getStatusString());
                     }
                 }, "Stages", "as many as it may");
             }
-            call("@UpdateClasses", Jars.application("version " + version), null);
+            db.call("@UpdateClasses", Jars.application("version " + version), null);
         }
-        client.drain();
+        db.client.drain();
         assertEquals(null, failure.get());
         assertEquals(500, calls.get());
     }

@@ -15,8 +15,6 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.voltdb.VoltTable;
 import org.voltdb.client.Client;
-import org.voltdb.client.ClientConfig;
-import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ProcCallException;
 
@@ -24,14 +22,13 @@ import org.voltdb.client.ProcCallException;
 class FunctionsTest {
     private static final List<String> METHODS = List.of("add", "tiny", "small", "integer", "real", "text", "reversed", "decimal", "number", "later",
             "point", "polygon", "isNull", "calls", "intrudes", "fails", "inherited");
-    private static Server server;
+    private static Database db;
     private static Client client;
 
     @BeforeAll
     static void start() throws Exception {
-        server = Server.withVoter(3);
-        client = ClientFactory.createClient(new ClientConfig());
-        client.createConnection(server.host(), server.port());
+        db = new Database(Server.withVoter(3));
+        client = db.client;
         client.callProcedure("@UpdateClasses", Jars.application("words"), null);
         StringBuilder schema = new StringBuilder("CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT, name VARCHAR(64), PRIMARY KEY (id));"
                 + "PARTITION TABLE accounts ON COLUMN id; CREATE TABLE one (id INTEGER NOT NULL);");
@@ -52,11 +49,8 @@ class FunctionsTest {
 
     @AfterAll
     static void stop() throws Exception {
-        if (client != null) {
-            client.close();
-        }
-        if (server != null) {
-            server.close();
+        if (db != null) {
+            db.close();
         }
     }
 

@@ -14,11 +14,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.voltdb.VoltTable;
 import org.voltdb.VoltType;
-import org.voltdb.client.Client;
-import org.voltdb.client.ClientConfig;
-import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
-import org.voltdb.client.ProcCallException;
 
 /** Procedures that are no transactions and whose calls are futures, loaded and called by the published client. */
 class NonTransactionalTest {
@@ -36,105 +32,59 @@ class NonTransactionalTest {
             + "CREATE PROCEDURE FROM CLASS app.Waits;"
             + "CREATE PROCEDURE FROM CLASS app.Futures;"
             + "CREATE PROCEDURE FROM CLASS app.Slow;";
-    private static Server server;
-    private static Client client;
+    private static Database db;
 
     @BeforeAll
     static void start() throws Exception {
-        server = Server.withVoter(3);
-        client = connect(server);
-    }
-
-    private static Client connect(Server server) throws Exception {
-        ClientConfig config = new ClientConfig();
-        // Two seconds by themselves; the test's machine may be busy.
-        config.setProcedureCallTimeout(120_000);
-        Client client = ClientFactory.createClient(config);
-        client.createConnection(server.host(), server.port());
-        ok(client.callProcedure("@AdHoc", SCHEMA));
-        ok(client.callProcedure("@AdHoc", "INSERT INTO one VALUES (1)"));
-        ok(client.callProcedure("@UpdateClasses", Jars.application("a resource"), null));
-        ok(client.callProcedure("@AdHoc", PROCEDURES));
-        return client;
+        db = new Database(Server.withVoter(3)).with(SCHEMA, PROCEDURES);
     }
 
     @AfterAll
     static void stop() throws Exception {
-        if (client != null) {
-            client.close();
+        if (db != null) {
+            db.close();
         }
-        if (server != null) {
-            server.close();
-        }
-    }
-
-    private static ClientResponse ok(ClientResponse response) {
-        assertEquals(ClientResponse.SUCCESS, response.getStatus(), response.getStatusString());
-        return response;
-    }
-
-    private static ClientResponse call(String procedure, Object... parameters) throws IOException, ProcCallException {
-        return ok(client.callProcedure(procedure, parameters));
-    }
-
-    private static long number(String procedure, Object... parameters) throws IOException, ProcCallException {
-        return call(procedure, parameters).getResults()[0].asScalarLong();
-    }
-
-    private static void refused(Client client, int status, String words, String procedure, Object... parameters) throws IOException {
-        ClientResponse response;
-        try {
-            response = client.callProcedure(procedure, parameters);
-        } catch (ProcCallException refused) {
-            response = refused.getClientResponse();
-        }
-        assertEquals(status, response.getStatus(), response.getStatusString());
-        assertTrue(response.getStatusString().contains(words), response.getStatusString());
-    }
-
-    private static void refused(int status, String words, String procedure, Object... parameters) throws IOException {
-        refused(client, status, words, procedure, parameters);
     }
 
     @Test
     void callsAreChained() throws Exception {
-        call("Open", 700, 25);
-        assertEquals(50, number("Raise", 700));
-        assertEquals(100, number("Raise", 700));
-        ClientResponse none = call("Raise", 701);
+        db.call("Open", 700, 25);
+        assertEquals(50, db.number("Raise", 700));
+        assertEquals(100, db.number("Raise", 700));
+        ClientResponse none = db.call("Raise", 701);
         assertEquals(4, none.getAppStatus());
         assertEquals("there is no account 701", none.getAppStatusString());
         assertEquals(0, none.getResults()[0].getRowCount());
-        refused(ClientResponse.GRACEFUL_FAILURE, "EXPECTS 1 PARAMS, BUT RECEIVED 0", "Raise");
+        db.refused(ClientResponse.GRACEFUL_FAILURE, "EXPECTS 1 PARAMS, BUT RECEIVED 0", "Raise");
 
-        assertEquals(7, number("NonTransactional"));
-        assertEquals(5, number("Futures", "number"));
-        assertEquals(0, call("Futures", "no result").getResults().length);
-        assertEquals(11, number("Futures", "chain"));
-        assertEquals(2, call("Futures", "tables").getResults().length);
-        assertEquals(8, number("Futures", "answer"));
-        assertEquals(49 * 50 / 2, number("Futures", "many"));
-        assertEquals(3, number("Futures", "any"));
-        assertEquals(9, number("Futures", "asynchronous"));
-        assertEquals(7, number("Futures", "from another thread"));
-        assertEquals(1, number("Futures", "cancelled"));
-        ClientResponse status = call("Futures", "status");
+        assertEquals(7, db.number("NonTransactional"));
+        assertEquals(5, db.number("Futures", "number"));
+        assertEquals(0, db.call("Futures", "no result").getResults().length);
+        assertEquals(11, db.number("Futures", "chain"));
+        assertEquals(2, db.call("Futures", "tables").getResults().length);
+        assertEquals(8, db.number("Futures", "answer"));
+        assertEquals(49 * 50 / 2, db.number("Futures", "many"));
+        assertEquals(3, db.number("Futures", "any"));
+        assertEquals(9, db.number("Futures", "asynchronous"));
+        assertEquals(7, db.number("Futures", "from another thread"));
+        assertEquals(1, db.number("Futures", "cancelled"));
+        ClientResponse status = db.call("Futures", "status");
         assertEquals(11, status.getAppStatus());
         assertEquals("eleven", status.getAppStatusString());
         // Its answer tells that all that it has called is done, whoever has waited for it.
-        assertEquals(1, number("Futures", "nobody waits"));
-        assertEquals(7, number("@AdHoc", "SELECT balance FROM accounts WHERE id = 901"));
+        assertEquals(1, db.number("Futures", "nobody waits"));
+        assertEquals(7, db.number("@AdHoc", "SELECT balance FROM accounts WHERE id = 901"));
     }
 
     @Test
     void answersAreWaitedFor() throws Exception {
-        assertEquals(5, number("Waits", "get"));
-        assertEquals(6, number("Waits", "timed"));
-        assertEquals(190, number("Waits", "one after the other"));
-        assertEquals(300, number("Waits", "all"));
-        assertEquals(6, number("Waits", "in what depends"));
-        assertEquals(45, number("Waits", "derived"));
-        assertEquals(-1, number("Waits", "a failure"));
+        assertEquals(5, db.number("Waits", "get"));
+        assertEquals(6, db.number("Waits", "timed"));
+        assertEquals(190, db.number("Waits", "one after the other"));
+        assertEquals(300, db.number("Waits", "all"));
+        assertEquals(6, db.number("Waits", "in what depends"));
+        assertEquals(45, db.number("Waits", "derived"));
+        assertEquals(-1, db.number("Waits", "a failure"));
     }
 
     @Test
@@ -143,9 +93,9 @@ class NonTransactionalTest {
         ten.addRow(10);
         VoltTable empty = new VoltTable(new VoltTable.ColumnInfo("P", VoltType.BIGINT));
         for (long id = 1; id <= 30; id++) {
-            call("Open", id, id);
+            db.call("Open", id, id);
         }
-        VoltTable directed = call("EachPartition", "Richer", ten).getResults()[0];
+        VoltTable directed = db.call("EachPartition", "Richer", ten).getResults()[0];
         assertEquals(3, directed.getRowCount());
         long sum = 0;
         for (int i = 0; directed.advanceRow(); i++) {
@@ -153,15 +103,15 @@ class NonTransactionalTest {
             assertEquals(1, directed.getLong("STATUS"));
             sum += directed.getLong("NUMBER");
         }
-        assertEquals(number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE balance > 10"), sum);
+        assertEquals(db.number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE balance > 10"), sum);
         // The key is the parameter that it is partitioned by; the accounts with these numbers may be there.
-        VoltTable selected = call("EachPartition", "ACCOUNTS.delete", empty).getResults()[0];
+        VoltTable selected = db.call("EachPartition", "ACCOUNTS.delete", empty).getResults()[0];
         assertEquals(3, selected.getRowCount());
         while (selected.advanceRow()) {
             assertEquals(1, selected.getLong("STATUS"));
-            assertEquals(0, number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id = " + selected.getLong("KEY")));
+            assertEquals(0, db.number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id = " + selected.getLong("KEY")));
         }
-        VoltTable refused = call("EachPartition", "Everywhere", empty).getResults()[0];
+        VoltTable refused = db.call("EachPartition", "Everywhere", empty).getResults()[0];
         while (refused.advanceRow()) {
             assertEquals(-2, refused.getLong("STATUS"));
         }
@@ -177,15 +127,15 @@ class NonTransactionalTest {
             {"no name", "null for a procedure's name"}, {"failed answer", "Procedure Nothing was not found"},
         };
         for (String[] one : cases) {
-            refused(ClientResponse.UNEXPECTED_FAILURE, one[1], "Futures", one[0]);
+            db.refused(ClientResponse.UNEXPECTED_FAILURE, one[1], "Futures", one[0]);
         }
-        refused(ClientResponse.USER_ABORT, "as it wished", "Futures", "aborts");
-        refused(ClientResponse.USER_ABORT, "nothing to deposit", "Futures", "aborted answer");
-        refused(ClientResponse.GRACEFUL_FAILURE, "was called by a procedure that does", "Futures", "compound");
-        refused(ClientResponse.GRACEFUL_FAILURE, "was called by a procedure that does", "Futures", "itself");
-        refused(ClientResponse.UNEXPECTED_FAILURE, "after a call\n    at app.Waits.run(Waits.java:", "Waits", "throws");
-        assertEquals(1, number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id = 902"), "what was called stays");
-        assertEquals(5, number("Futures", "number"));
+        db.refused(ClientResponse.USER_ABORT, "as it wished", "Futures", "aborts");
+        db.refused(ClientResponse.USER_ABORT, "nothing to deposit", "Futures", "aborted answer");
+        db.refused(ClientResponse.GRACEFUL_FAILURE, "was called by a procedure that does", "Futures", "compound");
+        db.refused(ClientResponse.GRACEFUL_FAILURE, "was called by a procedure that does", "Futures", "itself");
+        db.refused(ClientResponse.UNEXPECTED_FAILURE, "after a call\n    at app.Waits.run(Waits.java:", "Waits", "throws");
+        assertEquals(1, db.number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id = 902"), "what was called stays");
+        assertEquals(5, db.number("Futures", "number"));
     }
 
     @Test
@@ -197,7 +147,7 @@ class NonTransactionalTest {
             {"CREATE PROCEDURE FROM CLASS app.FutureOfText", "returns a future of String"},
         };
         for (String[] one : cases) {
-            refused(ClientResponse.GRACEFUL_FAILURE, one[1], "@AdHoc", one[0]);
+            db.refused(ClientResponse.GRACEFUL_FAILURE, one[1], "@AdHoc", one[0]);
         }
     }
 
@@ -207,36 +157,32 @@ class NonTransactionalTest {
         AtomicReference<String> failure = new AtomicReference<>();
         String[] ways = {"one after the other", "all", "in what depends"};
         for (int i = 0; i < 600; i++) {
-            client.callProcedure((ClientResponse response) -> {
+            db.client.callProcedure((ClientResponse response) -> {
                 calls.incrementAndGet();
                 if (response.getStatus() != ClientResponse.SUCCESS) {
                     failure.compareAndSet(null, response.getStatusString());
                 }
             }, "Waits", ways[i % ways.length]);
         }
-        client.drain();
+        db.client.drain();
         assertEquals(null, failure.get());
         assertEquals(600, calls.get());
     }
 
     @Test
     void whoeverWaitsTooLongIsToldAndLetGo() throws Exception {
-        try (Server limited = Server.withVoter(2, "--limit", "compound-seconds=2")) {
-            Client caller = connect(limited);
-            try {
-                untilTold(limited, "waited in vain: the call of procedure app.Waits has ended", caller, "for an answer that is late");
-                untilTold(limited, "and its code is still here", caller, "for ever");
-            } finally {
-                caller.close();
-            }
+        try (Database limited = new Database(Server.withVoter(2, "--limit", "compound-seconds=2"))) {
+            limited.with(SCHEMA, PROCEDURES);
+            untilTold(limited, "waited in vain: the call of procedure app.Waits has ended", "for an answer that is late");
+            untilTold(limited, "and its code is still here", "for ever");
         }
     }
 
-    private static void untilTold(Server server, String words, Client caller, String how) throws IOException {
+    private static void untilTold(Database limited, String words, String how) throws IOException {
         Instant deadline = Instant.now().plus(Duration.ofSeconds(90));
         do {
-            assertTrue(Instant.now().isBefore(deadline), server.log());
-            refused(caller, -18, "the procedure Waits took longer than 2 s", "Waits", how);
-        } while (!server.log().contains(words));
+            assertTrue(Instant.now().isBefore(deadline), limited.server.log());
+            limited.refused(-18, "the procedure Waits took longer than 2 s", "Waits", how);
+        } while (!limited.server.log().contains(words));
     }
 }

@@ -16,8 +16,6 @@ import org.junit.jupiter.api.Test;
 import org.voltdb.VoltTable;
 import org.voltdb.VoltType;
 import org.voltdb.client.Client;
-import org.voltdb.client.ClientConfig;
-import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ProcCallException;
 import org.voltdb.types.GeographyPointValue;
@@ -46,16 +44,15 @@ class ProceduresTest {
             + "CREATE PROCEDURE FailsEverywhere FROM CLASS app.Fails;"
             + "CREATE PROCEDURE " + ON_TEXTS + "FROM CLASS app.Bulk;"
             + "CREATE PROCEDURE " + ON_TEXTS + "FROM CLASS app.Anywhere;";
-    private static Server server;
+    private static Database db;
     private static Client client;
     private static byte[] jar;
 
     @BeforeAll
     static void start() throws Exception {
         jar = Jars.application("a resource of the jar");
-        server = Server.withVoter(3);
-        client = ClientFactory.createClient(new ClientConfig());
-        client.createConnection(server.host(), server.port());
+        db = new Database(Server.withVoter(3));
+        client = db.client;
         ok(client.callProcedure("@AdHoc", SCHEMA));
         ok(client.callProcedure("@AdHoc", "INSERT INTO one VALUES (1)"));
         ok(client.callProcedure("@UpdateClasses", jar, null));
@@ -64,11 +61,8 @@ class ProceduresTest {
 
     @AfterAll
     static void stop() throws Exception {
-        if (client != null) {
-            client.close();
-        }
-        if (server != null) {
-            server.close();
+        if (db != null) {
+            db.close();
         }
     }
 
