@@ -1,10 +1,8 @@
 //! Schema changes while calls run on several connections and partitions: every call is answered once, from one schema or the other,
 //! and results are right under both.
 
-mod common;
-
-use common::raw::Raw;
-use common::{CONTESTANTS, VOTER, connect, integers, options, start, text_of, votes};
+use crate::common::raw::Raw;
+use crate::common::{CONTESTANTS, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_client::{CallFuture, ClientError, OwnedResponse, Status};
 use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};

@@ -1,10 +1,8 @@
 //! Changes of the schema that take long: they are ended, by their limit, by their client or by a stop, and nothing is left of them: not in
 //! the tables, not in the catalog, not in the log. And texts that take long to compile.
 
-mod common;
-
-use common::raw::Raw;
-use common::{Db, connect, options, start};
+use crate::common::raw::Raw;
+use crate::common::{Db, connect, options, start};
 use ferrite_base::Settings;
 use ferrite_client::Status;
 use ferrite_node::{Server, ServerOptions};

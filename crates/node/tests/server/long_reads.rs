@@ -1,9 +1,7 @@
 //! Queries that take long run on snapshots beside the transactions: these go on meanwhile, and the answers are as right as those of any
 //! other transaction.
 
-mod common;
-
-use common::{Db, VOTER, connect, integers, options, start};
+use crate::common::{Db, VOTER, connect, integers, options, start};
 use ferrite_client::Status;
 use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};
@@ -181,7 +179,7 @@ fn many_reports_take_turns() {
 #[test]
 fn reports_without_indexes_say_the_same() {
     let (_dir, server, db) = accounts(|_| {});
-    db.sql(common::CONTESTANTS);
+    db.sql(crate::common::CONTESTANTS);
     db.sql("INSERT INTO votes SELECT a.id * 1000 + b.id, 'CA', MOD(a.id, 2) + 1 FROM account a, account b WHERE a.id < 150");
     let votes = 150 * ACCOUNTS;
     let joined = "SELECT COUNT(*), MIN(c.contestant_name) FROM votes v JOIN contestants c

@@ -1,9 +1,7 @@
 //! Strict serializability over four partitions: transactions of one partition and of all at once, from several clients, leave every
 //! reader a state that some serial order explains, and that order is the one in which calls were made and answered.
 
-mod common;
-
-use common::{Db, VOTER, connect, integers, options, start};
+use crate::common::{Db, VOTER, connect, integers, options, start};
 use ferrite_client::{CallFuture, ClientError, Status};
 use ferrite_node::{Durability, ServerOptions};
 use ferrite_value::OwnedValue;

@@ -1,9 +1,7 @@
 //! What a connection may do before it is closed, and how many there may be: with small settings, at each limit and one past it.
 
-mod common;
-
-use common::raw::Raw;
-use common::{CONTESTANTS, Db, VOTER, connect, connect_admin, options, start, votes};
+use crate::common::raw::Raw;
+use crate::common::{CONTESTANTS, Db, VOTER, connect, connect_admin, options, start, votes};
 use ferrite_base::{Settings, limits};
 use ferrite_client::Status;
 use ferrite_io::simulated::SimulatedDisk;
@@ -160,7 +158,8 @@ fn calls_for_large_answers_are_not_taken_before_others_are_read() {
     let (_dir, server, db) = limited(|limits| limits.unread_time_max = Duration::from_secs(3_600));
     blob(&db);
     let (mut lazy, number) = Raw::connect_numbered(server.address());
-    let calls: Vec<u8> = (0..ANSWERS).flat_map(|handle| common::raw::call("BLOB.select", handle, &(1i64,))).collect();
+    let calls: Vec<u8> =
+        (0..ANSWERS).flat_map(|handle| crate::common::raw::call("BLOB.select", handle, &(1i64,))).collect();
     // In one piece, and small: the server has read them all before it knows how large the answers are.
     lazy.send(&calls);
     let mut most = 0;
@@ -196,7 +195,8 @@ fn unread_answers_have_a_limit_and_one_past_it_the_connection_is_closed() {
         lazy.call("BLOB.select", handle, &(2i64,));
         assert_eq!(lazy.answer().expect("an answer").0, handle);
     }
-    let calls: Vec<u8> = (0..300).flat_map(|handle| common::raw::call("BLOB.select", handle, &(1i64,))).collect();
+    let calls: Vec<u8> =
+        (0..300).flat_map(|handle| crate::common::raw::call("BLOB.select", handle, &(1i64,))).collect();
     lazy.send(&calls);
     let deadline = Instant::now() + PATIENCE;
     while db.call("@Statistics", ("LIVECLIENTS", 0i32)).tables[0].rows.len() > 1 {
@@ -210,7 +210,7 @@ fn unread_answers_have_a_limit_and_one_past_it_the_connection_is_closed() {
 #[test]
 fn a_full_node_takes_no_more_until_it_has_answered_some() {
     const MOST: usize = 40;
-    let vote = |handle: i64| common::raw::call("Vote", handle, &(5_550_000_000 + handle, 1i32, 2i64));
+    let vote = |handle: i64| crate::common::raw::call("Vote", handle, &(5_550_000_000 + handle, 1i32, 2i64));
     // Without the four bytes of its length.
     let bytes = vote(0).len() - 4;
     let by_calls = Settings { node_outstanding_calls: MOST, ..Settings::default() };
@@ -234,7 +234,7 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
             // An administrator's call takes room too while it is outstanding, so none may be before these are read. That calls over
             // another connection are answered does not say that they are: nothing promises an order between two connections. A ping in
             // front of them, in the same read, does: it is answered when all that there was room for is taken.
-            let mut bytes = common::raw::call("@Ping", 1_000, &());
+            let mut bytes = crate::common::raw::call("@Ping", 1_000, &());
             bytes.extend((0..30).flat_map(|call| vote(30 * number as i64 + call)));
             raw.send(&bytes);
             assert_eq!(raw.answer().expect("an answer").0, 1_000);
@@ -261,7 +261,7 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
 #[test]
 fn a_connection_has_as_many_outstanding_as_are_set_and_not_one_more() {
     const MOST: usize = 7;
-    let vote = |handle: i64| common::raw::call("Vote", handle, &(5_550_000_000 + handle, 1i32, 2i64));
+    let vote = |handle: i64| crate::common::raw::call("Vote", handle, &(5_550_000_000 + handle, 1i32, 2i64));
     // Without the four bytes of its length.
     let bytes = vote(0).len() - 4;
     let by_calls = Settings { connection_outstanding_calls: MOST, ..Settings::default() };
@@ -280,7 +280,7 @@ fn a_connection_has_as_many_outstanding_as_are_set_and_not_one_more() {
         let held_syncs = disk.hold_syncs();
         // A ping in front, in the same read: it is answered when all that there was room for is taken.
         let (mut raw, number) = Raw::connect_numbered(server.address());
-        let mut calls = common::raw::call("@Ping", 1_000, &());
+        let mut calls = crate::common::raw::call("@Ping", 1_000, &());
         calls.extend((0..=MOST as i64).flat_map(vote));
         raw.send(&calls);
         assert_eq!(raw.answer().expect("an answer").0, 1_000);

@@ -1,8 +1,6 @@
 //! A disk that fills up: writes are refused while there is still room for those that are in, reads go on, and with space come writes.
 
-mod common;
-
-use common::{CONTESTANTS, VOTER, connect, options, start, text_of, votes};
+use crate::common::{CONTESTANTS, VOTER, connect, options, start, text_of, votes};
 use ferrite_client::{ClientError, Status};
 use ferrite_io::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, RealDisk, Space};
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Backups of a running node, and their rows back into databases of other numbers of partitions: wholly, or not at all.
 
-mod common;
-
-use common::{Db, connect, options, start, text_of};
+use crate::common::{Db, connect, options, start, text_of};
 use ferrite_client::{OwnedResponse, Status};
 use ferrite_value::{OwnedValue, Value};
 use std::fs;

@@ -1,8 +1,6 @@
 //! ALTER TABLE and time to live on a running server: under load, over restarts, and over logs that end anywhere.
 
-mod common;
-
-use common::{Db, connect, integers, options, start};
+use crate::common::{Db, connect, integers, options, start};
 use ferrite_value::OwnedValue;
 use std::fs;
 use std::path::Path;

@@ -1,10 +1,8 @@
 //! Clients that ask for more than there is: unread answers, too many calls, frames and results at their limits and past them, calls
 //! that do not end, connections that go away. Each is held up or refused at the door, and harms nobody else.
 
-mod common;
-
-use common::raw::{Raw, call};
-use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
+use crate::common::raw::{Raw, call};
+use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_base::limits;
 use ferrite_client::{ClientError, Status};
 use ferrite_io::simulated::SimulatedDisk;

@@ -1,8 +1,6 @@
 //! System procedures on a whole node: what they count, refuse, load and exchange.
 
-mod common;
-
-use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of};
+use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of};
 use ferrite_client::{OwnedTable, Status};
 use ferrite_node::Server;
 use ferrite_value::{OwnedValue, SqlType, Value};

@@ -1,10 +1,8 @@
 //! Calls with wrong parameters among good ones, many in one piece, so that they run as one batch: each is answered on its own, and the
 //! good ones as if the others were not there.
 
-mod common;
-
-use common::raw::{Raw, call};
-use common::{CONTESTANTS, VOTER, connect, options, start, votes};
+use crate::common::raw::{Raw, call};
+use crate::common::{CONTESTANTS, VOTER, connect, options, start, votes};
 use ferrite_client::Status;
 use ferrite_value::{Decimal, Value};
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! Tasks on a whole node: called on their schedules, changed, stopped by errors, listed, kept over a restart.
 
-mod common;
-
-use common::{Db, connect, options, start};
+use crate::common::{Db, connect, options, start};
 use ferrite_client::{OwnedTable, Status};
 use ferrite_value::OwnedValue;
 use std::time::{Duration, Instant};

@@ -1,9 +1,7 @@
 //! The first write or fsync that fails ends acknowledgements for good: whatever is called afterwards says so, and after a restart on
 //! a healthy disk there is all that was acknowledged and nothing that was refused.
 
-mod common;
-
-use common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
+use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_client::{CallFuture, ClientError, Status};
 use ferrite_io::simulated::{Fault, FaultKind, Restart, SimulatedDisk};
 use ferrite_node::{Durability, Server, ServerOptions};

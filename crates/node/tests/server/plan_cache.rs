@@ -1,8 +1,6 @@
 //! Ad hoc statements through the plan cache: texts of one shape share a plan, and nobody can tell but by the time it takes.
 
-mod common;
-
-use common::{Db, connect, options, start, text_of};
+use crate::common::{Db, connect, options, start, text_of};
 use ferrite_base::limits;
 use ferrite_client::{CallFuture, ClientError};
 use ferrite_node::Server;
@@ -251,7 +249,7 @@ fn parameters_beside_literals() {
     let before = node.hits();
     let response = node.db.call("@AdHoc", (text(15), 17i64, "it's 18"));
     assert_eq!(node.hits(), before + 1);
-    assert_eq!(common::integers(&response), [17, 19]);
+    assert_eq!(crate::common::integers(&response), [17, 19]);
     for _ in 0..3 {
         let response = node.db.fail("@AdHoc", (text(15), 17i64));
         assert!(text_of(&response).contains("expected 2, passed 1"), "{}", text_of(&response));

@@ -1,10 +1,8 @@
 //! Calls that are cancelled: while they run, while they wait, and by the end of their connection. What they would have taken is free at
 //! once, and nothing that was executed is taken back.
 
-mod common;
-
-use common::raw::{Raw, call};
-use common::{Db, VOTER, connect, integers, options, start};
+use crate::common::raw::{Raw, call};
+use crate::common::{Db, VOTER, connect, integers, options, start};
 use ferrite_client::Status;
 use ferrite_node::Server;
 use ferrite_value::OwnedValue;

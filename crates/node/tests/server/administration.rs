@@ -1,8 +1,6 @@
 //! The administration port: what may be done only there, and what goes on there while clients are held off.
 
-mod common;
-
-use common::{CONTESTANTS, VOTER, connect, connect_admin, options, start};
+use crate::common::{CONTESTANTS, VOTER, connect, connect_admin, options, start};
 use ferrite_client::Status;
 use ferrite_value::OwnedValue;
 
@@ -26,7 +24,7 @@ fn administrators_pause_and_go_on_writing() {
     db.fails("@Pause", (1i64,), Status::UnexpectedFailure, "not available");
     admin.fails("@Pause", (1i64,), Status::GracefulFailure, "EXPECTS 0");
     admin.call("@Pause", ());
-    let state = |db: &common::Db| {
+    let state = |db: &crate::common::Db| {
         let overview = db.call("@SystemInformation", ("OVERVIEW",));
         let is = |row: &&Vec<OwnedValue>| row[1] == OwnedValue::Text("CLUSTERSTATE".into());
         overview.tables[0].rows.iter().find(is).map(|row| row[2].clone())

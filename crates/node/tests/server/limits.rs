@@ -1,9 +1,7 @@
 //! The limits that a client can reach: at each of them a real server does what it is asked, one past it the server says what
 //! docs/limits.md says that it says.
 
-mod common;
-
-use common::{Db, connect, options, start, text_of};
+use crate::common::{Db, connect, options, start, text_of};
 use ferrite_base::limits::*;
 use ferrite_client::{ClientError, OwnedResponse};
 
@@ -20,7 +18,7 @@ fn list(count: usize, separator: &str, piece: impl Fn(usize) -> String) -> Strin
 
 /// What the page says that whoever meets the limit is told, in the parts between the dots.
 fn told(limit: &str) -> Vec<String> {
-    let page = include_str!("../../../docs/limits.md");
+    let page = include_str!("../../../../docs/limits.md");
     let row = page.lines().find(|line| line.starts_with(&format!("| `{limit}` |")));
     let row = row.unwrap_or_else(|| panic!("docs/limits.md has no row for {limit}"));
     let cell = row.split(" | ").nth(4).expect("a row has five cells and the tests").trim_end_matches(" |");

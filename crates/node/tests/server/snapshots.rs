@@ -1,26 +1,24 @@
 //! Snapshots of a running server: asked for while transactions and schema changes go on, and what a restart makes of them.
 
-mod common;
-
-use common::{CONTESTANTS, VOTER, connect, options, start};
+use crate::common::{CONTESTANTS, VOTER, connect, options, start};
 use ferrite_node::{Durability, ServerOptions, SnapshotSettings};
 use ferrite_value::OwnedValue;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-fn count(db: &common::Db, sql: &str) -> i64 {
+fn count(db: &crate::common::Db, sql: &str) -> i64 {
     db.call("@AdHoc", (sql,)).scalar().unwrap_or_else(|| panic!("{sql} answers a number"))
 }
 
 /// What the first row of a table of figures says in a column.
-fn figure(db: &common::Db, selector: &str, table: usize, column: &str) -> OwnedValue {
+fn figure(db: &crate::common::Db, selector: &str, table: usize, column: &str) -> OwnedValue {
     let response = db.call("@Statistics", (selector, 0i32));
     let table = &response.tables[table];
     let position = table.column_index(column).unwrap_or_else(|| panic!("{selector} has a column {column}"));
     table.rows[0][position].clone()
 }
 
-fn number(db: &common::Db, selector: &str, table: usize, column: &str) -> i64 {
+fn number(db: &crate::common::Db, selector: &str, table: usize, column: &str) -> i64 {
     match figure(db, selector, table, column) {
         OwnedValue::Integer(number) => number,
         other => panic!("{selector} {column} is {other:?}"),

@@ -1,0 +1,24 @@
+//! Tests of one node that can share a process: they know of nothing but their own server. One program, since each is linked with the
+//! whole database; what looks at its process as a whole stands beside this folder.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod administration;
+mod alter_table;
+mod backup;
+mod bad_calls;
+mod cancel;
+mod connection_limits;
+mod disk_space;
+mod limits;
+mod log_failure;
+mod long_reads;
+mod multi_partition;
+mod overload;
+mod plan_cache;
+mod schema_time;
+mod schema_under_load;
+mod snapshots;
+mod system_procedures;
+mod tasks;
