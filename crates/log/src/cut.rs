@@ -35,12 +35,14 @@ pub fn bytes_on_disk(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<u6
     Ok(bytes)
 }
 
-/// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How many.
-pub fn cut_before(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<usize> {
+/// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How many. Calls `rest` after each: a file
+/// system frees what was removed when it next has something to make durable, and the log's fsyncs wait for it.
+pub fn cut_before(disk: &dyn Disk, dir: &Path, segment: u64, rest: &dyn Fn()) -> DiskResult<usize> {
     let mut numbers = segment_numbers(disk, dir)?;
     numbers.retain(|number| *number < segment);
     for number in &numbers {
         disk.remove(&segment_path(dir, *number))?;
+        rest();
     }
     if !numbers.is_empty() {
         disk.sync_dir(dir)?;

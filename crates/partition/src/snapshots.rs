@@ -159,7 +159,7 @@ impl Snapshots {
             let _ = self.files.remove(&name);
         })?;
         // The snapshot counts. What is left undone here costs space, and is done by the next.
-        match self.let_go() {
+        match self.let_go(pace) {
             Ok(count) => saved.segments_cut = count,
             Err(error) => saved.not_cut = Some(error.to_string()),
         }
@@ -228,7 +228,9 @@ impl Snapshots {
     }
 
     /// Removes what the newest whole snapshots make dispensable. How many log segments went.
-    fn let_go(&mut self) -> Result<usize, SaveError> {
+    fn let_go(&mut self, pace: Pace<'_>) -> Result<usize, SaveError> {
+        // Whoever wants an end of the snapshot wants no rests, and has nothing against the space.
+        let rest = || _ = pace(0);
         let first_kept = self.kept.len().saturating_sub(limits::SNAPSHOTS_KEPT);
         let kept = &self.kept[first_kept..];
         let Found { snapshots, .. } = self.files.find()?;
@@ -240,7 +242,7 @@ impl Snapshots {
             return Ok(0);
         }
         let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);
-        Ok(ferrite_log::cut_before(&**self.files.disk(), &self.log_dir, segment)?)
+        Ok(ferrite_log::cut_before(&**self.files.disk(), &self.log_dir, segment, &rest)?)
     }
 }
 
