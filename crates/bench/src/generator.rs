@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 /// How long calls may take that are outstanding when the load ends.
 const DRAIN_SECONDS_MAX: u64 = 60;
-/// An open loop does not wake more often than this for its schedule: calls due meanwhile go together, and their latency still
-/// counts from when each was due. A wake-up and a write cost about 20 microseconds, which the server may need.
+/// What a schedule makes due within this time goes together, and the latency of each still counts from when it was due. A wake-up
+/// and a write cost about 20 microseconds, on both sides, which the server may need: calls sent one by one as answers come in are
+/// answered one by one, and at high rates neither side gets out of that again.
 const TICK_NANOSECONDS_MIN: u64 = 200_000;
 
 /// What an answer meant to the load.
@@ -104,6 +105,8 @@ pub struct Generator<W: Workload> {
     outstanding: usize,
     /// Calls made so far, or left out by a limiter: the place in the schedule.
     made: u64,
+    /// When a schedule is looked at again, in nanoseconds since the epoch.
+    next_tick: u64,
     last_link: usize,
     /// The last reading of the clock, and what it is in nanoseconds since the epoch.
     last_at: (Instant, u64),
@@ -154,6 +157,7 @@ impl<W: Workload> Generator<W> {
             load_end: shape.duration.map(|duration| epoch + Duration::from_secs(warmup_seconds as u64) + duration),
             outstanding: 0,
             made: 0,
+            next_tick: 0,
             last_link: 0,
             last_at: (epoch, 0),
             first_failure: None,
@@ -227,12 +231,16 @@ impl<W: Workload> Generator<W> {
         }
     }
 
-    /// The calls that the schedule has reached, as far as there is room. Returns when the next is due. A limiter's schedule
+    /// The calls that the schedule has reached, as far as there is room. Returns when to look again. A limiter's schedule
     /// moves on where there is no room.
     #[inline]
     fn follow_schedule(&mut self, links: &mut Links<InFlight<W::Note>>, now: Instant, rate: f64) -> Option<Instant> {
         let interval = 1e9 / rate;
         let sent = self.since_epoch(now);
+        if sent < self.next_tick {
+            return Some(self.epoch + Duration::from_nanos(self.next_tick));
+        }
+        self.next_tick = sent + TICK_NANOSECONDS_MIN;
         let due = (sent as f64 / interval) as u64;
         while self.made <= due {
             if self.outstanding >= self.shape.outstanding {
@@ -250,8 +258,7 @@ impl<W: Workload> Generator<W> {
             self.made += 1;
         }
         let next = (self.made as f64 * interval) as u64;
-        let earliest = sent + TICK_NANOSECONDS_MIN;
-        Some(self.epoch + Duration::from_nanos(next.max(earliest)))
+        Some(self.epoch + Duration::from_nanos(next.max(self.next_tick)))
     }
 }
 
