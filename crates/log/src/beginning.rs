@@ -8,7 +8,7 @@ use crate::aside::SetAside;
 use crate::error::LogError;
 use crate::format::{DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, SegmentHeader};
 use crate::options::LogOptions;
-use crate::recovery::{Recovery, Tail};
+use crate::recovery::{Recovery, Tail, extent};
 use crate::segment::{has_begun, prepare_segment, segment_numbers, segment_path};
 
 pub(crate) struct Segment {
@@ -77,12 +77,11 @@ pub(crate) fn create(
     disk: &dyn Disk,
     dir: &Path,
     options: &LogOptions,
-    segments: &[Segment],
-    stranded: &[Segment],
-    begun: bool,
+    found: &Found,
 ) -> Result<(Tail, Recovery), LogError> {
-    if begun || (segments.is_empty() && !stranded.is_empty()) {
-        let witness = if begun {
+    let Found { segments, stranded, begun } = found;
+    if *begun || (segments.is_empty() && !stranded.is_empty()) {
+        let witness = if *begun {
             "the file redo-begun beside it says that blocks in it"
         } else {
             "later ones are there: blocks in it"
@@ -92,7 +91,7 @@ pub(crate) fn create(
     if let Some(first) = segments.first() {
         let mut content = SectorBuffer::new();
         load(disk, first, &mut content)?;
-        if segments.len() + stranded.len() > 1 || content.as_slice().iter().skip(SECTOR_BYTES).any(|byte| *byte != 0) {
+        if segments.len() + stranded.len() > 1 || extent(content.as_slice(), SECTOR_BYTES) > 0 {
             return Err(no_beginning(first.path.clone(), 0, segments, "blocks behind it were written, so some"));
         }
     }
@@ -103,26 +102,23 @@ pub(crate) fn create(
 }
 
 /// Makes the log that a snapshot says it goes on with, empty up to that place, where its segment is lost. What is there is set aside.
-#[expect(clippy::too_many_arguments, reason = "all that is known at that point")]
 pub(crate) fn begin_anew(
     disk: &dyn Disk,
     dir: &Path,
     options: &LogOptions,
     from: LogPosition,
     folder: &Path,
-    segments: Vec<Segment>,
-    stranded: Vec<Segment>,
-    begun: bool,
+    found: Found,
 ) -> Result<(Tail, Recovery), LogError> {
     let mut aside = SetAside::new(disk, dir, folder);
-    for segment in segments.into_iter().chain(stranded).rev() {
+    for segment in found.segments.into_iter().chain(found.stranded).rev() {
         aside.drop_file(&segment.path, segment.bytes > 0)?;
     }
     let database = options.database.unwrap_or_else(|| DatabaseId::random(&mut SystemRandom));
     let bytes = options.segment_bytes.max(from.position + SECTOR_BYTES as u64);
     let header = begin_segment(disk, dir, database, from, bytes)?;
     let recovery = Recovery { created: false, set_aside: aside.files, ..Recovery::beginning(database) };
-    Ok((Tail::beginning(&header, from, begun), recovery))
+    Ok((Tail::beginning(&header, from, found.begun), recovery))
 }
 
 /// Makes a segment whose first block will be that one, and makes its header durable.

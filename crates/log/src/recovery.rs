@@ -129,24 +129,25 @@ pub(crate) fn recover<E>(
     options: &LogOptions,
     mut visit: impl Visitor<E>,
 ) -> Result<(Tail, Recovery), OpenError<E>> {
-    let Found { segments, stranded, begun } = find_segments(disk, dir, options)?;
-    let first = match (segments.first().and_then(|first| first.header.ok()), options.from) {
+    let found = find_segments(disk, dir, options)?;
+    let first = match (found.segments.first().and_then(|first| first.header.ok()), options.from) {
         (Some(first), _) => first,
-        (None, None) => return Ok(create(disk, dir, options, &segments, &stranded, begun)?),
+        (None, None) => return Ok(create(disk, dir, options, &found)?),
         (None, Some(from)) => {
             let path = segment_path(dir, from.segment);
             let Some(folder) = &options.accept_loss else {
                 return Err(OpenError::Log(no_beginning(
                     path,
                     from.position,
-                    &segments,
+                    &found.segments,
                     "a snapshot says that blocks in it",
                 )));
             };
             visit.end().map_err(|error| OpenError::Replay { path, position: from.position, error })?;
-            return Ok(begin_anew(disk, dir, options, from, folder, segments, stranded, begun)?);
+            return Ok(begin_anew(disk, dir, options, from, folder, found)?);
         }
     };
+    let Found { segments, stranded, begun } = found;
     // The chain of blocks goes on from the header, or from what was written down of a later block.
     let from = options.from.unwrap_or(LogPosition {
         segment: first.number,
@@ -558,7 +559,7 @@ impl<V> Reader<'_, V> {
 }
 
 /// Bytes from `from` to the last one that is not zero.
-fn extent(buffer: &[u8], from: usize) -> usize {
+pub(crate) fn extent(buffer: &[u8], from: usize) -> usize {
     let rest = buffer.get(from..).unwrap_or_default();
     // Sixteen at a time, since most of what is looked at is a prepared segment full of zeros.
     let blank = rest.rchunks_exact(16).take_while(|chunk| **chunk == [0; 16]).count() * 16;
