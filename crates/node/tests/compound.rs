@@ -8,14 +8,13 @@ mod jar;
 mod script;
 
 use common::raw::Raw;
-use common::{Db, connect, connect_admin, options, start};
+use common::{Db, connect, connect_admin, options, start, synced_on};
 use ferrite_base::Settings;
 use ferrite_client::{OwnedResponse, OwnedTable, Status};
 use ferrite_io::simulated::SimulatedDisk;
-use ferrite_node::{Durability, Server, ServerOptions};
+use ferrite_node::{Server, ServerOptions};
 use ferrite_value::OwnedValue;
 use script::{begun, open, wait_for};
-use std::sync::Arc;
 use tempfile::TempDir;
 
 const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
@@ -140,10 +139,8 @@ fn statements_about_compound_procedures_are_checked() {
 /// A server whose fsyncs can be held back.
 fn on_a_disk() -> (TempDir, Server, Db, SimulatedDisk) {
     let disk = SimulatedDisk::healthy();
-    let below = Arc::new(disk.clone());
     let (dir, server, db) = server(|options| {
-        options.disk = below;
-        options.durability = Durability::Sync;
+        synced_on(&disk, options);
     });
     (dir, server, db, disk)
 }
@@ -268,10 +265,8 @@ fn as_many_calls_as_the_limit_and_one_more() {
 #[test]
 fn a_call_that_takes_too_long_is_answered_and_ends() {
     let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
     let (_dir, server, db) = server(|options| {
-        options.disk = held;
-        options.durability = Durability::Sync;
+        synced_on(&disk, options);
         options.settings = Settings { compound_seconds: 1, ..Settings::default() };
     });
     // In the middle of a stage.

@@ -6,6 +6,7 @@ pub mod raw;
 use ferrite_base::{Settings, limits};
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet, Status};
 use ferrite_io::RealDisk;
+use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{ConnectionLimits, Durability, Server, ServerOptions, SnapshotSettings};
 use ferrite_value::OwnedValue;
 use std::net::SocketAddr;
@@ -37,6 +38,12 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         recovery_threads: 2,
         settings: Settings::default(),
     }
+}
+
+/// Acknowledged is fsynced, on this disk: a test that holds its fsyncs holds the answers.
+pub fn synced_on(disk: &SimulatedDisk, options: &mut ServerOptions) {
+    options.disk = Arc::new(disk.clone());
+    options.durability = Durability::Sync;
 }
 
 pub fn start(options: ServerOptions) -> Server {

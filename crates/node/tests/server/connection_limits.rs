@@ -1,15 +1,14 @@
 //! What a connection may do before it is closed, and how many there may be: with small settings, at each limit and one past it.
 
 use crate::common::raw::Raw;
-use crate::common::{CONTESTANTS, Db, VOTER, connect, connect_admin, options, start, votes};
+use crate::common::{CONTESTANTS, Db, VOTER, connect, connect_admin, options, start, synced_on, votes};
 use ferrite_base::{Settings, limits};
 use ferrite_client::Status;
 use ferrite_io::simulated::SimulatedDisk;
-use ferrite_node::{ConnectionLimits, Durability, Server};
+use ferrite_node::{ConnectionLimits, Server};
 use ferrite_value::OwnedValue;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -220,8 +219,7 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
         let disk = SimulatedDisk::healthy();
         let mut options = options(dir.path(), 1);
         options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
-        options.disk = Arc::new(disk.clone());
-        options.durability = Durability::Sync;
+        synced_on(&disk, &mut options);
         options.network_threads = 1;
         options.settings = settings;
         let server = start(options);
@@ -270,8 +268,7 @@ fn a_connection_has_as_many_outstanding_as_are_set_and_not_one_more() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = SimulatedDisk::healthy();
         let mut options = options(dir.path(), 1);
-        options.disk = Arc::new(disk.clone());
-        options.durability = Durability::Sync;
+        synced_on(&disk, &mut options);
         options.settings = settings;
         let server = start(options);
         let db = connect(&server);

@@ -1,12 +1,11 @@
 //! Queries that take long run on snapshots beside the transactions: these go on meanwhile, and the answers are as right as those of any
 //! other transaction.
 
-use crate::common::{Db, VOTER, connect, integers, options, start};
+use crate::common::{Db, VOTER, connect, integers, options, start, synced_on};
 use ferrite_client::Status;
 use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Durability, Server, ServerOptions};
 use ferrite_value::OwnedValue;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -129,10 +128,8 @@ fn reports_see_a_state_of_the_serial_order() {
 #[test]
 fn reports_wait_for_what_they_saw() {
     let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
     let (_dir, server, db) = accounts(|options| {
-        options.disk = held;
-        options.durability = Durability::Sync;
+        synced_on(&disk, options);
     });
     let local = REPORT.replace("account", "everywhere");
     for round in 0..2 {

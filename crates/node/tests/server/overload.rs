@@ -2,15 +2,14 @@
 //! that do not end, connections that go away. Each is held up or refused at the door, and harms nobody else.
 
 use crate::common::raw::{Raw, call};
-use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
+use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, synced_on, text_of, votes};
 use ferrite_base::limits;
 use ferrite_client::{ClientError, Status};
 use ferrite_io::simulated::SimulatedDisk;
-use ferrite_node::{Durability, Server, ServerOptions};
+use ferrite_node::{Server, ServerOptions};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -98,10 +97,8 @@ fn a_client_that_does_not_read_is_stopped_from_sending_and_slows_nobody() {
 #[test]
 fn more_calls_than_may_be_outstanding_are_all_answered() {
     let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
     let (_dir, server, db) = blobs(|options| {
-        options.disk = held;
-        options.durability = Durability::Sync;
+        synced_on(&disk, options);
     });
     let mut raw = Raw::connect(server.address());
     let _hang_up = HangUp(raw.0.try_clone().expect("a socket has a second handle"));
@@ -132,10 +129,8 @@ fn more_calls_than_may_be_outstanding_are_all_answered() {
 #[test]
 fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
     let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
     let (_dir, server, db) = blobs(|options| {
-        options.disk = held;
-        options.durability = Durability::Sync;
+        synced_on(&disk, options);
         options.network_threads = 1;
     });
     let held_syncs = disk.hold_syncs();

@@ -2,13 +2,12 @@
 //! and results are right under both.
 
 use crate::common::raw::Raw;
-use crate::common::{CONTESTANTS, VOTER, connect, integers, options, start, text_of, votes};
+use crate::common::{CONTESTANTS, VOTER, connect, integers, options, start, synced_on, text_of, votes};
 use ferrite_client::{CallFuture, ClientError, OwnedResponse, Status};
 use ferrite_io::simulated::SimulatedDisk;
-use ferrite_node::{Durability, Server, ServerOptions};
+use ferrite_node::{Server, ServerOptions};
 use ferrite_wire::{Response, handles};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use tempfile::TempDir;
@@ -188,10 +187,8 @@ fn calls_go_on_while_the_schema_changes() {
 #[test]
 fn a_schema_change_is_seen_when_it_is_durable_and_not_before() {
     let disk = SimulatedDisk::healthy();
-    let held = Arc::new(disk.clone());
     let (_dir, server) = voter(|options| {
-        options.disk = held;
-        options.durability = Durability::Sync;
+        synced_on(&disk, options);
         options.network_threads = 1;
     });
     let db = connect(&server);
