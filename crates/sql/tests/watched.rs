@@ -1,8 +1,11 @@
 //! Compiling that is ended by whoever watches it: it ends with his words, whenever he says so, and else in the same program.
 
+mod common;
+
+use common::catalog_of;
 use ferrite_base::{UserError, Watcher};
 use ferrite_catalog::Catalog;
-use ferrite_sql::{bind_ddl, compile_adhoc, explain, parse_batch};
+use ferrite_sql::{compile_adhoc, explain, parse_batch};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -19,11 +22,7 @@ fn compile(catalog: &Catalog, text: &str) -> Result<String, UserError> {
 
 #[test]
 fn whenever_it_is_ended_it_says_so() {
-    let mut catalog = Catalog::default();
-    for statement in parse_batch(SCHEMA).expect("the schema parses") {
-        let (change, _) = bind_ddl(&catalog, &statement).expect("the schema binds");
-        catalog = catalog.apply(&change).expect("the schema applies").0;
-    }
+    let catalog = catalog_of(SCHEMA);
     let items = |count: usize, item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
     let texts = [
         format!("SELECT {} FROM r", items(200, &|n| format!("k + {n}"))),

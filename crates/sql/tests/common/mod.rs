@@ -1,4 +1,5 @@
 //! A catalog, and everything that can be done with a text.
+#![allow(dead_code, reason = "each test file uses its part of this room")]
 
 use ferrite_catalog::Catalog;
 use ferrite_sql::{bind_ddl, compile_adhoc, compile_procedure, explain, parse_batch};
