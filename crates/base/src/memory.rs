@@ -7,29 +7,30 @@
 //! [`keep_ahead`] gives the others back. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
 //!
 //! The first touch of an extent can take milliseconds: the kernel clears it, and a hypervisor may first have to find memory
-//! for it. [`keep_ahead`], run by a thread of the server, touches extents before they are wanted; where nobody runs it, whoever
-//! needs an extent pays.
+//! for it. [`keep_ahead`], run by a thread of the server, touches extents before they are wanted, as huge pages only where that is quick
+//! (`keeper.rs`); where nobody runs it, whoever needs an extent pays.
 //!
 //! Knows nothing of who uses the memory. Whoever adds to it asks [`takes_rows`] or [`has_room`] first (docs/limits.md).
 
-use crate::limits::{EXTENTS_KEPT_MAX, PAGE_BYTES};
+use crate::limits::PAGE_BYTES;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
 
 mod ceiling;
 mod heap;
+mod keeper;
 
 pub use ceiling::{
     has_room, limit, refused, result_bytes_max, set_limit, set_limits, takes_rows, temporary_bytes_max,
     transaction_bytes_max, used,
 };
 pub use heap::CountingAllocator;
+pub use keeper::{give_back, keep_ahead, wake_keeper};
 
 /// Bytes of an extent.
 pub const EXTENT_BYTES: usize = 2 * 1024 * 1024;
@@ -38,9 +39,6 @@ pub const EXTENT_BYTES: usize = 2 * 1024 * 1024;
 const EXTENT_PAGES: usize = EXTENT_BYTES / PAGE_BYTES;
 const _: () = assert!(EXTENT_PAGES == u128::BITS as usize);
 const ALL_FREE: u128 = u128::MAX;
-/// How long extents must lie idle before they go back: what comes and goes all the time should not cost the system's price each time.
-const IDLE: Duration = Duration::from_secs(1);
-
 /// Where free page memory is. All addresses are those of extents.
 struct Pool {
     /// Extents of which some pages are in use and others not: a bit per free page.
@@ -236,83 +234,15 @@ fn page() -> NonNull<u8> {
     let mut pool = pool();
     let address = pool.take().unwrap_or_else(|| {
         let extent = pool.unbacked_extent();
+        if keeper::is_at_work() {
+            // It could not keep up. A little at a time holds the caller up less.
+            keeper::advise(extent, false);
+        }
         BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
         pool.partial.insert(extent, ALL_FREE & !1);
         extent
     });
     pointer(address)
-}
-
-/// Touches `first` extents, then keeps `count` touched and ready, and gives back those beyond what is worth keeping, until `stop` is
-/// set and [`wake_keeper`] called.
-pub fn keep_ahead(first: usize, count: usize, stop: &AtomicBool) {
-    let mut wanted = first.max(count);
-    let kept_max = wanted.max(EXTENTS_KEPT_MAX);
-    READY_MAX.store(kept_max, Ordering::Relaxed);
-    let mut held = pool();
-    while !stop.load(Ordering::Acquire) {
-        if held.ready.len() < wanted {
-            let extent = held.unbacked_extent();
-            drop(held);
-            for offset in (0..EXTENT_BYTES).step_by(4096) {
-                // SAFETY: the offset is within the extent, which nobody else knows of yet.
-                unsafe { pointer(extent).add(offset).write_volatile(0) };
-            }
-            BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
-            held = pool();
-            held.ready.push(extent);
-            continue;
-        }
-        wanted = count;
-        if held.ready.len() <= kept_max {
-            held = CHANGED.wait(held).expect("no panic while holding the pool");
-            continue;
-        }
-        let before = held.ready.len();
-        held = CHANGED.wait_timeout(held, IDLE).expect("no panic while holding the pool").0;
-        // More come: the time begins anew.
-        if held.ready.len() <= before {
-            drop(held);
-            give_back(kept_max);
-            held = pool();
-        }
-    }
-    READY_MAX.store(usize::MAX, Ordering::Relaxed);
-}
-
-/// Gives idle extents back to the system, but for `kept`.
-pub fn give_back(kept: usize) {
-    loop {
-        let mut held = pool();
-        if held.ready.len() <= kept {
-            return;
-        }
-        // The highest addresses go, so that what is left lies together.
-        let (position, extent) =
-            held.ready.iter().copied().enumerate().max_by_key(|(_, extent)| *extent).expect("there are more than kept");
-        held.ready.swap_remove(position);
-        drop(held);
-        // SAFETY: no page of the extent is in use, and nobody else knows of it now: its contents may go.
-        let given = unsafe { madvise(pointer(extent).as_ptr().cast(), EXTENT_BYTES, Advice::LinuxDontNeed) };
-        let mut held = pool();
-        match given {
-            Ok(()) => {
-                BYTES_RESERVED.fetch_sub(EXTENT_BYTES, Ordering::Relaxed);
-                held.unbacked.push(extent);
-            }
-            // Locked memory cannot go back. It stays of use to us.
-            Err(_) => {
-                held.ready.push(extent);
-                return;
-            }
-        }
-    }
-}
-
-/// Makes [`keep_ahead`] look at its `stop`.
-pub fn wake_keeper() {
-    drop(pool());
-    CHANGED.notify_all();
 }
 
 impl Drop for Block {
@@ -349,18 +279,6 @@ impl DerefMut for Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn extents_are_kept_ahead_until_told_to_stop() {
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| keep_ahead(3, 2, &stop));
-            let blocks: Vec<Block> = (0..600).map(|_| Block::zeroed(PAGE_BYTES)).collect();
-            assert!(blocks.iter().all(|block| block.iter().all(|byte| *byte == 0)));
-            stop.store(true, Ordering::Release);
-            wake_keeper();
-        });
-    }
 
     #[test]
     fn copies_are_equal_and_apart() {
