@@ -139,8 +139,16 @@ pub trait DiskFile: Send + Sync {
     /// what is on the disk, and a second call that succeeds proves nothing: the first error must be final.
     fn sync_data(&self) -> DiskResult<()>;
 
+    /// The same for a caller who has time: in pieces, so that others may run between them.
+    fn sync_data_in_pieces(&self) -> DiskResult<()> {
+        self.sync_data()
+    }
+
     /// Gives the file that size and the disk space for it. New bytes read as zero.
     fn preallocate(&self, bytes: u64) -> DiskResult<()>;
+
+    /// Nobody will read it soon: the operating system need not keep in memory what is durable of it. A hint, which changes no contents.
+    fn forget(&self) {}
 }
 
 /// A byte buffer whose content begins at a sector boundary in memory, as direct writes need it.

@@ -106,6 +106,14 @@ impl DiskFile for MeteredFile {
         self.below.sync_data()
     }
 
+    fn sync_data_in_pieces(&self) -> DiskResult<()> {
+        self.below.sync_data_in_pieces()
+    }
+
+    fn forget(&self) {
+        self.below.forget();
+    }
+
     fn preallocate(&self, bytes: u64) -> DiskResult<()> {
         self.below.preallocate(bytes)?;
         self.meter.take(bytes);

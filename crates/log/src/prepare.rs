@@ -27,6 +27,10 @@ enum Job {
         file: Arc<dyn DiskFile>,
         through: u64,
     },
+    /// Let the operating system have the memory back in which it keeps a full segment that is durable.
+    Forget {
+        file: Arc<dyn DiskFile>,
+    },
 }
 
 struct Shared {
@@ -174,9 +178,19 @@ impl Preparer {
             None => {
                 file.sync_data()?;
                 self.shared.durable_through.store(through, Ordering::Release);
+                file.forget();
             }
         }
         Ok(())
+    }
+
+    /// Nobody reads a segment that is full and durable before the next start, and then past the page cache. Its memory serves the next
+    /// one, which spares the system to look for fresh memory all the time: on a virtual machine that takes long.
+    pub fn forget(&self, file: Arc<dyn DiskFile>) {
+        match &self.helper {
+            Some(helper) => helper.send(Job::Forget { file }),
+            None => file.forget(),
+        }
     }
 
     /// The block up to which retired segments have become durable; the first error, if one could not be.
@@ -265,10 +279,14 @@ impl Worker {
                 // Nobody waits for it any more where the writer has ended, and then there are no more jobs.
                 let _ = self.prepared.send((number, result));
             }
+            Job::Forget { file } => file.forget(),
             // After the first failure nothing later may count as durable.
             Job::Retire { .. } if self.failed => {}
-            Job::Retire { file, through } => match file.sync_data() {
-                Ok(()) => self.shared.durable_through.store(through, Ordering::Release),
+            Job::Retire { file, through } => match file.sync_data_in_pieces() {
+                Ok(()) => {
+                    self.shared.durable_through.store(through, Ordering::Release);
+                    file.forget();
+                }
                 Err(error) => {
                     self.failed = true;
                     let _ = self.retire_failures.send(error);

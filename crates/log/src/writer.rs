@@ -318,8 +318,14 @@ impl Writer {
         }
         // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of the current batch.
         match self.durability {
-            Durability::Sync | Durability::Interval(_) if !self.unsynced => {}
-            Durability::Sync | Durability::Interval(_) => full.sync_data()?,
+            Durability::Sync if !self.unsynced => {}
+            Durability::Sync => full.sync_data()?,
+            Durability::Interval(_) => {
+                if self.unsynced {
+                    full.sync_data()?;
+                }
+                self.preparer.forget(full);
+            }
             Durability::None => self.preparer.retire(full, self.batch_after)?,
         }
         self.unsynced = false;
