@@ -39,6 +39,7 @@ pub const EXTENT_BYTES: usize = 2 * 1024 * 1024;
 const EXTENT_PAGES: usize = EXTENT_BYTES / PAGE_BYTES;
 const _: () = assert!(EXTENT_PAGES == u128::BITS as usize);
 const ALL_FREE: u128 = u128::MAX;
+
 /// Where free page memory is. All addresses are those of extents.
 struct Pool {
     /// Extents of which some pages are in use and others not: a bit per free page.

@@ -139,9 +139,7 @@ fn statements_about_compound_procedures_are_checked() {
 /// A server whose fsyncs can be held back.
 fn on_a_disk() -> (TempDir, Server, Db, SimulatedDisk) {
     let disk = SimulatedDisk::healthy();
-    let (dir, server, db) = server(|options| {
-        synced_on(&disk, options);
-    });
+    let (dir, server, db) = server(|options| synced_on(&disk, options));
     (dir, server, db, disk)
 }
 

@@ -128,9 +128,7 @@ fn reports_see_a_state_of_the_serial_order() {
 #[test]
 fn reports_wait_for_what_they_saw() {
     let disk = SimulatedDisk::healthy();
-    let (_dir, server, db) = accounts(|options| {
-        synced_on(&disk, options);
-    });
+    let (_dir, server, db) = accounts(|options| synced_on(&disk, options));
     let local = REPORT.replace("account", "everywhere");
     for round in 0..2 {
         let held_syncs = disk.hold_syncs();

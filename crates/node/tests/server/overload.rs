@@ -97,9 +97,7 @@ fn a_client_that_does_not_read_is_stopped_from_sending_and_slows_nobody() {
 #[test]
 fn more_calls_than_may_be_outstanding_are_all_answered() {
     let disk = SimulatedDisk::healthy();
-    let (_dir, server, db) = blobs(|options| {
-        synced_on(&disk, options);
-    });
+    let (_dir, server, db) = blobs(|options| synced_on(&disk, options));
     let mut raw = Raw::connect(server.address());
     let _hang_up = HangUp(raw.0.try_clone().expect("a socket has a second handle"));
     let mut sending = raw.0.try_clone().expect("a socket has a second handle");
