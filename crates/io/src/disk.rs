@@ -28,6 +28,15 @@ impl DiskError {
     pub fn is_out_of_space(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
+
+    /// The system lacked file descriptors, or memory to open a file with. Nothing was done to any file.
+    pub fn is_out_of_handles(&self) -> bool {
+        match self.source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => true,
+            Some(libc::ENOMEM) => self.operation == "open",
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for DiskError {

@@ -7,6 +7,7 @@ mod clock;
 mod disk;
 mod machine;
 mod metered_disk;
+mod patient_disk;
 mod priority;
 mod random;
 mod real_disk;
@@ -19,6 +20,7 @@ pub use disk::{
 };
 pub use machine::memory_bytes;
 pub use metered_disk::MeteredDisk;
+pub use patient_disk::PatientDisk;
 pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;

@@ -90,9 +90,8 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
-        fs::File::open(dir)
-            .and_then(|file| file.sync_all())
-            .map_err(|error| DiskError::new("sync directory", dir, error))
+        let opened = fs::File::open(dir).map_err(|error| DiskError::new("open", dir, error))?;
+        opened.sync_all().map_err(|error| DiskError::new("sync directory", dir, error))
     }
 
     fn space(&self, dir: &Path) -> DiskResult<Space> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ferrite_io::{Clock, Disk, DiskError, DiskLock, DiskResult};
+use ferrite_io::{Clock, Disk, DiskError, DiskLock, DiskResult, PatientDisk};
 
 use crate::error::{LogError, LogFailed, OpenError};
 use crate::format::LogPosition;
@@ -34,6 +34,7 @@ pub struct Log<C: Completion> {
     statistics: Arc<LogStatistics>,
     failure: Arc<Latch>,
     hands: Hands<C>,
+    disk: Arc<PatientDisk>,
     /// Given back last, when nobody touches the files any more.
     _lock: Box<dyn DiskLock>,
 }
@@ -153,7 +154,10 @@ impl<C: Completion> Log<C> {
         options.check()?;
         let statistics = Arc::new(LogStatistics::default());
         let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
-        let writer = Writer::open(disk, dir, &options, statistics.clone(), tail).map_err(LogError::Disk)?;
+        // A log that has begun waits for file descriptors: a segment that cannot be made yet has lost nothing.
+        let disk = Arc::new(PatientDisk::new(disk, |line| eprintln!("ferrite: redo log: {line}")));
+        let writer = Writer::open(Arc::clone(&disk) as Arc<dyn Disk>, dir, &options, statistics.clone(), tail)
+            .map_err(LogError::Disk)?;
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max, statistics.clone()));
         let failure = Arc::new(Latch::default());
         let worker = Worker {
@@ -175,7 +179,7 @@ impl<C: Completion> Log<C> {
         } else {
             Hands::Callers(Box::new(Mutex::new(worker)))
         };
-        Ok((Log { inbox, statistics, failure, hands, _lock: lock }, recovery))
+        Ok((Log { inbox, statistics, failure, hands, disk, _lock: lock }, recovery))
     }
 
     pub fn appender(&self) -> Appender<C> {
@@ -230,6 +234,7 @@ impl<C: Completion> Log<C> {
 
     fn end(&mut self) {
         self.inbox.close(LogFailed::closed());
+        self.disk.hurry();
         match &mut self.hands {
             Hands::Thread(thread) => {
                 if let Some(thread) = thread.take() {

@@ -214,3 +214,42 @@ fn a_timed_fsync_that_fails_is_told_at_once() {
     assert!(heard.text().contains("cannot fsync"), "{heard}");
     assert_eq!(log.append(b"later").unwrap_err(), heard);
 }
+
+/// Making a segment takes file descriptors. Where the system has none, appends wait, and nothing is lost or final.
+#[test]
+fn without_file_descriptors_the_log_waits() {
+    let lacking = |ahead: u64, times: u64, options: &LogOptions| {
+        let disk = SimulatedDisk::healthy();
+        let (log, ..) = opened(&disk, options.clone()).unwrap();
+        let at = disk.count(FaultKind::Name) + ahead;
+        disk.fail(Fault { times, ..fault(FaultKind::Name, at, Fault::EMFILE) });
+        (disk, log, at)
+    };
+    for prepare_ahead in [false, true] {
+        let options = LogOptions { prepare_ahead, ..options() };
+        // The file that says that a log was begun, the second segment, and their directory each time.
+        for ahead in 1..=4 {
+            let (disk, mut log, at) = lacking(ahead, 1, &options);
+            for seed in 0..40 {
+                log.append(&payload(seed, 4_000)).expect("it was tried again");
+            }
+            assert!(disk.count(FaultKind::Name) > at, "the fault has come");
+            log.close().unwrap();
+            assert_eq!(opened(&disk, options.clone()).unwrap().2.concat().len(), 40 * 4_000);
+        }
+    }
+    // For longer: who appends waits, and goes on when there are some.
+    let (disk, mut log, at) = lacking(3, u64::MAX, &options());
+    (0..40).for_each(|seed| log.send(&payload(seed, 4_000)));
+    while disk.count(FaultKind::Name) < at + 3 {
+        std::thread::yield_now();
+    }
+    assert_eq!(log.log().failure(), None);
+    disk.heal();
+    (0..40).for_each(|_| log.wait().1.unwrap());
+    // An end does not wait.
+    disk.fail(fault(FaultKind::Name, 1, Fault::EMFILE));
+    (0..40).for_each(|seed| log.send(&payload(seed, 4_000)));
+    let failed = log.close().unwrap_err();
+    assert!(failed.text().contains("Too many open files"), "{failed}");
+}

@@ -17,6 +17,9 @@ use crate::simulated::{SimulatedClock, SimulatedRandom};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
 
 /// What thread unwinds with that was using the disk when the power went, if it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,9 @@ pub struct Fault {
 impl Fault {
     pub const EIO: i32 = EIO;
     pub const ENOSPC: i32 = ENOSPC;
+    pub const ENOMEM: i32 = ENOMEM;
+    pub const ENFILE: i32 = ENFILE;
+    pub const EMFILE: i32 = EMFILE;
 }
 
 /// Where the power goes: at the boundary of that number, counted from 1, before the operation or after it.
