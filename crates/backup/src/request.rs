@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Bytes of a nonce.
 const NONCE_BYTES_MAX: usize = 100;
+/// Bytes of a path.
+const PATH_BYTES_MAX: usize = 3_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
@@ -56,11 +58,20 @@ pub struct Restore {
     pub tables: Choice,
 }
 
-/// `@SnapshotSave` with a path. `own` is the database's directory.
-pub fn save(parameters: &[Value<'_>], own: &Path) -> UserResult<Save> {
+/// Where backups may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The database's directory, which is no place for them.
+    pub own: PathBuf,
+    /// `--backup-dir`: all of them lie in it. None: anywhere else.
+    pub root: Option<PathBuf>,
+}
+
+/// `@SnapshotSave` with a path.
+pub fn save(parameters: &[Value<'_>], place: &Place) -> UserResult<Save> {
     match parameters {
         [Value::Text(path), Value::Text(nonce), Value::Integer(block)] => Ok(Save {
-            dir: directory(path, own)?,
+            dir: place.directory(path)?,
             nonce: checked_nonce(nonce)?.to_owned(),
             block: *block != 0,
             format: Format::Native,
@@ -71,7 +82,7 @@ pub fn save(parameters: &[Value<'_>], own: &Path) -> UserResult<Save> {
             let path = settings.text("uripath")?.or(settings.text("path")?);
             let nonce = settings.text("nonce")?.ok_or_else(|| missing("nonce"))?;
             let save = Save {
-                dir: directory(&path.ok_or_else(|| missing("uripath"))?, own)?,
+                dir: place.directory(&path.ok_or_else(|| missing("uripath"))?)?,
                 nonce: checked_nonce(&nonce)?.to_owned(),
                 block: settings.flag("block")?,
                 format: match settings.text("format")?.as_deref() {
@@ -97,10 +108,10 @@ pub fn save(parameters: &[Value<'_>], own: &Path) -> UserResult<Save> {
 }
 
 /// `@SnapshotRestore`.
-pub fn restore(parameters: &[Value<'_>], own: &Path) -> UserResult<Restore> {
+pub fn restore(parameters: &[Value<'_>], place: &Place) -> UserResult<Restore> {
     match parameters {
         [Value::Text(path), Value::Text(nonce)] => Ok(Restore {
-            dir: directory(path, own)?,
+            dir: place.directory(path)?,
             nonce: checked_nonce(nonce)?.to_owned(),
             tables: Choice::default(),
         }),
@@ -109,7 +120,7 @@ pub fn restore(parameters: &[Value<'_>], own: &Path) -> UserResult<Restore> {
             let path = settings.text("path")?.or(settings.text("uripath")?);
             let nonce = settings.text("nonce")?.ok_or_else(|| missing("nonce"))?;
             let restore = Restore {
-                dir: directory(&path.ok_or_else(|| missing("path"))?, own)?,
+                dir: place.directory(&path.ok_or_else(|| missing("path"))?)?,
                 nonce: checked_nonce(&nonce)?.to_owned(),
                 tables: settings.choice()?,
             };
@@ -129,38 +140,57 @@ fn missing(key: &str) -> UserError {
     UserError::parameters(format!("the settings name no {key}"))
 }
 
-/// A directory on the server that a caller may name: absolute, without detours, and not within the database's own, where
-/// a file of any name could be taken for the database's.
-pub fn directory(text: &str, own: &Path) -> UserResult<PathBuf> {
-    let refuse = |reason: &str| {
-        Err(UserError::parameters(format!("the path {text} {reason}"))
-            .with_hint("name a directory on the server's machine, such as /var/backups/ferrite"))
-    };
-    let plain = text.strip_prefix("file://").unwrap_or(text);
-    let path = Path::new(plain);
-    if plain.contains('\0') || plain.len() > 3_000 {
-        return refuse("is not a path");
+impl Place {
+    /// A directory on the server that a caller may name: absolute or, where backups have a directory of their own, relative to that
+    /// and within it; without detours, and not within the database's own, where a file of any name could be taken for the database's.
+    pub fn directory(&self, text: &str) -> UserResult<PathBuf> {
+        let refuse = |reason: &str| {
+            let error = UserError::parameters(format!("the path {text} {reason}"));
+            Err(match &self.root {
+                None => error.with_hint("name a directory on the server's machine, such as /var/backups/ferrite"),
+                Some(root) => error.with_hint(format!(
+                    "name a directory in {}, where backups go (--backup-dir), such as monday",
+                    root.display()
+                )),
+            })
+        };
+        let plain = text.strip_prefix("file://").unwrap_or(text);
+        let path = Path::new(plain);
+        if plain.contains('\0') || plain.len() > PATH_BYTES_MAX {
+            return refuse("is not a path");
+        }
+        if path.components().any(|component| matches!(component, Component::ParentDir)) {
+            return refuse("leads upwards with ..");
+        }
+        let path: PathBuf = match &self.root {
+            Some(root) => root.join(path).components().collect(),
+            None if !path.is_absolute() => return refuse("is not absolute"),
+            None => path.components().collect(),
+        };
+        let seen = without_links(&path);
+        if self.root.as_ref().is_some_and(|root| !seen.starts_with(without_links(root))) {
+            return refuse("lies outside of --backup-dir");
+        }
+        if self.is_own(&path) {
+            return refuse("lies within the database's own directory");
+        }
+        if path.exists() && !path.is_dir() {
+            return refuse("is not a directory");
+        }
+        Ok(path)
     }
-    if !path.is_absolute() {
-        return refuse("is not absolute");
+
+    /// Whether that path is the database's own directory, or lies within it.
+    pub fn is_own(&self, path: &Path) -> bool {
+        let own = std::path::absolute(&self.own).unwrap_or_else(|_| self.own.clone());
+        without_links(path).starts_with(without_links(&own))
     }
-    if path.components().any(|component| matches!(component, Component::ParentDir)) {
-        return refuse("leads upwards with ..");
-    }
-    let path: PathBuf = path.components().collect();
-    let real = |path: &Path| {
-        // The nearest directory above that is there, without links, and what comes below it.
-        let there = path.ancestors().find_map(|above| Some((std::fs::canonicalize(above).ok()?, above)));
-        there.map_or(path.to_path_buf(), |(real, above)| real.join(path.strip_prefix(above).expect("it stands above")))
-    };
-    let own = std::path::absolute(own).unwrap_or_else(|_| own.to_path_buf());
-    if real(&path).starts_with(real(&own)) {
-        return refuse("lies within the database's own directory");
-    }
-    if path.exists() && !path.is_dir() {
-        return refuse("is not a directory");
-    }
-    Ok(path)
+}
+
+/// The nearest directory above that is there, without links, and what comes below it.
+fn without_links(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((std::fs::canonicalize(above).ok()?, above)));
+    there.map_or(path.to_path_buf(), |(real, above)| real.join(path.strip_prefix(above).expect("it stands above")))
 }
 
 /// The name of a backup in its directory.
@@ -312,8 +342,12 @@ mod tests {
 
     const OWN: &str = "/var/lib/ferrite";
 
+    fn anywhere() -> Place {
+        Place { own: OWN.into(), root: None }
+    }
+
     fn save_text(text: &str) -> UserResult<Save> {
-        save(&[Value::Text(text)], Path::new(OWN))
+        save(&[Value::Text(text)], &anywhere())
     }
 
     #[test]
@@ -339,7 +373,7 @@ mod tests {
         assert!(!csv.tables.takes("C") && !csv.tables.takes("D"));
         assert_eq!(csv.tables.unknown(["A", "B"].into_iter()), Some("C"));
         let classic = [Value::Text("/tmp/dir"), Value::Text("x"), Value::Integer(1)];
-        assert_eq!(save(&classic, Path::new(OWN)).unwrap(), Save { block: true, ..expected });
+        assert_eq!(save(&classic, &anywhere()).unwrap(), Save { block: true, ..expected });
     }
 
     #[test]
@@ -368,8 +402,48 @@ mod tests {
             let error = save_text(text).unwrap_err();
             assert!(error.message().contains(words), "{text}: {error}");
         }
-        assert!(restore(&[Value::Text("/tmp/dir"), Value::Null], Path::new(OWN)).is_err());
+        assert!(restore(&[Value::Text("/tmp/dir"), Value::Null], &anywhere()).is_err());
         let text = "{path:'/tmp/dir',nonce:'x',hashinator:true,duplicatesPath:'/tmp'}";
-        assert_eq!(restore(&[Value::Text(text)], Path::new(OWN)).unwrap().nonce, "x");
+        assert_eq!(restore(&[Value::Text(text)], &anywhere()).unwrap().nonce, "x");
+    }
+
+    #[test]
+    fn with_a_directory_for_backups_they_are_all_in_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (own, root, outside) = (dir.path().join("data"), dir.path().join("backups"), dir.path().join("elsewhere"));
+        for folder in [&own, &root, &outside] {
+            std::fs::create_dir(folder).expect("a folder");
+        }
+        std::os::unix::fs::symlink(&outside, root.join("link")).expect("a link");
+        std::os::unix::fs::symlink(&root, outside.join("back")).expect("a link");
+        std::fs::write(root.join("file"), "").expect("a file");
+        let place = Place { own: own.clone(), root: Some(root.clone()) };
+        let absolute = root.join("monday/noon").display().to_string();
+        for (text, expected) in [
+            ("monday", root.join("monday")),
+            ("monday/./noon", root.join("monday/noon")),
+            ("", root.clone()),
+            (absolute.as_str(), root.join("monday/noon")),
+            (&format!("file://{absolute}"), root.join("monday/noon")),
+            (&outside.join("back/monday").display().to_string(), outside.join("back/monday")),
+        ] {
+            assert_eq!(place.directory(text).unwrap(), expected, "{text}");
+        }
+        for (text, words) in [
+            ("../elsewhere", "leads upwards"),
+            ("monday/../../elsewhere", "leads upwards"),
+            ("link", "lies outside of --backup-dir"),
+            ("link/monday", "lies outside of --backup-dir"),
+            ("/etc/cron.d", "lies outside of --backup-dir"),
+            ("/", "lies outside of --backup-dir"),
+            ("/proc/self/root/etc", "lies outside of --backup-dir"),
+            (&own.display().to_string(), "lies outside of --backup-dir"),
+            (&format!("{}x", root.display()), "lies outside of --backup-dir"),
+            ("file", "is not a directory"),
+        ] {
+            let error = place.directory(text).unwrap_err();
+            assert!(error.message().contains(words), "{text}: {error}");
+            assert!(error.hint().is_some_and(|hint| hint.contains(&*root.display().to_string())), "{text}: {error}");
+        }
     }
 }

@@ -53,7 +53,7 @@ pub struct AdminAddress {
 pub struct BackupOptions {
     #[command(flatten)]
     server: ServerAddress,
-    /// Directory on the server's machine, made if it is not there.
+    /// Directory on the server's machine, created if missing; in the server's --backup-dir, if it has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
     /// Name of the backup in its directory: letters, digits and _.
@@ -68,7 +68,7 @@ pub struct BackupOptions {
 pub struct RestoreOptions {
     #[command(flatten)]
     server: ServerAddress,
-    /// Directory on the server's machine.
+    /// Directory on the server's machine; in its --backup-dir, if it has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
     /// Name of the backup in its directory.
@@ -118,7 +118,7 @@ fn snapshot(address: &ServerAddress) -> Result<String, String> {
 }
 
 fn backup(options: &BackupOptions) -> Result<String, String> {
-    let directory = absolute(&options.directory)?;
+    let directory = on_the_server(&options.server, &options.directory)?;
     let format = if options.csv { "csv" } else { "native" };
     let settings =
         format!("{{path:{},nonce:{},block:true,format:{format}}}", quoted(&directory), quoted(&options.name));
@@ -127,7 +127,7 @@ fn backup(options: &BackupOptions) -> Result<String, String> {
 }
 
 fn restore(options: &RestoreOptions) -> Result<String, String> {
-    let directory = absolute(&options.directory)?;
+    let directory = on_the_server(&options.server, &options.directory)?;
     let skipped: Vec<String> = options.skip.iter().map(|table| quoted(table)).collect();
     let settings =
         format!("{{path:{},nonce:{},skiptables:[{}]}}", quoted(&directory), quoted(&options.name), skipped.join(","));
@@ -143,10 +143,28 @@ fn restore(options: &RestoreOptions) -> Result<String, String> {
     Ok(format!("{} tables are restored: {}", tables.len(), tables.join(", ")))
 }
 
-/// The server has another working directory.
-fn absolute(path: &Path) -> Result<String, String> {
-    let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not text", path.display()))
+/// The directory as the server understands it, which has another working directory: one that is not absolute goes by the server's own for
+/// backups, if it has one.
+fn on_the_server(server: &ServerAddress, path: &Path) -> Result<String, String> {
+    let absolute = if path.is_absolute() {
+        path.to_path_buf()
+    } else {
+        match backup_dir(server)? {
+            Some(root) => root.join(path),
+            None => std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        }
+    };
+    absolute.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not text", path.display()))
+}
+
+/// The server's `--backup-dir`.
+fn backup_dir(server: &ServerAddress) -> Result<Option<PathBuf>, String> {
+    let response = call(server, "@SystemInformation", ("DEPLOYMENT",))?;
+    let rows = response.tables.first().map(|table| &table.rows[..]).unwrap_or_default();
+    Ok(rows.iter().find_map(|row| match &row[..] {
+        [OwnedValue::Text(name), OwnedValue::Text(value)] if &**name == "backupdir" => Some(PathBuf::from(&**value)),
+        _ => None,
+    }))
 }
 
 fn quoted(text: &str) -> String {

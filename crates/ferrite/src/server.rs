@@ -4,6 +4,7 @@ use clap::Args;
 use ferrite_base::Settings;
 use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
 use ferrite_io::{RealDisk, VolatileDisk};
+use ferrite_node::privilege;
 use ferrite_node::{ConnectionLimits, Durability, Server, ServerOptions, SnapshotSettings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -28,6 +29,15 @@ pub struct Options {
     /// than 21212].
     #[arg(long, value_name = "ADDRESS:PORT|none", value_parser = admin_listen)]
     admin_listen: Option<AdminListen>,
+    /// Let every client load classes (that is, run code with the server's rights), name directories for backups and stop the server.
+    /// As long as clients reach --listen from this machine only they may anyway; where other machines reach it, too, all that is
+    /// taken on the administration port only, unless this is given.
+    #[arg(long)]
+    trust_clients: bool,
+    /// The directory that all backups go to and come from, created if missing: callers name directories in it [default: they
+    /// name any directory of the machine but the database's].
+    #[arg(long, value_name = "DIRECTORY")]
+    backup_dir: Option<PathBuf>,
     /// Partitions of a new database [default: 75 % of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
@@ -217,6 +227,8 @@ pub fn run(options: Options) -> ExitCode {
         dir: options.dir,
         listen: options.listen,
         admin_listen,
+        trust_clients: options.trust_clients,
+        backup_dir: options.backup_dir,
         connection_limits: ConnectionLimits {
             connections_max: settings.connections,
             login_time_max: Duration::from_secs(settings.login_seconds),
@@ -292,6 +304,9 @@ pub fn run(options: Options) -> ExitCode {
             "ferrite: the data take {} bytes, as much as --memory-limit allows: new rows are refused until some are deleted",
             ferrite_base::memory::used()
         );
+    }
+    for line in privilege::notices(server.address(), server.admin_address(), options.trust_clients) {
+        eprintln!("ferrite: {line}");
     }
     let partitions = server.partition_count();
     let plural = if partitions == 1 { "" } else { "s" };

@@ -10,8 +10,10 @@ use ferrite_value::{OwnedValue, SqlType};
 use std::sync::Arc;
 
 pub enum Compilation {
-    /// All of it is DDL: one schema change.
-    Schema,
+    /// All of it is DDL: one schema change. `classes`: it loads or removes some.
+    Schema {
+        classes: bool,
+    },
     Program(Arc<Program>),
 }
 
@@ -74,7 +76,7 @@ pub fn compile(
     if parameters > 0 {
         return Err(UserError::parameters("schema changes take no parameters"));
     }
-    Ok(Compilation::Schema)
+    Ok(Compilation::Schema { classes: statements.iter().any(Statement::changes_classes) })
 }
 
 /// `@Explain`: a table for each statement.

@@ -9,18 +9,6 @@ use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::snapshots::Saved;
 use ferrite_value::{SqlType, Value};
 
-/// Procedures that only administrators may call: those on the administration port, where there is one.
-const ADMINISTRATORS_ONLY: &[&str] = &["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown"];
-
-/// Whether the caller may call that procedure.
-pub fn permit(shared: &Shared, name: &str, admin: bool) -> UserResult<()> {
-    if admin || shared.identity.admin_listen.is_none() || !ADMINISTRATORS_ONLY.contains(&name) {
-        return Ok(());
-    }
-    // No hint: tools look for these words at the end.
-    Err(UserError::new(ErrorKind::Permission, "42501", format!("{name} is not available to this client")))
-}
-
 pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResult {
     match name {
         "@Resume" | "@CancelShutdown" => {

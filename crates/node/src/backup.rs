@@ -6,7 +6,7 @@ mod errand;
 use crate::result::{SystemResult, SystemTable, cells, write_response};
 use crate::shared::Shared;
 use errand::Errand;
-use ferrite_backup::request::{self, checked_nonce, directory};
+use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
 use ferrite_base::{UserError, UserResult};
 use ferrite_io::{SystemRandom, Yielding, lower_priority};
@@ -47,9 +47,9 @@ impl Drop for Taken<'_> {
 
 /// Answers one of the four, from a thread of its own where that takes long.
 pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<()> {
-    let own = shared.identity.dir.clone();
+    let place = &shared.identity.backups;
     let result = match name {
-        "@SnapshotSave" => match request::save(parameters, &own) {
+        "@SnapshotSave" => match request::save(parameters, place) {
             Ok(request) => {
                 let (shared, reply) = (Arc::clone(shared), reply.clone());
                 return spawn(move || run_save(&shared, request, &reply));
@@ -57,7 +57,7 @@ pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &
             Err(error) => Ok(vec![request_failed(&error)]),
         },
         "@SnapshotRestore" => {
-            let request = request::restore(parameters, &own)?;
+            let request = request::restore(parameters, place)?;
             let (shared, reply) = (Arc::clone(shared), reply.clone());
             return spawn(move || answer(&reply, &run_restore(&shared, &request)));
         }
@@ -160,7 +160,7 @@ fn scan(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
     let [Value::Text(path)] = parameters else {
         return Err(UserError::parameters("@SnapshotScan takes a path"));
     };
-    let dir = directory(path, &shared.identity.dir)?;
+    let dir = shared.identity.backups.directory(path)?;
     let path = dir.display().to_string();
     let (host_id, host) = (shared.identity.host_id, shared.identity.host_name.as_str());
     let mut snapshots = SystemTable::new(&[
@@ -253,7 +253,7 @@ fn delete(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
     // All are judged before the first file goes.
     let mut asked: Vec<(PathBuf, &str)> = Vec::new();
     for (path, nonce) in paths.into_iter().zip(nonces) {
-        asked.push((directory(path, &shared.identity.dir)?, checked_nonce(nonce)?));
+        asked.push((shared.identity.backups.directory(path)?, checked_nonce(nonce)?));
     }
     let mut table = SystemTable::new(&columns([
         ("PATH", Varchar),

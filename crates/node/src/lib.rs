@@ -17,6 +17,7 @@ mod mailbox;
 mod network;
 mod pass_on;
 mod plan_cache;
+pub mod privilege;
 mod query_statistics;
 mod recovery_door;
 mod result;

@@ -59,7 +59,7 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<A
     let compiled = adhoc::compile_shown(compiled, &whole, &text).map_err(|error| error.moved(in_query))?;
     match compiled {
         Compilation::Program(program) => Ok(program),
-        Compilation::Schema => Err(UserError::internal("a query is no schema change")),
+        Compilation::Schema { .. } => Err(UserError::internal("a query is no schema change")),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::expiry::{self, Expiry, Notice};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
+use crate::privilege;
 use crate::recovery_door;
 pub use crate::shared::ConnectionLimits;
 use crate::shared::{Connections, Identity, Shared};
@@ -16,6 +17,7 @@ use crate::tasks::{self, Tasks};
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use ferrite_backup::request::Place;
 use ferrite_base::{Settings, limits, memory};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed, LogOptions};
@@ -55,6 +57,10 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Where administrators connect. None: every connection may do what they may.
     pub admin_listen: Option<SocketAddr>,
+    /// Every client may do what runs code and touches files, wherever it comes from.
+    pub trust_clients: bool,
+    /// The directory that all backups lie in; created if missing. None: callers name any.
+    pub backup_dir: Option<PathBuf>,
     pub connection_limits: ConnectionLimits,
     /// None: what the directory has, or the default for a new one.
     pub partitions: Option<u32>,
@@ -83,6 +89,7 @@ pub enum ServerError {
     Start(StartError),
     Listen(SocketAddr, io::Error),
     Schema(String),
+    Backups(PathBuf, String),
     Threads(io::Error),
 }
 
@@ -92,6 +99,9 @@ impl fmt::Display for ServerError {
             ServerError::Start(error) => error.fmt(f),
             ServerError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             ServerError::Schema(text) => write!(f, "the schema file could not be run: {text}"),
+            ServerError::Backups(dir, reason) => {
+                write!(f, "backups cannot go to {} (--backup-dir): {reason}", dir.display())
+            }
             ServerError::Threads(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -185,6 +195,7 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // The port first: a second server on the same port should not wait for recovery to hear of it.
         let (listener, listen) = listen_on(options.listen)?;
+        let backups = backup_place(&options)?;
         let mut admin = options.admin_listen.map(listen_on).transpose()?;
         let admin_listen = admin.as_ref().map(|(_, address)| *address);
         let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
@@ -242,7 +253,7 @@ impl Server {
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
             ring,
-            identity: identity(listen, admin_listen, &recovered.genesis, &options),
+            identity: identity(listen, admin_listen, backups, &recovered.genesis, &options),
             log: Arc::clone(recovered.log.statistics()),
             recovery: recovered.summary.clone(),
             snapshots,
@@ -480,9 +491,25 @@ fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerErr
     Ok((listener, bound))
 }
 
+/// Where backups may be, as an absolute path: the working directory may go.
+fn backup_place(options: &ServerOptions) -> Result<Place, ServerError> {
+    let mut place = Place { own: options.dir.clone(), root: None };
+    if let Some(dir) = &options.backup_dir {
+        let failed = |reason: String| ServerError::Backups(dir.clone(), reason);
+        let root = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;
+        if place.is_own(&root) {
+            return Err(failed("it lies within the database's own directory".to_owned()));
+        }
+        std::fs::create_dir_all(&root).map_err(|error| failed(error.to_string()))?;
+        place.root = Some(root);
+    }
+    Ok(place)
+}
+
 fn identity(
     listen: SocketAddr,
     admin_listen: Option<SocketAddr>,
+    backups: Place,
     genesis: &ferrite_partition::record::Genesis,
     options: &ServerOptions,
 ) -> Identity {
@@ -491,6 +518,8 @@ fn identity(
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen,
         admin_listen,
+        clients_trusted: privilege::clients_are_trusted(listen.ip(), options.trust_clients),
+        backups,
         cluster_start_ms: genesis.created_ms as i64,
         leader_address: match listen.ip() {
             std::net::IpAddr::V4(address) if !address.is_unspecified() => address.octets(),

@@ -217,6 +217,10 @@ pub struct Identity {
     pub listen: SocketAddr,
     /// The administration port, if there is one.
     pub admin_listen: Option<SocketAddr>,
+    /// Whether clients may do what runs code and touches files, see [`crate::privilege`].
+    pub clients_trusted: bool,
+    /// Where backups may be.
+    pub backups: ferrite_backup::request::Place,
     /// Milliseconds since 1970; with the address below it names the cluster (wire-protocol 2.2).
     pub cluster_start_ms: i64,
     pub leader_address: [u8; 4],

@@ -7,7 +7,7 @@ use crate::result::{SystemResult, SystemTable};
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
 use crate::{
-    adhoc, administration, backup, compiling, pass_on, query_statistics, statistics, system_catalog,
+    adhoc, administration, backup, compiling, pass_on, privilege, query_statistics, statistics, system_catalog,
     system_information, topology,
 };
 use bumpalo::Bump;
@@ -101,7 +101,7 @@ impl System {
         }
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
-        administration::permit(&self.shared, name, is_admin(reply.connection))?;
+        privilege::permit(&self.shared, name, parameters.len(), is_admin(reply.connection))?;
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
                 return self.ad_hoc(&invocation, parameters, &compiled, body, reply, lifter);
@@ -181,7 +181,10 @@ impl System {
         });
         self.shared.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
         match compilation? {
-            adhoc::Compilation::Schema => {
+            adhoc::Compilation::Schema { classes } => {
+                if classes {
+                    privilege::permit_classes(&self.shared, is_admin(reply.connection))?;
+                }
                 self.shared.mode.admit(false, is_admin(reply.connection))?;
                 self.change_schema((*text).to_owned(), self.shared.settings.sql, reply);
             }

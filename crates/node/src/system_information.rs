@@ -194,6 +194,9 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
         ("prioritiesenabled", text("false")),
         ("drpriority", text("null")),
     ]);
+    if let Some(root) = &shared.identity.backups.root {
+        entries.push(("backupdir", root.display().to_string()));
+    }
     // Our own: each limit that can be set, by its name in docs/limits.md.
     entries.extend(shared.settings.values().map(|(name, value)| (name, value.to_string())));
     entries

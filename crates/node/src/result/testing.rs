@@ -46,6 +46,8 @@ pub fn shared(partitions: usize) -> Shared {
             host_name: "host1".to_owned(),
             listen: "127.0.0.1:21212".parse().expect("an address"),
             admin_listen: Some("127.0.0.1:21211".parse().expect("an address")),
+            clients_trusted: true,
+            backups: ferrite_backup::request::Place { own: "/data/one".into(), root: None },
             cluster_start_ms: 1_795_215_464_349,
             leader_address: [127, 0, 0, 1],
             build: "14.0.0_test".to_owned(),

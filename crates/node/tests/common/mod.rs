@@ -25,6 +25,8 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         dir: dir.join("data"),
         listen: "127.0.0.1:0".parse().expect("an address"),
         admin_listen: None,
+        trust_clients: false,
+        backup_dir: None,
         connection_limits: ConnectionLimits::default(),
         partitions: Some(partitions),
         durability: Durability::None,
@@ -59,7 +61,7 @@ pub fn connect_admin(server: &Server) -> Db {
     connect_to(server.admin_address().expect("the server has an administration port"))
 }
 
-fn connect_to(address: SocketAddr) -> Db {
+pub fn connect_to(address: SocketAddr) -> Db {
     let options = ClientOptions::new([address.to_string()]);
     Db(Client::connect(options).expect("a server that was started takes connections"))
 }

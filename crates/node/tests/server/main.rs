@@ -17,6 +17,7 @@ mod long_reads;
 mod multi_partition;
 mod overload;
 mod plan_cache;
+mod privilege;
 mod schema_time;
 mod schema_under_load;
 mod snapshots;

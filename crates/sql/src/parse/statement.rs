@@ -35,6 +35,11 @@ impl Statement {
         matches!(self.body, Body::Ddl(_))
     }
 
+    /// A schema change that loads or removes classes.
+    pub fn changes_classes(&self) -> bool {
+        matches!(&self.body, Body::Ddl(ddl) if matches!(**ddl, Ddl::LoadClasses { .. } | Ddl::RemoveClasses { .. }))
+    }
+
     /// For EXPLAIN the statement that it is about, and whether it is to be run.
     pub(crate) fn explained(&self) -> Option<(&Statement, bool)> {
         match &self.body {

@@ -1,0 +1,140 @@
+//! Who may do what runs code, reads and writes files, or stops the server.
+//!
+//! There are no users yet, so the door that a connection came in by decides (docs/decisions/0014-doors-and-privileges.md): connections
+//! to the administration port may do all of it. Those to the client port may, too, as long as that is reached from this machine only,
+//! or the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
+
+use crate::shared::{Identity, Shared};
+use ferrite_base::{ErrorKind, UserError, UserResult};
+use std::net::{IpAddr, SocketAddr};
+
+/// Procedures that need the administration port wherever there is one.
+const ADMINISTRATORS_ONLY: &[&str] = &["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown"];
+
+/// Procedures that need it where clients are not trusted: they run code, touch files that callers name, or stop the server.
+const TRUSTED_ONLY: &[&str] =
+    &["@UpdateClasses", "@SnapshotSave", "@SnapshotRestore", "@SnapshotScan", "@SnapshotDelete", "@Shutdown"];
+
+/// Whether clients that come to this address are trusted with code and files. One that only this machine reaches is, whatever form it is
+/// written in; an address that stands for all of the machine's is not.
+pub fn clients_are_trusted(listen: IpAddr, trust_clients: bool) -> bool {
+    trust_clients || listen.to_canonical().is_loopback()
+}
+
+/// Lines for the operator: which doors lead beyond this machine, and to what.
+pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clients: bool) -> Vec<String> {
+    const ALL: &str = "load classes, which is to run code with the server's rights, write backups and stop the server";
+    let beyond = |address: SocketAddr| !clients_are_trusted(address.ip(), false);
+    let mut lines = Vec::new();
+    if beyond(listen) {
+        lines.push(match (trust_clients, admin_listen) {
+            (true, _) => format!("clients are trusted (--trust-clients): whoever reaches {listen} may {ALL}"),
+            (false, Some(admin)) => format!(
+                "{listen} is reached from other machines: classes, backups and shutdown are taken on the administration port only, \
+                 {admin} (--trust-clients: from every client)"
+            ),
+            (false, None) => format!(
+                "{listen} is reached from other machines, and there is no administration port: classes, backups and shutdown are \
+                 refused (--admin-listen 127.0.0.1:21211: taken there; --trust-clients: from every client)"
+            ),
+        });
+    }
+    if let Some(admin) = admin_listen.filter(|admin| beyond(*admin)) {
+        lines
+            .push(format!("the administration port is reached from other machines: whoever reaches {admin} may {ALL}"));
+    }
+    lines
+}
+
+/// Whether the caller may call that procedure.
+pub fn permit(shared: &Shared, name: &str, parameters: usize, admin: bool) -> UserResult<()> {
+    let identity = &shared.identity;
+    let administrators_only = ADMINISTRATORS_ONLY.contains(&name);
+    if admin {
+        return Ok(());
+    }
+    if administrators_only && identity.admin_listen.is_some() {
+        // No hint: tools look for these words at the end.
+        return Err(UserError::new(ErrorKind::Permission, "42501", format!("{name} is not available to this client")));
+    }
+    // Without parameters it is the database's own snapshot, in its own directory.
+    let own_snapshot = name == "@SnapshotSave" && parameters == 0;
+    if administrators_only || (TRUSTED_ONLY.contains(&name) && !own_snapshot) {
+        trusted(identity, name)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the caller may send a schema change that loads or removes classes.
+pub fn permit_classes(shared: &Shared, admin: bool) -> UserResult<()> {
+    if admin { Ok(()) } else { trusted(&shared.identity, "LOAD CLASSES and REMOVE CLASSES") }
+}
+
+fn trusted(identity: &Identity, what: &str) -> UserResult<()> {
+    if identity.clients_trusted {
+        return Ok(());
+    }
+    let (listen, verb) = (identity.listen, if what.contains(" and ") { "are" } else { "is" });
+    let (message, instead) = match identity.admin_listen {
+        Some(admin) => (format!("{what} {verb} taken on the administration port only, {admin}"), "connect there"),
+        None => (
+            format!("{what} {verb} refused: the server has no administration port"),
+            "start the server with --admin-listen 127.0.0.1:21211",
+        ),
+    };
+    Err(UserError::new(ErrorKind::Permission, "42501", message)
+        .with_detail(format!("clients come to {listen}, which is reached from other machines"))
+        .with_hint(format!("{instead}, or start the server with --trust-clients to let every client do it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_this_machine_alone_reaches_is_trusted_unasked() {
+        for (address, trusted) in [
+            ("127.0.0.1", true),
+            ("127.1.2.3", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("::ffff:0.0.0.0", false),
+            ("192.168.1.5", false),
+            ("169.254.0.1", false),
+            ("::ffff:10.0.0.1", false),
+            ("fe80::1", false),
+            ("::127.0.0.1", false),
+            ("2001:db8::1", false),
+        ] {
+            let address: IpAddr = address.parse().expect("an address");
+            assert_eq!(clients_are_trusted(address, false), trusted, "{address}");
+            assert!(clients_are_trusted(address, true), "{address}");
+        }
+    }
+
+    #[test]
+    fn the_operator_is_told_of_doors_that_lead_beyond_this_machine() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address and a port");
+        let (here, all, admin) = (address("127.0.0.1:1"), address("0.0.0.0:1"), address("127.0.0.1:2"));
+        let lines = |listen, admin, trusted| notices(listen, admin, trusted).join("\n");
+        assert_eq!(lines(here, Some(admin), false), "");
+        assert_eq!(lines(here, None, true), "", "nobody is trusted who was not");
+        assert!(lines(all, Some(admin), false).ends_with(
+            "classes, backups and shutdown are taken on the administration port only, 127.0.0.1:2 (--trust-clients: from every client)"
+        ));
+        assert!(lines(all, None, false).contains("shutdown are refused (--admin-listen 127.0.0.1:21211: taken there;"));
+        assert!(
+            lines(all, None, true)
+                .starts_with("clients are trusted (--trust-clients): whoever reaches 0.0.0.0:1 may load classes")
+        );
+        let both = notices(all, Some(address("[::]:2")), false);
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert!(
+            both[1].starts_with("the administration port is reached from other machines: whoever reaches [::]:2 may"),
+            "{both:?}"
+        );
+    }
+}
