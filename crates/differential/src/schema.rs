@@ -149,7 +149,7 @@ impl Table {
             if !random.chance(share) {
                 continue;
             }
-            let not_null = random.chance(if name == "k" { 60 } else { 12 });
+            let not_null = random.chance(if name == "k" { 60 } else { 22 });
             let default = random.chance(15).then(|| Datum::random(random, ty, false));
             columns.push(Column {
                 name: name.to_owned(),

@@ -36,6 +36,10 @@ CREATE TABLE rate_head (id BIGINT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (id))
 CREATE TABLE rate_marks (n BIGINT NOT NULL, operation BIGINT NOT NULL, PRIMARY KEY (n), UNIQUE (operation));
 CREATE TABLE rates (id BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (id));
 CREATE VIEW rates_by_v AS SELECT v, COUNT(*) AS entries FROM rates GROUP BY v;
+CREATE VIEW items_of_heads AS SELECT h.home, COUNT(*) AS entries, MIN(i.id) AS lowest, MAX(h.n) AS steps, MIN(i.v) AS least
+  FROM heads h JOIN items i ON h.home = i.home GROUP BY h.home;
+CREATE VIEW items_rated AS SELECT r.id, COUNT(*) AS entries, MIN(r.v) AS rate, MAX(i.home) AS last_home
+  FROM items i JOIN rates r ON i.v = r.id GROUP BY r.id;
 
 CREATE PROCEDURE Put (h BIGINT, o BIGINT, item BIGINT, val BIGINT, nm VARCHAR(40), bd VARCHAR(200000 BYTES))
 PARTITION ON TABLE heads COLUMN home AS BEGIN

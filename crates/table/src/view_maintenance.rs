@@ -367,8 +367,7 @@ impl<'a> Surroundings<'a> {
                     let sum = if counter.read_bigint(bytes) == 0 {
                         Value::Null
                     } else {
-                        let rest = sum(column.read(bytes, longs), before, Direction::Remove)?;
-                        sum(rest, after, Direction::Add)?
+                        sum_of_changed(column.read(bytes, longs), before, after)?
                     };
                     column.write(bytes, &sum, longs);
                 }
@@ -383,7 +382,11 @@ impl<'a> Surroundings<'a> {
                         if !after.is_null() && (next.is_null() || compare::order(&after, &next) == wanted) {
                             next = after;
                         }
-                        column.write(bytes, &next, longs);
+                        // Of a column that is never NULL: all that is left of the group are combinations of the row that goes,
+                        // which are taken out one by one. The last one takes the group along.
+                        if !next.is_null() || self.plan.columns[aggregate.column as usize].1 {
+                            column.write(bytes, &next, longs);
+                        }
                     }
                 }
             }
@@ -484,6 +487,12 @@ fn same(before: &Value<'_>, after: &Value<'_>) -> bool {
 #[cold]
 fn lacks_group(view: &TableData) -> UserError {
     UserError::internal(format!("view {} lacks a group of its source", view.definition().name))
+}
+
+/// A sum in which one argument becomes another. Only what comes out must be in range: what is left without either need not be.
+fn sum_of_changed<'v>(present: Value<'_>, before: Value<'_>, after: Value<'_>) -> UserResult<Value<'v>> {
+    let after_first = || sum(sum(present, after, Direction::Add)?, before, Direction::Remove);
+    sum(present, before, Direction::Remove).and_then(|rest| sum(rest, after, Direction::Add)).or_else(|_| after_first())
 }
 
 fn sum<'v>(present: Value<'_>, argument: Value<'_>, direction: Direction) -> UserResult<Value<'v>> {

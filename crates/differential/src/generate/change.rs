@@ -8,7 +8,7 @@ use super::{Generator, Scope, bound};
 use crate::datum::{Datum, Type};
 use crate::functions::{self, Aggregate};
 use crate::schema::{Column, Table, View};
-use crate::tree::{AggregateCall, Body, Change, Expr, From, Query, Select};
+use crate::tree::{AggregateCall, Body, Change, Expr, From, JoinKind, On, Query, Select};
 
 impl Generator<'_> {
     /// Rows for a table, as it is filled at first.
@@ -193,11 +193,15 @@ impl Generator<'_> {
         Change::Update { table: table.name.clone(), set, condition }
     }
 
-    /// A view such as ours keeps up: grouped, with COUNT(*), SUM, MIN and MAX, over one table.
+    /// A view such as ours keeps up: grouped, with COUNT(*), SUM, MIN and MAX, over one table or a join of two.
     pub fn view(&mut self, number: usize) -> View {
         let table = self.random.pick(&self.schema.tables).clone();
         let alias = self.alias();
-        let scope = Scope { leaves: table_columns(&table, &alias, self.schema.wild), ..Scope::default() };
+        let mut scope = Scope { leaves: table_columns(&table, &alias, self.schema.wild), ..Scope::default() };
+        let mut from = From::Table { name: table.name.clone(), alias };
+        if self.random.chance(45) {
+            from = self.joined_in_view(&table, from, &mut scope);
+        }
         let mut group: Vec<Expr> = Vec::new();
         for _ in 0..1 + self.random.below(2) {
             let expr = if self.random.chance(75) {
@@ -240,9 +244,40 @@ impl Generator<'_> {
             .enumerate()
             .map(|(number, item)| (format!("{}{number}", if number < group.len() { "g" } else { "m" }), item.type_of()))
             .collect();
-        let from = Some(From::Table { name: table.name, alias });
-        let body = Body::Select(Select { items, from, condition, group, ..Select::default() });
+        let body = Body::Select(Select { items, from: Some(from), condition, group, ..Select::default() });
         View { name: format!("m{number}"), query: Query { body, ..Query::default() }, columns }
+    }
+
+    /// The view's table with another one, joined on their partitioning columns where both have one: else ours refuses it.
+    fn joined_in_view(&mut self, table: &Table, from: From, scope: &mut Scope) -> From {
+        let others: Vec<&Table> = self.schema.tables.iter().filter(|other| other.name != table.name).collect();
+        if others.is_empty() {
+            return from;
+        }
+        let other = *self.random.pick(&others);
+        let alias = self.alias();
+        let leaves = table_columns(other, &alias, self.schema.wild);
+        let keys = (&table.partition_column, &other.partition_column);
+        let may_meet = |one: &Expr, two: &Expr| match (one, two, keys) {
+            (Expr::Column { name: one, .. }, Expr::Column { name: two, .. }, (Some(first), Some(second))) => {
+                one == first && two == second
+            }
+            _ => true,
+        };
+        let mut pairs = Vec::new();
+        for one in &scope.leaves {
+            for two in leaves.iter().filter(|two| two.type_of() == one.type_of() && may_meet(one, two)) {
+                pairs.push(vec![one.clone(), two.clone()]);
+            }
+        }
+        if pairs.is_empty() {
+            return from;
+        }
+        let arguments = self.random.pick(&pairs).clone();
+        let on = Expr::Apply { function: &functions::CONDITIONS[0], arguments, ty: Type::Boolean };
+        scope.leaves.extend(leaves);
+        let right = From::Table { name: other.name.clone(), alias };
+        From::Join { kind: JoinKind::Inner, left: Box::new(from), right: Box::new(right), on: On::Condition(on) }
     }
 }
 
