@@ -59,8 +59,10 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
             .with_hint("make the schema first, or restore all tables"));
     }
     let mut targets = targets(&backup, if with_schema { &backup } else { &here }, request, server.partitions())?;
-    let staged: Vec<String> = targets.values().map(Target::staging_text).collect();
-    let staged = staged.concat();
+    let mut staged: String = targets.values().map(Target::staging_text).collect();
+    if !staged.is_empty() && with_schema {
+        staged.insert_str(0, &ferrite_catalog::decimal_scale_text(backup.decimals));
+    }
     if staged.is_empty() && backup.tables.is_empty() {
         return Ok(Restored::new());
     }

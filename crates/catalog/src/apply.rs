@@ -5,6 +5,7 @@
 
 mod alter;
 mod check;
+mod decimals;
 mod fill;
 mod function;
 mod index;
@@ -50,6 +51,7 @@ impl Draft {
             Change::RenameTable { table, to, kind } => self.rename_table(table, to, *kind),
             Change::RenameIndex { name, to } => self.rename_index(name, to),
             Change::RenameProcedure { name, to } => self.rename_procedure(name, to),
+            Change::SetDecimalScale(to) => self.set_decimal_scale(*to),
             Change::Several(changes) => changes.iter().try_for_each(|change| self.change(change)),
             Change::PartitionTable { table, column } => self.partition_table(table, column),
             Change::ReplicateTable { table } => self.replicate_table(table),

@@ -1,6 +1,6 @@
 //! Schema changes, already bound: names resolved, expressions typed.
 
-use crate::objects::{Check, Column, Export, IndexKind, IndexText, Procedure, TimeToLive, View};
+use crate::objects::{Check, Column, DecimalScale, Export, IndexKind, IndexText, Procedure, TimeToLive, View};
 use crate::task::{OnError, Task};
 use ferrite_base::{IndexId, TableId};
 use ferrite_expr::Expr;
@@ -50,6 +50,7 @@ pub enum Change {
     },
     /// One after the other, all or none. None at all: nothing is changed.
     Several(Vec<Change>),
+    SetDecimalScale(DecimalScale),
     PartitionTable {
         table: String,
         column: String,

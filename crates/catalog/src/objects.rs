@@ -11,6 +11,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub version: CatalogVersion,
+    /// What DECIMAL(p, s) means in this database.
+    pub decimals: DecimalScale,
     /// By name; views and streams too.
     pub tables: BTreeMap<String, Arc<Table>>,
     /// By upper-cased name, for lookups that ignore case; the object keeps the name as declared.
@@ -28,6 +30,31 @@ pub struct Catalog {
     pub next_index_id: u32,
     /// The values of `tables` by id, for the lookups of running plans.
     by_id: Vec<Option<Arc<Table>>>,
+}
+
+/// What precision and scale of DECIMAL(p, s) do. A property of the database, set by the first change of its schema: the texts of its
+/// views and procedures mean what they meant when they were written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DecimalScale {
+    /// Values are rounded to the scale, and must fit the precision.
+    #[default]
+    Declared,
+    /// Nothing, as in the original and in databases that were made before there was a choice.
+    Ignored,
+}
+
+impl DecimalScale {
+    /// As `SET DECIMAL_SCALE` and the server's option write it, in upper case.
+    pub fn name(self) -> &'static str {
+        match self {
+            DecimalScale::Declared => "DECLARED",
+            DecimalScale::Ignored => "IGNORED",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<DecimalScale> {
+        [DecimalScale::Declared, DecimalScale::Ignored].into_iter().find(|one| one.name().eq_ignore_ascii_case(name))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -294,6 +321,11 @@ pub struct ProcedurePartitioning {
 }
 
 impl Catalog {
+    /// What a history begins with. One that does not say otherwise is from the time when precision and scale were ignored.
+    pub fn before_history() -> Catalog {
+        Catalog { decimals: DecimalScale::Ignored, ..Catalog::default() }
+    }
+
     #[inline]
     pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
         self.by_id.get(id.index())?.as_ref()

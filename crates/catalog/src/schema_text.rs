@@ -1,7 +1,8 @@
 //! The schema as statements that make it again: the same text for the same schema, whatever changes led to it.
 
 use crate::objects::{
-    Catalog, Column, Export, Index, IndexKind, Procedure, Table, TableKind, TimeToLive, VIEW_KEY_CONSTRAINT,
+    Catalog, Column, DecimalScale, Export, Index, IndexKind, Procedure, Table, TableKind, TimeToLive,
+    VIEW_KEY_CONSTRAINT,
 };
 use crate::task::Task;
 use ferrite_expr::{Expr, Function};
@@ -13,51 +14,71 @@ const CONSTRAINT_WORDS: [&str; 7] = ["PRIMARY", "UNIQUE", "ASSUMEUNIQUE", "CHECK
 /// How the names begin that are made up for constraints without one.
 const MADE_UP: &str = "VOLTDB_AUTOGEN_CT__";
 
-/// Statements that make this schema from an empty one: classes, then roles and functions, then tables, streams and views in the order in which
+/// Statements that make this schema from [`Catalog::before_history`]: what DECIMAL(p, s) means, classes, then roles and functions, then tables, streams and views in the order in which
 /// they were made, then procedures and tasks.
 pub fn schema_text(catalog: &Catalog) -> String {
     let mut out = String::new();
+    set_decimal_scale(&mut out, catalog.decimals);
     if !catalog.classes.is_empty() {
         statement(&mut out, format_args!("LOAD CLASSES '{}'", crate::base64::encode(&catalog.classes.jar())));
     }
-    out.push_str(&schema_text_without_classes(catalog));
+    objects(&mut out, catalog);
     out
 }
 
-/// [`schema_text`] for people: without the bytes of Java classes, which are loaded from their jars.
+/// [`schema_text`] for people: without the bytes of Java classes, which are loaded from their jars, and without what a new database
+/// has anyway.
 pub fn schema_text_without_classes(catalog: &Catalog) -> String {
     let mut out = String::new();
+    if catalog.decimals != DecimalScale::default() {
+        set_decimal_scale(&mut out, catalog.decimals);
+    }
+    objects(&mut out, catalog);
+    out
+}
+
+/// The statement that a new history begins with.
+pub fn decimal_scale_text(decimals: DecimalScale) -> String {
+    let mut out = String::new();
+    set_decimal_scale(&mut out, decimals);
+    out
+}
+
+fn set_decimal_scale(out: &mut String, decimals: DecimalScale) {
+    statement(out, format_args!("SET DECIMAL_SCALE {}", decimals.name()));
+}
+
+fn objects(out: &mut String, catalog: &Catalog) {
     for (name, permissions) in &catalog.roles {
         let with = if permissions.is_empty() { String::new() } else { format!(" WITH {}", permissions.join(", ")) };
-        statement(&mut out, format_args!("CREATE ROLE {}{with}", quoted(&name.to_uppercase())));
+        statement(out, format_args!("CREATE ROLE {}{with}", quoted(&name.to_uppercase())));
     }
     for function in catalog.functions.values() {
         let name = quoted(&function.name);
         match &function.method {
             Some(method) => {
-                statement(&mut out, format_args!("CREATE FUNCTION {name} FROM METHOD {}.{method}", function.class))
+                statement(out, format_args!("CREATE FUNCTION {name} FROM METHOD {}.{method}", function.class))
             }
-            None => statement(&mut out, format_args!("CREATE AGGREGATE FUNCTION {name} FROM CLASS {}", function.class)),
+            None => statement(out, format_args!("CREATE AGGREGATE FUNCTION {name} FROM CLASS {}", function.class)),
         }
     }
     let mut tables: Vec<&Table> = catalog.tables.values().map(|table| &**table).collect();
     tables.sort_by_key(|table| table.id);
     for table in tables {
         match table.kind {
-            TableKind::View => view(&mut out, table),
-            TableKind::Table | TableKind::Stream => self::table(&mut out, table),
+            TableKind::View => view(out, table),
+            TableKind::Table | TableKind::Stream => self::table(out, table),
         }
         for index in table.indexes.iter().filter(|index| index.constraint.is_none()) {
-            create_index(&mut out, table, index);
+            create_index(out, table, index);
         }
     }
     for procedure in catalog.procedures.values() {
-        create_procedure(&mut out, catalog, procedure);
+        create_procedure(out, catalog, procedure);
     }
     for task in catalog.tasks.values() {
-        create_task(&mut out, task);
+        create_task(out, task);
     }
-    out
 }
 
 fn statement(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -338,8 +338,7 @@ impl<'r, 'x> Run<'r, 'x> {
     #[inline]
     fn assign(&mut self, register: u16, value: Value<'x>) -> UserResult<()> {
         let declared = &self.call.program.registers[register as usize];
-        convert::check_fits(&value, &declared.column_type, &declared.name)?;
-        self.registers[register as usize] = value;
+        self.registers[register as usize] = convert::as_kept(value, &declared.column_type, &declared.name)?;
         Ok(())
     }
 

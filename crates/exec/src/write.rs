@@ -94,6 +94,12 @@ impl<'r, 'x> Run<'r, 'x> {
     fn insert_row(&mut self, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
         let stores = self.stores_of_row(insert.table, row)?;
         let first = stores.start;
+        let mut room = Vec::new();
+        // UPSERT looks for the key, and RETURNING shows the row, as they are stored.
+        let row = match insert.upsert || insert.returning.is_some() {
+            true => self.stores[first].table(insert.table).as_kept(None, row, &mut room)?,
+            false => row,
+        };
         for position in stores {
             let stored = if insert.upsert {
                 Some(self.upsert_in(position, insert, row)?)

@@ -5,7 +5,7 @@ use ferrite_base::Settings;
 use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
 use ferrite_io::{RealDisk, VolatileDisk};
 use ferrite_node::privilege;
-use ferrite_node::{ConnectionLimits, Durability, Server, ServerOptions, SnapshotSettings};
+use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
@@ -45,6 +45,10 @@ pub struct Options {
     /// `none` (written when the operating system likes).
     #[arg(long, value_name = "sync|interval=MS|none", default_value = "sync", value_parser = durability)]
     durability: Durability,
+    /// What precision and scale of DECIMAL(p, s) do in a new database: `declared` (values are rounded, and must fit), or `ignored`, as
+    /// in VoltDB [default: declared]. An old database keeps what it has.
+    #[arg(long, value_name = "declared|ignored", value_parser = decimal_scale)]
+    decimal_scale: Option<DecimalScale>,
     /// DDL to run when the database is new.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -124,6 +128,10 @@ fn durability(text: &str) -> Result<Durability, String> {
             .map(|milliseconds| Durability::Interval(Duration::from_millis(milliseconds)))
             .ok_or_else(|| "say sync, none, or interval=MS with 1 to 60000 milliseconds".to_owned()),
     }
+}
+
+fn decimal_scale(text: &str) -> Result<DecimalScale, String> {
+    DecimalScale::from_name(text).ok_or_else(|| "say declared or ignored".to_owned())
 }
 
 fn cores() -> usize {
@@ -237,6 +245,7 @@ pub fn run(options: Options) -> ExitCode {
         },
         partitions: options.partitions,
         durability,
+        decimal_scale: options.decimal_scale,
         schema,
         memory_ahead_bytes: (options.memory_ahead as usize) << 20,
         network_threads: options.network_threads.map_or_else(quarter_of_the_cores, |count| count as usize),

@@ -35,6 +35,7 @@ mod topology;
 mod traffic;
 mod work;
 
+pub use ferrite_catalog::DecimalScale;
 pub use ferrite_log::Durability;
 pub use ferrite_partition::loss::accept_loss;
 pub use plan_cache::PlanCacheStatistics;

@@ -19,6 +19,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use ferrite_backup::request::Place;
 use ferrite_base::{Settings, limits, memory};
+use ferrite_catalog::DecimalScale;
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed, LogOptions};
 use ferrite_partition::RowCounts;
@@ -65,6 +66,8 @@ pub struct ServerOptions {
     /// None: what the directory has, or the default for a new one.
     pub partitions: Option<u32>,
     pub durability: Durability,
+    /// What DECIMAL(p, s) means in a new database. None: what the directory has, or the default for a new one.
+    pub decimal_scale: Option<DecimalScale>,
     /// DDL to run when the database is new.
     pub schema: Option<String>,
     pub network_threads: usize,
@@ -90,6 +93,7 @@ pub enum ServerError {
     Listen(SocketAddr, io::Error),
     Schema(String),
     Backups(PathBuf, String),
+    DecimalScale(String),
     Threads(io::Error),
 }
 
@@ -102,6 +106,7 @@ impl fmt::Display for ServerError {
             ServerError::Backups(dir, reason) => {
                 write!(f, "backups cannot go to {} (--backup-dir): {reason}", dir.display())
             }
+            ServerError::DecimalScale(text) => f.write_str(text),
             ServerError::Threads(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -219,6 +224,8 @@ impl Server {
             None => recover(),
         };
         let mut recovered = recovered.map_err(ServerError::Start)?;
+        schema::choose_decimal_scale(&mut recovered, options.decimal_scale)
+            .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
         if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
             schema::at_first_start(&mut recovered, text, &options.settings.sql, &*clock)
                 .map_err(|error| ServerError::Schema(error.to_string()))?;

@@ -220,7 +220,7 @@ fn columns(catalog: &Catalog) -> SystemTable {
             let size = match sql_type {
                 SqlType::Varchar | SqlType::Varbinary => Some(column_type.length as i32),
                 SqlType::Geography => None,
-                _ => fixed_precision(sql_type),
+                _ => precision(&column_type),
             };
             answer.row(cells![
                 NULL,
@@ -231,7 +231,7 @@ fn columns(catalog: &Catalog) -> SystemTable {
                 sql_type.name(),
                 size,
                 NULL,
-                scale(sql_type),
+                scale(&column_type),
                 radix(sql_type),
                 i32::from(column.nullable),
                 is_key.then_some("PARTITION_COLUMN"),
@@ -290,8 +290,15 @@ fn radix(sql_type: SqlType) -> Option<i32> {
     }
 }
 
-fn scale(sql_type: SqlType) -> Option<i32> {
-    (sql_type == SqlType::Decimal).then_some(DECIMAL_SCALE)
+/// The same of a column, which may declare it.
+fn precision(column_type: &ColumnType) -> Option<i32> {
+    let declared = column_type.precision_and_scale().map(|(precision, _)| precision as i32);
+    declared.or(fixed_precision(column_type.sql_type))
+}
+
+fn scale(column_type: &ColumnType) -> Option<i32> {
+    let declared = column_type.precision_and_scale().map(|(_, scale)| scale as i32);
+    declared.or((column_type.sql_type == SqlType::Decimal).then_some(DECIMAL_SCALE))
 }
 
 /// The declared size, of the types for which JDBC wants it.
@@ -462,9 +469,9 @@ fn procedure_columns(programs: &[&Arc<Program>]) -> SystemTable {
         for (position, parameter) in program.parameters.iter().enumerate() {
             let column_type = parameter_type(parameter);
             let sql_type = column_type.sql_type;
-            let precision = match sql_type {
+            let size = match sql_type {
                 variable if variable.is_variable_length() => Some(column_type.length as i32),
-                fixed => fixed_precision(fixed),
+                _ => precision(&column_type),
             };
             answer.row(cells![
                 NULL,
@@ -474,9 +481,9 @@ fn procedure_columns(programs: &[&Arc<Program>]) -> SystemTable {
                 IN,
                 if parameter.table { 1111 } else { java_type(sql_type) },
                 if parameter.table { "VOLTTABLE" } else { sql_type.name() },
-                precision,
+                size,
                 column_type.bytes_max() as i32,
-                scale(sql_type),
+                scale(&column_type),
                 radix(sql_type),
                 NULLABLE_UNKNOWN,
                 parameter_remarks(program, position, parameter),

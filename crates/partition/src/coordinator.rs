@@ -493,12 +493,13 @@ impl Coordinator {
             self.gate.appended(self.ticket);
             let mut payload = Vec::new();
             let version = compiled.catalog.version.0;
-            record::write_schema(&mut payload, version, time, text);
+            let text = schema::logged_text(&self.compiled.catalog, text);
+            record::write_schema(&mut payload, version, time, &text);
             let (tell, told) = bounded(1);
             let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
             receive(&mut self.others, &told).expect("the log completes every append");
-            self.history.add(version, time, text);
+            self.history.add(version, time, &text);
             self.counters.catalog_changes(&self.compiled);
             self.compiled = Arc::clone(&compiled);
             if self.gate.failure().is_none() {

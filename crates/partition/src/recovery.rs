@@ -284,7 +284,12 @@ pub fn open_with(
         return Err(StartError::Partitions { asked, stored: genesis.partitions });
     }
     let (sequences, history) = (state.sequences.clone(), state.history.clone());
-    let compiled = Compiled::recovered(Arc::new(state.catalog.clone())).map_err(StartError::Compile)?;
+    let mut catalog = state.catalog.clone();
+    if catalog.version.0 == 0 {
+        // Nothing was said yet.
+        catalog.decimals = Default::default();
+    }
+    let compiled = Compiled::recovered(Arc::new(catalog)).map_err(StartError::Compile)?;
     let mut stores = state.into_stores()?;
     for store in &mut stores {
         store.set_catalog(Arc::clone(&compiled.catalog));

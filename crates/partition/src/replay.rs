@@ -140,7 +140,7 @@ impl Replay {
         let ring = Arc::new(Ring::new_default(genesis.partitions));
         let stores = (0..genesis.partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
         let sequences = vec![Sequence(0); genesis.partitions as usize];
-        self.begin(genesis, stores, sequences, Catalog::default(), SchemaHistory::default());
+        self.begin(genesis, stores, sequences, Catalog::before_history(), SchemaHistory::default());
         Ok(())
     }
 

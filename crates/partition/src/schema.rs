@@ -6,7 +6,7 @@ use crate::record;
 use crate::recovery::Recovered;
 use crate::schema_limits;
 use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher};
-use ferrite_catalog::{Catalog, Change, Effect, Ids, settle};
+use ferrite_catalog::{Catalog, Change, DecimalScale, Effect, Ids, settle};
 use ferrite_io::Clock;
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
 use ferrite_table::Store;
@@ -35,7 +35,7 @@ impl SchemaHistory {
     pub fn catalog(&self) -> UserResult<Catalog> {
         let mut catalog = match &self.base {
             Some(base) => base_catalog(base)?,
-            None => Catalog::default(),
+            None => Catalog::before_history(),
         };
         for change in &self.changes {
             catalog = Catalog::clone(&*plan(&catalog, &change.text)?.catalog);
@@ -83,9 +83,9 @@ const CHANGES_BYTES_BEFORE_BASE: usize = 4 * 1024 * 1024;
 /// The catalog that a base stands for: its text's, with the ids that it lists.
 fn base_catalog(base: &SchemaBase) -> UserResult<Catalog> {
     let made = if base.text.is_empty() {
-        Catalog::default()
+        Catalog::before_history()
     } else {
-        (*plan(&Catalog::default(), &base.text)?.catalog).clone()
+        (*plan(&Catalog::before_history(), &base.text)?.catalog).clone()
     };
     made.with_ids(&Ids {
         version: CatalogVersion(base.version),
@@ -145,6 +145,37 @@ pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserRes
     Ok(Planned { catalog: Arc::new(next), effects, warnings, swapped })
 }
 
+/// A schema change as the log has it. The first one of a database says what holds for all that follow: what DECIMAL(p, s) means.
+pub fn logged_text(before: &Catalog, text: &str) -> String {
+    if before.version.0 > 0 {
+        return text.to_owned();
+    }
+    let mut logged = ferrite_catalog::decimal_scale_text(before.decimals);
+    logged.push_str(text);
+    logged
+}
+
+/// What DECIMAL(p, s) shall mean, by the server's options: in a database without a schema it may be chosen, another one has it already.
+pub fn choose_decimal_scale(recovered: &mut Recovered, wanted: Option<DecimalScale>) -> UserResult<()> {
+    let catalog = &recovered.compiled.catalog;
+    match wanted {
+        Some(wanted) if wanted != catalog.decimals && catalog.version.0 == 0 => {
+            let mut chosen = Catalog::clone(catalog);
+            chosen.decimals = wanted;
+            recovered.compiled = Arc::new(Compiled::new(Arc::new(chosen))?);
+            Ok(())
+        }
+        Some(wanted) if wanted != catalog.decimals => Err(UserError::ddl(
+            "55000",
+            format!("precision and scale of DECIMAL are {} in this database", catalog.decimals.name().to_lowercase()),
+        )
+        .with_hint(
+            "start it without --decimal-scale; the statement SET DECIMAL_SCALE changes it where nothing depends on it",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Carries the change out on all stores: on every one, or on none. `time` is the transaction's.
 pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<()> {
     ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time)
@@ -161,10 +192,11 @@ pub fn at_first_start(recovered: &mut Recovered, text: &str, limits: &SqlLimits,
     let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
     let time = clock.wall_micros();
     apply(&mut recovered.stores, &planned, time)?;
+    let text = logged_text(&recovered.compiled.catalog, text);
     let mut payload = Vec::new();
-    record::write_schema(&mut payload, compiled.catalog.version.0, time, text);
+    record::write_schema(&mut payload, compiled.catalog.version.0, time, &text);
     commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
-    recovered.history.add(compiled.catalog.version.0, time, text);
+    recovered.history.add(compiled.catalog.version.0, time, &text);
     recovered.compiled = compiled;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What stands in the log and cannot be: each gets an error that says what it is and where, and nothing is made of it.
 
 use ferrite_base::{Epoch, PartitionId, Sequence, limits};
+use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, Log, LogOptions};
 use ferrite_partition::commit;
@@ -205,4 +206,21 @@ fn changes_that_cannot_be_applied() {
             error => panic!("{error}"),
         }
     }
+}
+
+#[test]
+fn a_log_that_does_not_say_what_decimal_declarations_do_is_from_when_they_did_nothing() {
+    let declared = |payloads: &[Vec<u8>]| {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        write(dir.path(), payloads);
+        let recovered = open(dir.path(), None).expect("a sound log");
+        let catalog = &recovered.compiled.catalog;
+        let column = catalog.table_named("Q").map(|table| table.columns[0].column_type.to_string());
+        (catalog.decimals, column.unwrap_or_default())
+    };
+    let create = "CREATE TABLE q (d DECIMAL(10,2))";
+    assert_eq!(declared(&[genesis(1)]), (DecimalScale::Declared, String::new()));
+    assert_eq!(declared(&[genesis(1), schema(1, create)]), (DecimalScale::Ignored, "DECIMAL".to_owned()));
+    let first = schema(1, &ferrite_partition::schema::logged_text(&Catalog::default(), create));
+    assert_eq!(declared(&[genesis(1), first]), (DecimalScale::Declared, "DECIMAL(10,2)".to_owned()));
 }

@@ -2,7 +2,7 @@
 //! Read with `@SystemCatalog`, whole, and again after a schema change.
 
 use crate::session::{Failure, Session, text};
-use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use ferrite_value::{ColumnType, OwnedValue, SqlType, decimal};
 use ferrite_wire::OwnedTable;
 
 #[derive(Clone, Debug)]
@@ -125,7 +125,11 @@ impl Names {
         for row in catalog("COLUMNS")?.iter() {
             let column = Column {
                 name: row.text("COLUMN_NAME").to_owned(),
-                column_type: column_type(row.text("TYPE_NAME"), row.integer("COLUMN_SIZE")),
+                column_type: column_type(
+                    row.text("TYPE_NAME"),
+                    row.integer("COLUMN_SIZE"),
+                    row.integer("DECIMAL_DIGITS"),
+                ),
                 nullable: row.text("IS_NULLABLE") != "NO",
                 default: row.optional_text("COLUMN_DEF").map(str::to_owned),
             };
@@ -214,8 +218,15 @@ impl Names {
 }
 
 /// From the words of `@SystemCatalog COLUMNS`, which do not say whether a VARCHAR's size counts bytes: the server checks.
-fn column_type(name: &str, size: Option<i64>) -> ColumnType {
+/// `digits`: behind the point, of DECIMAL.
+fn column_type(name: &str, size: Option<i64>, digits: Option<i64>) -> ColumnType {
     let sql_type = SqlType::ALL.into_iter().find(|candidate| candidate.name() == name).unwrap_or(SqlType::Varchar);
+    if let (SqlType::Decimal, Some(size), Some(digits)) = (sql_type, size, digits)
+        && (size, digits) != (i64::from(decimal::PRECISION), i64::from(decimal::SCALE))
+    {
+        let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        return ColumnType::decimal(number(size), number(digits));
+    }
     let length = size.and_then(|size| u32::try_from(size).ok()).filter(|_| sql_type.is_variable_length()).unwrap_or(0);
     ColumnType { sql_type, length, in_bytes: false }
 }

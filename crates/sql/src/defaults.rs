@@ -35,7 +35,9 @@ fn parameters(table: &Table, columns: impl Iterator<Item = u16>) -> Vec<Paramete
     columns
         .map(|column| {
             let column = &table.columns[usize::from(column)];
-            Parameter { name: Some(column.name.clone()), column_type: column.column_type, array: false, table: false }
+            // The table rounds what it stores; a key that is looked for is taken as it is.
+            let column_type = column.column_type.without_declaration();
+            Parameter { name: Some(column.name.clone()), column_type, array: false, table: false }
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! The schema printed back as statements makes the same schema again.
 
-use ferrite_catalog::{Catalog, schema_text};
+use ferrite_catalog::{Catalog, schema_text, schema_text_without_classes};
 
 fn applied(text: &str) -> Catalog {
     let mut catalog = Catalog::default();
@@ -74,6 +74,8 @@ fn published_forms() {
 }
 
 #[test]
-fn an_empty_schema_is_an_empty_text() {
-    assert_eq!(schema_text(&Catalog::default()), "");
+fn an_empty_schema_says_only_what_decimals_are() {
+    assert_eq!(schema_text(&Catalog::default()), "SET DECIMAL_SCALE DECLARED;\n");
+    assert_eq!(schema_text_without_classes(&Catalog::default()), "");
+    assert_eq!(schema_text_without_classes(&Catalog::before_history()), "SET DECIMAL_SCALE IGNORED;\n");
 }

@@ -288,6 +288,8 @@ pub(crate) struct RowLayout {
     pub(crate) row_bytes: usize,
     /// Columns that are handles.
     pub(crate) long_columns: Box<[u16]>,
+    /// Whether there are DECIMALs with precision and scale, whose values are rounded before they are stored.
+    pub(crate) rounds: bool,
     pub(crate) nullable_count: usize,
 }
 
@@ -313,6 +315,7 @@ impl RowLayout {
         let long_columns = (0..layouts.len() as u16).filter(|column| layouts[*column as usize].storage.is_long());
         RowLayout {
             long_columns: long_columns.collect(),
+            rounds: columns.iter().any(|(column_type, _)| column_type.precision_and_scale().is_some()),
             columns: layouts.into(),
             // A table needs not have a row of no bytes handled everywhere.
             row_bytes: offset.max(1),

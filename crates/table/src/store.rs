@@ -115,10 +115,12 @@ impl Store {
         }
     }
 
-    /// Inserts a row: a value per column, of the column's kind. Checks NOT NULL, sizes, CHECK and UNIQUE before it writes.
+    /// Inserts a row: a value per column, of the column's kind. Rounds DECIMALs as declared, and checks NOT NULL, sizes, CHECK and UNIQUE before it writes.
     /// A stream keeps no rows: the id it returns means nothing.
     #[inline]
     pub fn insert(&mut self, table: TableId, row: &[Value<'_>]) -> UserResult<RowId> {
+        let mut room = Vec::new();
+        let row = self.table(table).as_kept(None, row, &mut room)?;
         let id = self.insert_at(table, row, None).map_err(InsertError::into_user)?;
         let data = self.tables[table.index()].as_deref().expect("inserted into");
         redo::write_insert(&mut self.redo, table, id, data.layout(), row);
@@ -172,6 +174,8 @@ impl Store {
     /// Sets columns of a row. Panics where the row is not there.
     pub fn update(&mut self, table: TableId, row: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<()> {
         self.check_copies(memory::takes_rows)?;
+        let mut room = Vec::new();
+        let values = self.table(table).as_kept(Some(columns), values, &mut room)?;
         if !self.update_at(table, row, columns, values)? {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
 use bumpalo::Bump;
 use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult, memory};
 use ferrite_catalog::{Index, Table, TableKind};
-use ferrite_value::{ColumnType, Value, convert};
+use ferrite_value::{ColumnType, SqlType, Value, convert};
 use std::sync::Arc;
 
 /// Rows that an index is given between two looks at the memory limit.
@@ -178,6 +178,38 @@ impl TableData {
             Some(column) => convert::check_fits(value, &column.column_type, &column.name),
             None => Ok(()),
         }
+    }
+
+    /// The values as the table keeps them: DECIMALs rounded to the scale that their column declares. `columns`: which columns they
+    /// are for; None: all. What is computed is in `room`.
+    #[inline]
+    pub fn as_kept<'s, 'v>(
+        &self,
+        columns: Option<&[u16]>,
+        values: &'s [Value<'v>],
+        room: &'s mut Vec<Value<'v>>,
+    ) -> UserResult<&'s [Value<'v>]> {
+        if self.layout().rounds { self.rounded(columns, values, room) } else { Ok(values) }
+    }
+
+    #[inline(never)]
+    fn rounded<'s, 'v>(
+        &self,
+        columns: Option<&[u16]>,
+        values: &'s [Value<'v>],
+        room: &'s mut Vec<Value<'v>>,
+    ) -> UserResult<&'s [Value<'v>]> {
+        room.reserve_exact(values.len());
+        for (place, value) in values.iter().enumerate() {
+            let column = columns.map_or(place, |columns| usize::from(columns[place]));
+            room.push(match (self.definition.columns.get(column), value) {
+                (Some(column), Value::Decimal(_)) if column.column_type.sql_type == SqlType::Decimal => {
+                    convert::as_kept(*value, &column.column_type, &column.name)?
+                }
+                _ => *value,
+            });
+        }
+        Ok(room)
     }
 
     /// The values may be a row of the table: as wide, each fitting its column.

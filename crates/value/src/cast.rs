@@ -12,12 +12,10 @@ use ferrite_base::{UserError, UserResult};
 #[inline]
 pub fn cast<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserResult<Value<'a>> {
     match (&value, to.sql_type) {
-        (Value::Null, _)
-        | (Value::Float(_), SqlType::Float)
-        | (Value::Decimal(_), SqlType::Decimal)
-        | (Value::Timestamp(_), SqlType::Timestamp) => Ok(value),
+        (Value::Null, _) | (Value::Float(_), SqlType::Float) | (Value::Timestamp(_), SqlType::Timestamp) => Ok(value),
+        (Value::Decimal(_), SqlType::Decimal) if to.length == 0 => Ok(value),
         (Value::Integer(x), SqlType::Bigint) if *x != i64::MIN => Ok(value),
-        (Value::Integer(x), SqlType::Decimal) => Ok(Value::Decimal(Decimal::from_i64(*x))),
+        (Value::Integer(x), SqlType::Decimal) if to.length == 0 => Ok(Value::Decimal(Decimal::from_i64(*x))),
         (Value::Integer(x), SqlType::Float) => Ok(Value::Float(*x as f64)),
         _ => cast_between(value, to, arena),
     }
@@ -28,11 +26,11 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
     let ty = to.sql_type;
     match ty {
         SqlType::Tinyint | SqlType::Smallint | SqlType::Integer | SqlType::Bigint => {
-            let integer = integer_of(&value, ty)?;
+            let integer = integer_of(&value, to)?;
             let (least, greatest) = ty.integer_range().expect("an integer type");
             match integer {
                 Some(integer) if (least..=greatest).contains(&integer) => Ok(Value::Integer(integer)),
-                _ => Err(out_of_range(&value, ty)),
+                _ => Err(out_of_range(&value, to)),
             }
         }
         SqlType::Float => match value {
@@ -42,13 +40,16 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
             Value::Text(x) => text::parse_float(x).map(Value::Float).ok_or_else(invalid_text),
             _ => Err(no_cast(&value, ty)),
         },
-        SqlType::Decimal => match value {
-            Value::Integer(x) | Value::Timestamp(x) => Ok(Value::Decimal(Decimal::from_i64(x))),
-            Value::Float(x) => Decimal::from_f64(x).map(Value::Decimal).ok_or_else(|| out_of_range(&value, ty)),
-            Value::Decimal(_) => Ok(value),
-            Value::Text(x) => Ok(Value::Decimal(decimal_of_text(x, &value, ty)?)),
-            _ => Err(no_cast(&value, ty)),
-        },
+        SqlType::Decimal => {
+            let decimal = match value {
+                Value::Integer(x) | Value::Timestamp(x) => Decimal::from_i64(x),
+                Value::Float(x) => Decimal::from_f64(x).ok_or_else(|| out_of_range(&value, to))?,
+                Value::Decimal(x) => x,
+                Value::Text(x) => decimal_of_text(x, &value, to)?,
+                _ => return Err(no_cast(&value, ty)),
+            };
+            to.rounded(decimal).map(Value::Decimal).ok_or_else(|| out_of_range(&value, to))
+        }
         SqlType::Varchar => {
             let text = match value {
                 Value::Bytes(_) | Value::Array(_) | Value::Table(_) => return Err(no_cast(&value, ty)),
@@ -78,7 +79,7 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
         SqlType::Date => match value {
             Value::Date(_) => Ok(value),
             Value::Timestamp(x) => {
-                temporal::date_from_timestamp(x).map(Value::Date).ok_or_else(|| out_of_range(&value, ty))
+                temporal::date_from_timestamp(x).map(Value::Date).ok_or_else(|| out_of_range(&value, to))
             }
             Value::Text(x) => temporal::parse_date(x)
                 .or_else(|| temporal::date_from_timestamp(temporal::parse_timestamp(x)?))
@@ -106,7 +107,7 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
 }
 
 /// The integer part. None when it is beyond 64 bits.
-fn integer_of(value: &Value<'_>, ty: SqlType) -> UserResult<Option<i64>> {
+fn integer_of(value: &Value<'_>, to: &ColumnType) -> UserResult<Option<i64>> {
     Ok(match *value {
         Value::Integer(x) | Value::Timestamp(x) => Some(x),
         Value::Boolean(x) => Some(x as i64),
@@ -115,16 +116,16 @@ fn integer_of(value: &Value<'_>, ty: SqlType) -> UserResult<Option<i64>> {
         Value::Decimal(x) => x.to_i64_truncated(),
         Value::Text(x) => match text::parse_integer(x) {
             Some(integer) => Some(integer),
-            None => decimal_of_text(x, value, ty)?.to_i64_truncated(),
+            None => decimal_of_text(x, value, to)?.to_i64_truncated(),
         },
-        _ => return Err(no_cast(value, ty)),
+        _ => return Err(no_cast(value, to.sql_type)),
     })
 }
 
-fn decimal_of_text(text: &str, value: &Value<'_>, ty: SqlType) -> UserResult<Decimal> {
+fn decimal_of_text(text: &str, value: &Value<'_>, to: &ColumnType) -> UserResult<Decimal> {
     text::parse_decimal(text).map_err(|error| match error {
         ParseDecimalError::Malformed => invalid_text(),
-        ParseDecimalError::OutOfRange => out_of_range(value, ty),
+        ParseDecimalError::OutOfRange => out_of_range(value, to),
     })
 }
 
@@ -147,8 +148,8 @@ fn invalid_time() -> UserError {
 }
 
 #[cold]
-fn out_of_range(value: &Value<'_>, ty: SqlType) -> UserError {
-    UserError::out_of_range(format!("data exception: {} is out of range for {ty}", shown(value)))
+fn out_of_range(value: &Value<'_>, to: &ColumnType) -> UserError {
+    UserError::out_of_range(format!("data exception: {} is out of range for {to}", shown(value)))
 }
 
 #[cold]

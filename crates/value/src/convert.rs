@@ -15,7 +15,7 @@ const NULL_TEXT: &str = "\\N";
 /// Characters of a refused value that a message shows.
 const MESSAGE_VALUE_CHARACTERS_MAX: usize = 200;
 
-/// The value as the declared type. Sizes of variable-length types are checked by [`check_fits`], when the value is stored.
+/// The value as the declared type, a DECIMAL rounded to its scale. Sizes of variable-length types are checked by [`check_fits`], when the value is stored.
 #[inline]
 pub fn to_declared<'a>(value: Value<'a>, ty: &ColumnType, arena: &'a Bump) -> UserResult<Value<'a>> {
     let matches = match (&value, ty.sql_type) {
@@ -25,14 +25,14 @@ pub fn to_declared<'a>(value: Value<'a>, ty: &ColumnType, arena: &'a Bump) -> Us
         (Value::Integer(x), SqlType::Smallint) => *x == *x as i16 as i64 && *x != i16::MIN as i64,
         (Value::Integer(x), SqlType::Tinyint) => *x == *x as i8 as i64 && *x != i8::MIN as i64,
         (Value::Text(x), SqlType::Varchar) => *x != NULL_TEXT,
+        (Value::Decimal(_), SqlType::Decimal) => ty.length == 0,
         (Value::Float(_), SqlType::Float)
-        | (Value::Decimal(_), SqlType::Decimal)
         | (Value::Timestamp(_), SqlType::Timestamp)
         | (Value::Boolean(_), SqlType::Boolean)
         | (Value::Bytes(_), SqlType::Varbinary) => true,
         _ => false,
     };
-    if matches { Ok(value) } else { convert(value, ty.sql_type, arena) }
+    if matches { Ok(value) } else { convert(value, ty, arena) }
 }
 
 /// An array parameter whose elements are declared as `element`. A scalar for an array is an error; so is, in
@@ -49,7 +49,8 @@ pub fn to_declared_array<'a>(value: Value<'a>, element: &ColumnType, arena: &'a 
 }
 
 #[inline(never)]
-fn convert<'a>(value: Value<'a>, ty: SqlType, arena: &'a Bump) -> UserResult<Value<'a>> {
+fn convert<'a>(value: Value<'a>, declared: &ColumnType, arena: &'a Bump) -> UserResult<Value<'a>> {
+    let ty = declared.sql_type;
     if matches!(value, Value::Null | Value::Text(NULL_TEXT)) {
         return Ok(Value::Null);
     }
@@ -67,7 +68,7 @@ fn convert<'a>(value: Value<'a>, ty: SqlType, arena: &'a Bump) -> UserResult<Val
             Value::Float(_) => Some(value),
             _ => None,
         },
-        SqlType::Decimal => return convert_to_decimal(value),
+        SqlType::Decimal => return convert_to_decimal(value, declared),
         SqlType::Varchar => match value {
             Value::Bytes(x) => std::str::from_utf8(x).ok().map(Value::Text),
             _ => Some(Value::Text(text::to_text(value, arena))),
@@ -129,7 +130,7 @@ fn convert_to_integer<'a>(value: Value<'a>, ty: SqlType) -> UserResult<Value<'a>
     }
 }
 
-fn convert_to_decimal<'a>(value: Value<'a>) -> UserResult<Value<'a>> {
+fn convert_to_decimal<'a>(value: Value<'a>, to: &ColumnType) -> UserResult<Value<'a>> {
     let decimal = match value {
         Value::Decimal(x) => Ok(x),
         Value::Integer(x) => Ok(Decimal::from_i64(x)),
@@ -137,11 +138,10 @@ fn convert_to_decimal<'a>(value: Value<'a>) -> UserResult<Value<'a>> {
         Value::Text(x) => text::parse_decimal(x),
         _ => Err(ParseDecimalError::Malformed),
     };
-    decimal.map(Value::Decimal).map_err(|error| match error {
+    let rounded = decimal.and_then(|decimal| to.rounded(decimal).ok_or(ParseDecimalError::OutOfRange));
+    rounded.map(Value::Decimal).map_err(|error| match error {
         ParseDecimalError::Malformed => cannot_convert(&value, SqlType::Decimal),
-        ParseDecimalError::OutOfRange => {
-            UserError::parameters(format!("{} is out of range for DECIMAL", shown(&value)))
-        }
+        ParseDecimalError::OutOfRange => UserError::parameters(format!("{} is out of range for {to}", shown(&value))),
     })
 }
 
@@ -204,11 +204,25 @@ pub fn check_fits(value: &Value<'_>, ty: &ColumnType, column_name: &str) -> User
         (Value::Bytes(x), SqlType::Varbinary) | (Value::Geography(x), SqlType::Geography) => {
             x.len() <= ty.length as usize
         }
+        (Value::Decimal(x), SqlType::Decimal) => ty.length == 0 || ty.rounded(*x) == Some(*x),
         (Value::Timestamp(x), SqlType::Timestamp) => *x != i64::MIN,
         (Value::Point(x), SqlType::Point) => *x != Point { longitude: 360.0, latitude: 360.0 },
         _ => true,
     };
     if fits { Ok(()) } else { Err(does_not_fit(value, ty, column_name)) }
+}
+
+/// The value as a column or variable of the declared type keeps it: a DECIMAL with precision and scale is rounded. Error as of
+/// [`check_fits`].
+#[inline]
+pub fn as_kept<'a>(value: Value<'a>, ty: &ColumnType, column_name: &str) -> UserResult<Value<'a>> {
+    if let Value::Decimal(decimal) = value
+        && ty.length != 0
+    {
+        let rounded = ty.rounded(decimal).map(Value::Decimal);
+        return rounded.ok_or_else(|| does_not_fit(&value, ty, column_name));
+    }
+    check_fits(&value, ty, column_name).map(|()| value)
 }
 
 #[cold]

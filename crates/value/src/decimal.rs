@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+/// Digits in all.
+pub const PRECISION: u32 = 38;
 /// Digits after the point.
 pub const SCALE: u32 = 12;
 /// 10^12.

@@ -1,6 +1,12 @@
 //! SQL types, with the type codes that the client protocol gives them (wire-protocol 4.1).
 
+use crate::{Decimal, decimal};
 use std::fmt;
+
+/// In `length` of a DECIMAL: it was declared with precision and scale, which take fifteen bits each.
+const DECLARED: u32 = 1 << 31;
+const DECLARED_DIGITS_BITS: u32 = 15;
+const DECLARED_DIGITS_MAX: u64 = (1 << DECLARED_DIGITS_BITS) - 1;
 
 /// A scalar type. The discriminants are the protocol's type codes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -109,7 +115,8 @@ impl fmt::Display for SqlType {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ColumnType {
     pub sql_type: SqlType,
-    /// VARCHAR: characters, or bytes if `in_bytes`; VARBINARY and GEOGRAPHY: bytes; others: 0.
+    /// VARCHAR: characters, or bytes if `in_bytes`; VARBINARY and GEOGRAPHY: bytes; DECIMAL: its declaration, see
+    /// [`ColumnType::precision_and_scale`]; others: 0.
     pub length: u32,
     /// VARCHAR(n BYTES).
     pub in_bytes: bool,
@@ -119,6 +126,41 @@ impl ColumnType {
     /// A type of fixed size.
     pub const fn fixed(sql_type: SqlType) -> ColumnType {
         ColumnType { sql_type, length: 0, in_bytes: false }
+    }
+
+    /// DECIMAL(precision, scale) as written: whether it can be is for [`ColumnType::is_decimal_declaration`] to say.
+    pub fn decimal(precision: u64, scale: u64) -> ColumnType {
+        let digits = |number: u64| number.min(DECLARED_DIGITS_MAX) as u32;
+        let length = DECLARED | digits(precision) << DECLARED_DIGITS_BITS | digits(scale);
+        ColumnType { sql_type: SqlType::Decimal, length, in_bytes: false }
+    }
+
+    /// Of DECIMAL(precision, scale). None of DECIMAL, which has all the digits there are, and of other types.
+    #[inline]
+    pub fn precision_and_scale(&self) -> Option<(u32, u32)> {
+        let mask = DECLARED_DIGITS_MAX as u32;
+        (self.sql_type == SqlType::Decimal && self.length & DECLARED != 0)
+            .then_some((self.length >> DECLARED_DIGITS_BITS & mask, self.length & mask))
+    }
+
+    /// Whether there are DECIMALs with such a precision and scale.
+    pub fn is_decimal_declaration(precision: u32, scale: u32) -> bool {
+        (1..=decimal::PRECISION).contains(&precision) && scale <= decimal::SCALE && scale <= precision
+    }
+
+    /// A DECIMAL as this type has it: rounded to its scale, halves away from zero. None where it has more digits before the point
+    /// than its precision leaves room for.
+    pub fn rounded(&self, value: Decimal) -> Option<Decimal> {
+        let Some((precision, scale)) = self.precision_and_scale() else { return Some(value) };
+        let rounded = value.round(scale as i32)?;
+        // Digits before the point are at most 26, so that the power is below 10^38.
+        let whole_digits = precision.saturating_sub(scale).min(decimal::PRECISION - decimal::SCALE);
+        (rounded.scaled().unsigned_abs() < 10u128.pow(whole_digits + decimal::SCALE)).then_some(rounded)
+    }
+
+    /// The same without precision and scale.
+    pub fn without_declaration(self) -> ColumnType {
+        if self.sql_type == SqlType::Decimal { ColumnType::fixed(SqlType::Decimal) } else { self }
     }
 
     /// A type without a declared size: as large as a value may be.
@@ -155,6 +197,10 @@ impl fmt::Display for ColumnType {
             SqlType::Varchar | SqlType::Varbinary | SqlType::Geography => {
                 write!(f, "{}({})", self.sql_type, self.length)
             }
+            SqlType::Decimal => match self.precision_and_scale() {
+                Some((precision, scale)) => write!(f, "DECIMAL({precision},{scale})"),
+                None => f.write_str("DECIMAL"),
+            },
             other => other.fmt(f),
         }
     }

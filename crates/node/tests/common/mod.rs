@@ -30,6 +30,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         connection_limits: ConnectionLimits::default(),
         partitions: Some(partitions),
         durability: Durability::None,
+        decimal_scale: None,
         schema: None,
         network_threads: 2,
         memory_ahead_bytes: 0,

@@ -10,6 +10,7 @@ mod backup;
 mod bad_calls;
 mod cancel;
 mod connection_limits;
+mod decimals;
 mod disk_space;
 mod limits;
 mod log_failure;

@@ -94,9 +94,10 @@ impl Node {
         schema::apply(&mut self.0.stores, &planned, time).expect("the stores follow");
         let mut payload = Vec::new();
         let version = planned.catalog.version.0;
-        record::write_schema(&mut payload, version, time, text);
+        let text = schema::logged_text(&self.0.compiled.catalog, text);
+        record::write_schema(&mut payload, version, time, &text);
         commit::append_and_wait(&self.0.log, payload)?;
-        self.0.history.add(version, time, text);
+        self.0.history.add(version, time, &text);
         self.0.compiled = Arc::new(Compiled::new(planned.catalog).expect("it compiles"));
         Ok(())
     }

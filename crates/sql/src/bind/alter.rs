@@ -1,6 +1,7 @@
 //! ALTER TABLE: each action bound against the table as the actions before it leave it.
 
-use super::schema::{check_of, column, key_of, stored_default, warn_of_parts};
+use super::literal::declared;
+use super::schema::{check_of, column, ignored_declaration, key_of, stored_default, warn_of_parts};
 use crate::parse::statement::{AlterAction, ConstraintKind, CreateTable, TimeToLiveClause};
 use crate::parse::table::too_many_checks;
 use ferrite_base::{UserError, UserResult};
@@ -65,8 +66,10 @@ fn bind_action(
             TableAction::DropColumn { name: name.clone(), if_exists: *if_exists, cascade: *cascade }
         }
         AlterAction::SetType { column, to } => {
-            let (default, default_text) = converted_default(table, position(column)?, to)?;
-            TableAction::SetType { column: column.clone(), to: *to, default, default_text }
+            warnings.extend(ignored_declaration(catalog, column, to, name));
+            let to = declared(catalog, *to).map_err(|error| error.about(column.as_str()))?;
+            let (default, default_text) = converted_default(table, position(column)?, &to)?;
+            TableAction::SetType { column: column.clone(), to, default, default_text }
         }
         AlterAction::SetDefault { column, default } => {
             let definition = &table.columns[usize::from(position(column)?)];
@@ -116,6 +119,7 @@ fn add(
             return Ok(());
         }
         let column = column(catalog, definition, &table.name)?;
+        warnings.extend(ignored_declaration(catalog, &definition.name, &definition.column_type, &table.name));
         columns.push(column.clone());
         push(TableAction::AddColumn { column, before: before.map(str::to_owned) });
     }
@@ -153,8 +157,8 @@ fn converted_default(table: &Table, column: u16, to: &ColumnType) -> UserResult<
             let from = column.column_type.sql_type;
             let stored = super::change::stored_constant(value, from, to.sql_type, &column.name, &table.name)
                 .map_err(|_| cannot())?;
-            ferrite_value::convert::check_fits(&stored.as_value(), to, &column.name).map_err(|_| cannot())?;
-            let default = Some(Expr::Constant(stored));
+            let kept = ferrite_value::convert::as_kept(stored.as_value(), to, &column.name).map_err(|_| cannot())?;
+            let default = Some(Expr::Constant(kept.to_owned_value()));
             let text = super::schema::default_text(default.as_ref());
             Ok((default, text))
         }

@@ -172,7 +172,8 @@ impl Binder<'_> {
     /// A value as the column stores it: of its kind; constants also within its range.
     pub fn stored(&mut self, mut typed: Typed, column: &Column, table: &Table) -> UserResult<Expr> {
         let to = column.column_type;
-        self.settle(&mut typed, to);
+        // It is rounded where it is stored, with errors that name the column.
+        self.settle(&mut typed, to.without_declaration());
         let Some(from) = typed.sql_type else { return Ok(typed.expr) };
         if let Some(value) = typed.constant() {
             return stored_constant(value, from, to.sql_type, &column.name, &table.name).map(Expr::Constant);

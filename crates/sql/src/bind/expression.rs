@@ -1,6 +1,6 @@
 //! Expressions: names resolved, types settled, implicit conversions inserted, constants folded.
 
-use super::literal::{cast_type, constant_as, constant_type, data_type, hex_bytes, number};
+use super::literal::{cast_type, constant_as, constant_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
 use super::types::{
     Typed, arithmetic_domain, cast_constant, common_type, domain_type, fold, incompatible, same_kind, to_kind, widest,
@@ -170,7 +170,7 @@ impl Binder<'_> {
     }
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> UserResult<Typed> {
-        let column_type = data_type(&typed.data_type)?;
+        let column_type = declared(self.catalog, data_type(&typed.data_type)?)?;
         let ast::Value::SingleQuotedString(text) = &typed.value.value else {
             return Err(UserError::syntax(format!("malformed literal {}", typed.value)));
         };
@@ -644,12 +644,13 @@ impl Binder<'_> {
     }
 
     fn cast(&mut self, operand: &ast::Expr, to: &ast::DataType) -> UserResult<Typed> {
-        let to = cast_type(to)?;
+        let to = cast_type(self.catalog, to)?;
         let mut typed = self.expression(operand)?;
-        self.settle(&mut typed, to);
+        self.settle(&mut typed, to.without_declaration());
         if matches!(typed.expr, Expr::Parameter(_))
             && typed.sql_type == Some(to.sql_type)
             && !to.sql_type.is_variable_length()
+            && to.precision_and_scale().is_none()
         {
             return Ok(typed);
         }

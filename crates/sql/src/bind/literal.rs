@@ -5,8 +5,9 @@ use crate::errors::at_compile_time;
 use crate::parse::advice;
 use crate::parse::cursor::{sized_type, type_named};
 use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_expr::Expr;
-use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType};
+use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, decimal};
 use sqlparser::ast;
 
 /// A number's literal: INTEGER or BIGINT where it fits, DECIMAL with a point or beyond BIGINT, FLOAT with an exponent.
@@ -88,13 +89,41 @@ fn integer_of_bytes(bytes: &[u8]) -> UserResult<i64> {
     Ok(value)
 }
 
-pub(crate) fn cast_type(data_type_: &ast::DataType) -> UserResult<ColumnType> {
-    let column_type = data_type(data_type_)?;
+pub(crate) fn cast_type(catalog: &Catalog, data_type_: &ast::DataType) -> UserResult<ColumnType> {
+    let column_type = declared(catalog, data_type(data_type_)?)?;
     let sized = matches!(
         data_type_,
         ast::DataType::Varchar(Some(_)) | ast::DataType::Varbinary(Some(_)) | ast::DataType::Custom(_, _)
-    );
+    ) || column_type.sql_type == SqlType::Decimal;
     Ok(if sized { column_type } else { ColumnType::unbounded(column_type.sql_type) })
+}
+
+/// A type as it is declared in this database, where DECIMAL(p, s) may be no more than DECIMAL.
+pub(crate) fn declared(catalog: &Catalog, column_type: ColumnType) -> UserResult<ColumnType> {
+    let Some((precision, scale)) = column_type.precision_and_scale() else { return Ok(column_type) };
+    if catalog.decimals == DecimalScale::Ignored {
+        return Ok(column_type.without_declaration());
+    }
+    if ColumnType::is_decimal_declaration(precision, scale) {
+        return Ok(column_type);
+    }
+    Err(UserError::compile("42611", format!("there is no {column_type}")).with_hint(format!(
+        "a DECIMAL(precision, scale) has 1 to {} digits, at most {} of them behind the point",
+        decimal::PRECISION,
+        decimal::SCALE
+    )))
+}
+
+/// `(p)`, `(p, s)` or nothing behind DECIMAL.
+fn decimal_type(info: &ast::ExactNumberInfo) -> UserResult<ColumnType> {
+    match info {
+        ast::ExactNumberInfo::None => Ok(ColumnType::fixed(SqlType::Decimal)),
+        ast::ExactNumberInfo::Precision(precision) => Ok(ColumnType::decimal(*precision, 0)),
+        ast::ExactNumberInfo::PrecisionAndScale(precision, scale) => match u64::try_from(*scale) {
+            Ok(scale) => Ok(ColumnType::decimal(*precision, scale)),
+            Err(_) => Err(UserError::syntax(format!("{scale} is not a valid scale"))),
+        },
+    }
 }
 
 /// A type as sqlparser has read it.
@@ -107,7 +136,7 @@ pub(crate) fn data_type(data_type: &ast::DataType) -> UserResult<ColumnType> {
         D::Int(None) | D::Integer(None) => fixed(SqlType::Integer),
         D::BigInt(None) => fixed(SqlType::Bigint),
         D::Float(_) | D::Double(_) | D::DoublePrecision | D::Real => fixed(SqlType::Float),
-        D::Decimal(_) | D::Numeric(_) | D::Dec(_) => fixed(SqlType::Decimal),
+        D::Decimal(info) | D::Numeric(info) | D::Dec(info) => decimal_type(info),
         D::Timestamp(None, ast::TimezoneInfo::None) => fixed(SqlType::Timestamp),
         D::Date => fixed(SqlType::Date),
         D::Boolean | D::Bool => fixed(SqlType::Boolean),

@@ -216,6 +216,7 @@ impl Compiler<'_> {
         default: Option<&ast::Expr>,
         steps: &mut Vec<Step>,
     ) -> UserResult<()> {
+        let column_type = super::literal::declared(self.binder.catalog, column_type)?;
         for (position, name) in names.iter().enumerate() {
             let repeated = names[..position].contains(name);
             if repeated || self.binder.variables.iter().any(|variable| variable.row.is_none() && variable.name == *name)

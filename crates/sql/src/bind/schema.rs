@@ -2,6 +2,7 @@
 //! the catalog's to say.
 
 use super::change::stored_constant;
+use super::literal::declared;
 use super::scope::{Scope, ScopeColumn, ScopeSource};
 use super::types::Typed;
 use super::{Binder, Reach};
@@ -12,8 +13,8 @@ use crate::parse::statement::{
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::change::NewIndex;
 use ferrite_catalog::{
-    Catalog, Change, Check, Column, IndexKind, IndexText, Procedure, ProcedurePartitioning, TableAction, TableKind,
-    View,
+    Catalog, Change, Check, Column, DecimalScale, IndexKind, IndexText, Procedure, ProcedurePartitioning, TableAction,
+    TableKind, View,
 };
 use ferrite_expr::{AggregateKind, Expr, Function};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
@@ -51,6 +52,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::DropTable { name, if_exists, cascade, kind } => {
             Change::DropTable { name: name.clone(), if_exists: *if_exists, cascade: *cascade, kind: *kind }
         }
+        Ddl::SetDecimalScale(decimals) => Change::SetDecimalScale(*decimals),
         Ddl::PartitionTable { table, column } => {
             Change::PartitionTable { table: table.clone(), column: column.clone() }
         }
@@ -169,6 +171,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
     let mut columns = Vec::with_capacity(table.columns.len());
     for definition in &table.columns {
         columns.push(column(catalog, definition, &table.name)?);
+        warnings.extend(ignored_declaration(catalog, &definition.name, &definition.column_type, &table.name));
     }
     if columns.is_empty() {
         return Err(UserError::ddl("42601", format!("table {} has no columns", table.name)));
@@ -277,14 +280,23 @@ pub(super) fn warn_of_parts(table: &str, parts: &CreateTable, warnings: &mut Vec
 }
 
 pub(super) fn column(catalog: &Catalog, definition: &ColumnDefinition, table: &str) -> UserResult<Column> {
+    let column_type =
+        declared(catalog, definition.column_type).map_err(|error| error.about(definition.name.as_str()))?;
     let (default, default_text) =
-        stored_default(catalog, &definition.name, &definition.column_type, definition.default.as_ref(), table)?;
-    Ok(Column {
-        name: definition.name.clone(),
-        column_type: definition.column_type,
-        nullable: !definition.not_null,
-        default,
-        default_text,
+        stored_default(catalog, &definition.name, &column_type, definition.default.as_ref(), table)?;
+    Ok(Column { name: definition.name.clone(), column_type, nullable: !definition.not_null, default, default_text })
+}
+
+/// Of a column whose precision and scale this database does not keep.
+pub(super) fn ignored_declaration(
+    catalog: &Catalog,
+    column: &str,
+    column_type: &ColumnType,
+    table: &str,
+) -> Option<String> {
+    let ignored = column_type.precision_and_scale().is_some() && catalog.decimals == DecimalScale::Ignored;
+    ignored.then(|| {
+        format!("table {table}: column {column} is DECIMAL: {column_type} does not round or check in this database")
     })
 }
 
@@ -330,9 +342,9 @@ fn default_value(
         Expr::Constant(value) => {
             let from = sql_type.unwrap_or(SqlType::Varchar);
             let stored = stored_constant(value, from, to.sql_type, column, table)?;
-            ferrite_value::convert::check_fits(&stored.as_value(), &to, column)
+            let kept = ferrite_value::convert::as_kept(stored.as_value(), &to, column)
                 .map_err(crate::errors::at_compile_time)?;
-            Ok(Some(Expr::Constant(stored)))
+            Ok(Some(Expr::Constant(kept.to_owned_value())))
         }
         Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(expr)),
         Expr::Call { function: Function::CurrentDate, .. } if to.sql_type == SqlType::Date => Ok(Some(expr)),
@@ -457,9 +469,13 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &
         Some(clause) => Some(partitioned_on(catalog, clause)?),
         None => None,
     };
+    let mut parameters = definition.parameters.clone();
+    for (_, column_type) in parameters.iter_mut().flatten() {
+        *column_type = declared(catalog, *column_type)?;
+    }
     let mut procedure = Procedure {
         name: definition.name.clone(),
-        parameters: definition.parameters.clone(),
+        parameters,
         partitioning,
         directed: definition.directed,
         compound: definition.compound,

@@ -230,16 +230,17 @@ impl<'l> Cursor<'l> {
         let mut length = None;
         let mut in_bytes = false;
         if self.accept_token(&Token::LParen) {
-            length = Some(self.number("length")?);
+            length = Some(self.number(if sql_type == SqlType::Decimal { "precision" } else { "length" })?);
             if sql_type == SqlType::Varchar {
                 in_bytes = self.accept("BYTES") || self.accept("OCTETS");
                 if !in_bytes {
                     let _ = self.accept("CHARACTERS");
                 }
             }
-            // DECIMAL(p, s) is read, and is DECIMAL: precision and scale are fixed.
-            if sql_type == SqlType::Decimal && self.accept_token(&Token::Comma) {
-                self.number("scale")?;
+            if let (SqlType::Decimal, Some(precision)) = (sql_type, length) {
+                let scale = if self.accept_token(&Token::Comma) { self.number("scale")? } else { 0 };
+                self.expect_token(&Token::RParen)?;
+                return Ok(ColumnType::decimal(precision, scale));
             }
             self.expect_token(&Token::RParen)?;
         }

@@ -5,7 +5,7 @@ use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, Partit
 use super::tokens::{self, Lexeme};
 use crate::errors;
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{TableKind, base64};
+use ferrite_catalog::{DecimalScale, TableKind, base64};
 use sqlparser::ast;
 use sqlparser::tokenizer::{Location, Token};
 
@@ -40,6 +40,12 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
         Ddl::FillTable { table, from: cursor.name("a table name")? }
     } else if cursor.accept("ALTER") {
         super::alter::alter(&mut cursor)?
+    } else if cursor.accept_all(&["SET", "DECIMAL_SCALE"]) {
+        let _ = cursor.accept_token(&Token::Eq);
+        let word = cursor.name("DECLARED or IGNORED")?;
+        let decimals = DecimalScale::from_name(&word)
+            .ok_or_else(|| UserError::syntax(format!("DECIMAL_SCALE is DECLARED or IGNORED, not {word}")))?;
+        Ddl::SetDecimalScale(decimals)
     } else if cursor.accept("SET") {
         // Whole databases are replicated, says `SET DR = ACTIVE`.
         cursor.expect("DR")?;

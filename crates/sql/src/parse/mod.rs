@@ -137,8 +137,8 @@ fn split(lexemes: &[Lexeme]) -> UserResult<Vec<std::ops::Range<usize>>> {
 /// `placeholders` counts the `?` met so far.
 fn parse_statement(text: &str, lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<Body> {
     let cursor = Cursor::new(text, lexemes);
-    let sets_replication = cursor.is_word("SET") && cursor.is_word_at(1, "DR");
-    if sets_replication || DDL_WORDS.iter().any(|word| cursor.is_word(word)) {
+    let sets_schema = cursor.is_word("SET") && ["DR", "DECIMAL_SCALE"].iter().any(|what| cursor.is_word_at(1, what));
+    if sets_schema || DDL_WORDS.iter().any(|word| cursor.is_word(word)) {
         Ok(Body::Ddl(Box::new(ddl::parse(cursor)?)))
     } else {
         Ok(Body::Sql(Box::new(data_change::parse(cursor, placeholders)?)))

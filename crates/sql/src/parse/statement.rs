@@ -118,6 +118,7 @@ pub(crate) enum Ddl {
         name: String,
         to: String,
     },
+    SetDecimalScale(ferrite_catalog::DecimalScale),
     /// DR TABLE, and SET DR; None: all tables.
     Replication {
         table: Option<String>,
