@@ -4,8 +4,10 @@
 //! logged and counted like any other. A task has one call outstanding at most, on each partition where it runs on partitions. What is due
 //! while the server is paused, or its disk full, is passed over. Reads the clock through the io seam only.
 
+mod complaints;
 mod figures;
 
+use complaints::Complaints;
 pub use figures::{Figures, Measured, RunFigures};
 
 use crate::shared::Shared;
@@ -14,6 +16,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_catalog::{OnError, RunOn, Schedule, Task};
 use ferrite_io::Clock;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
+use ferrite_value::Value;
 use ferrite_wire::invocation::Extensions;
 use ferrite_wire::{RequestWriter, Response, Status, frame};
 use std::collections::BTreeMap;
@@ -42,6 +45,7 @@ pub struct Tasks {
     /// By numbers that are not given twice, so that a late answer finds its own run or none.
     runs: BTreeMap<u64, Run>,
     next_run: u64,
+    complaints: Complaints,
     stopping: bool,
 }
 
@@ -93,13 +97,23 @@ fn failure(bytes: &[u8]) -> Option<String> {
 impl Tasks {
     pub fn new(shared: Arc<Shared>, clock: Arc<dyn Clock>, notices: (Sender<Notice>, Receiver<Notice>)) -> Tasks {
         let answers = Arc::new(Answers(notices.0));
-        Tasks { shared, clock, inbox: notices.1, answers, runs: BTreeMap::new(), next_run: 0, stopping: false }
+        Tasks {
+            shared,
+            clock,
+            inbox: notices.1,
+            answers,
+            runs: BTreeMap::new(),
+            next_run: 0,
+            complaints: Complaints::default(),
+            stopping: false,
+        }
     }
 
     pub fn run(mut self) {
         self.follow_catalog();
         while !self.stopping {
             self.start_due();
+            self.complaints.due(self.clock.monotonic_nanos()).iter().for_each(|line| eprintln!("ferrite: {line}"));
             let told = match self.nearest() {
                 None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => self.inbox.recv_timeout(wait),
@@ -170,7 +184,8 @@ impl Tasks {
             Due::Monotonic(at) => Duration::from_nanos(at.saturating_sub(now)),
             Due::Wall(at) => Duration::from_micros(u64::try_from(at - wall).unwrap_or(0)).min(CALENDAR_LOOK),
         };
-        self.runs.values().filter(|run| run.sent.is_none()).filter_map(|run| run.due.as_ref().map(wait)).min()
+        let runs = self.runs.values().filter(|run| run.sent.is_none()).filter_map(|run| run.due.as_ref().map(wait));
+        runs.chain(self.complaints.nearest().map(|at| Duration::from_nanos(at.saturating_sub(now)))).min()
     }
 
     fn start_due(&mut self) {
@@ -224,7 +239,11 @@ impl Tasks {
         let task = &run.task;
         match (failure, task.on_error) {
             (None, _) | (Some(_), OnError::Ignore) => {}
-            (Some(why), OnError::Log) => eprintln!("ferrite: task {}: {}", task.name, why.escape_debug()),
+            (Some(why), OnError::Log) => {
+                if let Some(line) = self.complaints.failed(&task.name, &why, now) {
+                    eprintln!("ferrite: {line}");
+                }
+            }
             (Some(why), OnError::Stop) => {
                 eprintln!("ferrite: task {} is stopped: {}", task.name, why.escape_debug());
                 run.due = None;
@@ -271,6 +290,10 @@ fn request(task: &Task, partition: Option<u32>) -> Option<Vec<u8>> {
     let destination = partition.map(|partition| partition as i32);
     let extensions = Extensions { destination, ..Extensions::default() };
     let mut request = RequestWriter::begin_with(&mut out, &task.procedure, 0, &extensions);
+    if partition.is_some() {
+        // Calls to a partition have its key in front, which a directed procedure does not see.
+        request.parameter(&Value::Null);
+    }
     for value in &task.parameters {
         request.parameter(value);
     }

@@ -17,6 +17,7 @@ use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
 use crate::schema::{self, SchemaHistory};
 use crate::schema_time::SchemaTime;
+use crate::task_check;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
@@ -480,6 +481,7 @@ impl Coordinator {
         let watcher = schema_time.watcher();
         let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
         let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
+        task_check::check(&self.compiled, &compiled)?;
         schema_time.ask()?;
         let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());

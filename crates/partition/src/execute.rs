@@ -358,13 +358,27 @@ pub fn decode_parameters<'x>(
         return Err(failure::parameter_count(&program.name, declared.len(), given.count()));
     }
     let values = given.decode(arena).map_err(|error| malformed(program, &error))?;
+    as_declared(program, values, arena)
+}
+
+/// Values as a call of the program would have them; their number is the declared one.
+#[inline]
+fn as_declared<'x>(program: &'x Program, values: &'x [Value<'x>], arena: &'x Bump) -> UserResult<&'x [Value<'x>]> {
     // Most calls carry exactly the declared kinds; integers of any width are one kind.
-    for (value, parameter) in values.iter().zip(declared) {
+    for (value, parameter) in values.iter().zip(&program.parameters) {
         if !is_as_declared(value, parameter) {
             return convert_all(program, values, arena);
         }
     }
     Ok(values)
+}
+
+/// Whether a call with these values would get as far as the program.
+pub(crate) fn check_parameters(program: &Program, values: &[Value<'_>]) -> UserResult<()> {
+    if values.len() != program.parameters.len() {
+        return Err(failure::parameter_count(&program.name, program.parameters.len(), values.len()));
+    }
+    as_declared(program, values, &Bump::new()).map(drop)
 }
 
 #[inline]

@@ -4,7 +4,7 @@ use crate::commit;
 use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
-use crate::schema_limits;
+use crate::{schema_limits, task_check};
 use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher};
 use ferrite_catalog::{Catalog, Change, DecimalScale, Effect, Ids, settle};
 use ferrite_io::Clock;
@@ -190,6 +190,7 @@ pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher
 pub fn at_first_start(recovered: &mut Recovered, text: &str, limits: &SqlLimits, clock: &dyn Clock) -> UserResult<()> {
     let planned = plan_within(&recovered.compiled.catalog, text, limits)?;
     let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
+    task_check::check(&recovered.compiled, &compiled)?;
     let time = clock.wall_micros();
     apply(&mut recovered.stores, &planned, time)?;
     let text = logged_text(&recovered.compiled.catalog, text);

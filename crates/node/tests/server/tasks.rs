@@ -101,6 +101,87 @@ fn procedures_are_called_on_their_schedules() {
     server.stop().expect("the log is whole");
 }
 
+/// On one partition and on two: what is right for one need not be for the other.
+#[test]
+fn a_task_calls_every_kind_of_procedure_with_its_parameters() {
+    for partitions in [1, 2] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let server = start(options(dir.path(), partitions));
+        let db = connect(&server);
+        db.sql(
+            "CREATE TABLE taskp (id INTEGER NOT NULL, ts TIMESTAMP NOT NULL); PARTITION TABLE taskp ON COLUMN id;
+             CREATE TABLE taske (id INTEGER NOT NULL); PARTITION TABLE taske ON COLUMN id;
+             CREATE TABLE whole (id INTEGER NOT NULL PRIMARY KEY, n INTEGER);
+             CREATE PROCEDURE d DIRECTED AS DELETE FROM taskp WHERE ts < DATEADD(SECOND, ?, NOW);
+             CREATE PROCEDURE e DIRECTED AS DELETE FROM taske;
+             CREATE PROCEDURE all_of_them AS UPDATE taskp SET ts = DATEADD(SECOND, ?, ts) WHERE id > ?;
+             CREATE PROCEDURE one PARTITION ON TABLE taskp COLUMN id PARAMETER 1
+               AS UPDATE taskp SET ts = DATEADD(SECOND, ?, ts) WHERE id = ?;
+             CREATE PROCEDURE replicated AS UPSERT INTO whole VALUES (?, ?)",
+        );
+        let rows: Vec<String> = (0..40).map(|id| format!("INSERT INTO taskp VALUES ({id}, NOW)")).collect();
+        db.sql(&rows.join(";"));
+        let rows: Vec<String> = (0..40).map(|id| format!("INSERT INTO taske VALUES ({id})")).collect();
+        db.sql(&rows.join(";"));
+        // A row each is made old by one task, the others by another; the third sweeps them away on each partition.
+        db.sql("CREATE TASK ages ON SCHEDULE DELAY 2 MILLISECONDS PROCEDURE one WITH (-50, 0) ON ERROR LOG");
+        db.sql(
+            "CREATE TASK ages_all ON SCHEDULE DELAY 2 MILLISECONDS PROCEDURE all_of_them WITH (-50, 0) ON ERROR LOG",
+        );
+        db.sql("CREATE TASK sweeps ON SCHEDULE DELAY 1 MILLISECONDS PROCEDURE d WITH (-100) ON ERROR LOG RUN ON PARTITIONS");
+        db.sql("CREATE TASK empties ON SCHEDULE DELAY 1 MILLISECONDS PROCEDURE e ON ERROR STOP RUN ON PARTITIONS");
+        db.sql("CREATE TASK puts ON SCHEDULE DELAY 1 MILLISECONDS PROCEDURE replicated WITH (7, NULL) ON ERROR IGNORE");
+        db.sql(
+            "CREATE TASK puts_too ON SCHEDULE DELAY 1 MILLISECONDS PROCEDURE whole.upsert WITH (8, -1) ON ERROR STOP",
+        );
+        db.sql("CREATE TASK asks ON SCHEDULE DELAY 1 MILLISECONDS PROCEDURE @Statistics WITH ('TTL', 0) ON ERROR STOP");
+        for (what, query) in [
+            ("the old rows to go", "SELECT COUNT(*) FROM taskp"),
+            ("all rows to go", "SELECT COUNT(*) FROM taske"),
+            ("a row to come", "SELECT 1 - COUNT(*) FROM whole WHERE id = 7 AND n IS NULL"),
+            ("another row to come", "SELECT 1 - COUNT(*) FROM whole WHERE id = 8 AND n = -1"),
+        ] {
+            wait_for(what, || db.scalar(query) == 0);
+        }
+        for task in ["AGES", "AGES_ALL", "SWEEPS", "EMPTIES", "PUTS", "PUTS_TOO", "ASKS"] {
+            let on = if matches!(task, "SWEEPS" | "EMPTIES") { partitions as usize } else { 1 };
+            wait_for(task, || {
+                let calls = cells(&statistics(&db, "TASK"), task, "PROCEDURE_INVOCATIONS");
+                calls.len() == on && calls.iter().all(|calls| matches!(calls, OwnedValue::Integer(3..)))
+            });
+            let figures = statistics(&db, "TASK");
+            assert_eq!(cells(&figures, task, "PROCEDURE_FAILURES"), vec![OwnedValue::Integer(0); on], "{task}");
+            assert_eq!(cells(&figures, task, "STATE"), vec![text("RUNNING"); on], "{task}");
+        }
+        server.stop().expect("the log is whole");
+    }
+}
+
+#[test]
+fn a_task_gives_its_procedure_what_that_takes() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    db.sql(&SCHEMA.replace("counted_here VALUES (?, NOW)", "ticks (task, at) VALUES (?, NOW)"));
+    for (statement, words) in [
+        ("PROCEDURE TickHere RUN ON PARTITIONS", "PROCEDURE TickHere EXPECTS 1 PARAMS, BUT RECEIVED 0"),
+        ("PROCEDURE TickHere WITH ('a', 'b') RUN ON PARTITIONS", "EXPECTS 1 PARAMS, BUT RECEIVED 2"),
+        ("PROCEDURE Tick WITH ('a')", "PROCEDURE Tick EXPECTS 2 PARAMS, BUT RECEIVED 1"),
+        ("PROCEDURE Tick WITH ('a', 'many')", "TYPE ERROR FOR PARAMETER 1"),
+        ("PROCEDURE Fail WITH (1)", "PROCEDURE Fail EXPECTS 0 PARAMS, BUT RECEIVED 1"),
+        ("PROCEDURE ticks.insert WITH ('a', NULL)", "EXPECTS 3 PARAMS, BUT RECEIVED 2"),
+    ] {
+        let statement = format!("CREATE TASK x ON SCHEDULE EVERY 1 HOUR {statement}");
+        db.fails("@AdHoc", (statement.as_str(),), Status::GracefulFailure, words);
+    }
+    // Nor does a change of the schema make one that does not fit.
+    db.sql("CREATE TASK x ON SCHEDULE EVERY 1 HOUR PROCEDURE TICKS.insert WITH ('a', NULL, 1)");
+    let widened = "ALTER TABLE ticks ADD COLUMN more INTEGER";
+    db.fails("@AdHoc", (widened,), Status::GracefulFailure, "task X: PROCEDURE TICKS.insert EXPECTS 4 PARAMS");
+    db.sql(&format!("DROP TASK x; {widened}"));
+    server.stop().expect("the log is whole");
+}
+
 #[test]
 fn errors_stop_a_task_or_do_not() {
     let dir = tempfile::tempdir().expect("a temporary directory");
