@@ -3,7 +3,6 @@
 
 use crate::result::{SystemResult, SystemTable, cells};
 use crate::shared::Shared;
-use crate::statistics;
 use ferrite_base::{ErrorKind, UserError, UserResult, limits};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::snapshots::Saved;
@@ -30,7 +29,6 @@ pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResu
             table.row([0]);
             Ok(vec![table])
         }
-        "@SnapshotStatus" => statistics::statistics(shared, "SNAPSHOTSTATUS", false),
         "@Promote" => Err(UserError::parameters("@Promote: this server is no replica")),
         "@StopNode" | "@PrepareStopNode" => Err(UserError::parameters(format!("{name}: the only node cannot leave"))
             .with_hint("@Shutdown stops the server")),

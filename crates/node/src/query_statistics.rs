@@ -6,7 +6,7 @@
 use crate::adhoc::{self, Compilation};
 use crate::result::SystemTable;
 use crate::shared::Shared;
-use crate::statistics;
+use crate::statistics::{self, Asker};
 use ferrite_base::error::Place;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_partition::Compiled;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The word in FROM.
 const FUNCTION: &str = "STATISTICS";
 
-pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<Arc<Program>> {
+pub fn compile(shared: &Shared, compiled: &Compiled, text: &str, asker: Asker) -> UserResult<Arc<Program>> {
     let Taken { text, calls, with } = take_out(text)?;
     if calls.is_empty() {
         return Err(UserError::syntax("@QueryStats takes a query over figures of the server")
@@ -32,7 +32,7 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str) -> UserResult<A
     let mut whole =
         String::from(if with.as_ref().is_some_and(|with| with.recursive) { "WITH RECURSIVE " } else { "WITH " });
     for (number, call) in calls.iter().enumerate() {
-        let tables = statistics::statistics(shared, &call.selector, call.interval)?;
+        let tables = statistics::statistics(shared, &call.selector, call.interval, asker)?;
         let Some(table) = tables.first() else { continue };
         if number > 0 {
             whole.push_str(", ");

@@ -32,8 +32,17 @@ use std::time::Instant;
 
 type Column = (&'static str, SqlType);
 
+/// The call that asks for figures, which is under way itself: what it asks about is the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// As the login told it to the client.
+    pub connection: i64,
+    /// Of its frame's body.
+    pub bytes: usize,
+}
+
 /// The tables of a selector; TOPO's second parameter is `interval` too: it asks for the ring as JSON.
-pub fn statistics(shared: &Shared, selector: &str, interval: bool) -> SystemResult {
+pub fn statistics(shared: &Shared, selector: &str, interval: bool, asker: Asker) -> SystemResult {
     let word = selector.to_ascii_uppercase();
     // Nobody is asked before the word is known to be about what they count.
     let by_threads = || partitions(shared, &word, interval);
@@ -56,9 +65,9 @@ pub fn statistics(shared: &Shared, selector: &str, interval: bool) -> SystemResu
         "IOSTATS" => vec![clients::bytes(shared, &by_network())],
         "LIVECLIENTS" => {
             let reports = by_network();
-            vec![clients::connections(shared, &reports), clients::limits(shared, &reports)]
+            vec![clients::connections(shared, &reports, asker), clients::limits(shared, &reports)]
         }
-        "LIVECLIENTS_CONNECTIONS" => vec![clients::connections(shared, &by_network())],
+        "LIVECLIENTS_CONNECTIONS" => vec![clients::connections(shared, &by_network(), asker)],
         "LIMITS" => vec![clients::limits(shared, &by_network())],
         "LATENCY" => vec![clients::latency(shared, &by_network())],
         "LATENCY_COMPRESSED" => vec![clients::histogram(shared, &by_network(), false)],

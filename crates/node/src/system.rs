@@ -1,11 +1,12 @@
 //! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile SQL text holds up other
 //! system calls here, never a partition or a socket.
 
-use crate::connection::is_admin;
+use crate::connection::{is_admin, public_id};
 use crate::load::{self, Load};
 use crate::result::{SystemResult, SystemTable};
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
+use crate::statistics::Asker;
 use crate::{
     adhoc, administration, backup, compiling, pass_on, privilege, query_statistics, statistics, system_catalog,
     system_information, topology,
@@ -102,6 +103,7 @@ impl System {
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
         privilege::permit(&self.shared, name, parameters.len(), is_admin(reply.connection))?;
+        let asker = Asker { connection: public_id(reply.connection), bytes: body.len() };
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
                 return self.ad_hoc(&invocation, parameters, &compiled, body, reply, lifter);
@@ -113,9 +115,9 @@ impl System {
             }
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;
-                statistics::statistics(&self.shared, selector, interval)
+                statistics::statistics(&self.shared, selector, interval, asker)
             }
-            "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, &compiled, body, reply),
+            "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, asker, &compiled, body, reply),
             "@UpdateLogging" => {
                 let (tables, words) = administration::update_logging(parameters)?;
                 return tables.map(|tables| Handled::Told(tables, words));
@@ -151,6 +153,7 @@ impl System {
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
             // Reached only when it was routed here by a network thread that does not know it: same answer as there.
             "@Ping" => Ok(Vec::new()),
+            "@SnapshotStatus" => statistics::statistics(&self.shared, "SNAPSHOTSTATUS", false, asker),
             _ => administration::call(&self.shared, name, parameters),
         };
         tables.map(Handled::Tables)
@@ -237,12 +240,14 @@ impl System {
     fn query_statistics(
         &self,
         text: &str,
+        asker: Asker,
         compiled: &Arc<Compiled>,
         body: &[u8],
         reply: &Reply,
     ) -> UserResult<Handled> {
-        let program =
-            compiling::within(&self.shared, reply.call(), || query_statistics::compile(&self.shared, compiled, text))?;
+        let program = compiling::within(&self.shared, reply.call(), || {
+            query_statistics::compile(&self.shared, compiled, text, asker)
+        })?;
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
         let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
         pass_on::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;

@@ -1,7 +1,7 @@
 //! Figures about connections, and about latencies as network threads see them.
 
 use super::collect::Collected;
-use super::{BASE, SITE, base, count, empty, one_row, small};
+use super::{Asker, BASE, SITE, base, count, empty, one_row, small};
 use crate::result::{Cell, Columns, SystemTable, cells};
 use crate::shared::Shared;
 use crate::traffic::NetworkReport;
@@ -83,7 +83,8 @@ pub fn bytes(shared: &Shared, collected: &Report) -> SystemTable {
     table
 }
 
-pub fn connections(shared: &Shared, collected: &Report) -> SystemTable {
+/// What the connections have outstanding, but for the call that asks: tools wait until there is nothing.
+pub fn connections(shared: &Shared, collected: &Report, asker: Asker) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CLIENT_HOSTNAME", Varchar),
@@ -94,13 +95,14 @@ pub fn connections(shared: &Shared, collected: &Report) -> SystemTable {
     ];
     let mut table = empty(&[BASE, COLUMNS]);
     for connection in &collected.reports.connections {
+        let (calls, bytes) = if connection.connection_id == asker.connection { (1, asker.bytes) } else { (0, 0) };
         let row = cells![
             connection.connection_id,
             &connection.peer,
             i32::from(connection.admin),
-            connection.outstanding_bytes as i64,
+            connection.outstanding_bytes.saturating_sub(bytes) as i64,
             connection.unread_answers as i64,
-            connection.outstanding_calls as i64
+            connection.outstanding_calls.saturating_sub(calls) as i64
         ];
         table.row(base(shared).into_iter().chain(row));
     }

@@ -1,7 +1,9 @@
 //! The administration port: what may be done only there, and what goes on there while clients are held off.
 
-use crate::common::{CONTESTANTS, VOTER, connect, connect_admin, options, start};
+use crate::common::raw::Raw;
+use crate::common::{CONTESTANTS, VOTER, connect, connect_admin, options, start, synced_on};
 use ferrite_client::Status;
+use ferrite_io::simulated::SimulatedDisk;
 use ferrite_value::OwnedValue;
 
 const PAUSED: &str = "Server is paused and is available in read-only mode - please try again later.";
@@ -58,6 +60,48 @@ fn administrators_pause_and_go_on_writing() {
     admin.call("@Quiesce", ());
     admin.call("@CancelShutdown", ());
     assert_eq!(db.scalar("SELECT COUNT(*) FROM late"), 1);
+    server.stop().expect("the log is closed");
+}
+
+/// Tools wait for zeros here before they stop the server, and ask by a call that is under way itself.
+#[test]
+fn a_call_that_asks_what_is_outstanding_is_not_counted() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let disk = SimulatedDisk::healthy();
+    let mut options = options(dir.path(), 2);
+    synced_on(&disk, &mut options);
+    options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
+    let server = start(options);
+    let (db, admin) = (connect(&server), connect_admin(&server));
+    db.sql(VOTER);
+    let (mut busy, number) = Raw::connect_numbered(server.address());
+    let held_syncs = disk.hold_syncs();
+    busy.call("CONTESTANTS.insert", 3, &(3i32, "Jessie"));
+    disk.wait_for_held_sync();
+    for asks in [&db, &admin] {
+        let answer = asks.call("@Statistics", ("LIVECLIENTS", 0i32));
+        for row in &answer.tables[0].rows {
+            let (bytes, calls) = (row[6].clone(), row[8].clone());
+            if row[3] == OwnedValue::Integer(number) {
+                assert!(matches!((bytes, calls), (OwnedValue::Integer(1..), OwnedValue::Integer(1))), "{row:?}");
+            } else {
+                assert_eq!((bytes, calls), (OwnedValue::Integer(0), OwnedValue::Integer(0)), "{row:?}");
+            }
+        }
+    }
+    drop(held_syncs);
+    assert_eq!(busy.answer().expect("an answer").0, 3);
+    admin.call("@PrepareShutdown", ());
+    for asks in [&db, &admin] {
+        let figures = "SELECT COUNT(*), SUM(OUTSTANDING_TRANSACTIONS + OUTSTANDING_REQUEST_BYTES)
+            FROM statistics(LIVECLIENTS, 0)";
+        let row = &asks.call("@Statistics", ("LIVECLIENTS", 0i32)).tables[0].rows;
+        assert!(row.iter().all(|row| row[6..9].iter().all(|cell| *cell == OwnedValue::Integer(0))), "{row:?}");
+        admin.call("@CancelShutdown", ());
+        let row = &asks.call("@QueryStats", (figures,)).tables[0].rows[0];
+        assert_eq!(row[..], [OwnedValue::Integer(3), OwnedValue::Integer(0)]);
+        admin.call("@PrepareShutdown", ());
+    }
     server.stop().expect("the log is closed");
 }
 
