@@ -2,6 +2,7 @@
 
 use crate::connection::{self, Connection, is_admin};
 use crate::mailbox::Mail;
+use crate::pass_on;
 use crate::route::{self, Route};
 use crate::shared::Shared;
 use crate::system::SystemJob;
@@ -216,7 +217,10 @@ impl Dispatcher {
             }
         };
         if invocation.procedure.starts_with('@') {
-            if invocation.procedure == "@AdHoc" && self.ad_hoc(connection, &invocation, body).is_some() {
+            if invocation.procedure == "@AdHoc"
+                && !self.has_own_time(connection, &invocation)
+                && self.ad_hoc(connection, &invocation, body).is_some()
+            {
                 return;
             }
             return self.system_call(connection, &invocation, body);
@@ -228,6 +232,9 @@ impl Dispatcher {
         let program = self.compiled.program(id);
         if let Err(error) = self.shared.mode.admit(program.read_only, is_admin(connection.id)) {
             return response::write_error(connection.out(), invocation.handle, &error);
+        }
+        if self.has_own_time(connection, &invocation) {
+            return self.timed(connection, &invocation, body);
         }
         self.spread = self.spread.wrapping_add(1);
         let parameters = &invocation.parameters;
@@ -261,6 +268,7 @@ impl Dispatcher {
                     reply: self.reply(connection, invocation.handle),
                     hold,
                     turn: None,
+                    time_max: None,
                     retry: Some(self.resend(connection, invocation.handle, body)),
                     load: false,
                     recompile: None,
@@ -269,6 +277,25 @@ impl Dispatcher {
             }
             Ok(Route::Compound) => self.compound(connection, id, &invocation, body),
             Err(error) => response::write_error(connection.out(), invocation.handle, &error),
+        }
+    }
+
+    /// Whether the call says how long it may execute. Calls of a batch cannot: they have the server's time.
+    #[inline]
+    fn has_own_time(&self, connection: &Connection, invocation: &Invocation<'_>) -> bool {
+        invocation.extensions.batch_timeout_ms.is_some()
+            && pass_on::time_asked(&self.shared, &invocation.extensions, is_admin(connection.id)).is_some()
+    }
+
+    /// A procedure's call that goes by itself.
+    #[cold]
+    fn timed(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
+        connection.taken(body.len());
+        let reply = self.reply(connection, invocation.handle);
+        // What was sent before it goes before it.
+        self.send_batches();
+        if let Err(error) = pass_on::procedure(&self.shared, invocation, &self.compiled, body, &reply) {
+            reply.refuse(&error);
         }
     }
 
@@ -332,6 +359,7 @@ impl Dispatcher {
                     parameters: self.parameters.clone(),
                     hold: Hold::All,
                     turn: None,
+                    time_max: None,
                     retry: Some(self.resend(connection, invocation.handle, &body)),
                     load: false,
                     recompile: Some(Box::new(move || recompile(again, &body))),

@@ -153,6 +153,7 @@ impl Expiry {
                 let number = *partition;
                 let call = Box::new(ProgramCall {
                     turn: None,
+                    time_max: None,
                     program: Arc::clone(&program),
                     compiled: Arc::clone(compiled),
                     // None: a count of 0.

@@ -8,9 +8,11 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, Event, Hold, ProgramCall, Reply};
 use ferrite_sql::plan::Program;
+use ferrite_wire::Extensions;
 use ferrite_wire::frame as wire_frame;
 use ferrite_wire::invocation::Invocation;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A call as a client would send it. After an error it was not handed over.
 pub fn frame(shared: &Shared, frame: &[u8], reply: &Reply) -> UserResult<()> {
@@ -23,6 +25,21 @@ pub fn frame(shared: &Shared, frame: &[u8], reply: &Reply) -> UserResult<()> {
         return Ok(());
     }
     procedure(shared, &invocation, &shared.compiled.load_full(), body, reply)
+}
+
+/// How long a call may execute by its own wish (wire-protocol 3.3). None: as long as any. Only administrators may have a call take longer
+/// than the server's limit.
+#[cold]
+pub fn time_asked(shared: &Shared, extensions: &Extensions, admin: bool) -> Option<Duration> {
+    let asked = u64::try_from(extensions.batch_timeout_ms?).ok().filter(|asked| *asked > 0)?;
+    let asked = Duration::from_millis(asked);
+    (admin || asked < shared.identity.query_time_max).then_some(asked)
+}
+
+/// The same of a call by its frame's body.
+pub fn time_of(shared: &Shared, body: &[u8], reply: &Reply) -> Option<Duration> {
+    let invocation = Invocation::parse(body).ok()?;
+    time_asked(shared, &invocation.extensions, is_admin(reply.connection))
 }
 
 /// A procedure's call, `body` being its frame without the length.
@@ -96,6 +113,7 @@ pub fn program(
         })),
         load: false,
         recompile: as_written,
+        time_max: time_of(shared, body, reply),
         turn: None,
     });
     // A worker of compound procedures that is stuck may outlive them all; nobody waits for its answers then.

@@ -349,6 +349,7 @@ impl System {
         let system = self.shared.system.clone();
         let call = ProgramCall {
             turn: None,
+            time_max: pass_on::time_of(&self.shared, body, reply),
             program,
             compiled: Arc::clone(compiled),
             parameters: load.rows.to_vec(),

@@ -11,6 +11,7 @@ use ferrite_base::{PartitionId, UserError};
 use ferrite_sql::plan::Program;
 use ferrite_wire::response;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Every cause of work for a partition thread.
 pub enum Event {
@@ -151,6 +152,8 @@ pub struct ProgramCall {
     pub retry: Option<Retry>,
     /// The program is one for many texts. Where it fails, the text is compiled as it is written and its failure answered.
     pub recompile: Option<Box<dyn FnOnce() + Send>>,
+    /// How long it may execute, in place of what all calls may.
+    pub time_max: Option<Duration>,
     /// It has waited for a thread for long reads, and one is free now.
     pub turn: Option<Turn>,
 }

@@ -35,6 +35,8 @@ pub type Slow<'s> = &'s mut dyn FnMut();
 pub struct Executor {
     /// How long one call may execute before it is interrupted and rolled back.
     time_max: Duration,
+    /// `time_max` is this call's own.
+    time_is_asked: bool,
     cancellations: Arc<Cancellations>,
     /// Who helps with queries over several stores.
     helpers: Option<Arc<Helpers>>,
@@ -96,6 +98,7 @@ impl Executor {
     pub fn new(time_max: Duration) -> Executor {
         Executor {
             time_max,
+            time_is_asked: false,
             cancellations: Arc::default(),
             helpers: None,
             current: CallId::default(),
@@ -191,7 +194,9 @@ impl Executor {
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
-        let Executor { time_max, cancellations, helpers, current, arena, scratch, headers, foreign, .. } = self;
+        let Executor {
+            time_max, time_is_asked, cancellations, helpers, current, arena, scratch, headers, foreign, ..
+        } = self;
         let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
         let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
@@ -235,8 +240,10 @@ impl Executor {
                 Some(body) => foreign::run(body, stores, &call, scratch, &mut sink, foreign),
             }
         });
-        // Whatever it was interrupted in, it is the caller who wanted it.
-        let result = if cancelled.get() { result.map_err(|_| cancel::cancelled()) } else { result };
+        let result = match result {
+            Err(error) => Err(ended(error, cancelled.get(), (*time_is_asked).then_some(*time_max))),
+            done => done,
+        };
         (result, sink.writer)
     }
 
@@ -284,6 +291,23 @@ impl Executor {
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
+        let usual = self.time_max;
+        self.time_max = call.time_max.unwrap_or(usual);
+        self.time_is_asked = call.time_max.is_some();
+        let outcome = self.call_within(stores, call, transaction_time, slow, out);
+        (self.time_max, self.time_is_asked) = (usual, false);
+        outcome
+    }
+
+    /// [`Executor::call_program`], once it is known how long that may take.
+    fn call_within(
+        &mut self,
+        stores: &mut [Store],
+        call: &ProgramCall,
+        transaction_time: i64,
+        slow: Option<Slow<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
         let ProgramCall { program, parameters, reply, recompile, .. } = call;
         if let Err(error) = self.begin(reply.call()) {
             response::write_error(out, reply.handle, &error);
@@ -315,6 +339,21 @@ impl Executor {
         let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, slow, out);
         self.headers = kept;
         finish(result, writer)
+    }
+}
+
+/// What a call is answered that has failed. `asked`: the time that it was given by its caller.
+#[cold]
+fn ended(error: UserError, cancelled: bool, asked: Option<Duration>) -> UserError {
+    if cancelled {
+        // Whatever it was interrupted in, it is the caller who wanted it.
+        return cancel::cancelled();
+    }
+    match asked {
+        Some(time) if error.code() == "57014" => UserError::data("57014", "Transaction Interrupted")
+            .with_detail(format!("it ran longer than the {} ms that the call was given", time.as_millis()))
+            .with_hint("give the call a longer query timeout, narrow the query, or add an index"),
+        _ => error,
     }
 }
 

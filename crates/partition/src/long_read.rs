@@ -305,6 +305,7 @@ mod tests {
             retry: None,
             recompile: None,
             turn: None,
+            time_max: None,
         }
     }
 

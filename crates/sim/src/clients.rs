@@ -263,6 +263,7 @@ impl Clients {
                     retry: Some(again(letterbox, number)),
                     recompile: None,
                     turn: None,
+                    time_max: None,
                 };
                 doors.coordinator.send(Job::Calls(vec![call])).expect("the node is there");
             }
@@ -288,6 +289,7 @@ impl Clients {
             retry: Some(again(Arc::clone(&doors.letterbox), number)),
             recompile: None,
             turn: None,
+            time_max: None,
         };
         doors.partitions[partition.index()].send(Event::Program(Box::new(call))).expect("the node is there");
     }

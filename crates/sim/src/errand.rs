@@ -139,6 +139,7 @@ impl Server for Errand<'_> {
                 retry: Some(again(Arc::clone(&doors.letterbox), number)),
                 recompile: None,
                 turn: None,
+                time_max: None,
             };
             match partition {
                 Some(partition) => {

@@ -131,6 +131,7 @@ impl Server for Errand {
         let answers = Arc::clone(&self.answers);
         let call = ProgramCall {
             turn: None,
+            time_max: None,
             program: Arc::clone(compiled.program(insert)),
             compiled,
             parameters: rows,

@@ -8,6 +8,7 @@ mod administration;
 mod alter_table;
 mod backup;
 mod bad_calls;
+mod call_timeout;
 mod cancel;
 mod connection_limits;
 mod decimals;
