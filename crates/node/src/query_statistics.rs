@@ -167,7 +167,7 @@ mod tests {
     fn names_and_columns(query: &str) -> UserResult<Vec<String>> {
         let shared = testing::shared(2);
         let compiled = shared.compiled.load_full();
-        let program = compile(&shared, &compiled, query)?;
+        let program = compile(&shared, &compiled, query, Asker::default())?;
         Ok(program.statements.iter().map(|statement| statement.text.clone()).collect())
     }
 

@@ -33,7 +33,7 @@ use std::time::Instant;
 type Column = (&'static str, SqlType);
 
 /// The call that asks for figures, which is under way itself: what it asks about is the others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asker {
     /// As the login told it to the client.
     pub connection: i64,
@@ -225,20 +225,20 @@ mod tests {
         let shared = testing::shared(2);
         for (selector, answered) in testing::captured_selectors("@Statistics") {
             if answered {
-                let mut result = statistics(&shared, &selector.to_lowercase(), false);
+                let mut result = statistics(&shared, &selector.to_lowercase(), false, Asker::default());
                 if let (Ok(tables), "COMMANDLOG") = (&mut result, &*selector) {
                     // The second one is ours.
                     tables.truncate(1);
                 }
                 check_columns("@Statistics", &selector, &result);
             } else {
-                check_error("@Statistics", &selector, &statistics(&shared, &selector, false));
+                check_error("@Statistics", &selector, &statistics(&shared, &selector, false, Asker::default()));
             }
         }
     }
 
     fn row(selector: &str) -> Vec<OwnedValue> {
-        let tables = tables_of(&statistics(&testing::shared(3), selector, false));
+        let tables = tables_of(&statistics(&testing::shared(3), selector, false, Asker::default()));
         assert_eq!(tables[0].rows.len(), 1, "{selector}");
         tables[0].rows[0].clone()
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn the_second_parameter_of_topo_asks_for_json() {
         let shared = testing::shared(1);
-        let size = |json| match &tables_of(&statistics(&shared, "topo", json))[1].rows[0][1] {
+        let size = |json| match &tables_of(&statistics(&shared, "topo", json, Asker::default()))[1].rows[0][1] {
             OwnedValue::Bytes(bytes) => bytes.len(),
             other => panic!("not bytes: {other:?}"),
         };
