@@ -67,6 +67,23 @@ pub struct Place {
     pub root: Option<PathBuf>,
 }
 
+/// Whether `@SnapshotSave` was called for a snapshot in the database's own directory: without parameters, or with settings that say neither
+/// where to nor under which name.
+pub fn is_own_snapshot(parameters: &[Value<'_>]) -> bool {
+    match parameters {
+        [] => true,
+        [Value::Text(settings)] => Settings::parse(settings).is_ok_and(|settings| {
+            let is_empty =
+                |value: &Setting| matches!(value, Setting::Text(text) if text.is_empty() || text == "file://");
+            let unsaid = |key: &&str| settings.values.get(*key).is_none_or(is_empty);
+            let native =
+                settings.values.get("format").is_none_or(|format| *format == Setting::Text("native".to_owned()));
+            native && ["uripath", "path", "nonce", "tables", "skiptables"].iter().all(|key| unsaid(&key))
+        }),
+        _ => false,
+    }
+}
+
 /// `@SnapshotSave` with a path.
 pub fn save(parameters: &[Value<'_>], place: &Place) -> UserResult<Save> {
     match parameters {
@@ -374,6 +391,18 @@ mod tests {
         assert_eq!(csv.tables.unknown(["A", "B"].into_iter()), Some("C"));
         let classic = [Value::Text("/tmp/dir"), Value::Text("x"), Value::Integer(1)];
         assert_eq!(save(&classic, &anywhere()).unwrap(), Save { block: true, ..expected });
+    }
+
+    #[test]
+    fn settings_without_a_place_mean_the_databases_own() {
+        let own = |text| is_own_snapshot(&[Value::Text(text)]);
+        assert!(
+            is_own_snapshot(&[]) && own("{block:true,format:\"native\"}") && own("{uripath:\"\",nonce:'',block:false}")
+        );
+        for text in ["{path:'/tmp/dir'}", "{nonce:x}", "{format:csv}", "{tables:['A']}", "{", "", "/tmp/dir"] {
+            assert!(!own(text), "{text}");
+        }
+        assert!(!is_own_snapshot(&[Value::Text("/tmp/dir"), Value::Text("x"), Value::Integer(1)]));
     }
 
     #[test]

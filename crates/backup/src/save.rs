@@ -6,15 +6,17 @@
 use crate::csv;
 use crate::request::{Format, Save};
 use crate::server::Server;
-use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{Catalog, Table, TableKind};
+use ferrite_base::{TableId, UserError, UserResult};
+use ferrite_catalog::{Catalog, Change, Table, TableKind};
 use ferrite_io::{Disk, DiskResult, OpenMode, Random};
 use ferrite_partition::coordinator::Taken;
+use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::{
     FileIdentity, Files, Head, LogPlace, Manifest, RowsFile, SnapshotError, StoreWriter, Verified, Verifier, Written,
 };
 use ferrite_table::Store;
 use ferrite_value::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,10 +37,6 @@ pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserRes
     let catalog = server.catalog();
     if let Some(name) = request.tables.unknown(catalog.tables.keys().map(String::as_str)) {
         return Err(UserError::not_found(name));
-    }
-    if request.format == Format::Native && !request.tables.is_all() {
-        return Err(UserError::parameters("a native backup has all tables")
-            .with_hint("choose tables when restoring, or save as csv"));
     }
     let files = Files::new(disk, &request.dir);
     files.create_dir().map_err(failed)?;
@@ -62,15 +60,30 @@ impl Begun {
         tables(&self.taken.catalog, &self.request)
     }
 
-    /// Writes everything. On an error what was written goes again. `random` is for the backup's identity.
-    pub fn write(self, random: &mut dyn Random) -> UserResult<()> {
+    /// Where the file stands that says that the backup is whole.
+    pub fn last_file(&self) -> String {
+        match self.request.format {
+            Format::Native => format!("{}.manifest", self.request.nonce),
+            Format::Csv => format!("{}{SCHEMA_FILE}", self.request.nonce),
+        }
+    }
+
+    pub fn request(&self) -> &Save {
+        &self.request
+    }
+
+    /// Writes everything, and says how many bytes of rows that were. On an error what was written goes again. `random` is for the backup's identity.
+    pub fn write(self, random: &mut dyn Random) -> UserResult<u64> {
         let Begun { taken, files, request } = self;
         match request.format {
-            Format::Native => write_native(&files, &request.nonce, taken, random).map_err(|error| {
-                // What cannot be removed has no manifest, and is seen for what it is.
-                let _ = files.remove(&request.nonce);
-                failed(error)
-            }),
+            Format::Native => {
+                let chosen = if request.tables.is_all() { None } else { Some(chosen(&taken.catalog, &request)?) };
+                write_native(&files, &request.nonce, taken, chosen, random).map_err(|error| {
+                    // What cannot be removed has no manifest, and is seen for what it is.
+                    let _ = files.remove(&request.nonce);
+                    failed(error)
+                })
+            }
             Format::Csv => {
                 let mut written = Vec::new();
                 write_csv(&files, &request, &taken, &mut written).map_err(|error| {
@@ -84,10 +97,48 @@ impl Begun {
     }
 }
 
+/// The schema of a backup that has some of the tables only: these, and what their constraints may be made of.
+struct Chosen {
+    catalog: Catalog,
+    history: SchemaHistory,
+}
+
+/// What is left out is dropped as a user would drop it, so that what is left is a schema like any other.
+fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
+    let tasks = whole.tasks.keys().map(|name| Change::DropTask { name: name.clone(), if_exists: false });
+    let procedures = whole.procedures.values();
+    let procedures =
+        procedures.map(|procedure| Change::DropProcedure { name: procedure.name.clone(), if_exists: false });
+    let of_kind = |kind: TableKind| {
+        let others = whole.tables.values().filter(move |table| table.kind == kind);
+        let others = others.filter(|table| table.kind != TableKind::Table || !request.tables.takes(&table.name));
+        others.map(move |table| Change::DropTable { name: table.name.clone(), if_exists: false, cascade: false, kind })
+    };
+    let tables = [TableKind::View, TableKind::Stream, TableKind::Table].into_iter().flat_map(of_kind);
+    let mut catalog = whole.clone();
+    for change in tasks.chain(procedures).chain(tables) {
+        catalog = catalog.apply(&change)?.0;
+    }
+    catalog.version = whole.version;
+    let history = SchemaHistory::at_once(&catalog).ok_or_else(|| {
+        UserError::parameters("the schema of these tables cannot be told by itself")
+            .with_hint("back up all tables, and choose when restoring")
+    })?;
+    Ok(Chosen { catalog, history })
+}
+
 /// One file after the other: a backup is in no hurry, and others need the disk.
-fn write_native(files: &Files, nonce: &str, taken: Taken, random: &mut dyn Random) -> Result<(), SnapshotError> {
+fn write_native(
+    files: &Files,
+    nonce: &str,
+    taken: Taken,
+    chosen: Option<Chosen>,
+    random: &mut dyn Random,
+) -> Result<u64, SnapshotError> {
     let Taken { stores, places, catalog, mut history, time, mark, logged, .. } = taken;
     let partitions = stores.len() as u32;
+    let tables: Option<BTreeSet<TableId>> =
+        chosen.as_ref().map(|chosen| chosen.catalog.tables.values().map(|table| table.id).collect());
     // An identity of its own, so that files of two backups are never taken for those of one.
     let mut database = [0; 16];
     random.fill(&mut database);
@@ -96,6 +147,9 @@ fn write_native(files: &Files, nonce: &str, taken: Taken, random: &mut dyn Rando
     for (store, (place, partition)) in stores.into_iter().zip(places.into_iter().zip(0..)) {
         let (path, identity) = (files.rows_path(nonce, partition), FileIdentity { database, snapshot: 0, partition });
         let mut writer = StoreWriter::create(&**files.disk(), &path, identity, head, store, place)?;
+        if let Some(tables) = &tables {
+            writer = writer.only(tables.clone());
+        }
         let file = loop {
             if let Written::All(file) = writer.step()? {
                 break file;
@@ -121,7 +175,11 @@ fn write_native(files: &Files, nonce: &str, taken: Taken, random: &mut dyn Rando
         position: 0,
         detail: "the server's log has failed meanwhile, so that nobody knows what of this is to last".to_owned(),
     })?;
-    history.condense(&catalog);
+    match chosen {
+        Some(chosen) => history = chosen.history,
+        None => history.condense(&catalog),
+    }
+    let bytes = written.iter().map(|file| file.bytes).sum();
     let manifest = Manifest {
         database,
         snapshot: 0,
@@ -135,11 +193,13 @@ fn write_native(files: &Files, nonce: &str, taken: Taken, random: &mut dyn Rando
         changes: history.changes.iter().map(|change| (**change).clone()).collect(),
         files: written,
     };
-    files.commit(nonce, &manifest)
+    files.commit(nonce, &manifest)?;
+    Ok(bytes)
 }
 
-fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<PathBuf>) -> DiskResult<()> {
+fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<PathBuf>) -> DiskResult<u64> {
     let disk = files.disk();
+    let mut bytes = 0;
     for name in tables(&taken.catalog, request) {
         let table = &taken.catalog.tables[&name];
         let path = files.dir().join(csv_name(&request.nonce, &name));
@@ -147,7 +207,7 @@ fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<Pat
         let mut out = CsvFile::create(&**disk, &path)?;
         let stores = if table.is_partitioned() { &taken.stores[..] } else { &taken.stores[..1] };
         stores.iter().try_for_each(|store| out.write_rows(store, table))?;
-        out.finish()?;
+        bytes += out.finish()?;
     }
     // The schema last.
     let path = files.dir().join(format!("{}{SCHEMA_FILE}", request.nonce));
@@ -155,7 +215,8 @@ fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<Pat
     let mut out = CsvFile::create(&**disk, &path)?;
     out.buffer = ferrite_catalog::schema_text(&taken.catalog).into_bytes();
     out.finish()?;
-    disk.sync_dir(files.dir())
+    disk.sync_dir(files.dir())?;
+    Ok(bytes)
 }
 
 /// As the original names them.
@@ -197,9 +258,11 @@ impl CsvFile {
         Ok(())
     }
 
-    fn finish(mut self) -> DiskResult<()> {
+    /// How many bytes it has.
+    fn finish(mut self) -> DiskResult<u64> {
         self.flush()?;
-        self.file.sync_data()
+        self.file.sync_data()?;
+        Ok(self.position)
     }
 }
 

@@ -9,33 +9,79 @@ use errand::Errand;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
 use ferrite_base::{UserError, UserResult};
-use ferrite_io::{SystemRandom, Yielding, lower_priority};
+use ferrite_io::{Clock, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_partition::{AnswerBatch, Reply};
 use ferrite_snapshot::Files;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 const PATH_TYPE: &str = "SNAP_PATH";
 const HOST: [(&str, SqlType); 2] = [("HOST_ID", Integer), ("HOSTNAME", Varchar)];
 const OUTCOME: [(&str, SqlType); 2] = [("RESULT", Varchar), ("ERR_MSG", Varchar)];
 
-/// One save or restore at a time.
+/// Backups that are remembered for statistics.
+const REMEMBERED: usize = 16;
+
+/// One save or restore at a time, and what became of the last saves.
 #[derive(Default)]
-pub struct Turn(AtomicBool);
+pub struct Turn {
+    taken: AtomicBool,
+    /// Oldest first.
+    attempts: Mutex<VecDeque<Attempt>>,
+}
+
+/// A backup that was begun.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub dir: PathBuf,
+    pub nonce: String,
+    /// The name of the file that comes last.
+    pub file: String,
+    /// Milliseconds since 1970.
+    pub begun_ms: i64,
+    /// When it ended, and its bytes or what went wrong. None: it goes on.
+    pub ended: Option<(i64, Result<u64, String>)>,
+}
 
 /// Gives the turn back.
 struct Taken<'t>(&'t AtomicBool);
 
 impl Turn {
     fn take(&self) -> UserResult<Taken<'_>> {
-        if self.0.swap(true, Ordering::AcqRel) {
+        if self.taken.swap(true, Ordering::AcqRel) {
             return Err(UserError::parameters("another backup or restore is in progress").with_hint("wait for its end"));
         }
-        Ok(Taken(&self.0))
+        Ok(Taken(&self.taken))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Attempt>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begun(&self, begun: &save::Begun) {
+        let (request, file) = (begun.request(), begun.last_file());
+        let (dir, nonce) = (request.dir.clone(), request.nonce.clone());
+        let mut attempts = self.lock();
+        if attempts.len() == REMEMBERED {
+            attempts.pop_front();
+        }
+        attempts.push_back(Attempt { dir, nonce, file, begun_ms: now_ms(), ended: None });
+    }
+
+    /// The last that was begun, while its turn is taken still.
+    fn ended(&self, result: &UserResult<u64>) {
+        if let Some(last) = self.lock().back_mut() {
+            last.ended = Some((now_ms(), result.as_ref().copied().map_err(UserError::to_string)));
+        }
+    }
+
+    pub fn attempts(&self) -> Vec<Attempt> {
+        self.lock().iter().cloned().collect()
     }
 }
 
@@ -54,7 +100,7 @@ pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &
                 let (shared, reply) = (Arc::clone(shared), reply.clone());
                 return spawn(move || run_save(&shared, request, &reply));
             }
-            Err(error) => Ok(vec![request_failed(&error)]),
+            Err(error) => Ok(vec![request_failed(shared, &error)]),
         },
         "@SnapshotRestore" => {
             let request = request::restore(parameters, place)?;
@@ -83,8 +129,9 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
         shared.backup.take().and_then(|turn| Ok((turn, save::begin(&errand, Arc::clone(&shared.disk), request)?)));
     let (turn, begun) = match begun {
         Ok(begun) => begun,
-        Err(error) => return answer(reply, &Ok(vec![request_failed(&error)])),
+        Err(error) => return answer(reply, &Ok(vec![request_failed(shared, &error)])),
     };
+    shared.backup.begun(&begun);
     if !block {
         answer(reply, &Ok(vec![by_table(shared, &begun.tables())]));
     }
@@ -92,6 +139,7 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     if let Err(error) = &result {
         eprintln!("ferrite: {error}");
     }
+    shared.backup.ended(&result);
     // Who was told may begin the next at once.
     drop(turn);
     if block {
@@ -99,12 +147,18 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     }
 }
 
-/// The answer to a request that cannot be fulfilled.
-fn request_failed(error: &UserError) -> SystemTable {
-    let mut table = SystemTable::new(&OUTCOME);
+/// The answer to a request that cannot be fulfilled. Its columns are those of one that can, since tools read them by position.
+fn request_failed(shared: &Shared, error: &UserError) -> SystemTable {
+    let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
     let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));
-    table.row(cells!["FAILURE", format!("{}{hint}", error.message())]);
+    let identity = &shared.identity;
+    let words = format!("{}{hint}", error.message());
+    table.row(cells![identity.host_id, identity.host_name.as_str(), "", "FAILURE", words]);
     table
+}
+
+fn now_ms() -> i64 {
+    SystemClock.wall_micros() / 1_000
 }
 
 fn columns<const N: usize>(middle: [(&'static str, SqlType); N]) -> Vec<(&'static str, SqlType)> {
@@ -121,10 +175,10 @@ fn by_table(shared: &Shared, tables: &[String]) -> SystemTable {
 }
 
 /// The answer of a save that was waited for.
-fn by_site(shared: &Shared, result: UserResult<()>) -> SystemTable {
+fn by_site(shared: &Shared, result: UserResult<u64>) -> SystemTable {
     let mut table = SystemTable::new(&columns([("SITE_ID", Integer)]));
     let (said, text) = match &result {
-        Ok(()) => ("SUCCESS", ""),
+        Ok(_) => ("SUCCESS", ""),
         Err(error) => ("FAILURE", error.message()),
     };
     let host = shared.identity.host_name.as_str();

@@ -13,6 +13,7 @@ use crate::{
 };
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
+use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult};
 use ferrite_partition::cancel;
 use ferrite_partition::coordinator::Job;
@@ -128,9 +129,10 @@ impl System {
             "@SwapTables" => return self.swap_tables(parameters, &compiled, reply),
             "@UpdateClasses" => return self.update_classes(parameters, reply),
             "@Quiesce" => return self.quiesce(reply),
-            "@SnapshotSave" if parameters.is_empty() => return self.save_snapshot(reply),
-            "@SnapshotSave" if !parameters.is_empty() => return self.backup(name, parameters, reply),
-            "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => return self.backup(name, parameters, reply),
+            "@SnapshotSave" if is_own_snapshot(parameters) => return self.save_snapshot(reply),
+            "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
+                return self.backup(name, parameters, reply);
+            }
             "@Pause" => {
                 administration::none(name, parameters)?;
                 self.shared.mode.pause();

@@ -55,6 +55,13 @@ impl SchemaHistory {
         if self.changes.len() < CHANGES_BEFORE_BASE && bytes < CHANGES_BYTES_BEFORE_BASE {
             return;
         }
+        if let Some(history) = SchemaHistory::at_once(catalog) {
+            *self = history;
+        }
+    }
+
+    /// A history that leads to `catalog` in one text. None: that text would not lead to the very same catalog.
+    pub fn at_once(catalog: &Catalog) -> Option<SchemaHistory> {
         let base = SchemaBase {
             version: catalog.version.0,
             next_table_id: catalog.next_table_id,
@@ -69,9 +76,8 @@ impl SchemaHistory {
                 .collect(),
         };
         // Debug shows every field, so that equal texts mean equal catalogs.
-        if base_catalog(&base).is_ok_and(|made| format!("{made:?}") == format!("{catalog:?}")) {
-            *self = SchemaHistory { base: Some(Arc::new(base)), changes: Vec::new() };
-        }
+        let same = base_catalog(&base).is_ok_and(|made| format!("{made:?}") == format!("{catalog:?}"));
+        same.then(|| SchemaHistory { base: Some(Arc::new(base)), changes: Vec::new() })
     }
 }
 

@@ -126,7 +126,7 @@ impl Errands {
             begun.write(&mut self.random)
         });
         match written {
-            Ok(()) => node.with_clients(|_, clients| {
+            Ok(_) => node.with_clients(|_, clients| {
                 clients.history.backups.get_mut(&nonce).expect("noted above").whole = true;
             }),
             Err(error) => node.trace(&format!("no backup {error}")),

@@ -7,9 +7,10 @@ use crate::format::{
 };
 use crate::manifest::RowsFile;
 use ferrite_base::limits::SNAPSHOT_BLOCK_BYTES;
-use ferrite_base::{Epoch, Sequence};
+use ferrite_base::{Epoch, Sequence, TableId};
 use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SectorBuffer};
 use ferrite_table::Store;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What a step did.
@@ -26,6 +27,8 @@ pub struct StoreWriter {
     file: Box<dyn DiskFile>,
     identity: FileIdentity,
     store: Store,
+    /// None: all.
+    tables: Option<BTreeSet<TableId>>,
     epoch: Epoch,
     sequence: Sequence,
     buffer: SectorBuffer,
@@ -53,6 +56,7 @@ impl StoreWriter {
             file,
             identity,
             store,
+            tables: None,
             epoch,
             sequence,
             buffer: SectorBuffer::new(),
@@ -66,6 +70,12 @@ impl StoreWriter {
         Ok(writer)
     }
 
+    /// Only these tables' rows go into the file.
+    #[must_use]
+    pub fn only(self, tables: BTreeSet<TableId>) -> StoreWriter {
+        StoreWriter { tables: Some(tables), ..self }
+    }
+
     /// Writes the next block.
     pub fn step(&mut self) -> DiskResult<Written> {
         let before = self.position;
@@ -73,7 +83,8 @@ impl StoreWriter {
             let Some(table) = self.store.tables().nth(self.table) else { return self.finish().map(Written::All) };
             let id = table.definition().id;
             let Some(next_row) = &mut self.next_row else {
-                match table.shape() {
+                let chosen = self.tables.as_ref().is_none_or(|tables| tables.contains(&id));
+                match table.shape().filter(|_| chosen) {
                     Some(shape) => {
                         self.next_row = Some(0);
                         self.block(TABLE, id.0, &encode_shape(&shape))?;

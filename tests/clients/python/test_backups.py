@@ -125,8 +125,8 @@ class Backups:
             ([self.path, "one", 1], "is there already"),
         ):
             refused = self.succeed("@SnapshotSave", [STRING, STRING, TINYINT], parameters)
-            self.check(refused, OUTCOME, 1, value="FAILURE")
-            self.assertIn(text, refused.tables[0].tuples[0][1])
+            self.check(refused, HOST + [("TABLE", STRING)] + OUTCOME, 1, value="FAILURE")
+            self.assertIn(text, refused.tables[0].tuples[0][4])
         for text, words in (
             ("no settings", "not JSON"),
             (f"{{uripath:'file://{self.path}'}}", "no nonce"),
@@ -136,8 +136,8 @@ class Backups:
             (f"{{uripath:'file://{self.path}',nonce:'x',format:'csv',tables:['nothing']}}", "nothing"),
         ):
             refused = self.json("@SnapshotSave", text)
-            self.check(refused, OUTCOME, 1, value="FAILURE")
-            self.assertIn(words, refused.tables[0].tuples[0][1])
+            self.check(refused, HOST + [("TABLE", STRING)] + OUTCOME, 1, value="FAILURE")
+            self.assertIn(words, refused.tables[0].tuples[0][4])
         for types, parameters, words in (
             ([STRING, STRING], [self.path, "other"], "other.manifest"),
             ([STRING, STRING], [self.path, "one"], "has rows"),

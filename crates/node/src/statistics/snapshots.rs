@@ -1,4 +1,4 @@
-//! SNAPSHOTSTATUS and SNAPSHOTSUMMARY: the snapshots that this server has written since it started, and the one that it writes.
+//! SNAPSHOTSTATUS and SNAPSHOTSUMMARY: the snapshots and backups that this server has written lately, and those that it writes.
 
 use super::layouts::{SNAPSHOT_STATUS, SNAPSHOT_SUMMARY};
 use super::{BASE, base, empty};
@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Automatic and asked for alike: they are the database's own.
 const TYPE: &str = "COMMANDLOG";
+/// Backups, in directories that callers name.
+const BACKUP: &str = "MANUAL";
 
 fn path(shared: &Shared) -> String {
     shared.identity.dir.join(DIRECTORY).display().to_string()
@@ -39,6 +41,26 @@ pub fn status(shared: &Shared) -> SystemTable {
             OwnedValue::Float(bytes as f64 / milliseconds as f64 * 1_000.0),
             result,
             TYPE
+        ];
+        table.row(base(shared).into_iter().chain(row));
+    }
+    for backup in shared.backup.attempts() {
+        let Some((ended_ms, outcome)) = backup.ended else { continue };
+        let (bytes, result) = outcome.map_or((0, "FAILURE"), |bytes| (bytes as i64, "SUCCESS"));
+        let milliseconds = (ended_ms - backup.begun_ms).max(1);
+        let row: [Cell; 12] = cells![
+            "",
+            backup.dir.display().to_string(),
+            backup.file,
+            backup.nonce,
+            0i64,
+            backup.begun_ms,
+            ended_ms,
+            bytes,
+            milliseconds / 1_000,
+            OwnedValue::Float(bytes as f64 / milliseconds as f64 * 1_000.0),
+            result,
+            BACKUP
         ];
         table.row(base(shared).into_iter().chain(row));
     }
@@ -74,6 +96,25 @@ pub fn summary(shared: &Shared) -> SystemTable {
         let done = shared.snapshot_status.bytes_done.load(Relaxed) as f64;
         let percent = expected.map_or(0.0, |expected| (100.0 * done / expected.max(1) as f64).min(99.0));
         row(running, 0, 0, percent, "IN_PROGRESS");
+    }
+    for backup in shared.backup.attempts() {
+        let (ended, percent, result) = match backup.ended {
+            None => (0, 0.0, "IN_PROGRESS"),
+            Some((at, Ok(_))) => (at, 100.0, "SUCCESS"),
+            Some((at, Err(_))) => (at, 0.0, "FAILURE"),
+        };
+        let row: [Cell; 9] = cells![
+            backup.nonce,
+            0i64,
+            BACKUP,
+            backup.dir.display().to_string(),
+            backup.begun_ms,
+            ended,
+            ((ended - backup.begun_ms) / 1_000).max(0),
+            OwnedValue::Float(percent),
+            result
+        ];
+        table.row(row);
     }
     table
 }

@@ -173,11 +173,12 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     ] {
         let response = db.call("@SnapshotSave", (dir, nonce, 1i8));
         let row = &response.tables[0].rows[0];
-        assert_eq!(row[0], OwnedValue::Text("FAILURE".into()));
-        assert!(matches!(&row[1], OwnedValue::Text(text) if text.contains(words)), "{row:?}");
+        assert_eq!(row[3], OwnedValue::Text("FAILURE".into()));
+        assert!(matches!(&row[4], OwnedValue::Text(text) if text.contains(words)), "{row:?}");
     }
     save(&db, &backups, "one");
     let again = db.call("@SnapshotSave", (path, "one", 1i8));
+    assert_eq!(again.tables[0].rows[0][3], OwnedValue::Text("FAILURE".into()));
     assert!(format!("{:?}", again.tables[0].rows).contains("is there already"));
     let csv = format!("{{uripath:'file://{path}',nonce:two,format:csv,block:true,tables:[country,person]}}");
     saved(&db.call("@SnapshotSave", (csv,)));
@@ -199,5 +200,82 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     let deleted = db.call("@SnapshotDelete", (Value::Array(&paths), Value::Array(&names)));
     assert_eq!(deleted.tables[0].rows.len(), 2 + 3, "{:?}", deleted.tables[0].rows);
     assert_eq!(fs::read_dir(&backups).expect("still there").count(), 0);
+    server.stop().expect("the log closes");
+}
+
+/// A native backup of some tables has their schema and no more, so that nobody takes it for the whole.
+#[test]
+fn a_native_backup_may_have_some_of_the_tables() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let backups = dir.path().join("backups");
+    let path = backups.to_str().expect("a plain path");
+    let from = start(options(dir.path(), 3));
+    let db = connect(&from);
+    fill(&db);
+    db.sql("CREATE TASK asks ON SCHEDULE EVERY 1 HOUR PROCEDURE by_id WITH (1)");
+    let settings = |nonce: &str, more: &str| format!("{{uripath:'file://{path}',nonce:{nonce},block:true,{more}}}");
+    saved(&db.call("@SnapshotSave", (settings("some", "tables:['PERSON']"),)));
+    saved(&db.call("@SnapshotSave", (settings("others", "format:native,skiptables:[person,nothing]"),)));
+    let unknown = db.call("@SnapshotSave", (settings("none", "tables:[nobody]"),));
+    assert!(format!("{:?}", unknown.tables[0].rows).contains("nobody"), "{:?}", unknown.tables[0].rows);
+    let scan = db.call("@SnapshotScan", (path,)).tables.swap_remove(0);
+    let required: Vec<_> = scan.rows.iter().map(|row| row[5].clone()).collect();
+    assert_eq!(required, [OwnedValue::Text("COUNTRY".into()), OwnedValue::Text("PERSON".into())]);
+    let before = contents(&db);
+    from.stop().expect("the log closes");
+
+    // Into a database without a schema, and into one that has it; then the rest.
+    for with_schema in [false, true] {
+        let other = tempfile::tempdir().expect("a temporary directory");
+        let into = start(options(other.path(), 2));
+        let db = connect(&into);
+        if with_schema {
+            db.sql(SCHEMA);
+        }
+        saved(&db.call("@SnapshotRestore", (path, "some")));
+        let people = db.sql("SELECT * FROM person ORDER BY id").tables.swap_remove(0).rows;
+        assert_eq!(people, before[0]);
+        if with_schema {
+            assert_eq!(db.scalar("SELECT COUNT(*) FROM country"), 0);
+            saved(&db.call("@SnapshotRestore", (path, "others")));
+            assert_eq!(contents(&db), before);
+        } else {
+            let names = |selector: &str| db.call("@SystemCatalog", (selector,)).tables.swap_remove(0).rows.len();
+            assert_eq!((names("TABLES"), names("TASKS")), (1, 0));
+            db.fails("@SnapshotRestore", (path, "others"), Status::GracefulFailure, "is not in this database");
+        }
+        into.stop().expect("the log closes");
+    }
+}
+
+#[test]
+fn backups_are_among_the_snapshots_that_statistics_know() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let backups = dir.path().join("backups");
+    let path = backups.to_str().expect("a plain path");
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    fill(&db);
+    save(&db, &backups, "one");
+    saved(&db.call("@SnapshotSave", (format!("{{uripath:'file://{path}',nonce:two,format:csv,block:true}}"),)));
+    // One that is refused was none.
+    db.call("@SnapshotSave", (path, "one", 1i8));
+    // Without a place it is the database's own.
+    saved(&db.call("@SnapshotSave", ("{block:true,format:\"native\"}",)));
+    let text = |text: &str| OwnedValue::Text(text.into());
+    let mut summary = db.call("@Statistics", ("SNAPSHOTSUMMARY", 0)).tables.swap_remove(0);
+    summary.rows.retain(|row| row[2] == text("MANUAL"));
+    let seen: Vec<_> = summary.rows.iter().map(|row| [row[0].clone(), row[3].clone(), row[8].clone()]).collect();
+    assert_eq!(seen, ["one", "two"].map(|nonce| [text(nonce), text(path), text("SUCCESS")]));
+    let status = db.call("@Statistics", ("SNAPSHOTSTATUS", 0)).tables.swap_remove(0);
+    assert_eq!(status.rows.len(), 3);
+    for (nonce, file) in [("one", "one.manifest"), ("two", "two.schema.sql")] {
+        let row = status.rows.iter().find(|row| row[6] == text(nonce)).expect("a row for each");
+        assert_eq!(
+            [&row[4], &row[5], &row[13], &row[14]],
+            [&text(path), &text(file), &text("SUCCESS"), &text("MANUAL")]
+        );
+        assert!(matches!(row[10], OwnedValue::Integer(1..)), "{row:?}");
+    }
     server.stop().expect("the log closes");
 }

@@ -143,7 +143,7 @@ final class Backups {
 
     private void refuseSave(String text, Object... parameters) throws Exception {
         VoltTable refused = succeed("@SnapshotSave", parameters)[0];
-        assertEquals(List.of("RESULT", "ERR_MSG"), columns(refused));
+        assertEquals(List.of("HOST_ID", "HOSTNAME", "TABLE", "RESULT", "ERR_MSG"), columns(refused));
         assertEquals("FAILURE", refused.fetchRow(0).getString("RESULT"));
         assertTrue(refused.fetchRow(0).getString("ERR_MSG").contains(text), refused.toString());
     }
