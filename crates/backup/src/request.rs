@@ -78,7 +78,7 @@ pub fn is_own_snapshot(parameters: &[Value<'_>]) -> bool {
             let unsaid = |key: &&str| settings.values.get(*key).is_none_or(is_empty);
             let native =
                 settings.values.get("format").is_none_or(|format| *format == Setting::Text("native".to_owned()));
-            native && ["uripath", "path", "nonce", "tables", "skiptables"].iter().all(|key| unsaid(&key))
+            native && ["uripath", "path", "nonce", "tables", "skiptables"].iter().all(unsaid)
         }),
         _ => false,
     }

@@ -38,6 +38,10 @@ pub struct Options {
     /// name any directory of the machine but the database's].
     #[arg(long, value_name = "DIRECTORY")]
     backup_dir: Option<PathBuf>,
+    /// What becomes of rows whose time is up (USING TTL) in tables with MIGRATE TO: nothing takes them away, so they are kept, or
+    /// dropped.
+    #[arg(long, value_enum, value_name = "keep|drop", default_value = "keep")]
+    migrating_rows: MigratingRows,
     /// Partitions of a new database [default: 75 % of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
@@ -98,6 +102,12 @@ pub struct Options {
     /// For tests of crashes: what was not fsynced dies with the process. The number decides which parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
     unsynced_writes_are_lost: Option<u64>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum MigratingRows {
+    Keep,
+    Drop,
 }
 
 #[derive(Clone, Copy)]
@@ -237,6 +247,7 @@ pub fn run(options: Options) -> ExitCode {
         admin_listen,
         trust_clients: options.trust_clients,
         backup_dir: options.backup_dir,
+        drop_migrating: matches!(options.migrating_rows, MigratingRows::Drop),
         connection_limits: ConnectionLimits {
             connections_max: settings.connections,
             login_time_max: Duration::from_secs(settings.login_seconds),

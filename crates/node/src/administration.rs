@@ -89,6 +89,15 @@ pub fn none(name: &str, parameters: &[Value<'_>]) -> UserResult<()> {
     Err(ferrite_wire::failure::parameter_count(name, 0, parameters.len()))
 }
 
+/// A parameter that means nothing here.
+pub fn one_or_no_number(name: &str, parameters: &[Value<'_>]) -> UserResult<()> {
+    match parameters {
+        [] | [Value::Integer(_)] => Ok(()),
+        [_] => Err(UserError::parameters(format!("{name} takes a number, or nothing"))),
+        _ => Err(ferrite_wire::failure::parameter_count(name, 1, parameters.len())),
+    }
+}
+
 /// The answer comes before the end: all that was taken is answered first.
 fn shut_down(shared: &Shared) -> SystemResult {
     let Some(stop) = shared.shutdown.get() else {

@@ -89,10 +89,10 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
     count.filter(|_| response.status_code == Status::Success.code())
 }
 
-/// The tables whose rows expire. Those that are to be migrated are kept: what would take their rows is not there.
-pub fn expiring(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
-    let migrates = |table: &Table| table.export.as_ref().is_some_and(|export| export.migrate);
-    catalog.tables.values().filter(move |table| table.time_to_live.is_some() && !migrates(table))
+/// The tables whose rows expire. What would take rows that are to be migrated is not there: they are kept, or dropped like others.
+pub fn expiring(catalog: &Catalog, drop_migrating: bool) -> impl Iterator<Item = &Arc<Table>> {
+    let kept = move |table: &Table| !drop_migrating && table.export.as_ref().is_some_and(|export| export.migrate);
+    catalog.tables.values().filter(move |table| table.time_to_live.is_some() && !kept(table))
 }
 
 impl Expiry {
@@ -103,13 +103,15 @@ impl Expiry {
     pub fn run(mut self) {
         // When each table's next round begins.
         let mut due: BTreeMap<TableId, u64> = BTreeMap::new();
+        let drop_migrating = self.shared.identity.drop_migrating;
         while !self.stopping {
             let compiled = self.shared.compiled.load_full();
             let now = self.clock.monotonic_nanos();
-            let expires = |table: &TableId| expiring(&compiled.catalog).any(|expiring| expiring.id == *table);
+            let expires =
+                |table: &TableId| expiring(&compiled.catalog, drop_migrating).any(|expiring| expiring.id == *table);
             due.retain(|table, _| expires(table));
             self.shared.expired.lock().retain(|table, _| expires(table));
-            for table in expiring(&compiled.catalog) {
+            for table in expiring(&compiled.catalog, drop_migrating) {
                 due.entry(table.id).or_insert(now);
             }
             let Some((table, moment)) = due.iter().min_by_key(|(_, moment)| **moment).map(|(id, at)| (*id, *at)) else {

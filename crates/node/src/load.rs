@@ -21,6 +21,10 @@ pub fn single<'v>(parameters: &[Value<'v>]) -> UserResult<Load<'v>> {
         [Value::Bytes(key), Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
             Ok(Load { key: Some(key), table, upsert: *upsert == 1, rows })
         }
+        // Bulk loaders send rows without a key so; which column must have one is said where the row is inserted.
+        [Value::Null, Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
+            Ok(Load { key: Some(&[]), table, upsert: *upsert == 1, rows })
+        }
         _ => Err(UserError::parameters(
             "@LoadSinglepartitionTable takes the bytes of a partitioning key, a table's name, 1 for upsert or 0, and a table of rows",
         )),

@@ -62,6 +62,8 @@ pub struct ServerOptions {
     pub trust_clients: bool,
     /// The directory that all backups lie in; created if missing. None: callers name any.
     pub backup_dir: Option<PathBuf>,
+    /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
+    pub drop_migrating: bool,
     pub connection_limits: ConnectionLimits,
     /// None: what the directory has, or the default for a new one.
     pub partitions: Option<u32>,
@@ -526,6 +528,7 @@ fn identity(
         listen,
         admin_listen,
         clients_trusted: privilege::clients_are_trusted(listen.ip(), options.trust_clients),
+        drop_migrating: options.drop_migrating,
         backups,
         cluster_start_ms: genesis.created_ms as i64,
         leader_address: match listen.ip() {

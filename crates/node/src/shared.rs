@@ -219,6 +219,8 @@ pub struct Identity {
     pub admin_listen: Option<SocketAddr>,
     /// Whether clients may do what runs code and touches files, see [`crate::privilege`].
     pub clients_trusted: bool,
+    /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
+    pub drop_migrating: bool,
     /// Where backups may be.
     pub backups: ferrite_backup::request::Place,
     /// Milliseconds since 1970; with the address below it names the cluster (wire-protocol 2.2).

@@ -129,6 +129,12 @@ impl System {
             "@SwapTables" => return self.swap_tables(parameters, &compiled, reply),
             "@UpdateClasses" => return self.update_classes(parameters, reply),
             "@Quiesce" => return self.quiesce(reply),
+            // What it asks is whether transactions run, on all partitions; while the server is paused they do not.
+            "@PingPartitions" => {
+                administration::one_or_no_number(name, parameters)?;
+                self.shared.mode.admit(false, is_admin(reply.connection))?;
+                return self.quiesce(reply);
+            }
             "@SnapshotSave" if is_own_snapshot(parameters) => return self.save_snapshot(reply),
             "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
                 return self.backup(name, parameters, reply);

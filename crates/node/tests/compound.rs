@@ -381,3 +381,22 @@ fn a_task_that_is_changed_waits_for_the_call_that_it_has_outstanding() {
     db.sql("DROP TASK held; DROP TASK other");
     server.stop().expect("the log is whole");
 }
+
+/// Statements may name a procedure by its class, as scripts of other servers do.
+#[test]
+fn a_procedure_is_known_by_the_name_of_its_class() {
+    let (_dir, server, db) = server(|_| {});
+    db.sql("CREATE PROCEDURE FROM CLASS a.Plain");
+    db.sql("CREATE TASK x ON SCHEDULE EVERY 1 HOUR PROCEDURE a.Plain WITH ('words')");
+    for wrong in ["b.Plain", "a.plain", "a.b.Plain"] {
+        let statement = format!("DROP PROCEDURE {wrong}");
+        db.fails("@AdHoc", (statement.as_str(),), Status::GracefulFailure, "object not found");
+        db.sql(&format!("DROP PROCEDURE {wrong} IF EXISTS"));
+    }
+    db.call("Plain", ("words",));
+    db.sql("DROP TASK x");
+    db.sql("ALTER PROCEDURE a.Plain RENAME TO Renamed");
+    db.call("Renamed", ("words",));
+    db.sql("DROP PROCEDURE a.Plain; DROP PROCEDURE a.Plain IF EXISTS");
+    server.stop().expect("the log closes");
+}

@@ -47,6 +47,7 @@ pub fn shared(partitions: usize) -> Shared {
             listen: "127.0.0.1:21212".parse().expect("an address"),
             admin_listen: Some("127.0.0.1:21211".parse().expect("an address")),
             clients_trusted: true,
+            drop_migrating: false,
             backups: ferrite_backup::request::Place { own: "/data/one".into(), root: None },
             cluster_start_ms: 1_795_215_464_349,
             leader_address: [127, 0, 0, 1],

@@ -167,7 +167,7 @@ pub fn time_to_live(shared: &Shared) -> SystemTable {
         ("LAST_DELETE_TIMESTAMP", Timestamp),
     ];
     let mut answer = empty(&[TIME, COLUMNS]);
-    for table in expiry::expiring(&shared.compiled.load().catalog) {
+    for table in expiry::expiring(&shared.compiled.load().catalog, shared.identity.drop_migrating) {
         let expired = shared.expired.of(table.id);
         answer.row(cells![
             now_ms(),

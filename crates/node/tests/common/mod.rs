@@ -27,6 +27,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         admin_listen: None,
         trust_clients: false,
         backup_dir: None,
+        drop_migrating: false,
         connection_limits: ConnectionLimits::default(),
         partitions: Some(partitions),
         durability: Durability::None,

@@ -46,7 +46,14 @@ fn administrators_pause_and_go_on_writing() {
     admin.sql("CREATE TABLE late (a INTEGER)");
     // A plan that was made before the schema changed is made again, by the same right.
     admin.sql("INSERT INTO contestants VALUES (10, 'later')");
+    // What transactions cannot do now, a readiness check does not find.
+    db.fails("@PingPartitions", (0i32,), Status::ServerUnavailable, PAUSED);
     admin.call("@Resume", ());
+    for answer in [db.call("@PingPartitions", (0i32,)), db.call("@PingPartitions", ())] {
+        assert_eq!(answer.scalar(), Some(0));
+    }
+    db.fails("@PingPartitions", ("all",), Status::GracefulFailure, "takes a number");
+    db.fails("@PingPartitions", (0i32, 1i32), Status::GracefulFailure, "EXPECTS 1 PARAMS");
     db.sql("INSERT INTO late VALUES (1)");
     assert_eq!(state(&db), Some(OwnedValue::Text("RUNNING".into())));
     let admins: Vec<_> =

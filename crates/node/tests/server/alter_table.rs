@@ -1,6 +1,7 @@
 //! ALTER TABLE and time to live on a running server: under load, over restarts, and over logs that end anywhere.
 
-use crate::common::{Db, connect, integers, options, start};
+use crate::common::{Db, connect, integers, options, start, text_of};
+use ferrite_node::ServerOptions;
 use ferrite_value::OwnedValue;
 use std::fs;
 use std::path::Path;
@@ -235,4 +236,40 @@ fn copies_of_a_replicated_table_expire_alike() {
     let rows = &db.call("@Statistics", ("TTL", 0i32)).tables[0].rows;
     assert_eq!(rows[0][2], OwnedValue::Integer(left), "a row of a replicated table counts once");
     server.stop().expect("the log closes");
+}
+
+/// Nothing takes rows away that are to be migrated. They are kept, and where the server is told so they are dropped.
+#[test]
+fn rows_to_migrate_are_kept_or_dropped_when_their_time_is_up() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for drop_migrating in [false, true, false] {
+        let server = start(ServerOptions { drop_migrating, ..options(dir.path(), PARTITIONS) });
+        let db = connect(&server);
+        if db.call("@SystemCatalog", ("TABLES",)).tables[0].rows.is_empty() {
+            let told = db.sql(
+                "CREATE TABLE gone MIGRATE TO TARGET archive (id BIGINT NOT NULL, at TIMESTAMP NOT NULL)
+                   USING TTL 1 DAYS ON COLUMN at MAX_FREQUENCY 100;
+                 PARTITION TABLE gone ON COLUMN id;
+                 CREATE TABLE plain (at TIMESTAMP) USING TTL 1 DAYS ON COLUMN at MAX_FREQUENCY 100",
+            );
+            let words = text_of(&told);
+            assert!(words.contains("--migrating-rows drop"), "{words}");
+        }
+        for id in 0..10i64 {
+            db.sql(&format!("INSERT INTO gone VALUES ({id}, '2001-01-01 00:00:00')"));
+        }
+        db.sql("INSERT INTO gone VALUES (100, NOW); INSERT INTO plain VALUES ('2001-01-01 00:00:00')");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let there = || (db.scalar("SELECT COUNT(*) FROM gone WHERE id < 100"), db.scalar("SELECT COUNT(*) FROM plain"));
+        // A round of the other table is over: this one's turn has come as well.
+        let wanted = if drop_migrating { (0, 0) } else { (10, 0) };
+        while there() != wanted {
+            assert!(Instant::now() < deadline, "{:?}", there());
+        }
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM gone WHERE id = 100"), 1);
+        let expiring = db.call("@Statistics", ("TTL", 0i32)).tables[0].rows.len();
+        assert_eq!(expiring, if drop_migrating { 2 } else { 1 });
+        db.sql("DELETE FROM gone");
+        server.stop().expect("the log closes");
+    }
 }

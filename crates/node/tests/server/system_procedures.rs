@@ -187,6 +187,10 @@ fn bulk_loads_are_all_or_nothing() {
     for second in [[Value::Integer(keys[0]), Value::Null], [Value::Integer(keys[1]), Value::Null]] {
         assert!(load(&key, 0, &encoded(&[second])).is_err());
     }
+    // Without a key at all, as a loader finds it in an empty field: the column is what is told.
+    let keyless = encoded(&[[Value::Null, Value::Text("none")]]);
+    let keyless = (Value::Null, "here", 0i8, Value::Table(&keyless));
+    db.fails("@LoadSinglepartitionTable", keyless, Status::GracefulFailure, "NOT_NULL");
     let replaced = encoded(&[[Value::Integer(keys[0]), Value::Text("two")]]);
     assert_eq!(load(&key, 1, &replaced).expect("an upsert").scalar(), Some(1));
     assert_eq!(db.scalar("SELECT COUNT(*) FROM here WHERE name = 'two'"), 1);

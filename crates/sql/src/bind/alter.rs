@@ -187,7 +187,11 @@ pub(crate) fn time_to_live(
         ));
     }
     if table.export.as_ref().is_some_and(|export| export.migrate) {
-        warnings.push(format!("table {}: rows that are to be migrated are kept, and do not expire", table.name));
+        warnings.push(format!(
+            "table {}: rows that are to be migrated are kept, and do not expire, unless the server runs with \
+             --migrating-rows drop",
+            table.name
+        ));
     }
     Ok(TimeToLive {
         value: clause.value,

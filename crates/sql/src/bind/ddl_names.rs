@@ -33,10 +33,22 @@ pub(crate) fn check(catalog: &Catalog, ddl: &Ddl) -> UserResult<()> {
         }
         Ddl::DropProcedure { name, if_exists: false } | Ddl::PartitionProcedure { name, .. } => {
             let procedures = catalog.procedures.values().map(|procedure| procedure.name.as_str());
-            found(name, catalog.procedure_named(name).is_some(), procedures)
+            let name = procedure(catalog, name);
+            found(&name, catalog.procedure_named(&name).is_some(), procedures)
         }
         Ddl::SwapTables { one, other } => table(catalog, one).and_then(|()| table(catalog, other)),
         _ => Ok(()),
+    }
+}
+
+/// The procedure that a statement means: a name with dots in it is that of the procedure's Java class, or of a table and a verb.
+pub(crate) fn procedure(catalog: &Catalog, name: &str) -> String {
+    let Some((before, last)) = name.rsplit_once('.') else { return name.to_owned() };
+    let of_class = catalog.procedures.values().find(|procedure| procedure.class.as_deref() == Some(name));
+    match of_class {
+        Some(procedure) => procedure.name.clone(),
+        None if before.contains('.') => name.to_owned(),
+        None => format!("{before}.{}", last.to_lowercase()),
     }
 }
 

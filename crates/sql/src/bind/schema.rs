@@ -38,7 +38,9 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::Rename { object, name, to } => match object {
             Renamed::Table(kind) => Change::RenameTable { table: name.clone(), to: to.clone(), kind: *kind },
             Renamed::Index => Change::RenameIndex { name: name.clone(), to: to.clone() },
-            Renamed::Procedure => Change::RenameProcedure { name: name.clone(), to: to.clone() },
+            Renamed::Procedure => {
+                Change::RenameProcedure { name: super::ddl_names::procedure(catalog, name), to: to.clone() }
+            }
         },
         Ddl::Replication { table } => {
             if let Some(table) = table
@@ -69,6 +71,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::CreateProcedure(procedure) => create_procedure(catalog, procedure, &mut warnings)?,
         Ddl::PartitionProcedure { name, partitioning } => {
             let clause = partitioning;
+            let name = &super::ddl_names::procedure(catalog, name);
             let partitioning = partitioned_on(catalog, clause)?;
             let existing = catalog.procedure_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
             let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
@@ -90,11 +93,14 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             if let Some(user) = user {
                 warnings.push(format!("task {}: AS USER {user} is not kept, since there are no users", task.name));
             }
-            Change::CreateTask { task: task.clone() }
+            let procedure = super::ddl_names::procedure(catalog, &task.procedure);
+            Change::CreateTask { task: ferrite_catalog::Task { procedure, ..task.clone() } }
         }
         Ddl::AlterTask { name, action } => Change::AlterTask { name: name.clone(), action: *action },
         Ddl::DropTask { name, if_exists } => Change::DropTask { name: name.clone(), if_exists: *if_exists },
-        Ddl::DropProcedure { name, if_exists } => Change::DropProcedure { name: name.clone(), if_exists: *if_exists },
+        Ddl::DropProcedure { name, if_exists } => {
+            Change::DropProcedure { name: super::ddl_names::procedure(catalog, name), if_exists: *if_exists }
+        }
         Ddl::CreateRole { name, permissions } => {
             check_permissions(permissions)?;
             Change::CreateRole { name: name.clone(), permissions: permissions.clone() }

@@ -91,6 +91,7 @@ pub(crate) fn other_statement(word: &str) -> Option<UserError> {
         "USE" => "a server has one database",
         "LOCK" => "every transaction runs alone",
         "COPY" | "LOAD" => "ferrite load reads files",
+        "IMPORT" => "put the class into a jar, and load that: LOAD CLASSES, or load classes FILE in the shell",
         "VACUUM" | "ANALYZE" | "REINDEX" => "it is not needed here",
         _ => return None,
     };

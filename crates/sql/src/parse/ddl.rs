@@ -368,17 +368,19 @@ fn class_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
 
 /// A procedure keeps its name as written; lookups ignore case.
 pub(crate) fn procedure_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
-    match cursor.advance() {
-        Some(Token::Word(word)) => {
-            super::cursor::check_name(&word.value)?;
-            let mut name = word.value.clone();
-            if cursor.accept_token(&Token::Period) {
-                name.push('.');
-                name.push_str(&cursor.name("a procedure name")?.to_lowercase());
+    let mut name = String::new();
+    loop {
+        match cursor.advance() {
+            Some(Token::Word(word)) => {
+                super::cursor::check_name(&word.value)?;
+                name.push_str(&word.value);
             }
-            Ok(name)
+            _ => return Err(cursor.unexpected("a procedure name")),
         }
-        _ => Err(cursor.unexpected("a procedure name")),
+        if !cursor.accept_token(&Token::Period) {
+            return Ok(name);
+        }
+        name.push('.');
     }
 }
 
