@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 /// Rows on their way into a table.
 pub struct Load<'v> {
-    /// The bytes of a partitioning key that all rows share a partition with; None for a replicated table.
-    pub key: Option<&'v [u8]>,
+    /// The bytes of a partitioning key that all rows share a partition with, or None for one that is NULL; None for a replicated
+    /// table.
+    pub key: Option<Option<&'v [u8]>>,
     table: &'v str,
     upsert: bool,
     /// As encoded.
@@ -19,11 +20,11 @@ pub struct Load<'v> {
 pub fn single<'v>(parameters: &[Value<'v>]) -> UserResult<Load<'v>> {
     match parameters {
         [Value::Bytes(key), Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
-            Ok(Load { key: Some(key), table, upsert: *upsert == 1, rows })
+            Ok(Load { key: Some(Some(key)), table, upsert: *upsert == 1, rows })
         }
         // Bulk loaders send rows without a key so; which column must have one is said where the row is inserted.
         [Value::Null, Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
-            Ok(Load { key: Some(&[]), table, upsert: *upsert == 1, rows })
+            Ok(Load { key: Some(None), table, upsert: *upsert == 1, rows })
         }
         _ => Err(UserError::parameters(
             "@LoadSinglepartitionTable takes the bytes of a partitioning key, a table's name, 1 for upsert or 0, and a table of rows",

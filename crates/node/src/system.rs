@@ -371,7 +371,7 @@ impl System {
         };
         match load.key {
             Some(key) => {
-                let partition = self.shared.ring.partition_of(hash::partition_token_bytes(key));
+                let partition = self.shared.ring.partition_of_optional(key.map(hash::partition_token_bytes));
                 let inbox = &self.shared.partitions[partition.index()];
                 inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the system thread");
             }
