@@ -1,9 +1,9 @@
 // The bytes that real clients send and accept, shared with the server's own tests.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { test } from 'node:test'
+import { test as always } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Ring, token, tokenOfInteger } from '../src/hash.js'
 import { FrameSplitter, readLogin, readResponse, type Response } from '../src/reader.js'
@@ -11,7 +11,11 @@ import { parseDecimal, Timestamp, Type, typed, type Parameter, type TypeCode, ty
 import { encodeName, loginFrame, writeCall, Writer } from '../src/writer.js'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const load = (file: string): any => JSON.parse(readFileSync(join(here, '../../../../../crates', file), 'utf8'))
+const crates = join(here, '../../../../../crates')
+// The vectors stand beside the server's sources: a copy of this folder alone does not have them.
+const missing = existsSync(crates) ? false : `the vectors are in a checkout of the repository, and ${crates} is not there`
+const test = (name: string, body: () => void): void => void always(name, { skip: missing }, body)
+const load = (file: string): any => (missing ? {} : JSON.parse(readFileSync(join(crates, file), 'utf8')))
 const vectors = load('wire/tests/data/vectors.json')
 const MODES = { bigint: 'bigint', decimal: 'string' } as const
 
