@@ -27,27 +27,17 @@ PARTITION TABLE item ON COLUMN id;
 
 pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResult<Report> {
     let session = Session::open(environment, &options.target)?;
-    session.run_statements(DDL)?;
-    patiently("writing the rows", || fill(&session, options.rows))?;
+    prepare(&session, options.rows)?;
     let seed = seed_or_random(options.seed);
-    let writes = (options.writes / 100.0 * 4_294_967_296.0) as u64;
-    let make = |thread: usize| AdHocLoad::new(options.rows, writes, seed.wrapping_add(1 + thread as u64));
+    let make = |thread: usize| AdHocLoad::new(options.rows, options.writes, seed.wrapping_add(1 + thread as u64));
     let (result, mut report) = measure("adhoc", environment, &session, &options.load, make)?;
     let total = session.query_number("SELECT SUM(amount) FROM item")?;
     session.close()?;
 
-    let sum = |count: fn(&AdHocLoad) -> u64| result.workloads.iter().map(count).sum::<u64>();
-    let (reads, writes, wrong) = (sum(|load| load.reads), sum(|load| load.writes), sum(|load| load.wrong_answers));
-    report.details = vec![("selects".to_string(), reads), ("updates".to_string(), writes)];
-    let mut findings = Vec::new();
-    if wrong > 0 {
-        findings.push(format!("{wrong} answers were not the row that was asked for"));
-    }
-    // Each row begins with its number as amount, and each update adds one.
-    let expected = u64::from(options.rows) * (u64::from(options.rows) - 1) / 2 + writes;
-    if i64::try_from(expected) != Ok(total) {
-        findings.push(format!("the amounts sum up to {total}, {expected} is what was written"));
-    }
+    let mut tally = AdHocTally::default();
+    result.workloads.iter().for_each(|load| tally.merge(&load.tally));
+    report.details = vec![("selects".to_string(), tally.reads), ("updates".to_string(), tally.writes)];
+    let findings = findings(&tally, options.rows, total);
     if !findings.is_empty() {
         return Err(BenchError::Wrong(findings));
     }
@@ -57,12 +47,32 @@ pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResu
     }
     report.validated.push(format!(
         "{} selects found the row they named, {} updates are in the sum",
-        grouped(reads),
-        grouped(writes)
+        grouped(tally.reads),
+        grouped(tally.writes)
     ));
     print!("{}", report.text());
     keep(options.load.json.as_deref(), "adhoc", &report)?;
     Ok(report)
+}
+
+/// The table anew, with all of its rows.
+pub(crate) fn prepare(session: &Session, rows: u32) -> BenchResult<()> {
+    session.run_statements(DDL)?;
+    patiently("writing the rows", || fill(session, rows))
+}
+
+/// What is wrong, given the sum of all amounts afterwards.
+pub(crate) fn findings(tally: &AdHocTally, rows: u32, total: i64) -> Vec<String> {
+    let mut findings = Vec::new();
+    if tally.wrong_answers > 0 {
+        findings.push(format!("{} answers were not the row that was asked for", tally.wrong_answers));
+    }
+    // Each row begins with its number as amount, and each update adds one.
+    let expected = u64::from(rows) * (u64::from(rows) - 1) / 2 + tally.writes;
+    if i64::try_from(expected) != Ok(total) {
+        findings.push(format!("the amounts sum up to {total}, {expected} is what was written"));
+    }
+    findings
 }
 
 /// Writes every row once, pipelined.
@@ -86,35 +96,47 @@ fn fill(session: &Session, rows: u32) -> BenchResult<()> {
     }
 }
 
-struct AdHocLoad {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AdHocTally {
+    reads: u64,
+    writes: u64,
+    wrong_answers: u64,
+}
+
+impl AdHocTally {
+    pub fn merge(&mut self, other: &AdHocTally) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.wrong_answers += other.wrong_answers;
+    }
+}
+
+pub(crate) struct AdHocLoad {
     procedure: Prepared,
     random: FastRandom,
     rows: u32,
     /// Updates, of 2^32 calls.
     write_share: u64,
     text: String,
-    reads: u64,
-    writes: u64,
-    wrong_answers: u64,
+    pub tally: AdHocTally,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum AdHocNote {
+pub(crate) enum AdHocNote {
     Select(u32),
     Update,
 }
 
 impl AdHocLoad {
-    fn new(rows: u32, write_share: u64, seed: u64) -> AdHocLoad {
+    /// `writes` are calls in a hundred.
+    pub fn new(rows: u32, writes: f64, seed: u64) -> AdHocLoad {
         AdHocLoad {
             procedure: Prepared::new("@AdHoc").expect("the name of the procedure is short"),
             random: FastRandom::new(seed),
             rows,
-            write_share,
+            write_share: (writes / 100.0 * 4_294_967_296.0) as u64,
             text: String::new(),
-            reads: 0,
-            writes: 0,
-            wrong_answers: 0,
+            tally: AdHocTally::default(),
         }
     }
 }
@@ -149,17 +171,17 @@ impl Workload for AdHocLoad {
                     Some((table.row_count(), row.get(0).ok()??))
                 });
                 if matches!(found, Some((1, Value::Integer(key))) if key == i64::from(id)) {
-                    self.reads += 1;
+                    self.tally.reads += 1;
                     return Outcome::Succeeded { payload_bytes: 0 };
                 }
             }
             AdHocNote::Update if response.scalar() == Some(1) => {
-                self.writes += 1;
+                self.tally.writes += 1;
                 return Outcome::Succeeded { payload_bytes: 0 };
             }
             AdHocNote::Update => {}
         }
-        self.wrong_answers += 1;
+        self.tally.wrong_answers += 1;
         Outcome::Failed
     }
 

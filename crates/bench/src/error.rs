@@ -18,6 +18,17 @@ pub enum BenchError {
     Load(String),
     /// The data afterwards are not what the clients were told. The benchmark's figures are worth nothing.
     Wrong(Vec<String>),
+    /// This build is slower than another in these benches.
+    Slower(Vec<String>),
+    /// Whether this build is slower than another could not be told in these benches.
+    Undecided(Vec<String>),
+}
+
+impl BenchError {
+    /// What the program ends with.
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, BenchError::Undecided(_)) { 2 } else { 1 }
+    }
 }
 
 impl fmt::Display for BenchError {
@@ -29,6 +40,11 @@ impl fmt::Display for BenchError {
             BenchError::Wrong(findings) => {
                 f.write_str("the result is wrong:")?;
                 findings.iter().try_for_each(|finding| write!(f, "\n  {finding}"))
+            }
+            BenchError::Slower(benches) => write!(f, "slower than the other build: {}", benches.join(", ")),
+            BenchError::Undecided(benches) => {
+                let benches = benches.join(", ");
+                write!(f, "undecided: {benches}; give it more --time, or a quieter machine")
             }
         }
     }

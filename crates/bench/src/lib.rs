@@ -19,6 +19,7 @@
 //! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
 //! | [`pauses`] | how long the machine stops its cores by itself |
 //! | [`against`] | Voter and the yardstick in turn |
+//! | [`regress`] | this build and another in turn |
 //! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
 //! | [`results`], [`diff`] | runs kept as JSON; two of them compared |
 //! | [`patience`] | a line of progress while anything takes long |
@@ -50,6 +51,7 @@ pub mod patience;
 pub mod pauses;
 pub mod process;
 pub mod random;
+pub mod regress;
 pub mod report;
 pub mod results;
 pub mod run;
@@ -97,6 +99,7 @@ pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
         BenchCommand::Node(options) => node::run_node(&environment, options),
         BenchCommand::Compare(options) => compare::run_compare(&environment, options),
         BenchCommand::Scale(options) => scale::run_scale(&environment, options),
+        BenchCommand::Regress(options) => regress::run_regress(&environment, options),
         BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
         BenchCommand::LimitServer(_) | BenchCommand::Pauses(_) | BenchCommand::Diff(_) => {
             unreachable!("answered above")

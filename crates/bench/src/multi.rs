@@ -41,40 +41,24 @@ const RATES: u32 = 100;
 
 pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResult<Report> {
     let session = Session::open(environment, &options.target)?;
-    session.run_statements(DDL)?;
-    session.call("@AdHoc", (TRANSFER,))?;
-    patiently("writing the accounts", || {
-        (0..options.accounts).try_for_each(|id| session.call("ACCOUNT.insert", (i64::from(id), BALANCE)).map(drop))
-    })?;
-    for id in 0..RATES {
-        session.call("RATE.insert", (i64::from(id), 0i64))?;
-    }
+    prepare(&session, options.accounts)?;
     let seed = seed_or_random(options.seed);
-    let make = |thread: usize| MultiLoad::new(options, seed.wrapping_add(1 + thread as u64));
+    let make = |thread: usize| {
+        MultiLoad::new(options.accounts, options.reads, options.write, seed.wrapping_add(1 + thread as u64))
+    };
     let (result, mut report) = measure("multi", environment, &session, &options.load, make)?;
-    let sum = session.query_number("SELECT SUM(balance) FROM account")?;
-    let times = session.query_number("SELECT SUM(times) FROM rate")?;
+    let end = MultiEnd::read(&session)?;
     session.close()?;
 
-    let count = |count: fn(&MultiLoad) -> u64| result.workloads.iter().map(count).sum::<u64>();
-    let (reads, transfers, rates) = (count(|load| load.reads), count(|load| load.transfers), count(|load| load.rates));
+    let mut tally = MultiTally::default();
+    result.workloads.iter().for_each(|load| tally.merge(&load.tally));
+    let MultiTally { reads, transfers, rates, .. } = tally;
     report.details = vec![
         ("reads of all accounts".to_string(), reads),
         ("transfers".to_string(), transfers),
         ("updates of a replicated table".to_string(), rates),
     ];
-    let expected = i64::from(options.accounts) * BALANCE;
-    let mut findings = Vec::new();
-    let wrong = count(|load| load.wrong_answers);
-    if wrong > 0 {
-        findings.push(format!("{wrong} answers were wrong, a sum of all accounts that is not {expected} among them"));
-    }
-    if sum != expected {
-        findings.push(format!("the accounts hold {sum} afterwards, not {expected}"));
-    }
-    if u64::try_from(times) != Ok(rates) {
-        findings.push(format!("the replicated table counts {times} updates, {rates} were answered"));
-    }
+    let findings = findings(&tally, options.accounts, end);
     if !findings.is_empty() {
         return Err(BenchError::Wrong(findings));
     }
@@ -85,7 +69,7 @@ pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResu
     report.validated.push(format!(
         "{} reads found the sum of all accounts at {}, {} transfers kept it, {} updates of a replicated table are counted",
         grouped(reads),
-        grouped(expected as u64),
+        grouped(total_balance(options.accounts) as u64),
         grouped(transfers),
         grouped(rates),
     ));
@@ -94,7 +78,70 @@ pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResu
     Ok(report)
 }
 
-struct MultiLoad {
+/// Tables and procedures anew, with all accounts.
+pub(crate) fn prepare(session: &Session, accounts: u32) -> BenchResult<()> {
+    session.run_statements(DDL)?;
+    session.call("@AdHoc", (TRANSFER,))?;
+    patiently("writing the accounts", || {
+        (0..accounts).try_for_each(|id| session.call("ACCOUNT.insert", (i64::from(id), BALANCE)).map(drop))
+    })?;
+    (0..RATES).try_for_each(|id| session.call("RATE.insert", (i64::from(id), 0i64)).map(drop))
+}
+
+fn total_balance(accounts: u32) -> i64 {
+    i64::from(accounts) * BALANCE
+}
+
+/// What the tables hold after a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MultiEnd {
+    balance: i64,
+    times: i64,
+}
+
+impl MultiEnd {
+    pub fn read(session: &Session) -> BenchResult<MultiEnd> {
+        Ok(MultiEnd {
+            balance: session.query_number("SELECT SUM(balance) FROM account")?,
+            times: session.query_number("SELECT SUM(times) FROM rate")?,
+        })
+    }
+}
+
+pub(crate) fn findings(tally: &MultiTally, accounts: u32, end: MultiEnd) -> Vec<String> {
+    let expected = total_balance(accounts);
+    let mut findings = Vec::new();
+    let wrong = tally.wrong_answers;
+    if wrong > 0 {
+        findings.push(format!("{wrong} answers were wrong, a sum of all accounts that is not {expected} among them"));
+    }
+    if end.balance != expected {
+        findings.push(format!("the accounts hold {} afterwards, not {expected}", end.balance));
+    }
+    if u64::try_from(end.times) != Ok(tally.rates) {
+        findings.push(format!("the replicated table counts {} updates, {} were answered", end.times, tally.rates));
+    }
+    findings
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MultiTally {
+    reads: u64,
+    transfers: u64,
+    rates: u64,
+    wrong_answers: u64,
+}
+
+impl MultiTally {
+    pub fn merge(&mut self, other: &MultiTally) {
+        self.reads += other.reads;
+        self.transfers += other.transfers;
+        self.rates += other.rates;
+        self.wrong_answers += other.wrong_answers;
+    }
+}
+
+pub(crate) struct MultiLoad {
     total: Prepared,
     transfer: Prepared,
     set_rate: Prepared,
@@ -103,34 +150,29 @@ struct MultiLoad {
     write: MultiWrite,
     /// Reads, of 2^32 calls.
     read_share: u64,
-    reads: u64,
-    transfers: u64,
-    rates: u64,
-    wrong_answers: u64,
+    pub tally: MultiTally,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum MultiNote {
+pub(crate) enum MultiNote {
     Read,
     Transfer,
     Rate,
 }
 
 impl MultiLoad {
-    fn new(options: &MultiOptions, seed: u64) -> MultiLoad {
+    /// `reads` are calls in a hundred.
+    pub fn new(accounts: u32, reads: f64, write: MultiWrite, seed: u64) -> MultiLoad {
         let procedure = |name| Prepared::new(name).expect("the name of the procedure is short");
         MultiLoad {
             total: procedure("Total"),
             transfer: procedure("Transfer"),
             set_rate: procedure("SetRate"),
             random: FastRandom::new(seed),
-            accounts: options.accounts,
-            write: options.write,
-            read_share: (options.reads / 100.0 * 4_294_967_296.0) as u64,
-            reads: 0,
-            transfers: 0,
-            rates: 0,
-            wrong_answers: 0,
+            accounts,
+            write,
+            read_share: (reads / 100.0 * 4_294_967_296.0) as u64,
+            tally: MultiTally::default(),
         }
     }
 }
@@ -171,19 +213,19 @@ impl Workload for MultiLoad {
                     Some((row.get(0).ok()??, row.get(1).ok()??))
                 });
                 matches!(found, Some((Value::Integer(count), Value::Integer(sum)))
-                    if count == accounts && sum == accounts * BALANCE)
+                    if count == accounts && sum == total_balance(self.accounts))
             }
             MultiNote::Transfer => true,
             MultiNote::Rate => response.scalar() == Some(1),
         };
         if !right {
-            self.wrong_answers += 1;
+            self.tally.wrong_answers += 1;
             return Outcome::Failed;
         }
         match note {
-            MultiNote::Read => self.reads += 1,
-            MultiNote::Transfer => self.transfers += 1,
-            MultiNote::Rate => self.rates += 1,
+            MultiNote::Read => self.tally.reads += 1,
+            MultiNote::Transfer => self.tally.transfers += 1,
+            MultiNote::Rate => self.tally.rates += 1,
         }
         Outcome::Succeeded { payload_bytes: 0 }
     }

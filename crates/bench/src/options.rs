@@ -3,8 +3,8 @@
 mod experiments;
 
 pub use experiments::{
-    CompareOptions, CurveOptions, DiffOptions, NodeOptions, NodeWorkload, ScaleBy, ScaleOptions, SystemName,
-    WorkloadKind,
+    CompareOptions, CurveOptions, DiffOptions, NodeOptions, NodeWorkload, RegressBench, RegressOptions, ScaleBy,
+    ScaleOptions, SystemName, WorkloadKind,
 };
 
 use crate::generator::Shape;
@@ -41,6 +41,8 @@ pub enum BenchCommand {
     Compare(CompareOptions),
     /// Throughput with 1, 2, 3... partitions or clients, and the Universal Scalability Law fitted to it.
     Scale(ScaleOptions),
+    /// This build and another in turn: whether this one is slower. Exit code 1 if so, 2 if that could not be told.
+    Regress(RegressOptions),
     /// How long the machine itself stops each of its cores: what no server's latency can be better than.
     Pauses(PausesOptions),
     /// Two kept results side by side: each figure, its ratio, and whether that is more than noise.
@@ -66,6 +68,7 @@ impl BenchCommand {
             BenchCommand::Node(options) => options.json.as_deref(),
             BenchCommand::Compare(options) => options.json.as_deref(),
             BenchCommand::Scale(options) => options.json.as_deref(),
+            BenchCommand::Regress(options) => options.json.as_deref(),
             // Makes sure of its three files itself.
             BenchCommand::Curve(_) => None,
             BenchCommand::Diff(_) | BenchCommand::LimitServer(_) => None,
@@ -376,6 +379,13 @@ fn positive_rate(text: &str) -> Result<f64, String> {
     }
 }
 
+fn ratio_above_zero(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ratio) if ratio.is_finite() && ratio > 0.0 => Ok(ratio),
+        _ => Err("a ratio above 0 is needed".to_string()),
+    }
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -438,6 +448,9 @@ mod tests {
             "compare --systems oracle",
             "compare --workloads",
             "scale --up-to 0",
+            "regress",
+            "regress --against ferrite --threshold 0",
+            "regress --against ferrite --benches tpcc",
             "diff a",
             "nothing",
         ] {

@@ -1,6 +1,6 @@
 //! The options of the experiments: curve, Node.js, comparison, scaling; and of comparing what they kept.
 
-use super::{TargetOptions, seconds, whole_seconds};
+use super::{TargetOptions, ratio_above_zero, seconds, whole_seconds};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
@@ -216,6 +216,75 @@ pub struct ScaleOptions {
     /// Durability of the servers: sync, interval=MS or none [default: the server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
+    /// Keep the result in JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the random numbers [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+/// What `bench regress` compares two builds by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum RegressBench {
+    /// Voter, one partition, durability sync.
+    Voter,
+    /// Voter, two partitions, durability sync.
+    #[value(name = "voter-2")]
+    Voter2,
+    /// Voter, one partition, durability none.
+    VoterNone,
+    /// Values by key, nine reads to a write.
+    Kv,
+    /// Statements as text, one update to nine selects.
+    #[value(name = "adhoc")]
+    AdHoc,
+    /// Transfers between accounts of two partitions, and reads of all accounts.
+    Multi,
+}
+
+impl RegressBench {
+    pub fn name(self) -> &'static str {
+        match self {
+            RegressBench::Voter => "voter",
+            RegressBench::Voter2 => "voter-2",
+            RegressBench::VoterNone => "voter-none",
+            RegressBench::Kv => "kv",
+            RegressBench::AdHoc => "adhoc",
+            RegressBench::Multi => "multi",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RegressOptions {
+    /// The other build's program
+    #[arg(long, value_name = "BINARY")]
+    pub against: PathBuf,
+    /// Benches, with commas between them
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "voter,voter-2,voter-none,kv,adhoc,multi")]
+    pub benches: Vec<RegressBench>,
+    /// Ratio to the other build, of transactions a second and of transactions per CPU time, below which this one is slower
+    #[arg(long, value_name = "RATIO", default_value = "0.98", value_parser = ratio_above_zero)]
+    pub threshold: f64,
+    /// Seconds after which a bench begins no more rounds, however wide its interval is
+    #[arg(long, value_name = "SECONDS", default_value = "180", value_parser = seconds)]
+    pub time: Duration,
+    /// Seconds of each burst of load; a round has two for each build
+    #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = seconds)]
+    pub burst: Duration,
+    /// Calls without an answer at any time
+    #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub outstanding: u32,
+    /// What to call this build, such as its commit [default: its file's name]
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// What to call the other one
+    #[arg(long, value_name = "NAME")]
+    pub against_label: Option<String>,
+    /// Append each bench's outcome to this file, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Keep the result in JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
