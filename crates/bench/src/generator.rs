@@ -123,6 +123,15 @@ pub struct CpuWindow {
 }
 
 impl CpuWindow {
+    /// Now, by the thread that asks.
+    pub fn begin(&mut self) {
+        self.begin = Some(thread_cpu());
+    }
+
+    pub fn end(&mut self) {
+        self.end = Some(thread_cpu());
+    }
+
     pub fn used(&self) -> Duration {
         match (self.begin, self.end) {
             (Some(begin), Some(end)) => end.saturating_sub(begin),
@@ -164,7 +173,7 @@ impl<W: Workload> Generator<W> {
             cpu: CpuWindow::default(),
         };
         if warmup_seconds == 0 {
-            generator.cpu.begin = Some(thread_cpu());
+            generator.cpu.begin();
         }
         generator
     }
@@ -183,7 +192,7 @@ impl<W: Workload> Generator<W> {
             self.second += 1;
             self.second_end += Duration::from_secs(1);
             if self.second == 0 {
-                self.cpu.begin = Some(thread_cpu());
+                self.cpu.begin();
             }
         }
     }
@@ -198,7 +207,7 @@ impl<W: Workload> Generator<W> {
     fn finish(&mut self, now: Instant, load_end: Instant) -> Turn {
         if self.cpu.end.is_none() {
             self.roll_seconds(now.min(load_end));
-            self.cpu.end = Some(thread_cpu());
+            self.cpu.end();
             let measurement = std::mem::take(&mut self.current);
             self.hand_over(measurement, Some(now));
         }

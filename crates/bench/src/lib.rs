@@ -16,7 +16,7 @@
 //! | [`scale`] | the Universal Scalability Law |
 //! | [`soak`] | hours of load, and whether anything grows |
 //! | [`torture`] | kills of the server under load, and what is there afterwards |
-//! | [`limit`], [`limit_server`] | the yardstick: a bare loop that does Voter's work |
+//! | [`limit`], [`limit_client`], [`limit_server`] | the yardstick: bare loops that do Voter's work and its client's |
 //! | [`pauses`] | how long the machine stops its cores by itself |
 //! | [`against`] | Voter and the yardstick in turn |
 //! | [`regress`] | this build and another in turn |
@@ -41,6 +41,7 @@ pub mod error;
 pub mod generator;
 pub mod kv;
 pub mod limit;
+pub mod limit_client;
 pub mod limit_server;
 pub mod load;
 pub mod measurement;

@@ -1,11 +1,12 @@
 //! `ferrite bench limit`: the yardstick, measured.
 
 use crate::error::{BenchError, BenchResult};
+use crate::limit_client::{self, BareTally, OUTSTANDING_MAX};
 use crate::limit_server;
 use crate::options::{LimitOptions, LimitServerOptions, LoadOptions, VoteProcedure};
 use crate::report::Report;
 use crate::results::keep;
-use crate::run::{measure, seed_or_random};
+use crate::run::{measure, measure_with, seed_or_random};
 use crate::session::{Environment, Session};
 use crate::voter_load::{Tally, VoterLoad};
 
@@ -21,19 +22,33 @@ pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResu
     Ok(report)
 }
 
+/// With a schedule, what is looked for is latency: a table that grows moves all of its entries at once, for up to half a second. So there
+/// is room from the start; memory is taken from the system only as it is used.
+const ROWS_AT_A_RATE: usize = 28_000_000;
+
 pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed: u64) -> BenchResult<Report> {
-    let session = Session::open_limit(environment)?;
-    let make =
-        |thread: usize| VoterLoad::new(VoteProcedure::Psm, CONTESTANTS, VOTES_MAX, seed.wrapping_add(thread as u64));
-    let (result, mut report) = measure("limit", environment, &session, load, make)?;
-    let tally = Tally::of(&result.workloads);
+    let bare = load.rate.is_none() && load.connections == 1 && load.threads == 1 && load.outstanding <= OUTSTANDING_MAX;
+    let session = Session::open_limit(environment, if load.rate.is_some() { ROWS_AT_A_RATE } else { 0 })?;
+    let (mut report, accepted, failed) = if bare {
+        let (result, report) = measure_with("limit", environment, &session, load, |plan, watch| {
+            limit_client::run(plan, CONTESTANTS, VOTES_MAX, seed, watch)
+        })?;
+        let BareTally { accepted, other, .. } = result.workloads[0];
+        (report, accepted, other)
+    } else {
+        let make = |thread: usize| {
+            VoterLoad::new(VoteProcedure::Psm, CONTESTANTS, VOTES_MAX, seed.wrapping_add(thread as u64))
+        };
+        let (result, report) = measure("limit, by the load generator", environment, &session, load, make)?;
+        let tally = Tally::of(&result.workloads);
+        (report, tally.accepted_total(), tally.failed)
+    };
     let count = session.call("Count", ())?.first().and_then(|table| table.scalar());
     session.close()?;
-    let accepted = tally.accepted_total();
-    if count != Some(accepted as i64) || tally.failed > 0 || report.unknown > 0 {
+    if count != Some(accepted as i64) || failed > 0 || report.unknown > 0 {
         return Err(BenchError::Wrong(vec![format!(
-            "{accepted} votes were accepted, {} failed, {} are unknown, and the yardstick counts {count:?}",
-            tally.failed, report.unknown
+            "{accepted} votes were accepted, {failed} failed, {} are unknown, and the yardstick counts {count:?}",
+            report.unknown
         )]));
     }
     report.validated.push(format!("{accepted} votes accepted and counted"));
@@ -42,7 +57,7 @@ pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed:
 
 /// The yardstick's server: runs until the process is ended. Prints one line when it takes connections.
 pub fn run_limit_server(options: &LimitServerOptions) -> BenchResult<()> {
-    limit_server::serve(options.listen, i64::from(options.contestants), |address| {
-        println!("ferrite limit ready on {address} (1 thread, no log)");
+    limit_server::serve(options.listen, i32::from(options.contestants), options.rows, |address| {
+        println!("ferrite limit ready on {address} (1 thread per connection, no log)");
     })
 }

@@ -31,7 +31,7 @@ pub enum BenchCommand {
     Soak(SoakOptions),
     /// Kill a server again and again under load, and compare what clients were told with what is there.
     Torture(TortureOptions),
-    /// The yardstick: the same client against a bare loop with hash tables.
+    /// The yardstick: a bare client against a bare loop with hash tables, or with --rate, --connections or --threads the load generator.
     Limit(LimitOptions),
     /// Throughput against latency: the most that clients get, then rates from there down; CSV, JSON and an HTML report.
     Curve(CurveOptions),
@@ -335,6 +335,9 @@ pub struct LimitServerOptions {
     pub listen: SocketAddr,
     #[arg(long, value_name = "COUNT", default_value_t = 6)]
     pub contestants: u16,
+    /// Votes to have room for from the start
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub rows: usize,
 }
 
 #[derive(Clone, Debug, Args)]

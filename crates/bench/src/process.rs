@@ -100,8 +100,9 @@ impl ServerProcess {
     }
 
     /// Starts the yardstick's server.
-    pub fn start_limit(executable: &Path) -> BenchResult<ServerProcess> {
-        let arguments = ["bench", "limit-server", "--listen", "127.0.0.1:0"].map(OsString::from);
+    pub fn start_limit(executable: &Path, rows: usize) -> BenchResult<ServerProcess> {
+        let rows = rows.to_string();
+        let arguments = ["bench", "limit-server", "--listen", "127.0.0.1:0", "--rows", &rows].map(OsString::from);
         Self::spawn(executable, &arguments, None)
     }
 

@@ -29,11 +29,22 @@ pub fn measure<W: Workload>(
     options: &LoadOptions,
     make: impl FnMut(usize) -> W,
 ) -> BenchResult<(LoadResult<W>, Report)> {
+    measure_with(name, environment, session, options, |plan, watch| run_load(plan, make, watch))
+}
+
+/// [`measure`] for a load that is run in a way of its own.
+pub fn measure_with<W>(
+    name: &str,
+    environment: &Environment,
+    session: &Session,
+    options: &LoadOptions,
+    run: impl FnOnce(&LoadPlan, &mut dyn FnMut(Progress<'_>)) -> BenchResult<LoadResult<W>>,
+) -> BenchResult<(LoadResult<W>, Report)> {
     println!("{}", heading(name, session, options));
     let plan = load_plan(environment, session, options);
     let mut before: (Option<Usage>, Option<Fsyncs>) = (None, None);
     let mut after = (None, None);
-    let result = run_load(&plan, make, |progress| match progress {
+    let result = run(&plan, &mut |progress| match progress {
         Progress::MeasurementBegins => before = (session.usage(), session.fsyncs()),
         Progress::Second(second, measurement) => println!("{}", second_line(second, measurement)),
         Progress::MeasurementEnds => after = (session.usage(), session.fsyncs()),

@@ -87,8 +87,9 @@ impl Session {
         Self::connect(Some(process), address)
     }
 
-    pub fn open_limit(environment: &Environment) -> BenchResult<Session> {
-        let process = ServerProcess::start_limit(&environment.executable)?;
+    /// The yardstick, with room for so many votes.
+    pub fn open_limit(environment: &Environment, rows: usize) -> BenchResult<Session> {
+        let process = ServerProcess::start_limit(&environment.executable, rows)?;
         let address = process.address().to_string();
         Self::connect(Some(process), address)
     }

@@ -1,10 +1,10 @@
 //! The load generator from end to end, against the yardstick's server in a thread.
 
 use ferrite_bench::generator::Shape;
-use ferrite_bench::limit_server;
 use ferrite_bench::load::{LoadPlan, LoadResult, Progress, run_load};
 use ferrite_bench::options::VoteProcedure;
 use ferrite_bench::voter_load::{Tally, VoterLoad};
+use ferrite_bench::{limit_client, limit_server};
 use ferrite_client::{Client, ClientOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ fn limit_server() -> String {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let ready = move |address: std::net::SocketAddr| sender.send(address.to_string()).unwrap();
-        limit_server::serve("127.0.0.1:0".parse().unwrap(), i64::from(CONTESTANTS), ready)
+        limit_server::serve("127.0.0.1:0".parse().unwrap(), i32::from(CONTESTANTS), 0, ready)
     });
     receiver.recv().unwrap()
 }
@@ -70,6 +70,39 @@ fn closed_loop_in_two_threads() {
     assert_eq!(result.total.latencies.len(), result.total.succeeded);
     assert!(result.client_cpu > Duration::ZERO);
     check(&address, &result);
+}
+
+#[test]
+fn the_bare_client_counts_what_the_yardstick_counts() {
+    let address = limit_server();
+    let mut plan = plan(&address, Some(Duration::from_millis(1_300)));
+    let mut progress = Vec::new();
+    let result = limit_client::run(&plan, CONTESTANTS, 2, 1, |step| {
+        progress.push(match step {
+            Progress::MeasurementBegins => "begin".to_string(),
+            Progress::Second(second, _) => second.to_string(),
+            Progress::MeasurementEnds => "end".to_string(),
+        });
+    })
+    .unwrap();
+    assert_eq!(progress, ["begin", "0", "end"]);
+    assert!(result.measured >= Duration::from_millis(1_300) && result.client_cpu > Duration::ZERO);
+    assert_eq!(result.total.latencies.len(), result.total.succeeded);
+    // What is answered after the end counts as voted, but not as measured.
+    let limit_client::BareTally { accepted, over_limit, other } = result.workloads[0];
+    assert!(accepted > 0 && accepted + over_limit >= result.total.succeeded);
+    let client = Client::connect(ClientOptions::new([address.as_str()])).unwrap();
+    assert_eq!((client.call_blocking("Count", ()).unwrap().scalar(), other), (Some(accepted as i64), 0));
+
+    // With a warm-up, and told to stop before its time.
+    (plan.shape.warmup, plan.shape.duration) = (Duration::from_secs(1), None);
+    let stop = Arc::clone(&plan.stop);
+    let result = limit_client::run(&plan, CONTESTANTS, 2, 2, |step| {
+        if matches!(step, Progress::Second(-1, _)) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(result.is_ok());
 }
 
 #[test]
