@@ -40,6 +40,14 @@ pub const STATEMENT_BYTES_CEILING: usize = 16_777_216;
 pub const NOTE_BYTES_MAX: usize = 4_096;
 /// Bytes of all loaded Java classes and resources, compressed as in their jars.
 pub const CLASSES_BYTES_MAX: usize = 33_554_432;
+/// Bytes of all loaded Java classes and resources, unpacked: the JVM may come to hold them all.
+pub const CLASSES_UNPACKED_BYTES_MAX: usize = 134_217_728;
+/// Bytes of one class or resource, unpacked.
+pub const CLASS_UNPACKED_BYTES_MAX: usize = 33_554_432;
+/// Statements in one batch of a Java procedure.
+pub const FOREIGN_BATCH_STATEMENTS_MAX: usize = 100_000;
+/// Warnings in one answer about classes that need what is not there.
+pub const CLASS_WARNINGS_MAX: usize = 20;
 /// Files in all loaded jars together.
 pub const CLASSES_ENTRIES_MAX: usize = 32_767;
 /// Calls of compound procedures that the node has taken and not yet answered.

@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("java", &["base", "value", "expr", "wire", "catalog", "sql"]),
     ("bench", &["base", "value", "wire", "client"]),
     ("shell", &["base", "value", "wire", "client"]),
-    ("ferrite", &["base", "io", "value", "sql", "node", "java", "client", "bench", "shell"]),
+    ("ferrite", &["base", "io", "value", "catalog", "sql", "partition", "node", "java", "client", "bench", "shell"]),
     ("differential", &["base", "value", "expr", "catalog", "sql", "table", "exec"]),
 ];
 
@@ -56,7 +56,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("rustix", &["base", "io", "node", "client", "bench", "shell", "ferrite"]),
     ("rustyline", &["shell"]),
     ("serde", &["bench"]),
-    ("serde_json", &["bench", "shell"]),
+    ("serde_json", &["bench", "shell", "ferrite"]),
     ("sha1", &["node", "client"]),
     ("sha2", &["node", "client"]),
     ("signal-hook", &["bench", "shell", "ferrite"]),

@@ -1,4 +1,5 @@
-//! What a compiled Java class says of its methods: enough to know a function's types without a JVM, so that replay and tools need none.
+//! What a compiled Java class says of its methods, and of what it refers to: enough to know a function's types, and what a class needs that is not
+//! there, without a JVM, so that replay and tools need none.
 //!
 //! Promises that no bytes make reading panic, or take more memory than a few times their length: names stay where they are in the file,
 //! which may have one of them stand for thousands of methods. Knows the class file format as far as to step over what it does not need.
@@ -9,6 +10,7 @@ use ferrite_value::SqlType;
 const MAGIC: u32 = 0xCAFE_BABE;
 pub(crate) const PUBLIC: u16 = 1;
 pub(crate) const STATIC: u16 = 8;
+const PROTECTED: u16 = 4;
 const BRIDGE: u16 = 0x40;
 const ABSTRACT: u16 = 0x400;
 const SYNTHETIC: u16 = 0x1000;
@@ -17,9 +19,29 @@ const SYNTHETIC: u16 = 0x1000;
 #[derive(Debug)]
 pub(crate) struct ClassFile<'a> {
     pub access: u16,
+    /// With slashes, as those of the interfaces.
+    pub name: String,
+    pub interfaces: Vec<String>,
     /// With dots; none for `java.lang.Object`.
     pub superclass: Option<String>,
+    fields: Vec<Method<'a>>,
     methods: Vec<Method<'a>>,
+}
+
+/// What a class refers to, by its constants.
+#[derive(Debug, Default)]
+pub(crate) struct References {
+    /// With slashes, and without the brackets of arrays.
+    pub classes: Vec<String>,
+    pub members: Vec<MemberReference>,
+}
+
+/// A field or a method of another class.
+#[derive(Debug)]
+pub(crate) struct MemberReference {
+    pub class: String,
+    pub name: String,
+    pub descriptor: String,
 }
 
 /// A method or a field. Texts are UTF-8 but for characters that no name of ours has.
@@ -34,6 +56,21 @@ pub(crate) struct Method<'a> {
 impl<'a> ClassFile<'a> {
     pub fn parse(bytes: &'a [u8]) -> UserResult<ClassFile<'a>> {
         parse(&mut Reader(bytes)).ok_or_else(|| UserError::ddl("42P13", "the class file is damaged"))
+    }
+
+    pub fn is_public(&self) -> bool {
+        self.access & PUBLIC != 0
+    }
+
+    /// Names and descriptors of what other classes can use of it.
+    pub fn visible_members(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let visible = self
+            .fields
+            .iter()
+            .chain(&self.methods)
+            .filter(|member| member.access & (PUBLIC | PROTECTED) != 0 && member.access & SYNTHETIC == 0);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        visible.map(move |member| (text(member.name), text(member.descriptor)))
     }
 
     pub fn is_abstract(&self) -> bool {
@@ -59,21 +96,25 @@ impl<'a> ClassFile<'a> {
 impl<'a> Method<'a> {
     /// The parameters' types as descriptors, and that of the result.
     pub fn types(&self) -> Option<(Vec<&'a str>, &'a str)> {
-        let descriptor = std::str::from_utf8(self.descriptor).ok()?;
-        let (mut parameters, result) = descriptor.strip_prefix('(')?.split_once(')')?;
-        let mut types = Vec::new();
-        while !parameters.is_empty() {
-            let dimensions = parameters.len() - parameters.trim_start_matches('[').len();
-            let length = match parameters.as_bytes().get(dimensions)? {
-                b'L' => parameters.find(';')? + 1,
-                _ => dimensions + 1,
-            };
-            let (one, rest) = parameters.split_at_checked(length)?;
-            types.push(one);
-            parameters = rest;
-        }
-        Some((types, result))
+        types(std::str::from_utf8(self.descriptor).ok()?)
     }
+}
+
+/// A method's parameters' types as descriptors, and that of its result. None: it is no method's descriptor.
+pub(crate) fn types(descriptor: &str) -> Option<(Vec<&str>, &str)> {
+    let (mut parameters, result) = descriptor.strip_prefix('(')?.split_once(')')?;
+    let mut types = Vec::new();
+    while !parameters.is_empty() {
+        let dimensions = parameters.len() - parameters.trim_start_matches('[').len();
+        let length = match parameters.as_bytes().get(dimensions)? {
+            b'L' => parameters.find(';')? + 1,
+            _ => dimensions + 1,
+        };
+        let (one, rest) = parameters.split_at_checked(length)?;
+        types.push(one);
+        parameters = rest;
+    }
+    Some((types, result))
 }
 
 /// The SQL type whose values a Java type stands for.
@@ -119,10 +160,36 @@ pub(crate) fn java_name(descriptor: &str) -> String {
 enum Constant<'a> {
     Text(&'a [u8]),
     Class(u16),
+    /// A field or method: its class, its name and type.
+    Member(u16, u16),
+    NameAndType(u16, u16),
     Other,
 }
 
-fn parse<'a>(reader: &mut Reader<'a>) -> Option<ClassFile<'a>> {
+struct Constants<'a>(Vec<Constant<'a>>);
+
+impl<'a> Constants<'a> {
+    fn text(&self, index: u16) -> Option<&'a [u8]> {
+        match self.0.get(usize::from(index))? {
+            Constant::Text(bytes) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    fn string(&self, index: u16) -> Option<String> {
+        self.text(index).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    fn class(&self, index: u16) -> Option<String> {
+        match self.0.get(usize::from(index))? {
+            Constant::Class(name) => self.string(*name),
+            _ => None,
+        }
+    }
+}
+
+/// From the beginning of a class file; leaves what stands behind the constants.
+fn constants<'a>(reader: &mut Reader<'a>) -> Option<Constants<'a>> {
     if reader.u32()? != MAGIC {
         return None;
     }
@@ -137,9 +204,11 @@ fn parse<'a>(reader: &mut Reader<'a>) -> Option<ClassFile<'a>> {
                 Constant::Text(reader.take(length.into())?)
             }
             7 => Constant::Class(reader.u16()?),
+            9..=11 => Constant::Member(reader.u16()?, reader.u16()?),
+            12 => Constant::NameAndType(reader.u16()?, reader.u16()?),
             8 | 16 | 19 | 20 => reader.skip(2)?,
             15 => reader.skip(3)?,
-            3 | 4 | 9 | 10 | 11 | 12 | 17 | 18 => reader.skip(4)?,
+            3 | 4 | 17 | 18 => reader.skip(4)?,
             5 | 6 => reader.skip(8)?,
             _ => return None,
         });
@@ -148,21 +217,61 @@ fn parse<'a>(reader: &mut Reader<'a>) -> Option<ClassFile<'a>> {
             constants.push(Constant::Other);
         }
     }
-    let text = |index: u16| match constants.get(usize::from(index))? {
-        Constant::Text(bytes) => Some(*bytes),
-        _ => None,
-    };
+    Some(Constants(constants))
+}
+
+/// What the class refers to. None: the file is damaged, or names of its constants are together many times as long as the file.
+pub(crate) fn references(bytes: &[u8]) -> Option<References> {
+    let constants = constants(&mut Reader(bytes))?;
+    let mut found = References::default();
+    // A name may stand for thousands of classes.
+    let mut room = bytes.len().saturating_mul(4);
+    for constant in &constants.0 {
+        let before = room;
+        match constant {
+            Constant::Class(name) => {
+                let written = constants.string(*name)?;
+                room = room.saturating_sub(written.len());
+                // Of an array the class of its elements; those of numbers have none.
+                let element = written.trim_start_matches('[');
+                let class = match written.len() - element.len() {
+                    0 => Some(element),
+                    _ => element.strip_prefix('L').and_then(|name| name.strip_suffix(';')),
+                };
+                found.classes.extend(class.map(str::to_owned));
+            }
+            Constant::Member(class, name_and_type) => {
+                let Constant::NameAndType(name, descriptor) = constants.0.get(usize::from(*name_and_type))? else {
+                    return None;
+                };
+                let class = constants.class(*class)?;
+                let (name, descriptor) = (constants.string(*name)?, constants.string(*descriptor)?);
+                room = room.saturating_sub(class.len() + name.len() + descriptor.len());
+                found.members.push(MemberReference { class, name, descriptor });
+            }
+            _ => {}
+        }
+        if room == 0 && before > 0 {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+fn parse<'a>(reader: &mut Reader<'a>) -> Option<ClassFile<'a>> {
+    let constants = constants(reader)?;
     let access = reader.u16()?;
-    reader.u16()?;
-    let superclass = match constants.get(usize::from(reader.u16()?))? {
-        Constant::Class(name) => Some(String::from_utf8_lossy(text(*name)?).replace('/', ".")),
-        _ => None,
-    };
-    let interfaces = reader.u16()?;
-    reader.take(usize::from(interfaces) * 2)?;
-    members(reader, &text)?;
+    let name = constants.class(reader.u16()?).unwrap_or_default();
+    let superclass = constants.class(reader.u16()?).map(|name| name.replace('/', "."));
+    let count = reader.u16()?;
+    let mut interfaces = Vec::new();
+    for _ in 0..count {
+        interfaces.extend(constants.class(reader.u16()?));
+    }
+    let text = |index: u16| constants.text(index);
+    let fields = members(reader, &text)?;
     let methods = members(reader, &text)?;
-    Some(ClassFile { access, superclass, methods })
+    Some(ClassFile { access, name, interfaces, superclass, fields, methods })
 }
 
 /// Fields or methods.
@@ -208,6 +317,40 @@ impl<'a> Reader<'a> {
 /// Class files made by hand, for tests that have no compiler.
 #[cfg(test)]
 pub(crate) mod made {
+    /// A class, and of it perhaps a member: its name and descriptor.
+    pub type Reference<'a> = (&'a str, Option<(&'a str, &'a str)>);
+
+    /// A public class that refers to these.
+    pub fn referring(superclass: &str, references: &[Reference<'_>]) -> Vec<u8> {
+        let mut constants: Vec<Vec<u8>> = Vec::new();
+        let mut add = |tag: u8, bytes: &[u8]| {
+            constants.push([&[tag], bytes].concat());
+            constants.len() as u16
+        };
+        let class = |add: &mut dyn FnMut(u8, &[u8]) -> u16, name: &str| {
+            let text = add(1, &[&(name.len() as u16).to_be_bytes(), name.as_bytes()].concat());
+            add(7, &text.to_be_bytes())
+        };
+        let superclass = class(&mut add, &superclass.replace('.', "/"));
+        for (name, member) in references {
+            let class = class(&mut add, name);
+            if let Some((name, descriptor)) = member {
+                let name = add(1, &[&(name.len() as u16).to_be_bytes(), name.as_bytes()].concat());
+                let descriptor = add(1, &[&(descriptor.len() as u16).to_be_bytes(), descriptor.as_bytes()].concat());
+                let both = add(12, &[name.to_be_bytes(), descriptor.to_be_bytes()].concat());
+                add(10, &[class.to_be_bytes(), both.to_be_bytes()].concat());
+            }
+        }
+        let mut out = 0xCAFE_BABE_u32.to_be_bytes().to_vec();
+        out.extend_from_slice(&[0, 0, 0, 61]);
+        out.extend_from_slice(&(constants.len() as u16 + 1).to_be_bytes());
+        constants.iter().for_each(|constant| out.extend_from_slice(constant));
+        for half in [super::PUBLIC, 0, superclass, 0, 0, 0] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        out
+    }
+
     /// A class with these methods: access, name, descriptor.
     pub fn class(access: u16, superclass: &str, methods: &[(u16, &str, &str)]) -> Vec<u8> {
         let mut constants: Vec<Vec<u8>> = Vec::new();
@@ -297,5 +440,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn references_of_damaged_classes_are_refused_or_read_but_never_a_panic() {
+        let bytes = made::referring("a.B", &[("a/C", Some(("f", "()V"))), ("[[La/D;", None), ("[J", None)]);
+        let found = references(&bytes).unwrap();
+        assert_eq!(found.classes, ["a/B", "a/C", "a/D"]);
+        assert_eq!(found.members.len(), 1);
+        for position in 0..bytes.len() {
+            for bit in [1u8, 4, 0x80] {
+                let mut other = bytes.clone();
+                other[position] ^= bit;
+                let _ = references(&other);
+            }
+        }
+    }
+
+    /// Names are copied for who asks: those that thousands of classes share, only up to a few times the file.
+    #[test]
+    fn a_name_that_many_references_share_is_not_copied_for_each() {
+        let name = "n".repeat(60_000);
+        let mut bytes = made::referring(&name, &[]);
+        let behind = bytes.split_off(bytes.len() - 12);
+        const CLASSES: u16 = 60_000;
+        bytes[8..10].copy_from_slice(&(CLASSES + 3).to_be_bytes());
+        bytes.extend([7, 0, 1].repeat(CLASSES.into()));
+        bytes.extend(behind);
+        assert!(references(&bytes).is_none());
     }
 }

@@ -3,7 +3,9 @@
 //! Promises that a jar which is read can be written again with the same entries, and that no byte of it makes reading panic or take more
 //! memory than the jar has. Knows nothing of what the entries hold, and decompresses them only when a class is asked for.
 
-use ferrite_base::limits::{CLASSES_BYTES_MAX, CLASSES_ENTRIES_MAX};
+use ferrite_base::limits::{
+    CLASS_UNPACKED_BYTES_MAX, CLASSES_BYTES_MAX, CLASSES_ENTRIES_MAX, CLASSES_UNPACKED_BYTES_MAX,
+};
 use ferrite_base::{UserError, UserResult};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -98,6 +100,43 @@ impl Classes {
             .with_hint("remove classes that are no longer needed, or leave out of the jar what no procedure uses"));
         }
         Ok(Classes { entries: Arc::new(entries) })
+    }
+
+    /// Refuses entries that `before` does not have and that take more room unpacked than they may, by themselves or with all others: a
+    /// megabyte of a jar can stand for a gigabyte. Not asked at replay: what was taken once is taken again.
+    pub fn check_unpacked(&self, before: &Classes) -> UserResult<()> {
+        let mut all = 0u64;
+        let mut grown = false;
+        for (path, entry) in self.entries.iter() {
+            all += u64::from(entry.size);
+            if before.entries.get(path) == Some(entry) {
+                continue;
+            }
+            grown = true;
+            let refuse = |bytes: u64| {
+                UserError::limit(format!("{path} has {bytes} bytes unpacked; the most is {CLASS_UNPACKED_BYTES_MAX}"))
+                    .with_hint("leave out of the jar what no procedure uses")
+            };
+            if entry.size as usize > CLASS_UNPACKED_BYTES_MAX {
+                return Err(refuse(entry.size.into()));
+            }
+            // The size is the jar's own word, and one byte more shows that it is not true.
+            if entry.method == DEFLATED {
+                let mut reader = flate2::read::DeflateDecoder::new(&*entry.data).take(u64::from(entry.size) + 1);
+                let unpacked = std::io::copy(&mut reader, &mut std::io::sink())
+                    .map_err(|_| broken(&format!("{path} cannot be decompressed")))?;
+                if unpacked != u64::from(entry.size) {
+                    return Err(broken(&format!("{path} is not as long as it says")));
+                }
+            }
+        }
+        if grown && all > CLASSES_UNPACKED_BYTES_MAX as u64 {
+            return Err(UserError::limit(format!(
+                "the loaded classes would have {all} bytes unpacked; the most is {CLASSES_UNPACKED_BYTES_MAX}"
+            ))
+            .with_hint("remove classes that are no longer needed, or leave out of the jar what no procedure uses"));
+        }
+        Ok(())
     }
 
     /// Without the classes that the pattern names: `*` stands for anything within a name part, `**` across parts. The classes nested
@@ -288,6 +327,50 @@ mod tests {
             let said = refused.expect_err("one past it").to_string();
             assert!(said.contains("the most is 33554432 bytes in 32767 files"), "{said}");
         }
+    }
+
+    /// Zeros, deflated; `size` is what the jar says of it.
+    fn bomb(bytes: usize, size: usize) -> Entry {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::copy(&mut std::io::repeat(0).take(bytes as u64), &mut encoder).expect("memory can be written");
+        let data = encoder.finish().expect("memory can be written").into();
+        Entry { method: DEFLATED, crc: 0, size: size as u32, data }
+    }
+
+    #[test]
+    fn as_many_unpacked_bytes_as_the_limits_and_not_one_more() {
+        let of = |entries: Vec<(String, Entry)>| Classes { entries: Arc::new(entries.into_iter().collect()) };
+        let one = |bytes, size| of(vec![("a".to_owned(), bomb(bytes, size))]);
+        let nothing = Classes::default();
+        const ONE: usize = CLASS_UNPACKED_BYTES_MAX;
+        one(ONE, ONE).check_unpacked(&nothing).expect("at the limit");
+        let said = |classes: &Classes| classes.check_unpacked(&nothing).expect_err("one past it").to_string();
+        assert!(said(&one(ONE + 1, ONE + 1)).contains("33554433 bytes unpacked; the most is 33554432"));
+        // What a jar says of itself is not believed.
+        assert!(said(&one(ONE + 1, ONE)).contains("not as long as it says"));
+        assert!(said(&one(100, 101)).contains("not as long as it says"));
+        assert!(said(&one(100, 99)).contains("not as long as it says"));
+        let largest = bomb(ONE, ONE);
+        let many = |count: usize| {
+            let all = (0..count).map(|number| (number.to_string(), largest.clone()));
+            of(all
+                .chain([("x".to_owned(), bomb(CLASSES_UNPACKED_BYTES_MAX % ONE, CLASSES_UNPACKED_BYTES_MAX % ONE))])
+                .collect())
+        };
+        let most = many(CLASSES_UNPACKED_BYTES_MAX / ONE);
+        most.check_unpacked(&nothing).expect("at the limit");
+        let over = of(most
+            .entries
+            .iter()
+            .map(|(path, entry)| (path.clone(), entry.clone()))
+            .chain([("y".to_owned(), bomb(1, 1))])
+            .collect());
+        assert!(said(&over).contains("134217729 bytes unpacked; the most is 134217728"));
+        // What is there already is not asked again, so that less can be left of it.
+        over.check_unpacked(&over).expect("nothing is new");
+        most.check_unpacked(&over).expect("less is left");
+        // It can be loaded by itself: only who asks is told.
+        nothing.with_jar(&one(ONE + 1, ONE).jar()).expect("as at replay");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod cron;
 mod ids;
 pub mod jar;
 pub mod objects;
+pub mod references;
 mod schema_text;
 pub mod task;
 

@@ -53,6 +53,9 @@ pub struct Options {
     /// in VoltDB [default: declared]. An old database keeps what it has.
     #[arg(long, value_name = "declared|ignored", value_parser = decimal_scale)]
     decimal_scale: Option<DecimalScale>,
+    /// Jar with Java classes to load when the database is new, before the schema and in the same transaction. May be given several times.
+    #[arg(long, value_name = "JAR")]
+    classes: Vec<PathBuf>,
     /// DDL to run when the database is new.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -222,6 +225,18 @@ pub fn run(options: Options) -> ExitCode {
             return fail(&format!("cannot read the schema file {path}: {error}"));
         }
     };
+    let mut classes = Vec::new();
+    for path in &options.classes {
+        // A wrong one should be named, before anything is done.
+        let jar = match std::fs::read(path) {
+            Ok(jar) => jar,
+            Err(error) => return fail(&format!("cannot read the jar file {}: {error}", path.display())),
+        };
+        if let Err(error) = ferrite_catalog::Classes::default().with_jar(&jar) {
+            return fail(&format!("{}: {error}", path.display()));
+        }
+        classes.push(jar);
+    }
     let mut settings = Settings {
         memory_bytes: options.memory_limit.bytes(),
         disk_reserve_bytes: options.disk_reserve,
@@ -257,6 +272,7 @@ pub fn run(options: Options) -> ExitCode {
         partitions: options.partitions,
         durability,
         decimal_scale: options.decimal_scale,
+        classes,
         schema,
         memory_ahead_bytes: (options.memory_ahead as usize) << 20,
         network_threads: options.network_threads.map_or_else(quarter_of_the_cores, |count| count as usize),

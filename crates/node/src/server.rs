@@ -70,6 +70,8 @@ pub struct ServerOptions {
     pub durability: Durability,
     /// What DECIMAL(p, s) means in a new database. None: what the directory has, or the default for a new one.
     pub decimal_scale: Option<DecimalScale>,
+    /// Jars to load when the database is new, before the schema.
+    pub classes: Vec<Vec<u8>>,
     /// DDL to run when the database is new.
     pub schema: Option<String>,
     pub network_threads: usize,
@@ -104,7 +106,7 @@ impl fmt::Display for ServerError {
         match self {
             ServerError::Start(error) => error.fmt(f),
             ServerError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            ServerError::Schema(text) => write!(f, "the schema file could not be run: {text}"),
+            ServerError::Schema(text) => write!(f, "the new database could not be given its schema: {text}"),
             ServerError::Backups(dir, reason) => {
                 write!(f, "backups cannot go to {} (--backup-dir): {reason}", dir.display())
             }
@@ -228,9 +230,12 @@ impl Server {
         let mut recovered = recovered.map_err(ServerError::Start)?;
         schema::choose_decimal_scale(&mut recovered, options.decimal_scale)
             .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
-        if let (Some(text), true) = (&options.schema, recovered.compiled.catalog.version.0 == 0) {
-            schema::at_first_start(&mut recovered, text, &options.settings.sql, &*clock)
+        let given = options.schema.is_some() || !options.classes.is_empty();
+        if given && recovered.compiled.catalog.version.0 == 0 {
+            let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
+            let warnings = schema::at_first_start(&mut recovered, jars, text, &options.settings.sql, &*clock)
                 .map_err(|error| ServerError::Schema(error.to_string()))?;
+            warnings.iter().for_each(|warning| eprintln!("ferrite: warning: {warning}"));
         }
 
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes now.

@@ -479,7 +479,8 @@ impl Coordinator {
         schema_time: &Rc<SchemaTime>,
     ) -> UserResult<(Vec<String>, Option<i64>)> {
         let watcher = schema_time.watcher();
-        let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
+        let mut planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
+        let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
         let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
         task_check::check(&self.compiled, &compiled)?;
         schema_time.ask()?;
@@ -510,7 +511,10 @@ impl Coordinator {
         }
         put_back(&mut borrowed, &mut stores, &mut places);
         self.give_back(borrowed);
-        applied.map(|()| (planned.warnings, rows))
+        applied?;
+        classes.iter().for_each(|warning| eprintln!("ferrite: warning: {warning}"));
+        planned.warnings.extend(classes);
+        Ok((planned.warnings, rows))
     }
 
     /// Waits until the partitions that are wanted have lent their stores.

@@ -438,7 +438,10 @@ fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
 fn convert_all<'x>(program: &Program, given: &[Value<'x>], arena: &'x Bump) -> UserResult<&'x [Value<'x>]> {
     let values = arena.alloc_slice_fill_copy(given.len(), Value::Null);
     for (index, ((slot, value), parameter)) in values.iter_mut().zip(given).zip(&program.parameters).enumerate() {
-        let converted = if parameter.table {
+        let converted = if parameter.array && matches!(value, Value::Null) && program.foreign.is_some() {
+            // Other languages have arrays that are null; lists of SQL are not.
+            Ok(Value::Null)
+        } else if parameter.table {
             to_table(*value, parameter.array)
         } else if parameter.array {
             convert::to_declared_array(*value, &parameter.column_type, arena)

@@ -6,9 +6,10 @@ use crate::record;
 use crate::recovery::Recovered;
 use crate::{schema_limits, task_check};
 use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher};
-use ferrite_catalog::{Catalog, Change, DecimalScale, Effect, Ids, settle};
+use ferrite_catalog::{Catalog, Change, Classes, DecimalScale, Effect, Ids, base64, references, settle};
 use ferrite_io::Clock;
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
+use ferrite_sql::Statement;
 use ferrite_table::Store;
 use std::sync::Arc;
 
@@ -132,18 +133,14 @@ pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserRes
     let mut warnings = Vec::new();
     let mut swapped = Vec::new();
     for (index, statement) in statements.iter().enumerate() {
-        let bound = ferrite_sql::bind_ddl(&next, statement).and_then(|(change, more)| {
-            warnings.extend(more);
-            if let Change::SwapTables { one, other } = &change {
-                swapped.extend([one, other].iter().filter_map(|name| Some(next.table_named(name)?.id)));
-            }
-            let (changed, effects) = next.apply(&change)?;
-            schema_limits::check(&change, &next, &changed, limits)?;
-            Ok((changed, effects))
-        });
-        let (changed, more) = bound.map_err(|error| ferrite_sql::ddl_error(index + 1, statement, error))?;
-        next = changed;
-        effects.extend(more);
+        let step =
+            step(&next, statement, limits).map_err(|error| ferrite_sql::ddl_error(index + 1, statement, error))?;
+        if let Change::SwapTables { one, other } = &step.change {
+            swapped.extend([one, other].iter().filter_map(|name| Some(next.table_named(name)?.id)));
+        }
+        next = step.catalog;
+        effects.extend(step.effects);
+        warnings.extend(step.warnings);
     }
     let effects = settle(effects, catalog, &next);
     // However many statements it took, it is one version.
@@ -182,6 +179,29 @@ pub fn choose_decimal_scale(recovered: &mut Recovered, wanted: Option<DecimalSca
     }
 }
 
+/// One statement of a schema change.
+pub struct Step {
+    pub change: Change,
+    pub catalog: Catalog,
+    pub effects: Vec<Effect>,
+    pub warnings: Vec<String>,
+}
+
+/// Binds one DDL statement against the catalog that those before it have left.
+pub fn step(catalog: &Catalog, statement: &Statement, limits: &SqlLimits) -> UserResult<Step> {
+    let (change, warnings) = ferrite_sql::bind_ddl(catalog, statement)?;
+    let (next, effects) = catalog.apply(&change)?;
+    schema_limits::check(&change, catalog, &next, limits)?;
+    Ok(Step { change, catalog: next, effects, warnings })
+}
+
+/// What is asked of new classes where they come from a client: refuses those that unpack to more than they may, and answers warnings about
+/// what they need that is not there.
+pub fn judge_classes(before: &Catalog, after: &Catalog) -> UserResult<Vec<String>> {
+    after.classes.check_unpacked(&before.classes)?;
+    Ok(references::class_warnings(before, after))
+}
+
 /// Carries the change out on all stores: on every one, or on none. `time` is the transaction's.
 pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<()> {
     ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time)
@@ -192,18 +212,39 @@ pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher
     ferrite_table::change_schema_watched(stores, &planned.catalog, &planned.effects, time, watcher)
 }
 
-/// Runs the schema file of a new database: one transaction, in the log like any other.
-pub fn at_first_start(recovered: &mut Recovered, text: &str, limits: &SqlLimits, clock: &dyn Clock) -> UserResult<()> {
-    let planned = plan_within(&recovered.compiled.catalog, text, limits)?;
+/// The statement that loads a jar.
+pub fn load_classes(jar: &[u8]) -> String {
+    format!("LOAD CLASSES '{}';\n", base64::encode(jar))
+}
+
+/// Loads the classes of a new database and runs its schema file: one transaction, in the log like any other. What should be told of it.
+pub fn at_first_start(
+    recovered: &mut Recovered,
+    jars: &[Vec<u8>],
+    text: &str,
+    limits: &SqlLimits,
+    clock: &dyn Clock,
+) -> UserResult<Vec<String>> {
+    let before = &recovered.compiled.catalog;
+    // The places of errors are those in the schema's text.
+    let load: String = jars.iter().map(|jar| load_classes(jar)).collect();
+    let mut classes = Catalog::clone(before);
+    for jar in jars {
+        classes.classes = Classes::with_jar(&classes.classes, jar)?;
+    }
+    plan_within(&classes, text, limits)?;
+    let whole = load + text;
+    let mut planned = plan(before, &whole)?;
+    planned.warnings.extend(judge_classes(before, &planned.catalog)?);
     let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
     task_check::check(&recovered.compiled, &compiled)?;
     let time = clock.wall_micros();
     apply(&mut recovered.stores, &planned, time)?;
-    let text = logged_text(&recovered.compiled.catalog, text);
+    let whole = logged_text(&recovered.compiled.catalog, &whole);
     let mut payload = Vec::new();
-    record::write_schema(&mut payload, compiled.catalog.version.0, time, &text);
+    record::write_schema(&mut payload, compiled.catalog.version.0, time, &whole);
     commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
-    recovered.history.add(compiled.catalog.version.0, time, &text);
+    recovered.history.add(compiled.catalog.version.0, time, &whole);
     recovered.compiled = compiled;
-    Ok(())
+    Ok(planned.warnings)
 }

@@ -3,7 +3,7 @@
 #[path = "common/jar.rs"]
 mod jar;
 
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Classes, base64, schema_text};
 use ferrite_expr::{Code, UserFunction};
 use ferrite_partition::execute::{Executor, Outcome};
@@ -73,7 +73,7 @@ impl Library for InRust {
 struct Batches;
 
 fn batch(statements: &[(u16, &[i64])]) -> Vec<u8> {
-    let mut out = (statements.len() as u16).to_be_bytes().to_vec();
+    let mut out = (statements.len() as u32).to_be_bytes().to_vec();
     for (number, values) in statements {
         let mut parameters = Vec::new();
         values.to_vec().write_set(&mut parameters).unwrap();
@@ -96,8 +96,21 @@ impl Body for Batches {
                 let error = host.execute(&batch(&[(0, &[id + 100, 1]), (0, &[id, 2])]), &mut tables).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::ConstraintViolation);
             }
+            "many" => {
+                const MOST: usize = limits::FOREIGN_BATCH_STATEMENTS_MAX;
+                host.execute(&batch(&vec![(1, &[][..]); MOST]), &mut tables)?;
+                tables.clear();
+                let error = host.execute(&batch(&vec![(1, &[][..]); MOST + 1]), &mut tables).unwrap_err();
+                assert!(error.message().contains("more than 100000 statements in a batch"), "{error}");
+            }
             "malformed" => {
-                for wrong in [&[][..], &[0, 1], &[0, 1, 0, 9, 0, 0, 0, 0], &[0, 1, 0, 0, 255, 255, 255, 255]] {
+                for wrong in [
+                    &[][..],
+                    &[0, 1],
+                    &[0, 0, 0, 1],
+                    &[0, 0, 0, 1, 0, 9, 0, 0, 0, 0],
+                    &[0, 0, 0, 1, 0, 0, 255, 255, 255, 255],
+                ] {
                     host.execute(wrong, &mut tables).unwrap_err();
                 }
                 assert!(host.answer(&[0, 0, 0, 9]).is_err());
@@ -130,7 +143,25 @@ fn compile(text: &str) -> UserResult<(schema::Planned, Compiled)> {
 
 #[test]
 fn bodies_are_transactions() {
-    for (partitions, clause) in [(1u32, "PARTITION ON TABLE t COLUMN id"), (3, "")] {
+    let calls = [
+        (1, "", true),
+        (2, "abort", false),
+        (3, "caught", true),
+        (1, "", false),
+        (4, "malformed", true),
+        (5, "", true),
+    ];
+    call_with(&[(1, "PARTITION ON TABLE t COLUMN id"), (3, "")], &calls);
+}
+
+#[test]
+fn as_many_statements_in_a_batch_as_the_limit_and_not_one_more() {
+    call_with(&[(1, "")], &[(1, "many", true)]);
+}
+
+/// Calls with an id and what to do, and whether that inserts a row; over so many partitions with such a clause.
+fn call_with(ways: &[(u32, &str)], calls: &[(i64, &str, bool)]) {
+    for (partitions, clause) in ways.iter().copied() {
         let (planned, compiled) =
             compile(&with_classes(&format!("CREATE PROCEDURE {clause} FROM CLASS a.Batches;"))).unwrap();
         let ring = Arc::new(Ring::new_default(partitions));
@@ -151,14 +182,7 @@ fn bodies_are_transactions() {
             (outcome, Response::parse(body).unwrap().to_owned_response().unwrap())
         };
         let mut rows = 0;
-        for (id, how, inserts) in [
-            (1, "", true),
-            (2, "abort", false),
-            (3, "caught", true),
-            (1, "", false),
-            (4, "malformed", true),
-            (5, "", true),
-        ] {
+        for (id, how, inserts) in calls.iter().copied() {
             let (outcome, response) = call(id, how);
             if inserts {
                 rows += 1;
@@ -230,4 +254,17 @@ fn a_class_that_cannot_be_loaded_does_not_keep_the_database_shut() {
         let response = Response::parse(body).unwrap().to_owned_response().unwrap();
         assert!(format!("{response:?}").contains("class a.Other is no procedure"), "{response:?}");
     }
+}
+
+/// What a new history begins with stands before it in the log.
+#[test]
+fn a_jar_larger_than_other_statements_may_be_the_first_of_a_history() {
+    let name = |number: usize| format!("{number:05}{}", "n".repeat(1_000));
+    let names: Vec<String> = (0..7_000).map(name).collect();
+    let jar = jar(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = schema::logged_text(&Catalog::default(), &schema::load_classes(&jar));
+    assert!(text.len() > limits::STATEMENT_BYTES_CEILING && text.starts_with("SET DECIMAL_SCALE"), "{}", text.len());
+    let planned = schema::plan(&Catalog::default(), &text).expect("it can be replayed");
+    let again = schema::plan(&Catalog::default(), &schema_text(&planned.catalog)).expect("and from its own text");
+    assert_eq!(again.catalog.classes, planned.catalog.classes);
 }

@@ -93,7 +93,7 @@ pub fn recover(
     let (disk, time) = (Arc::new(disk.clone()), Arc::new(clock.clone()));
     let mut recovered = recovery::open(disk, time, random, Path::new(DIRECTORY), log.clone(), Some(partitions), 1)?;
     if recovered.compiled.catalog.version.0 == 0 && !first.is_empty() {
-        schema::at_first_start(&mut recovered, first, &SqlLimits::CEILING, clock).map_err(StartError::Compile)?;
+        schema::at_first_start(&mut recovered, &[], first, &SqlLimits::CEILING, clock).map_err(StartError::Compile)?;
     }
     Ok(recovered)
 }

@@ -49,7 +49,7 @@ pub trait Host {
     /// The partition that it runs on; None: on all.
     fn partition(&self) -> Option<u32>;
 
-    /// Runs a batch of statements: u16 how many, then for each u16 its number, u32 length and the parameter set as clients encode
+    /// Runs a batch of statements: u32 how many, then for each u16 its number, u32 length and the parameter set as clients encode
     /// it, all big-endian. Appends a result table for each, as clients get them. After an error none of the batch has happened.
     fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()>;
 

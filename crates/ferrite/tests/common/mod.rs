@@ -22,9 +22,22 @@ impl Server {
         Self::try_start(dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
     }
 
+    /// The same, with a working directory of its own.
+    pub fn start_in(folder: &Path, dir: &Path, options: &[&str]) -> Server {
+        Self::launch(Some(folder), dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
+    }
+
     /// The error text, if the server ends instead of getting ready.
     pub fn try_start(dir: &Path, options: &[&str]) -> Result<Server, String> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        Self::launch(None, dir, options)
+    }
+
+    fn launch(folder: Option<&Path>, dir: &Path, options: &[&str]) -> Result<Server, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        let mut child = command
             .arg("server")
             .arg("--dir")
             .arg(dir)

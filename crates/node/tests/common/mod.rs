@@ -32,6 +32,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         partitions: Some(partitions),
         durability: Durability::None,
         decimal_scale: None,
+        classes: Vec::new(),
         schema: None,
         network_threads: 2,
         memory_ahead_bytes: 0,

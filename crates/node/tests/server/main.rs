@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../partition/tests/common/jar.rs"]
+mod jar;
 
 mod administration;
 mod alter_table;
@@ -13,6 +15,7 @@ mod cancel;
 mod connection_limits;
 mod decimals;
 mod disk_space;
+mod first_start;
 mod limits;
 mod log_failure;
 mod long_reads;

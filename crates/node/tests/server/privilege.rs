@@ -1,10 +1,8 @@
 //! What runs code, touches files or stops the server: taken from every client as long as only this machine reaches the client port,
 //! and on the administration port only where other machines do.
 
-#[path = "../../../partition/tests/common/jar.rs"]
-mod jar;
-
 use crate::common::{Db, connect, connect_admin, connect_to, options, start, text_of};
+use crate::jar;
 use ferrite_catalog::base64;
 use ferrite_client::{ClientError, ParameterSet, Status};
 use ferrite_node::{Server, ServerOptions};

@@ -100,7 +100,12 @@ impl Host for Transaction<'_, '_, '_, '_> {
             ));
         }
         let mut rest = batch;
-        let count = u16::from_be_bytes(take(&mut rest)?);
+        let count = u32::from_be_bytes(take(&mut rest)?);
+        if count as usize > limits::FOREIGN_BATCH_STATEMENTS_MAX {
+            let most = limits::FOREIGN_BATCH_STATEMENTS_MAX;
+            return Err(UserError::limit(format!("more than {most} statements in a batch"))
+                .with_hint("execute them in several batches: they are one transaction all the same"));
+        }
         let marks = (count > 1).then(|| set_marks(self.stores));
         for _ in 0..count {
             if let Err(error) = self.statement(&mut rest, tables) {

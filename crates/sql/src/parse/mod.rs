@@ -38,6 +38,11 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
         statements.extend(parse_batch(rest)?);
         return Ok(statements);
     }
+    if let Some((setting, rest)) = setting_before_jar(text) {
+        let mut statements = parse_batch(setting)?;
+        statements.extend(parse_batch(rest)?);
+        return Ok(statements);
+    }
     let lexemes = tokens::lex(text).map_err(|error| syntax_context(text.trim(), error))?;
     let ranges = split(&lexemes)?;
     let mut statements = Vec::with_capacity(ranges.len());
@@ -51,6 +56,14 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
         statements.push(Statement { text: part_text.to_owned(), start, body });
     }
     Ok(statements)
+}
+
+/// What a history begins with may stand before a jar.
+fn setting_before_jar(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix("SET DECIMAL_SCALE ")?;
+    let (setting, rest) = text.split_once(';')?;
+    let rest = rest.trim_start();
+    (rest.starts_with(LOAD_CLASSES) || rest.starts_with(REMOVE_CLASSES)).then_some((setting, rest))
 }
 
 /// At the beginning: a jar, which is too large to go through the lexer, or what is removed before one comes; and the text behind it.

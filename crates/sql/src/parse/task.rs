@@ -188,6 +188,8 @@ fn constant(cursor: &mut Cursor<'_>) -> UserResult<OwnedValue> {
 /// Schedules and actions that are Java classes.
 fn own_class(cursor: &Cursor<'_>) -> UserError {
     let error = UserError::not_supported("a task FROM CLASS")
-        .with_hint("say when with DELAY, EVERY or CRON, and call a procedure, which may be a Java class");
+        .with_hint(
+            "say when with DELAY, EVERY or CRON, and call a procedure, which may be a Java class that decides what there is to do",
+        );
     cursor.refused(error)
 }

@@ -32,7 +32,7 @@ final class Bridge {
         return exchange;
     }
 
-    static JarLoader load(byte[] jar) throws java.io.IOException {
+    static JarLoader load(byte[] jar) {
         return new JarLoader(jar);
     }
 

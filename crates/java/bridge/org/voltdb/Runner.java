@@ -5,8 +5,8 @@ import java.util.Random;
 
 /** One thread's object of a procedure, and the transaction that it is in. */
 final class Runner implements ProcedureContext {
-    /** Statements of one batch. */
-    private static final int BATCH_MAX = 10_000;
+    /** Statements of one batch: the server's FOREIGN_BATCH_STATEMENTS_MAX, and one more, which it refuses. */
+    private static final int BATCH_MAX = 100_001;
     private static final int STATUS_NOT_SET = -128;
 
     private final ProcedureClass procedure;
@@ -109,7 +109,7 @@ final class Runner implements ProcedureContext {
             batch.array = new byte[512];
         }
         batch.length = 0;
-        batch.putShort(0);
+        batch.putInt(0);
     }
 
     @Override
@@ -122,7 +122,7 @@ final class Runner implements ProcedureContext {
                     + statement.getText());
         }
         if (queued == BATCH_MAX) {
-            throw new IllegalStateException("more than " + BATCH_MAX + " statements in a batch");
+            throw new IllegalStateException("more than " + (BATCH_MAX - 1) + " statements in a batch: execute them in several");
         }
         int start = batch.length;
         batch.putShort(statement.number);
@@ -157,7 +157,7 @@ final class Runner implements ProcedureContext {
         if (count == 0) {
             return new VoltTable[0];
         }
-        batch.setShort(0, count);
+        batch.setInt(0, count);
         byte[] results;
         try {
             results = exchange.execute(batch);

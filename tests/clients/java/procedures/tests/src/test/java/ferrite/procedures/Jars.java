@@ -23,6 +23,9 @@ final class Jars {
         try (JarOutputStream out = new JarOutputStream(bytes); Stream<Path> files = Files.walk(root)) {
             for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator) {
                 String name = root.relativize(file).toString();
+                if (name.startsWith("org/voltdb/")) {
+                    continue;
+                }
                 out.putNextEntry(new ZipEntry(name));
                 out.write(name.equals(RESOURCE) ? words.getBytes(StandardCharsets.UTF_8) : Files.readAllBytes(file));
                 out.closeEntry();

@@ -36,6 +36,7 @@ class ProceduresTest {
             + "CREATE PROCEDURE FROM CLASS app.Transfer;"
             + "CREATE PROCEDURE FROM CLASS app.Types;"
             + "CREATE PROCEDURE FROM CLASS app.Arrays;"
+            + "CREATE PROCEDURE FROM CLASS app.Nulls;"
             + "CREATE PROCEDURE FROM CLASS app.Tables;"
             + "CREATE PROCEDURE FROM CLASS app.Context; PARTITION PROCEDURE Context ON TABLE accounts COLUMN id;"
             + "CREATE PROCEDURE FROM CLASS app.Annotated;"
@@ -47,6 +48,7 @@ class ProceduresTest {
     private static Database db;
     private static Client client;
     private static byte[] jar;
+    private static ClientResponse loaded;
 
     @BeforeAll
     static void start() throws Exception {
@@ -55,7 +57,8 @@ class ProceduresTest {
         client = db.client;
         ok(client.callProcedure("@AdHoc", SCHEMA));
         ok(client.callProcedure("@AdHoc", "INSERT INTO one VALUES (1)"));
-        ok(client.callProcedure("@UpdateClasses", jar, null));
+        loaded = client.callProcedure("@UpdateClasses", jar, null);
+        ok(loaded);
         ok(client.callProcedure("@AdHoc", PROCEDURES));
     }
 
@@ -181,6 +184,25 @@ class ProceduresTest {
             table.advanceRow();
             assertEquals(value, table.getLong(1), table.getString(0));
         }
+    }
+
+    @Test
+    void arraysMayBeNullAndBatchesLarge() throws Exception {
+        assertEquals(14, number("Nulls", null, null, null, null, 1));
+        assertEquals(10, number("Nulls", new long[0], new String[0], new VoltTable[0], new byte[0][], 1));
+        assertEquals(1_000_004, number("Nulls", null, null, null, null, 100_000));
+        contains(refused("Nulls", null, null, null, null, 100_001), ClientResponse.GRACEFUL_FAILURE,
+                "more than 100000 statements in a batch");
+    }
+
+    /** A class that needs what is not there is told of when it comes, not only when it is called. */
+    @Test
+    void whatClassesLackIsToldWhenTheyAreLoaded() throws Exception {
+        assertEquals("class app.Lacks refers to org.voltdb.utils.Gone, which is not here", loaded.getStatusString());
+        ClientResponse created = client.callProcedure("@AdHoc", "CREATE PROCEDURE FROM CLASS app.Lacks");
+        ok(created);
+        assertEquals(loaded.getStatusString(), created.getStatusString());
+        contains(refused("Lacks"), ClientResponse.UNEXPECTED_FAILURE, "NoClassDefFoundError");
     }
 
     @Test
