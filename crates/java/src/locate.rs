@@ -1,5 +1,6 @@
 //! Where the JDK is: `JAVA_HOME`, the `java` of the path, or the places where systems install them.
 
+use crate::sources;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub fn find() -> UserResult<Jdk> {
         return examine(&home).map_err(|reason| missing(&format!("JAVA_HOME is {}: {reason}", home.display())));
     }
     let on_path = env::var_os("PATH").and_then(|path| {
-        let java = env::split_paths(&path).map(|folder| folder.join("javac")).find(|java| java.is_file())?;
+        let java = env::split_paths(&path).map(|folder| folder.join(program())).find(|java| java.is_file())?;
         Some(java.canonicalize().ok()?.parent()?.parent()?.to_path_buf())
     });
     let mut reasons = Vec::new();
@@ -38,6 +39,11 @@ pub fn find() -> UserResult<Jdk> {
     Err(missing(&if reasons.is_empty() { "none was found".to_owned() } else { reasons.join("; ") }))
 }
 
+/// What a folder that will do has: a JRE is enough, unless the server must compile.
+fn program() -> &'static str {
+    if sources::are_compiled_here() { "javac" } else { "java" }
+}
+
 fn installed() -> Vec<PathBuf> {
     let mut homes: Vec<PathBuf> = FOLDERS
         .iter()
@@ -45,7 +51,7 @@ fn installed() -> Vec<PathBuf> {
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .flat_map(|home| [home.join("Contents/Home"), home])
-        .filter(|home| home.join("bin/javac").is_file())
+        .filter(|home| home.join("bin").join(program()).is_file())
         .collect();
     homes.sort();
     homes
@@ -60,7 +66,7 @@ fn examine(home: &Path) -> Result<Jdk, String> {
     if version < JAVA_VERSION_MIN {
         return Err(format!("it is version {version}, {JAVA_VERSION_MIN} or newer is needed"));
     }
-    if !home.join("bin/javac").is_file() {
+    if sources::are_compiled_here() && !home.join("bin/javac").is_file() {
         return Err("it is only a JRE, without javac".to_owned());
     }
     Ok(Jdk { home: home.to_path_buf(), library })

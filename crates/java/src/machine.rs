@@ -43,7 +43,11 @@ impl Machine {
     pub fn start(options: &[String]) -> UserResult<Machine> {
         exchange::own_stack_for_signals();
         let jdk = locate::find()?;
-        let compiled = sources::compile(&jdk)?;
+        let compiled = sources::compiled(&jdk)?;
+        // A JVM whose working directory is gone does not start, and takes the process with it.
+        if std::env::current_dir().is_err() {
+            let _ = std::env::set_current_dir("/");
+        }
         let mut builder = InitArgsBuilder::new().version(JNIVersion::V8);
         let class_path = format!("-Djava.class.path={}", compiled.jar.display());
         for option in OPTIONS.into_iter().chain(options.iter().map(String::as_str)).chain([class_path.as_str()]) {

@@ -1,11 +1,15 @@
-//! The Java side of the bridge: its sources are part of this program and are compiled with the JDK that is found, when it is first needed. So
-//! neither building this program nor running it without Java procedures needs a JDK, and there is no compiled file to keep in step.
+//! The Java side of the bridge. Its classes are part of this program, compiled with it where there was a JDK (`build.rs`). Its sources are, too: where
+//! there was none, they are compiled with the JDK that is found, when the JVM is first needed. So building this program needs no JDK, and there is
+//! no compiled file in the repository to keep in step.
 
 use crate::locate::Jdk;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
+
+/// Empty where the program was built without a JDK.
+const COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bridge.jar"));
 
 macro_rules! sources {
     ($($name:literal: $path:literal;)*) => {
@@ -58,16 +62,41 @@ pub(crate) struct Compiled {
     _folder: TempDir,
 }
 
-pub(crate) fn compile(jdk: &Jdk) -> UserResult<Compiled> {
-    let failed = |what: &str| {
-        UserError::new(ErrorKind::Compile, "FE021", "the server's own Java classes could not be compiled")
-            .with_detail(what.to_owned())
-            .with_hint("the JDK, or the folder for temporary files, cannot be used")
-    };
-    let folder =
-        tempfile::Builder::new().prefix("ferrite-java-").tempdir().map_err(|error| failed(&error.to_string()))?;
+/// Whether the classes are compiled when the JVM is started, which takes a JDK.
+pub(crate) const fn are_compiled_here() -> bool {
+    COMPILED.is_empty()
+}
+
+pub(crate) fn compiled(jdk: &Jdk) -> UserResult<Compiled> {
+    if are_compiled_here() { compile(jdk) } else { unpack().map_err(|error| failed("unpacked", &error.to_string())) }
+}
+
+fn folder() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix("ferrite-java-").tempdir()
+}
+
+/// The classes that were compiled with this program.
+fn unpack() -> std::io::Result<Compiled> {
+    let folder = folder()?;
+    let jar = folder.path().join("bridge.jar");
+    std::fs::write(&jar, COMPILED)?;
+    Ok(Compiled { jar, _folder: folder })
+}
+
+#[cold]
+fn failed(what: &str, why: &str) -> UserError {
+    UserError::new(ErrorKind::Compile, "FE021", format!("the server's own Java classes could not be {what}"))
+        .with_detail(why.to_owned())
+        .with_hint("the JDK, or the folder for temporary files, cannot be used")
+}
+
+fn compile(jdk: &Jdk) -> UserResult<Compiled> {
+    let failed = |why: &str| failed("compiled", why);
+    let folder = folder().map_err(|error| failed(&error.to_string()))?;
     let mut compile = Command::new(jdk.home.join("bin/javac"));
+    // The server's working directory may be gone.
     compile
+        .current_dir(folder.path())
         .args(["--release", "17", "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d"])
         .arg(folder.path().join("classes"));
     for (name, text) in SOURCES {
@@ -78,7 +107,8 @@ pub(crate) fn compile(jdk: &Jdk) -> UserResult<Compiled> {
     run(&mut compile).map_err(|what| failed(&what))?;
     let jar = folder.path().join("bridge.jar");
     let mut pack = Command::new(jdk.home.join("bin/jar"));
-    pack.args(["--create", "--no-compress", "--no-manifest", "--file"])
+    pack.current_dir(folder.path())
+        .args(["--create", "--no-compress", "--no-manifest", "--file"])
         .arg(&jar)
         .arg("-C")
         .arg(folder.path().join("classes"))
@@ -95,9 +125,60 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
+    let named = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{named}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    // Some faults the tools tell on their standard output.
+    let said = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+    Err(format!("{named} ended with {}\n{}", output.status, said.join("\n")).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_catalog::Classes;
+    use ferrite_catalog::references::{PROCEDURE_API, api_of_class};
+
+    /// With `FERRITE_WRITE_PROCEDURE_API` in its environment this writes the list anew. Without a JDK there is nothing to compare with.
+    #[test]
+    fn the_list_of_the_api_is_what_is_compiled() {
+        let Ok(jdk) = crate::locate::find() else { return };
+        if !jdk.home.join("bin/javac").is_file() {
+            return;
+        }
+        let compiled = compile(&jdk).expect("the sources compile");
+        let jar = std::fs::read(&compiled.jar).expect("a jar");
+        let classes = Classes::default().with_jar(&jar).expect("a jar");
+        let list: String = classes
+            .class_names()
+            .filter_map(|name| api_of_class(&classes.class_bytes(&name).expect("a class")))
+            .collect();
+        assert!(list.contains("\n getLong (I)J\n"), "{list}");
+        if std::env::var_os("FERRITE_WRITE_PROCEDURE_API").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../catalog/src/procedure_api.txt");
+            std::fs::write(path, &list).expect("the list can be written");
+        }
+        assert!(
+            list == PROCEDURE_API,
+            "crates/catalog/src/procedure_api.txt is not what the sources of the API say; write it anew with \
+             FERRITE_WRITE_PROCEDURE_API=1 cargo test -p ferrite-java"
+        );
+    }
+
+    /// What is compiled with the program and what it would compile itself are the same classes.
+    #[test]
+    fn the_classes_that_come_with_the_program_are_those_of_its_sources() {
+        let Ok(jdk) = crate::locate::find() else { return };
+        if are_compiled_here() || !jdk.home.join("bin/javac").is_file() {
+            return;
+        }
+        let names = |compiled: &Compiled| -> Vec<String> {
+            let jar = std::fs::read(&compiled.jar).expect("a jar");
+            Classes::default().with_jar(&jar).expect("a jar").class_names().collect()
+        };
+        let here = compile(&jdk).expect("the sources compile");
+        assert_eq!(names(&unpack().expect("the jar can be written")), names(&here));
+    }
 }
