@@ -1,6 +1,7 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
 mod admin;
+mod check;
 mod init_procedure;
 mod server;
 
@@ -29,6 +30,8 @@ enum Command {
     Load(ferrite_shell::LoadOptions),
     /// Write schema and data as a script.
     Dump(ferrite_shell::DumpOptions),
+    /// Say what of a schema and its Java classes would be refused, or does less than it says: all of it, without a server.
+    Check(check::Options),
     /// Make a Maven project with a Java procedure and its test, to begin with.
     InitProcedure(init_procedure::Options),
     /// Measure a server, or the machine's limit for this kind of work.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Sql(options) => ferrite_shell::run_sql(&options),
         Command::Load(options) => ferrite_shell::run_load(&options),
         Command::Dump(options) => ferrite_shell::run_dump(&options),
+        Command::Check(options) => check::run(&options),
         Command::InitProcedure(options) => init_procedure::run(&options),
         Command::Bench(command) => report(ferrite_bench::run_bench(&command)),
         Command::Admin(command) => admin::run(command),
