@@ -105,36 +105,30 @@ impl Classes {
     /// Refuses entries that `before` does not have and that take more room unpacked than they may, by themselves or with all others: a
     /// megabyte of a jar can stand for a gigabyte. Not asked at replay: what was taken once is taken again.
     pub fn check_unpacked(&self, before: &Classes) -> UserResult<()> {
-        let mut all = 0u64;
-        let mut grown = false;
-        for (path, entry) in self.entries.iter() {
-            all += u64::from(entry.size);
-            if before.entries.get(path) == Some(entry) {
-                continue;
-            }
-            grown = true;
-            let refuse = |bytes: u64| {
-                UserError::limit(format!("{path} has {bytes} bytes unpacked; the most is {CLASS_UNPACKED_BYTES_MAX}"))
-                    .with_hint("leave out of the jar what no procedure uses")
-            };
-            if entry.size as usize > CLASS_UNPACKED_BYTES_MAX {
-                return Err(refuse(entry.size.into()));
-            }
-            // The size is the jar's own word, and one byte more shows that it is not true.
-            if entry.method == DEFLATED {
-                let mut reader = flate2::read::DeflateDecoder::new(&*entry.data).take(u64::from(entry.size) + 1);
-                let unpacked = std::io::copy(&mut reader, &mut std::io::sink())
-                    .map_err(|_| broken(&format!("{path} cannot be decompressed")))?;
-                if unpacked != u64::from(entry.size) {
-                    return Err(broken(&format!("{path} is not as long as it says")));
-                }
-            }
+        let new = || self.entries.iter().filter(|(path, entry)| before.entries.get(*path) != Some(entry));
+        // What the jar says of itself goes first: no more than that is unpacked below.
+        if let Some((path, entry)) = new().find(|(_, entry)| entry.size as usize > CLASS_UNPACKED_BYTES_MAX) {
+            let bytes = entry.size;
+            return Err(UserError::limit(format!(
+                "{path} has {bytes} bytes unpacked; the most is {CLASS_UNPACKED_BYTES_MAX}"
+            ))
+            .with_hint("leave out of the jar what no procedure uses"));
         }
-        if grown && all > CLASSES_UNPACKED_BYTES_MAX as u64 {
+        let all: u64 = self.entries.values().map(|entry| u64::from(entry.size)).sum();
+        if all > CLASSES_UNPACKED_BYTES_MAX as u64 && new().next().is_some() {
             return Err(UserError::limit(format!(
                 "the loaded classes would have {all} bytes unpacked; the most is {CLASSES_UNPACKED_BYTES_MAX}"
             ))
             .with_hint("remove classes that are no longer needed, or leave out of the jar what no procedure uses"));
+        }
+        for (path, entry) in new().filter(|(_, entry)| entry.method == DEFLATED) {
+            // One byte more shows that what it says is not true.
+            let mut reader = flate2::read::DeflateDecoder::new(&*entry.data).take(u64::from(entry.size) + 1);
+            let unpacked = std::io::copy(&mut reader, &mut std::io::sink())
+                .map_err(|_| broken(&format!("{path} cannot be decompressed")))?;
+            if unpacked != u64::from(entry.size) {
+                return Err(broken(&format!("{path} is not as long as it says")));
+            }
         }
         Ok(())
     }
