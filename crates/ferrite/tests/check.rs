@@ -43,6 +43,8 @@ CREATE PROCEDURE of_class FROM CLASS app.Missing;
 ALTER TABLE good ADD COLUMN late CIRCLE;
 CREATE INDEX on_late ON good (late);
 CREATE TASK t FROM CLASS app.Scheduler;
+CREATE TASK short ON SCHEDULE EVERY 1 SECONDS PROCEDURE fine;
+CREATE TASK right ON SCHEDULE EVERY 1 SECONDS PROCEDURE fine WITH (1);
 ";
 
 #[test]
@@ -63,6 +65,7 @@ fn all_problems_are_told_at_once_and_consequences_are_no_problems() {
         (17, "refused", "CIRCLE"),
         (18, "not judged", "it needs LATE, which was refused (ddl.sql:17)"),
         (19, "refused", "a task FROM CLASS is not supported"),
+        (20, "refused", "task SHORT:"),
     ];
     let found = findings(&output);
     assert_eq!(found.len(), expected.len(), "{found:#?}");
@@ -72,7 +75,7 @@ fn all_problems_are_told_at_once_and_consequences_are_no_problems() {
     }
     let said = text(&check(dir.path(), &["ddl.sql", "--no-java"]));
     assert!(said.contains("ddl.sql:5:1: not judged: it needs BAD"), "{said}");
-    assert!(said.ends_with("14 statements and 0 classes: 6 refused, 4 not judged, 1 warnings\n"), "{said}");
+    assert!(said.ends_with("16 statements and 0 classes: 7 refused, 4 not judged, 1 warnings\n"), "{said}");
 }
 
 /// Scripts of the original's shell are schemas, too.

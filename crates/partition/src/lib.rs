@@ -27,7 +27,7 @@ pub mod schema;
 mod schema_limits;
 mod schema_time;
 pub mod snapshots;
-mod task_check;
+pub mod task_check;
 pub mod thread;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};

@@ -26,6 +26,12 @@ pub fn check(before: &Compiled, after: &Compiled) -> UserResult<()> {
     Ok(())
 }
 
+/// Each task whose calls would fail for their parameters, and why.
+pub fn misfits(compiled: &Compiled) -> Vec<(String, UserError)> {
+    let tasks = compiled.catalog.tasks.values();
+    tasks.filter_map(|task| Some((task.name.clone(), fits(task, compiled).err()?))).collect()
+}
+
 /// System procedures look at their parameters themselves, when they are called; so does a class that could not be loaded.
 fn fits(task: &Task, compiled: &Compiled) -> UserResult<()> {
     let Some(id) = compiled.find(&task.procedure) else { return Ok(()) };

@@ -7,7 +7,7 @@
 use super::names::{excerpt, made_by, mentioned};
 use ferrite_base::{Place, SqlLimits, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Procedure, references};
-use ferrite_partition::schema;
+use ferrite_partition::{Compiled, schema, task_check};
 use ferrite_shell::command::{self, Command};
 use ferrite_shell::script::{Item, pieces};
 use ferrite_sql::foreign::{self, Description, Library};
@@ -85,7 +85,7 @@ pub struct Engine {
     statements: usize,
     /// What would be there if its statement had been taken, in upper case.
     lost: BTreeMap<String, Lost>,
-    /// Where procedures were made.
+    /// Where procedures and tasks were made.
     made: BTreeMap<String, Lost>,
     /// The classes are looked into.
     java: bool,
@@ -224,6 +224,9 @@ impl Engine {
             self.warn(source.file, Some(source.start), Some(excerpt(source.text)), warning);
         }
         let before = std::mem::replace(&mut self.catalog, step.catalog);
+        for task in self.catalog.tasks.keys().filter(|name| !before.tasks.contains_key(*name)) {
+            self.made.insert(task.clone(), Lost { file: source.file.to_owned(), place: source.start });
+        }
         let mut classes = Classes::default();
         let procedures: Vec<Arc<Procedure>> = self.catalog.procedures.values().cloned().collect();
         for procedure in procedures {
@@ -345,6 +348,27 @@ impl Engine {
         });
     }
 
+    /// Whether procedures take what their tasks give them. Those whose class was not looked into take anything.
+    fn check_tasks(&mut self) {
+        if self.catalog.tasks.is_empty() {
+            return;
+        }
+        // What a JVM would be started for has been looked at already, or shall not be.
+        let mut catalog = self.catalog.clone();
+        catalog.functions.clear();
+        let of_classes = |procedure: &Arc<Procedure>| procedure.class.is_some();
+        catalog.procedures.retain(|_, procedure| !of_classes(procedure));
+        let Ok(compiled) = Compiled::recovered(Arc::new(catalog)) else { return };
+        for (task, error) in task_check::misfits(&compiled) {
+            let made = self.made.get(&task).map(|made| (made.file.clone(), made.place));
+            let (file, place) = made.unzip();
+            let reason = error.message().strip_prefix("VOLTDB ERROR: ").unwrap_or(error.message());
+            let error = UserError::syntax(format!("task {task}: {reason}"))
+                .with_hint("the values after WITH are the procedure's parameters, in their order");
+            self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
+        }
+    }
+
     /// What shows only when all is there.
     pub fn finish(mut self) -> Found {
         let procedures: Vec<Arc<Procedure>> = self.catalog.procedures.values().cloned().collect();
@@ -358,6 +382,7 @@ impl Engine {
                 self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
             }
         }
+        self.check_tasks();
         let classes = self.catalog.classes.class_names().count();
         let named: BTreeSet<String> = procedures
             .iter()
