@@ -212,6 +212,12 @@ impl UserError {
         Self::data("22012", "division by zero")
     }
 
+    /// With what was to be divided.
+    #[cold]
+    pub fn division_of(dividend: impl std::fmt::Display) -> Self {
+        Self::division_by_zero().with_detail(format!("{dividend} is divided by 0"))
+    }
+
     #[cold]
     pub fn constraint(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::ConstraintViolation, code, message)

@@ -16,7 +16,7 @@ pub fn integer(operator: ArithmeticOperator, left: i64, right: i64) -> UserResul
         ArithmeticOperator::Multiply => left.checked_mul(right),
         ArithmeticOperator::Divide if right != 0 => left.checked_div(right),
         ArithmeticOperator::Remainder if right != 0 => Some(left.wrapping_rem(right)),
-        ArithmeticOperator::Divide | ArithmeticOperator::Remainder => return Err(UserError::division_by_zero()),
+        ArithmeticOperator::Divide | ArithmeticOperator::Remainder => return Err(UserError::division_of(left)),
     };
     match result {
         Some(result) if result != i64::MIN => Ok(result),
@@ -30,7 +30,7 @@ pub fn float(operator: ArithmeticOperator, left: f64, right: f64) -> UserResult<
         ArithmeticOperator::Subtract => left - right,
         ArithmeticOperator::Multiply => left * right,
         ArithmeticOperator::Divide | ArithmeticOperator::Remainder if right == 0.0 => {
-            return Err(UserError::division_by_zero());
+            return Err(UserError::division_of(left));
         }
         ArithmeticOperator::Divide => left / right,
         ArithmeticOperator::Remainder => left % right,
@@ -50,7 +50,7 @@ pub fn decimal(operator: ArithmeticOperator, left: Decimal, right: Decimal) -> U
         ArithmeticOperator::Subtract => left.checked_sub(right),
         ArithmeticOperator::Multiply => left.checked_mul(right),
         ArithmeticOperator::Divide | ArithmeticOperator::Remainder if right.is_zero() => {
-            return Err(UserError::division_by_zero());
+            return Err(UserError::division_of(left));
         }
         ArithmeticOperator::Divide => left.checked_div(right),
         ArithmeticOperator::Remainder => left.checked_rem(right),

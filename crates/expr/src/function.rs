@@ -11,6 +11,7 @@ mod pattern;
 mod resolve;
 mod text;
 mod time;
+mod time_format;
 mod zone;
 
 pub use resolve::Resolved;
@@ -108,7 +109,7 @@ pub enum Function {
     // Text; positions and lengths count characters from 1.
     /// (VARCHAR or VARBINARY, start [, length]).
     Substring,
-    /// (text [, character]).
+    /// (text [, characters]).
     Trim(TrimSide),
     Upper,
     Lower,
@@ -128,6 +129,8 @@ pub enum Function {
     /// (text, pattern [, flags]).
     RegexpPosition,
     RegexpLike,
+    /// (text, pattern, replacement [, flags]).
+    RegexpReplace,
     CharLength,
     OctetLength,
     Left,
@@ -139,7 +142,7 @@ pub enum Function {
     /// (text, replacement, start [, length]).
     Overlay,
     Space,
-    /// (FLOAT [, length [, decimals]]).
+    /// (FLOAT or DECIMAL [, length [, decimals]]).
     Str,
     /// Code point to text.
     Char,
@@ -166,8 +169,14 @@ pub enum Function {
     DateDifference(TimeUnit),
     SinceEpoch(TimeUnit),
     ToTimestamp(TimeUnit),
-    /// (timestamp, time zone: a region, or an offset such as `+05:30`).
+    /// (timestamp, time zone: a region, or an offset such as `+05:30`; NULL is UTC).
     FormatTimestamp,
+    /// (timestamp, pattern).
+    ToChar,
+    /// (DATE, days): DATE + 1.
+    DaysAfter,
+    /// (timestamp): what becomes of a DATE that is stored as a TIMESTAMP; an error outside the valid ones.
+    ValidTimestamp,
     IsValidTimestamp,
     MinValidTimestamp,
     MaxValidTimestamp,
@@ -231,7 +240,9 @@ impl Function {
         arena: &'a Bump,
     ) -> UserResult<Value<'a>> {
         use Function::*;
-        if arguments.iter().any(Value::is_null) && !matches!(self, Greatest | Least | Migrating | Together) {
+        if arguments.iter().any(Value::is_null)
+            && !matches!(self, Greatest | Least | Migrating | Together | FormatTimestamp)
+        {
             return Ok(Value::Null);
         }
         match self {
@@ -258,9 +269,8 @@ impl Function {
             }
             Together => Ok(Value::Array(arena.alloc_slice_copy(arguments))),
             Extract(_) | Truncate(_) | DateAdd(_) | DateDifference(_) | SinceEpoch(_) | ToTimestamp(_)
-            | FormatTimestamp | IsValidTimestamp | MinValidTimestamp | MaxValidTimestamp | TimeWindow(..) => {
-                time::call(self, arguments, arena)
-            }
+            | FormatTimestamp | ToChar | DaysAfter | ValidTimestamp | IsValidTimestamp | MinValidTimestamp
+            | MaxValidTimestamp | TimeWindow(..) => time::call(self, arguments, arena),
             Abs | Ceiling | Floor | Round | TruncateNumber | Sign | ExactInteger | Modulo | Power | SquareRoot
             | CubeRoot | Exponential | NaturalLogarithm | Logarithm10 | Pi | Sine | Cosine | Tangent | ArcSine
             | ArcCosine | ArcTangent | ArcTangent2 | Cotangent | Secant | Cosecant | Degrees | Radians | BitAnd
@@ -271,6 +281,7 @@ impl Function {
                 text::call(self, arguments, arena)
             }
             RegexpPosition | RegexpLike => pattern::call(self, arguments),
+            RegexpReplace => pattern::replace(arguments, arena),
             InetAton | InetNtoa | Inet6Aton | Inet6Ntoa => network::call(self, arguments, arena),
             Field | SetField | ArrayElement | ArrayLength => json::call(self, arguments, arena),
             PointFromText
@@ -313,6 +324,7 @@ fn extreme<'a>(arguments: &[Value<'a>], wanted: Ordering) -> Value<'a> {
 fn sql_error(arguments: &[Value<'_>]) -> UserError {
     match arguments {
         [Value::Text(text)] => UserError::data("P0001", format!("SQL ERROR: {text}")),
+        [Value::Integer(code)] => UserError::data("P0001", format!("SQL ERROR {code}")),
         [Value::Text(code), Value::Text(text)] => UserError::data("P0001", format!("SQL ERROR {code}: {text}")),
         _ => crate::evaluate::mismatch("SQL_ERROR", arguments),
     }

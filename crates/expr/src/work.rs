@@ -88,7 +88,7 @@ fn made(function: Function, arguments: &[Value<'_>]) -> usize {
 fn weight(function: Function) -> usize {
     use Function::*;
     match function {
-        RegexpPosition | RegexpLike => MATCHED,
+        RegexpPosition | RegexpLike | RegexpReplace => MATCHED,
         Field | SetField | ArrayElement | ArrayLength => PARSED,
         PointFromText | PolygonFromText | ValidPolygonFromText | AsText => 2 * PARSED,
         IsValid | IsInvalidReason | MakeValidPolygon | Contains | Distance | DistanceWithin | Area | Centroid => {

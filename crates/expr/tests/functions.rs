@@ -121,12 +121,12 @@ fn parts_of_text() {
         (call("LEFT", vec![text("ab"), int(5)]), "VARCHAR ab"),
         (call("RIGHT", vec![text("日本語"), int(2)]), "VARCHAR 本語"),
         (call("RIGHT", vec![text("ab"), int(0)]), "VARCHAR "),
-        (call("LEFT", vec![text("ab"), int(-1)]), "error: LEFT takes no negative count, such as -1"),
+        (call("LEFT", vec![text("ab"), int(-1)]), "VARCHAR a"),
         (call("TRIM", vec![text("  a b ")]), "VARCHAR a b"),
         (call("TRIM", vec![text("xxaxx"), text("x")]), "VARCHAR a"),
         (call("LTRIM", vec![text("  a ")]), "VARCHAR a "),
         (call("RTRIM", vec![text("  a ")]), "VARCHAR   a"),
-        (call("TRIM", vec![text("a"), text("xy")]), "error: data exception: trim error: TRIM takes one character"),
+        (call("TRIM", vec![text("yxayb"), text("xy")]), "VARCHAR ayb"),
         (call("CHAR_LENGTH", vec![text("größe")]), "BIGINT 5"),
         (call("OCTET_LENGTH", vec![text("größe")]), "BIGINT 7"),
         (call("POSITION", vec![text("ß"), text("größe")]), "BIGINT 4"),
@@ -140,7 +140,7 @@ fn built_text() {
     check(vec![
         (call("UPPER", vec![text("größe")]), "VARCHAR GRÖSSE"),
         (call("LOWER", vec![text("ÄB")]), "VARCHAR äb"),
-        (call("CONCAT", vec![text("a"), int(1), text("b"), dec("0.5"), float(2.0)]), "VARCHAR a1b0.5000000000002.0"),
+        (call("CONCAT", vec![text("a"), int(1), text("b"), dec("0.5"), float(2.0)]), "VARCHAR a1b0.5000000000002E0"),
         (call("CONCAT", vec![text("a"), NULL]), "NULL"),
         (call("REPLACE", vec![text("aXbX"), text("X"), text("--")]), "VARCHAR a--b--"),
         (call("REPLACE", vec![text("aXbX"), text("X")]), "VARCHAR ab"),
@@ -224,12 +224,12 @@ fn times() {
 }
 
 #[test]
-fn the_end_of_a_time_window_is_its_last_microsecond() {
+fn the_end_of_a_time_window_is_where_the_next_one_starts() {
     use ferrite_expr::function::WindowEdge;
     use ferrite_value::temporal::TimeUnit;
     let function = Function::TimeWindow(TimeUnit::Hour, WindowEdge::End);
     let arguments = Box::new([int(2), time("2026-11-20 22:58:04")]);
-    check(vec![(Expr::Call { function, arguments }, "TIMESTAMP 2026-11-20 23:59:59.999999")]);
+    check(vec![(Expr::Call { function, arguments }, "TIMESTAMP 2026-11-21 00:00:00.000000")]);
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
         SqlType::Varchar => {
             let text = match value {
                 Value::Bytes(_) | Value::Array(_) | Value::Table(_) => return Err(no_cast(&value, ty)),
+                Value::Float(x) => bumpalo::format!(in arena, "{}", text::DisplayFloatCast(x)).into_bump_str(),
                 _ => text::to_text(value, arena),
             };
             let length =
@@ -71,9 +72,12 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
         }
         SqlType::Timestamp => match value {
             Value::Timestamp(_) => Ok(value),
-            Value::Integer(x) if x != i64::MIN => Ok(Value::Timestamp(x)),
+            Value::Integer(x) => temporal::valid_timestamp(x).map(Value::Timestamp),
+            // Comparisons and calendar functions take a DATE so, whatever its year; storing it as a TIMESTAMP is stricter.
             Value::Date(x) => Ok(Value::Timestamp(temporal::date_to_timestamp(x))),
-            Value::Text(x) => temporal::parse_timestamp(x).map(Value::Timestamp).ok_or_else(invalid_time),
+            Value::Text(x) => {
+                temporal::valid_timestamp(temporal::parse_timestamp(x).ok_or_else(invalid_time)?).map(Value::Timestamp)
+            }
             _ => Err(no_cast(&value, ty)),
         },
         SqlType::Date => match value {
@@ -143,8 +147,9 @@ fn invalid_text() -> UserError {
 
 #[cold]
 fn invalid_time() -> UserError {
-    UserError::data("22007", "data exception: invalid datetime format")
-        .with_hint("write YYYY-MM-DD, optionally followed by HH:MM:SS and up to six decimals")
+    UserError::data("22007", "data exception: invalid datetime format").with_hint(
+        "write YYYY-MM-DD, optionally followed by HH:MM:SS, up to six decimals, and Z or an offset such as +01:00",
+    )
 }
 
 #[cold]

@@ -27,9 +27,9 @@ pub fn to_declared<'a>(value: Value<'a>, ty: &ColumnType, arena: &'a Bump) -> Us
         (Value::Text(x), SqlType::Varchar) => *x != NULL_TEXT,
         (Value::Decimal(_), SqlType::Decimal) => ty.length == 0,
         (Value::Float(_), SqlType::Float)
-        | (Value::Timestamp(_), SqlType::Timestamp)
         | (Value::Boolean(_), SqlType::Boolean)
         | (Value::Bytes(_), SqlType::Varbinary) => true,
+        (Value::Timestamp(x), SqlType::Timestamp) => temporal::is_valid_timestamp(*x),
         _ => false,
     };
     if matches { Ok(value) } else { convert(value, ty, arena) }
@@ -78,13 +78,19 @@ fn convert<'a>(value: Value<'a>, declared: &ColumnType, arena: &'a Bump) -> User
             Value::Text(x) => text::parse_hex_bytes_in(x, arena).map(Value::Bytes),
             _ => None,
         },
-        SqlType::Timestamp => match value {
-            Value::Timestamp(_) => Some(value),
-            Value::Integer(x) => (x != i64::MIN).then_some(Value::Timestamp(x)),
-            Value::Date(x) => Some(Value::Timestamp(temporal::date_to_timestamp(x))),
-            Value::Text(x) => timestamp_from_text(x).map(Value::Timestamp),
-            _ => None,
-        },
+        SqlType::Timestamp => {
+            let timestamp = match value {
+                Value::Timestamp(x) | Value::Integer(x) => Some(x),
+                Value::Date(x) => Some(temporal::date_to_timestamp(x)),
+                Value::Text(x) => timestamp_from_text(x),
+                _ => None,
+            };
+            let Some(timestamp) = timestamp.filter(|timestamp| *timestamp != i64::MIN) else {
+                return Err(cannot_convert(&value, ty));
+            };
+            let valid = temporal::valid_timestamp(timestamp).map(Value::Timestamp);
+            return valid.map_err(|error| UserError::parameters(error.message().to_owned()));
+        }
         SqlType::Date => match value {
             Value::Date(x) => temporal::date_is_valid(x).then_some(value),
             Value::Timestamp(x) => temporal::date_from_timestamp(x).map(Value::Date),

@@ -14,6 +14,29 @@ pub const TIMESTAMP_VALID_MIN: i64 = days_from_civil(1583, 1, 1) * MICROSECONDS_
 /// 9999-12-31 23:59:59.999999, the last that `IS_VALID_TIMESTAMP` accepts.
 pub const TIMESTAMP_VALID_MAX: i64 = days_from_civil(10_000, 1, 1) * MICROSECONDS_PER_DAY - 1;
 
+#[inline]
+pub fn is_valid_timestamp(timestamp: i64) -> bool {
+    (TIMESTAMP_VALID_MIN..=TIMESTAMP_VALID_MAX).contains(&timestamp)
+}
+
+/// A timestamp that comes into being: within the years that clients can show and texts can say. What is stored may be outside, from
+/// a time when that was not asked.
+#[inline]
+pub fn valid_timestamp(timestamp: i64) -> UserResult<i64> {
+    if is_valid_timestamp(timestamp) { Ok(timestamp) } else { Err(invalid_timestamp(timestamp)) }
+}
+
+#[cold]
+#[inline(never)]
+fn invalid_timestamp(timestamp: i64) -> UserError {
+    // Beyond some years the calendar's formulas leave 64 bits.
+    let shown = match timestamp {
+        -1_000_000_000_000_000_000..=1_000_000_000_000_000_000 => DisplayTimestamp(timestamp).to_string(),
+        _ => format!("{timestamp} microseconds"),
+    };
+    UserError::data("22008", format!("data exception: the timestamp {shown} is not between 1583-01-01 and 9999-12-31"))
+}
+
 /// A unit of DATEADD, TRUNCATE, SINCE_EPOCH and the like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum TimeUnit {
@@ -47,6 +70,11 @@ impl TimeUnit {
             ("MICROS", TimeUnit::Microsecond),
         ];
         NAMES.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(name)).map(|(_, unit)| unit)
+    }
+
+    /// As [`TimeUnit::from_name`], and as intervals write it: `hours`.
+    pub fn from_interval_name(name: &str) -> Option<TimeUnit> {
+        Self::from_name(name).or_else(|| Self::from_name(name.strip_suffix(['s', 'S'])?))
     }
 
     pub fn name(self) -> &'static str {
@@ -274,8 +302,16 @@ pub fn to_timestamp(unit: TimeUnit, count: i64) -> UserResult<i64> {
         .ok_or_else(|| UserError::out_of_range(format!("{count} {}S leave the TIMESTAMP range", unit.name())))
 }
 
-/// DATEDIFF: unit boundaries crossed from `from` to `to`.
+/// DATEDIFF: unit boundaries crossed from `from` to `to`; of weeks the whole ones that the days between them make.
 pub fn date_difference(unit: TimeUnit, from: i64, to: i64) -> i64 {
+    match unit {
+        TimeUnit::Week => units_crossed(TimeUnit::Day, from, to) / 7,
+        _ => units_crossed(unit, from, to),
+    }
+}
+
+/// Unit boundaries crossed from `from` to `to`; weeks begin on Monday.
+pub fn units_crossed(unit: TimeUnit, from: i64, to: i64) -> i64 {
     let position = |timestamp: i64| -> i64 {
         match unit.microseconds() {
             // Weeks are counted from a Monday, three days before the epoch.
@@ -322,7 +358,8 @@ pub fn date_from_timestamp(timestamp: i64) -> Option<i32> {
     date_pack(year, month, day)
 }
 
-/// `YYYY-MM-DD[ HH:MM:SS[.f{1,6}]]`, spaces and quotes around it ignored.
+/// `YYYY-MM-DD[ HH:MM[:SS[.f{1,6}]]][zone]`, spaces and quotes around it ignored. A `T` may stand for the space, as in ISO 8601; the
+/// zone is `Z`, `+HH`, `+HHMM` or `+HH:MM`, and without one it is UTC.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     let text = unquoted(text).as_bytes();
     let (year, month, day) = parse_civil(text.get(..10)?)?;
@@ -331,8 +368,18 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
         return midnight.to_timestamp();
     }
     let time = &text[10..];
-    let [b' ', h1, h2, b':', m1, m2, b':', s1, s2, fraction @ ..] = time else {
+    let [b' ' | b'T' | b't', h1, h2, b':', m1, m2, rest @ ..] = time else {
         return None;
+    };
+    let (time, zone) = match rest.iter().position(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-')) {
+        Some(at) => (&rest[..at], Some(parse_zone(&rest[at..])?)),
+        None => (rest, None),
+    };
+    let (s1, s2, fraction) = match time.trim_ascii_end() {
+        [b':', s1, s2, fraction @ ..] => (s1, s2, fraction),
+        // Seconds may be left out of what ISO 8601 writes.
+        [] if text[10] != b' ' || zone.is_some() => (&b'0', &b'0', &[][..]),
+        _ => return None,
     };
     let microsecond = match fraction {
         [] => 0,
@@ -344,7 +391,25 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     let hour = parse_digits(&[*h1, *h2])? as u8;
     let minute = parse_digits(&[*m1, *m2])? as u8;
     let second = parse_digits(&[*s1, *s2])? as u8;
-    Fields { hour, minute, second, microsecond, ..midnight }.to_timestamp()
+    Fields { hour, minute, second, microsecond, ..midnight }.to_timestamp()?.checked_sub(zone.unwrap_or(0))
+}
+
+/// `Z`, or hours and perhaps minutes east of Greenwich, in microseconds.
+fn parse_zone(zone: &[u8]) -> Option<i64> {
+    let (sign, digits) = match zone {
+        [b'Z' | b'z'] => return Some(0),
+        [b'+', digits @ ..] => (1, digits),
+        [b'-', digits @ ..] => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits {
+        [h1, h2] => ([*h1, *h2], [b'0'; 2]),
+        [h1, h2, m1, m2] | [h1, h2, b':', m1, m2] => ([*h1, *h2], [*m1, *m2]),
+        _ => return None,
+    };
+    let (hours, minutes) = (parse_digits(&hours)?, parse_digits(&minutes)?);
+    (hours <= 18 && minutes < 60)
+        .then(|| sign * (i64::from(hours) * 60 + i64::from(minutes)) * 60 * MICROSECONDS_PER_SECOND)
 }
 
 /// `YYYY-MM-DD`, spaces and quotes around it ignored.

@@ -88,6 +88,18 @@ impl fmt::Display for DisplayFloat {
     }
 }
 
+/// As SQL casts a FLOAT to text: the shortest digits that read back alike, one of them before the point, and always an exponent:
+/// `2.5E-1`, `1E2`, `0E0`.
+#[derive(Clone, Copy)]
+pub struct DisplayFloatCast(pub f64);
+
+impl fmt::Display for DisplayFloatCast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Zero has no sign here.
+        if self.0 == 0.0 { f.write_str("0E0") } else { write!(f, "{:E}", self.0) }
+    }
+}
+
 /// Doubles at or below this mean NULL on the wire (wire-protocol 4.2).
 pub const FLOAT_NULL_MAX: f64 = -1.7e308;
 

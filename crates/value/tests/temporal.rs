@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn parsers_never_panic(text in "[-0-9: .'é]{0,30}") {
+    fn parsers_never_panic(text in "[-+0-9: .'éTZ]{0,30}") {
         let _ = parse_timestamp(&text);
         let _ = parse_date(&text);
     }
@@ -84,6 +84,18 @@ fn timestamps_are_read() {
     assert_eq!(parse_timestamp("2026-01-02 03:04:05"), Some(1_767_323_045_000_000));
     assert_eq!(parse_timestamp("2026-01-02"), Some(1_767_312_000_000_000));
     assert_eq!(parse_timestamp("1969-12-31 23:59:59.999999"), Some(-1));
+    for iso in [
+        "2026-01-02T03:04:05Z",
+        "2026-01-02t03:04:05.000z",
+        "2026-01-02T03:04:05",
+        "2026-01-02T05:04:05+02:00",
+        "2026-01-02 05:04:05 +0200",
+        "2026-01-01T22:04:05-05",
+    ] {
+        assert_eq!(parse_timestamp(iso), Some(1_767_323_045_000_000), "{iso}");
+    }
+    assert_eq!(parse_timestamp("2026-01-02T03:04Z"), Some(1_767_323_040_000_000));
+    assert_eq!(parse_timestamp("2026-01-02T03:04"), Some(1_767_323_040_000_000));
     for bad in [
         "",
         "2026",
@@ -99,7 +111,12 @@ fn timestamps_are_read() {
         "2026-01-02 03:04:60",
         "2026-01-02 03:04:05.",
         "2026-01-02 03:04:05.1234567",
-        "2026-01-02T03:04:05",
+        "2026-01-02T",
+        "2026-01-02T03",
+        "2026-01-02T03:04:05+1",
+        "2026-01-02T03:04:05+19:00",
+        "2026-01-02T03:04:05Zx",
+        "2026-01-02Z",
         "2026-01-02 03:04:05x",
     ] {
         let expected = if bad == "2026-01-02 " { parse_timestamp("2026-01-02") } else { None };

@@ -1,11 +1,13 @@
-//! Regular expressions: REGEXP_POSITION and REGEXP_LIKE.
+//! Regular expressions: REGEXP_POSITION, REGEXP_LIKE and REGEXP_REPLACE.
 //!
 //! Matching takes time in proportion to the text, whatever the pattern (the `regex` library knows no backtracking, and therefore
 //! neither look-around nor back references). A thread keeps the expressions it compiled last, so that a statement over many rows
 //! compiles its pattern once.
 
 use super::Function;
-use crate::evaluate::mismatch;
+use crate::evaluate::{check_length, mismatch};
+use bumpalo::Bump;
+use bumpalo::collections::String as ArenaString;
 use ferrite_base::limits::{REGULAR_EXPRESSION_BYTES_MAX, REGULAR_EXPRESSIONS_KEPT};
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::Value;
@@ -37,6 +39,60 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResul
             Value::Integer(position as i64)
         }
     })
+}
+
+/// REGEXP_REPLACE: the first match replaced, or with the flag `g` all of them. In the replacement `\1` to `\9` are the groups, `\&` is the
+/// whole match and `\\` a backslash, as in PostgreSQL.
+pub(super) fn replace<'a>(arguments: &[Value<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
+    let (text, pattern, replacement, flags) = match arguments {
+        [Value::Text(text), Value::Text(pattern), Value::Text(replacement)] => (*text, *pattern, *replacement, ""),
+        [Value::Text(text), Value::Text(pattern), Value::Text(replacement), Value::Text(flags)] => {
+            (*text, *pattern, *replacement, *flags)
+        }
+        _ => return Err(mismatch("REGEXP_REPLACE", arguments)),
+    };
+    let all = flags.contains('g');
+    let ignores_case = ignores_case(&flags.replace('g', ""))?;
+    with_compiled(pattern, ignores_case, |regex| {
+        let mut result = ArenaString::new_in(arena);
+        let mut rest = 0;
+        for found in regex.captures_iter(text).take(if all { usize::MAX } else { 1 }) {
+            let whole = found.get(0).expect("a match has bounds");
+            append(&mut result, &text[rest..whole.start()])?;
+            let mut parts = replacement.split('\\');
+            append(&mut result, parts.next().unwrap_or_default())?;
+            while let Some(part) = parts.next() {
+                let group = match part.bytes().next() {
+                    Some(b'&') => Some(0),
+                    Some(digit @ b'1'..=b'9') => Some(usize::from(digit - b'0')),
+                    _ => None,
+                };
+                match group {
+                    Some(group) => {
+                        append(&mut result, found.get(group).map_or("", |group| group.as_str()))?;
+                        append(&mut result, &part[1..])?;
+                    }
+                    // Two backslashes have nothing between them.
+                    None => {
+                        append(&mut result, "\\")?;
+                        append(&mut result, if part.is_empty() { parts.next().unwrap_or_default() } else { part })?;
+                    }
+                }
+            }
+            rest = whole.end();
+        }
+        if rest == 0 && result.is_empty() {
+            return Ok(Value::Text(text));
+        }
+        append(&mut result, &text[rest..])?;
+        Ok(Value::Text(result.into_bump_str()))
+    })?
+}
+
+fn append(result: &mut ArenaString<'_>, piece: &str) -> UserResult<()> {
+    check_length(result.len() + piece.len())?;
+    result.push_str(piece);
+    Ok(())
 }
 
 /// `c` and `i`; of several the last counts.

@@ -104,8 +104,8 @@ impl Function {
             "TRIM" | "BTRIM" => (F::Trim(TrimSide::Both), &[Text, Text], 1, Type(S::Varchar)),
             "LTRIM" => (F::Trim(TrimSide::Leading), &[Text, Text], 1, Type(S::Varchar)),
             "RTRIM" => (F::Trim(TrimSide::Trailing), &[Text, Text], 1, Type(S::Varchar)),
-            "UPPER" => (F::Upper, &[Text], 0, Type(S::Varchar)),
-            "LOWER" => (F::Lower, &[Text], 0, Type(S::Varchar)),
+            "UPPER" | "UCASE" => (F::Upper, &[Text], 0, Type(S::Varchar)),
+            "LOWER" | "LCASE" => (F::Lower, &[Text], 0, Type(S::Varchar)),
             "CONCAT" => return concat(argument_types),
             "CHAR_LENGTH" | "CHARACTER_LENGTH" | "LENGTH" => (F::CharLength, &[Text], 0, Type(S::Bigint)),
             "OCTET_LENGTH" => (F::OctetLength, &[TextOrBytes], 0, Type(S::Bigint)),
@@ -122,9 +122,13 @@ impl Function {
             "STARTS_WITH" => (F::StartsWith, &[Text, Text], 0, Type(S::Boolean)),
             "ASCII" => (F::Ascii, &[Text], 0, Type(S::Integer)),
             "REGEXP_POSITION" => (F::RegexpPosition, &[Text, Text, Text], 1, Type(S::Bigint)),
+            "REGEXP_REPLACE" => (F::RegexpReplace, &[Text, Text, Text, Text], 1, Type(S::Varchar)),
             "REGEXP_LIKE" => (F::RegexpLike, &[Text, Text, Text], 1, Type(S::Boolean)),
             "OVERLAY" => (F::Overlay, &[Text, Text, Integer, Integer], 1, Type(S::Varchar)),
             "SPACE" => (F::Space, &[Integer], 0, Type(S::Varchar)),
+            "STR" if argument_types.first().is_some_and(|of| of.is_some_and(is_exact)) => {
+                (F::Str, &[Decimal, Integer, Integer], 2, Type(S::Varchar))
+            }
             "STR" => (F::Str, &[Float, Integer, Integer], 2, Type(S::Varchar)),
             "CHAR" | "CHR" => (F::Char, &[Integer], 0, Type(S::Varchar)),
             "BIN" => (F::Bin, &[Integer], 0, Type(S::Varchar)),
@@ -135,6 +139,12 @@ impl Function {
             "CURRENT_DATE" => (F::CurrentDate, &[], 0, Type(S::Date)),
             "FROM_UNIXTIME" => (F::ToTimestamp(TimeUnit::Second), &[Integer], 0, Type(S::Timestamp)),
             "FORMAT_TIMESTAMP" => (F::FormatTimestamp, &[Timestamp, Text], 0, Type(S::Varchar)),
+            "TO_CHAR" if matches!(argument_types, [Some(of), _] if of.is_numeric()) => {
+                return Err(wrong_type(name, 0, argument_types[0]).with_hint(
+                    "TO_CHAR writes times; for numbers there are CAST(x AS VARCHAR), STR and FORMAT_CURRENCY",
+                ));
+            }
+            "TO_CHAR" => (F::ToChar, &[Timestamp, Text], 0, Type(S::Varchar)),
             "IS_VALID_TIMESTAMP" => (F::IsValidTimestamp, &[Timestamp], 0, Type(S::Boolean)),
             "MIN_VALID_TIMESTAMP" => (F::MinValidTimestamp, &[], 0, Type(S::Timestamp)),
             "MAX_VALID_TIMESTAMP" => (F::MaxValidTimestamp, &[], 0, Type(S::Timestamp)),
@@ -168,6 +178,9 @@ impl Function {
 
             "GREATEST" => return of_one_type(name, F::Greatest, argument_types),
             "LEAST" => return of_one_type(name, F::Least, argument_types),
+            "SQL_ERROR" if matches!(argument_types, [Some(of)] if of.is_integer()) => {
+                (F::SqlError, &[Integer], 0, Type(S::Bigint))
+            }
             "SQL_ERROR" if argument_types.len() == 1 => (F::SqlError, &[Text], 0, Type(S::Bigint)),
             "SQL_ERROR" => (F::SqlError, &[AnyAsText, Text], 0, Type(S::Bigint)),
 

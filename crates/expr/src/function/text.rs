@@ -6,7 +6,7 @@ use crate::evaluate::{check_length, mismatch};
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::{Decimal, Value};
+use ferrite_value::{Decimal, Value, decimal};
 use std::fmt::Write;
 
 pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
@@ -22,8 +22,8 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Substring, [Value::Bytes(bytes), Value::Integer(start), Value::Integer(length)]) => {
             Ok(Value::Bytes(&bytes[window(bytes.len(), *start, Some(*length))?]))
         }
-        (Trim(side), [Value::Text(text)]) => Ok(Value::Text(trim(text, " ", side)?)),
-        (Trim(side), [Value::Text(text), Value::Text(unwanted)]) => Ok(Value::Text(trim(text, unwanted, side)?)),
+        (Trim(side), [Value::Text(text)]) => Ok(Value::Text(trim(text, " ", side))),
+        (Trim(side), [Value::Text(text), Value::Text(unwanted)]) => Ok(Value::Text(trim(text, unwanted, side))),
         (Upper, [Value::Text(text)]) => {
             Ok(Value::Text(from_characters(text.len(), text.chars().flat_map(char::to_uppercase), arena)?))
         }
@@ -54,13 +54,9 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (CharLength, [Value::Text(text)]) => Ok(Value::Integer(text.chars().count() as i64)),
         (OctetLength, [Value::Text(text)]) => Ok(Value::Integer(text.len() as i64)),
         (OctetLength, [Value::Bytes(bytes)]) => Ok(Value::Integer(bytes.len() as i64)),
-        (Left, [Value::Text(text), Value::Integer(count)]) => {
-            let count = not_negative("LEFT", *count)?;
-            Ok(Value::Text(&text[..offset(text, count)]))
-        }
+        (Left, [Value::Text(text), Value::Integer(count)]) => Ok(Value::Text(&text[..from_start(text, *count)])),
         (Right, [Value::Text(text), Value::Integer(count)]) => {
-            let count = not_negative("RIGHT", *count)?;
-            let from = text.char_indices().rev().take(count).last().map_or(text.len(), |(at, _)| at);
+            let from = if *count == 0 { text.len() } else { from_start(text, count.saturating_neg()) };
             Ok(Value::Text(&text[from..]))
         }
         (Replace, [Value::Text(text), Value::Text(wanted)]) => replace(text, wanted, "", arena),
@@ -79,11 +75,12 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Overlay, [Value::Text(text), Value::Text(replacement), Value::Integer(start), Value::Integer(length)]) => {
             overlay(text, replacement, *start, *length, arena)
         }
-        (Str, [Value::Float(value)]) => str_number(*value, 10, 0, arena),
-        (Str, [Value::Float(value), Value::Integer(length)]) => str_number(*value, *length, 0, arena),
-        (Str, [Value::Float(value), Value::Integer(length), Value::Integer(decimals)]) => {
-            str_number(*value, *length, *decimals, arena)
-        }
+        (Str, [value @ (Value::Float(_) | Value::Decimal(_)), form @ ..]) => match form {
+            [] => str_number(value, 10, 0, arena),
+            [Value::Integer(length)] => str_number(value, *length, 0, arena),
+            [Value::Integer(length), Value::Integer(decimals)] => str_number(value, *length, *decimals, arena),
+            _ => Err(mismatch("STR", arguments)),
+        },
         (Char, [Value::Integer(code)]) => {
             let character = u32::try_from(*code).ok().and_then(char::from_u32);
             let character =
@@ -133,6 +130,17 @@ fn offset(text: &str, count: usize) -> usize {
     text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
 }
 
+/// Byte offset after so many characters, or, of a negative count, before so many at the end: what RIGHT begins with.
+fn from_start(text: &str, count: i64) -> usize {
+    match usize::try_from(count) {
+        Ok(count) => offset(text, count),
+        Err(_) => {
+            let behind = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+            text.char_indices().rev().nth(behind - 1).map_or(0, |(at, _)| at)
+        }
+    }
+}
+
 /// From 1: positions before the text count too, so that SUBSTRING('abc', -1, 3) is 'a'.
 fn window(total: usize, start: i64, length: Option<i64>) -> UserResult<std::ops::Range<usize>> {
     let end = match length {
@@ -155,16 +163,14 @@ fn characters(text: &str, start: i64, length: Option<i64>) -> UserResult<&str> {
     Ok(&rest[..offset(rest, window.end - window.start)])
 }
 
-fn trim<'a>(text: &'a str, unwanted: &str, side: TrimSide) -> UserResult<&'a str> {
-    let mut unwanted = unwanted.chars();
-    let (Some(character), None) = (unwanted.next(), unwanted.next()) else {
-        return Err(UserError::data("22027", "data exception: trim error: TRIM takes one character"));
-    };
-    Ok(match side {
-        TrimSide::Both => text.trim_matches(character),
-        TrimSide::Leading => text.trim_start_matches(character),
-        TrimSide::Trailing => text.trim_end_matches(character),
-    })
+/// Without any of the unwanted characters at the ends.
+fn trim<'a>(text: &'a str, unwanted: &str, side: TrimSide) -> &'a str {
+    let is_unwanted = |character: char| unwanted.contains(character);
+    match side {
+        TrimSide::Both => text.trim_matches(is_unwanted),
+        TrimSide::Leading => text.trim_start_matches(is_unwanted),
+        TrimSide::Trailing => text.trim_end_matches(is_unwanted),
+    }
 }
 
 fn replace<'a>(text: &'a str, wanted: &str, replacement: &str, arena: &'a Bump) -> UserResult<Value<'a>> {
@@ -255,14 +261,25 @@ fn split_part<'a>(text: &'a str, delimiter: &str, number: i64) -> UserResult<&'a
     Ok(part.unwrap_or(""))
 }
 
-/// At most `length` characters; stars when the whole part does not fit.
-fn str_number(value: f64, length: i64, decimals: i64, arena: &Bump) -> UserResult<Value<'_>> {
+/// A FLOAT or DECIMAL in at most `length` characters; stars when the whole part does not fit. Halves go to the even neighbour.
+fn str_number<'a>(value: &Value<'_>, length: i64, decimals: i64, arena: &'a Bump) -> UserResult<Value<'a>> {
     if !(1..=38).contains(&length) || !(0..=12).contains(&decimals) {
         return Err(UserError::out_of_range("STR takes a length from 1 to 38 and from 0 to 12 decimals"));
     }
     let length = length as usize;
     let mut text = ArenaString::new_in(arena);
-    write!(text, "{:.*}", decimals as usize, value).expect("writing to memory succeeds");
+    let written = match value {
+        Value::Decimal(value) => {
+            let rounded = round_half_even(*value, decimals as i32).ok_or_else(|| too_large("STR"))?;
+            let written = write!(text, "{rounded}");
+            let unwanted = decimal::SCALE as usize - decimals as usize;
+            text.truncate(text.len() - unwanted - usize::from(decimals == 0));
+            written
+        }
+        Value::Float(value) => write!(text, "{:.*}", decimals as usize, value),
+        other => return Err(mismatch("STR", &[*other])),
+    };
+    written.expect("writing to memory succeeds");
     let whole = text.find('.').unwrap_or(text.len());
     if whole > length {
         text.clear();

@@ -1,6 +1,6 @@
 //! Functions on times. Calendar arithmetic itself is `ferrite_value::temporal`'s.
 
-use super::{Function, TimeField, WindowEdge, zone};
+use super::{Function, TimeField, WindowEdge, time_format, zone};
 use crate::evaluate::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
@@ -11,7 +11,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
     match (function, arguments) {
         (Function::Extract(field), [Value::Timestamp(timestamp)]) => Ok(extract(field, *timestamp)),
         (Function::Truncate(unit), [Value::Timestamp(timestamp)]) => {
-            temporal::truncate(*timestamp, unit).map(Value::Timestamp)
+            computed(*timestamp, temporal::truncate(*timestamp, unit)?)
         }
         (Function::Truncate(unit), [Value::Date(date)]) => {
             temporal::truncate(temporal::date_to_timestamp(*date), unit).and_then(date_of)
@@ -20,7 +20,16 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
             temporal::date_add(temporal::date_to_timestamp(*date), unit, *count).and_then(date_of)
         }
         (Function::DateAdd(unit), [Value::Integer(count), Value::Timestamp(timestamp)]) => {
-            temporal::date_add(*timestamp, unit, *count).map(Value::Timestamp)
+            computed(*timestamp, temporal::date_add(*timestamp, unit, *count)?)
+        }
+        (Function::DaysAfter, [Value::Date(date), Value::Integer(days)]) => {
+            temporal::date_add(temporal::date_to_timestamp(*date), TimeUnit::Day, *days).and_then(date_of)
+        }
+        (Function::ValidTimestamp, [Value::Timestamp(timestamp)]) => {
+            temporal::valid_timestamp(*timestamp).map(Value::Timestamp)
+        }
+        (Function::ToChar, [Value::Timestamp(timestamp), Value::Text(pattern)]) => {
+            time_format::format(*timestamp, pattern, arena).map(Value::Text)
         }
         (Function::DateDifference(unit), [Value::Timestamp(from), Value::Timestamp(to)]) => {
             Ok(Value::Integer(temporal::date_difference(unit, *from, *to)))
@@ -29,7 +38,12 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
             .map(Value::Integer)
             .ok_or_else(|| UserError::not_supported(format!("SINCE_EPOCH({}, ...)", unit.name()))),
         (Function::ToTimestamp(unit), [Value::Integer(count)]) => {
-            temporal::to_timestamp(unit, *count).map(Value::Timestamp)
+            temporal::to_timestamp(unit, *count).and_then(temporal::valid_timestamp).map(Value::Timestamp)
+        }
+        (Function::FormatTimestamp, [Value::Null, _]) => Ok(Value::Null),
+        // No zone is UTC, as in the original.
+        (Function::FormatTimestamp, [Value::Timestamp(timestamp), Value::Null]) => {
+            Ok(Value::Text(bumpalo::format!(in arena, "{}", DisplayTimestamp(*timestamp)).into_bump_str()))
         }
         (Function::FormatTimestamp, [Value::Timestamp(timestamp), Value::Text(zone)]) => {
             let local = timestamp
@@ -38,16 +52,21 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
             Ok(Value::Text(bumpalo::format!(in arena, "{}", DisplayTimestamp(local)).into_bump_str()))
         }
         (Function::IsValidTimestamp, [Value::Timestamp(timestamp)]) => {
-            let valid = temporal::TIMESTAMP_VALID_MIN..=temporal::TIMESTAMP_VALID_MAX;
-            Ok(Value::Boolean(valid.contains(timestamp)))
+            Ok(Value::Boolean(temporal::is_valid_timestamp(*timestamp)))
         }
         (Function::MinValidTimestamp, []) => Ok(Value::Timestamp(temporal::TIMESTAMP_VALID_MIN)),
         (Function::MaxValidTimestamp, []) => Ok(Value::Timestamp(temporal::TIMESTAMP_VALID_MAX)),
         (Function::TimeWindow(unit, edge), [Value::Integer(length), Value::Timestamp(timestamp)]) => {
-            window(unit, *length, *timestamp, edge).map(Value::Timestamp)
+            computed(*timestamp, window(unit, *length, *timestamp, edge)?)
         }
         (function, arguments) => Err(mismatch(&format!("{function:?}"), arguments)),
     }
+}
+
+/// A timestamp computed from another one. From what is valid, what is not is refused; a stored one may be outside already.
+fn computed(from: i64, timestamp: i64) -> UserResult<Value<'static>> {
+    let checked = if temporal::is_valid_timestamp(from) { temporal::valid_timestamp(timestamp)? } else { timestamp };
+    Ok(Value::Timestamp(checked))
 }
 
 /// The day of a midnight.
@@ -80,14 +99,14 @@ fn extract(field: TimeField, timestamp: i64) -> Value<'static> {
     })
 }
 
-/// The start of the window of `length` units that holds `timestamp`, or the last microsecond of it. Windows are counted from
+/// The start of the window of `length` units that holds `timestamp`, or its end, where the next one starts. Windows are counted from
 /// 1970, those of weeks from the Monday before.
 fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> UserResult<i64> {
     if length <= 0 {
         return Err(UserError::out_of_range(format!("a time window of {length} {}S has no length", unit.name())));
     }
     let origin = temporal::truncate(0, unit)?;
-    let number = temporal::date_difference(unit, origin, timestamp).div_euclid(length);
+    let number = temporal::units_crossed(unit, origin, timestamp).div_euclid(length);
     let edge_at = |number: i64| {
         let units = number.checked_mul(length).ok_or_else(|| {
             UserError::out_of_range(format!("a time window of {length} {}S leaves the TIMESTAMP range", unit.name()))
@@ -96,6 +115,6 @@ fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> User
     };
     match edge {
         WindowEdge::Start => edge_at(number),
-        WindowEdge::End => Ok(edge_at(number.saturating_add(1))? - 1),
+        WindowEdge::End => edge_at(number.saturating_add(1)),
     }
 }

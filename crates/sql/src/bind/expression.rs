@@ -3,7 +3,8 @@
 use super::literal::{cast_type, constant_as, constant_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
 use super::types::{
-    Typed, arithmetic_domain, cast_constant, common_type, domain_type, fold, incompatible, same_kind, to_kind, widest,
+    Typed, arithmetic_domain, cast_constant, common_type, domain_type, fold, incompatible, same_kind, to_kind,
+    valid_timestamp, widest,
 };
 use super::{Binder, place, suggest};
 use crate::plan::SubqueryKind;
@@ -99,6 +100,8 @@ impl Binder<'_> {
             A::Trim { trim_where, trim_what, expr, trim_characters: None } => {
                 self.trim(trim_where.as_ref(), trim_what.as_deref(), expr)
             }
+            A::Interval(_) => Err(UserError::not_supported("an INTERVAL by itself")
+                .with_hint("an interval is added to a time, or taken from it: NOW - INTERVAL '1' HOUR")),
             other => {
                 Err(UserError::not_supported(format!("the expression {}", crate::errors::excerpt(&other.to_string()))))
             }
@@ -112,9 +115,22 @@ impl Binder<'_> {
             Err(error)
                 if error.code() == "42704"
                     && ident.quote_style.is_none()
-                    && matches!(name.as_str(), "NOW" | "CURRENT_TIMESTAMP" | "CURRENT_DATE" | "MIGRATING") =>
+                    && matches!(
+                        name.as_str(),
+                        "NOW"
+                            | "CURRENT_TIMESTAMP"
+                            | "CURRENT_DATE"
+                            | "MIGRATING"
+                            | "PI"
+                            | "MIN_VALID_TIMESTAMP"
+                            | "MAX_VALID_TIMESTAMP"
+                    ) =>
             {
-                if name == "MIGRATING" { self.migrating(&[]) } else { self.call(&name, &[]) }
+                if name == "MIGRATING" {
+                    self.migrating(&[])
+                } else {
+                    self.call(&name, &[])
+                }
             }
             Err(error) if ident.quote_style.is_some() && error.hint().is_none() => {
                 let error =
@@ -242,9 +258,15 @@ impl Binder<'_> {
                 });
             }
         };
+        if let Some(moved) = self.moved_by_interval(arithmetic, left, right)? {
+            return Ok(moved);
+        }
         let left = self.expression(left)?;
         let right = self.expression(right)?;
-        self.arithmetic(arithmetic, left, right)
+        match self.days(arithmetic, &left, &right)? {
+            Some(days) => Ok(days),
+            None => self.arithmetic(arithmetic, left, right),
+        }
     }
 
     fn arithmetic(&mut self, operator: ArithmeticOperator, mut left: Typed, mut right: Typed) -> UserResult<Typed> {
@@ -264,8 +286,11 @@ impl Binder<'_> {
                 "42804",
                 format!("incompatible data types in operation: {left_type} and {right_type}"),
             );
-            return Err(if left_type == SqlType::Timestamp || right_type == SqlType::Timestamp {
-                error.with_hint("use DATEADD and DATEDIFF for timestamps")
+            let of_time = |sql_type| matches!(sql_type, SqlType::Timestamp | SqlType::Date);
+            return Err(if of_time(left_type) || of_time(right_type) {
+                error.with_hint(
+                    "write t + INTERVAL '1' DAY, or DATEDIFF(SECOND, from, to) for what lies between two times",
+                )
             } else {
                 error.with_hint("CAST the operands to numbers")
             });
@@ -316,7 +341,9 @@ impl Binder<'_> {
                 };
                 let expr = fold(Expr::Negate { domain, operand: Box::new(typed.expr) })?;
                 let small = sql_type <= SqlType::Integer;
-                let result = constant_type(&expr, small).unwrap_or(domain_type(domain));
+                // Integers have the same range on both sides of zero.
+                let wide = if sql_type.is_integer() { sql_type } else { domain_type(domain) };
+                let result = constant_type(&expr, small).unwrap_or(wide);
                 Ok(Typed::new(expr, result))
             }
             ast::UnaryOperator::Plus => self.expression(operand),
@@ -653,6 +680,9 @@ impl Binder<'_> {
             && to.precision_and_scale().is_none()
         {
             return Ok(typed);
+        }
+        if (typed.sql_type, to.sql_type) == (Some(SqlType::Date), SqlType::Timestamp) {
+            return Ok(Typed::new(valid_timestamp(typed.expr)?, to.sql_type));
         }
         let expr = fold(Expr::Cast { operand: Box::new(typed.expr), to })?;
         Ok(Typed::new(expr, to.sql_type))

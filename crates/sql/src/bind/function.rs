@@ -109,7 +109,7 @@ impl Binder<'_> {
         arguments.iter().map(|argument| self.expression(argument)).collect()
     }
 
-    fn resolved_call(&mut self, resolved: Resolved, bound: Vec<Typed>) -> UserResult<Typed> {
+    pub fn resolved_call(&mut self, resolved: Resolved, bound: Vec<Typed>) -> UserResult<Typed> {
         let mut arguments = Vec::with_capacity(bound.len());
         for (mut typed, to) in bound.into_iter().zip(&resolved.argument_types) {
             self.settle(&mut typed, widest(*to));
@@ -205,10 +205,21 @@ impl Binder<'_> {
             branches.push((condition, self.expression(result)?));
             rest = tail;
         }
-        let otherwise = match rest {
+        let mut otherwise = match rest {
             [otherwise] => self.expression(otherwise)?,
             _ => Typed::null(),
         };
+        let results = || branches.iter().map(|(_, result): &(Expr, Typed)| result.sql_type);
+        let common = results().try_fold(otherwise.sql_type, super::types::common_type);
+        let types = || results().chain([otherwise.sql_type]).flatten();
+        // Where texts stand beside other values, all are texts.
+        if common.is_err() && types().any(|of| of == SqlType::Varchar) && !types().any(|of| of == SqlType::Varbinary) {
+            for result in branches.iter_mut().map(|(_, result)| result).chain([&mut otherwise]) {
+                if result.sql_type.is_some() {
+                    *result = Typed::new(to_kind(result.clone(), SqlType::Varchar)?, SqlType::Varchar);
+                }
+            }
+        }
         self.searched_case(branches, otherwise)
     }
 

@@ -24,6 +24,7 @@ pub(crate) mod series;
 mod size;
 pub(crate) mod suggest;
 pub(crate) mod texts;
+mod time_arithmetic;
 pub(crate) mod types;
 pub(crate) mod user;
 pub(crate) mod view;

@@ -118,7 +118,16 @@ pub(crate) fn to_stored_kind(expr: Expr, from: SqlType, to: SqlType) -> UserResu
     if to.is_integer() && matches!(from, SqlType::Float | SqlType::Decimal | SqlType::Varchar) {
         return fold(Expr::Call { function: Function::ExactInteger, arguments: Box::new([expr]) });
     }
+    if (from, to) == (SqlType::Date, SqlType::Timestamp) {
+        return valid_timestamp(expr);
+    }
     fold(expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to }))
+}
+
+/// A DATE as a TIMESTAMP that may be stored.
+pub(crate) fn valid_timestamp(date: Expr) -> UserResult<Expr> {
+    let midnight = fold(date.cast_to(SqlType::Timestamp))?;
+    fold(Expr::Call { function: Function::ValidTimestamp, arguments: Box::new([midnight]) })
 }
 
 /// Whether a value of `from` may be given where `to` is stored.

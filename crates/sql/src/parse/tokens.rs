@@ -325,6 +325,8 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
     let at = |position: usize| lexemes.get(position).map(|lexeme| &lexeme.token.token);
     // Where a derived table that was opened here ends.
     let mut ends: Vec<usize> = Vec::new();
+    // Commas that go as FROM, the innermost last.
+    let mut from_commas: Vec<usize> = Vec::new();
     while let Some(lexeme) = lexemes.get(position) {
         let span = lexeme.token.span;
         let mut push = |token: Token| tokens.push(TokenWithSpan { token, span });
@@ -367,6 +369,22 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
             {
                 push(lexeme.token.token.clone());
                 push(Token::SingleQuotedString(" ".to_owned()));
+            }
+            // TRIM(LEADING, 'x', s) goes as TRIM(LEADING 'x' FROM s).
+            Token::Word(_)
+                if ["LEADING", "TRAILING", "BOTH"].iter().any(|word| lexeme.is_word(word))
+                    && at(position + 1) == Some(&Token::Comma)
+                    && position > 1
+                    && at(position - 1) == Some(&Token::LParen)
+                    && lexemes[position - 2].is_word("TRIM") =>
+            {
+                push(lexeme.token.token.clone());
+                position += 1;
+                from_commas.extend(next_comma(lexemes, position + 1));
+            }
+            Token::Comma if from_commas.last() == Some(&position) => {
+                from_commas.pop();
+                push(Token::make_word("FROM", None));
             }
             // VARCHAR(n BYTES) goes as VARCHAR(n OCTETS).
             Token::Word(_)
@@ -441,6 +459,20 @@ fn is_query_in_parentheses(lexemes: &[Lexeme], mut open: usize) -> bool {
     }
     let begins_query = |first: &Lexeme| ["SELECT", "WITH", "VALUES"].iter().any(|word| first.is_word(word));
     is(open, &Token::LParen) && lexemes.get(open + 1).is_some_and(begins_query)
+}
+
+/// The comma that ends the argument which begins at `start`.
+fn next_comma(lexemes: &[Lexeme], start: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (position, lexeme) in lexemes.iter().enumerate().skip(start) {
+        match lexeme.token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            Token::Comma if depth == 0 => return Some(position),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Where the parenthesis at `open` is closed.
