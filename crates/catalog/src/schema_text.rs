@@ -195,7 +195,8 @@ fn view(out: &mut String, table: &Table) {
     let Some(view) = &table.view else { return };
     let columns = list(table.columns.iter().map(|column| &*column.name));
     let export = table.export.as_ref().map_or(String::new(), export_clause);
-    statement(out, format_args!("CREATE VIEW {}{export} ({columns}) AS\n{}", quoted(&table.name), view.text));
+    let tail = table.time_to_live.map_or(String::new(), |time| time_to_live_clause(table, &time));
+    statement(out, format_args!("CREATE VIEW {}{export} ({columns}) AS\n{}{tail}", quoted(&table.name), view.text));
 }
 
 pub(crate) fn time_to_live_clause(table: &Table, time: &TimeToLive) -> String {

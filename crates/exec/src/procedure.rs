@@ -5,7 +5,7 @@ use crate::call::{Call, ResultSink, Scratch};
 use crate::frame::{self, Frame, Slots};
 use crate::measure::{Measure, Measures, counted, milliseconds};
 use crate::parts::Prepared;
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult, fault};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
 use ferrite_table::Store;
@@ -111,6 +111,7 @@ impl<'r, 'x> Run<'r, 'x> {
     }
 
     fn step(&mut self, step: &'x Step, sink: &mut impl ResultSink) -> UserResult<Next> {
+        fault::point(fault::Point::Statement);
         match step {
             Step::Execute { plan, emit, .. } => self.execute(plan, *emit, sink)?,
             Step::Analyze { plan, columns, lines, .. } => self.analyze(plan, columns, lines, sink)?,

@@ -9,12 +9,13 @@ use crate::frame::{Frame, RowSlot, Slots};
 use crate::procedure::Run;
 use crate::sorting::sort;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
-use ferrite_catalog::Table;
+use ferrite_catalog::{Table, ViewOutput};
 use ferrite_expr::{Context, Expr};
 use ferrite_sql::plan::{Access, Delete, Insert, InsertSource, Query, Returning, Update};
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A row to be stored, or part of one; nothing in it is borrowed from the stores.
@@ -287,6 +288,7 @@ impl<'r, 'x> Run<'r, 'x> {
         if delete.migrate && !targets.is_empty() {
             return Err(cannot_migrate(self.stores[0].table(delete.table).definition()));
         }
+        let groups = self.whole_groups(delete.table, &targets)?;
         for (store, id) in &targets {
             self.tick()?;
             if let Some(returning) = delete.returning.as_deref()
@@ -297,9 +299,26 @@ impl<'r, 'x> Run<'r, 'x> {
             }
             self.stores[*store as usize].delete(delete.table, *id)?;
         }
-        let modified = self.count_once(delete.table, &targets);
+        let modified = groups.unwrap_or_else(|| self.count_once(delete.table, &targets));
         self.scratch.keep(targets);
         Ok(modified)
+    }
+
+    /// Rows of a view of which each partition has a part, as the user sees them.
+    fn whole_groups(&self, table: TableId, targets: &[(u32, RowId)]) -> UserResult<Option<u64>> {
+        let definition = self.stores[0].table(table).definition();
+        if !definition.partitioned_without_column {
+            return Ok(None);
+        }
+        let view = definition.view.as_ref().ok_or_else(|| UserError::internal("parts are of views"))?;
+        let of_group = |column: &usize| matches!(view.outputs[*column], ViewOutput::Group(_));
+        let columns: Vec<usize> = (0..view.outputs.len()).filter(of_group).collect();
+        let mut groups = BTreeSet::new();
+        for (store, id) in targets {
+            let row = self.stores[*store as usize].table(table).row(*id);
+            groups.insert(columns.iter().map(|column| format!("{:?}", row.column(*column as u16))).collect::<Vec<_>>());
+        }
+        Ok(Some(groups.len() as u64))
     }
 
     pub(crate) fn truncate(&mut self, table: TableId) -> UserResult<u64> {

@@ -213,6 +213,7 @@ fn quarter_of_the_cores() -> usize {
 }
 
 pub fn run(options: Options) -> ExitCode {
+    ferrite_base::fault::report_panics();
     // Signals are blocked from here on in every thread, and taken by this one.
     let mut signals = match Signals::new([SIGTERM, SIGINT]) {
         Ok(signals) => signals,

@@ -14,7 +14,7 @@ use crate::{
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_backup::request::is_own_snapshot;
-use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult};
+use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult, fault};
 use ferrite_partition::cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
@@ -76,6 +76,7 @@ impl System {
             // A fault in the compiler must not take the server down: nothing has been executed yet.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, lifter.take())));
             let outcome = outcome.unwrap_or_else(|_| {
+                fault::contain();
                 Err(UserError::internal("the statement could not be compiled, by a fault of the server")
                     .with_hint("please report it together with the statement"))
             });

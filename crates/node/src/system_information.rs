@@ -2,7 +2,7 @@
 
 use crate::result::{Columns, SystemResult, SystemTable, cells};
 use crate::shared::Shared;
-use ferrite_base::{UserError, memory};
+use ferrite_base::{UserError, fault, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{Integer, Varchar};
 use std::net::{IpAddr, Ipv4Addr};
@@ -101,7 +101,7 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
     ];
     let log = &shared.log;
     let recovery = &shared.recovery;
-    let own: [(&'static str, String); 11] = [
+    let own: [(&'static str, String); 12] = [
         ("FSYNC_COUNT", log.fsyncs.count().to_string()),
         ("FSYNC_MEDIAN_MICROSECONDS", log.fsyncs.median().as_micros().to_string()),
         ("LOG_WRITTEN_BYTES", log.written_bytes.load(Relaxed).to_string()),
@@ -112,6 +112,7 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("MEMORY_USED_BYTES", memory::used().to_string()),
         ("MEMORY_LIMIT_BYTES", memory::limit().map_or_else(|| "none".to_owned(), |limit| limit.to_string())),
         ("DISK_RESERVE_BYTES", shared.settings.disk_reserve_bytes.to_string()),
+        ("FAULTS_UNDONE", fault::contained().to_string()),
         ("DURABILITY", identity.durability.clone()),
     ];
     // There are no files of these two kinds; the original server leaves the first out in the same way.

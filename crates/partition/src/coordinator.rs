@@ -9,6 +9,7 @@ use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::cancel;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
+use crate::contain::{Outside, contained};
 use crate::counters::{Counters, Report};
 use crate::event::{Event, Hold, ProgramCall, Reply};
 use crate::execute::{Executor, Outcome};
@@ -22,6 +23,7 @@ use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
+use ferrite_exec::Marks;
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition};
 use ferrite_table::Store;
@@ -479,10 +481,20 @@ impl Coordinator {
         schema_time: &Rc<SchemaTime>,
     ) -> UserResult<(Vec<String>, Option<i64>)> {
         let watcher = schema_time.watcher();
-        let mut planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
-        let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
-        let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
-        task_check::check(&self.compiled, &compiled)?;
+        // Nothing is changed yet: a fault of the compiler ends the statement and not the server.
+        let (mut planned, classes, compiled) = contained(
+            &mut [],
+            |_| Marks::new(),
+            &Outside::default(),
+            "a schema change",
+            |_| {
+                let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
+                let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
+                let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
+                task_check::check(&self.compiled, &compiled)?;
+                Ok((planned, classes, compiled))
+            },
+        )?;
         schema_time.ask()?;
         let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());

@@ -4,6 +4,7 @@
 //! waits for helpers, and what a query answers does not depend on how many it got. A helper lives for as long as the parts do.
 
 use crate::cancel::{CallId, Cancellations};
+use ferrite_base::fault;
 use ferrite_exec::Crew;
 use ferrite_io::{Yielding, lower_priority};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,6 +68,7 @@ impl Crew for CallCrew<'_> {
                 if number >= count {
                     return;
                 }
+                fault::point(fault::Point::Part);
                 work(number);
             }
         };

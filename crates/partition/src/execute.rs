@@ -4,11 +4,12 @@ mod foreign;
 mod load;
 
 use crate::cancel::{self, CallId, Cancellations};
+use crate::contain::{Outside, contained};
 use crate::crew::{CallCrew, Helpers};
 use crate::event::ProgramCall;
 use crate::foresight::Lesson;
 use bumpalo::Bump;
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, fault};
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_io::coarse_monotonic;
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
@@ -198,8 +199,12 @@ impl Executor {
             time_max, time_is_asked, cancellations, helpers, current, arena, scratch, headers, foreign, ..
         } = self;
         let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
+        let outside = Outside::default();
         let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
-        let result = decode_parameters(program, parameters, drop_first_parameter, arena).and_then(|parameters| {
+        // Between calls stores have nothing to undo.
+        let marks = |stores: &[Store]| stores.iter().map(Store::beginning).collect();
+        let result = contained(stores, marks, &outside, &program.name, |stores| {
+            let parameters = decode_parameters(program, parameters, drop_first_parameter, arena)?;
             let started = Cell::new(None);
             // The clock is first read when a call turns out to be long.
             let interrupted = || {
@@ -207,7 +212,7 @@ impl Executor {
                 let begin = started.get().unwrap_or(now);
                 started.set(Some(begin));
                 if let Some(slow) = slow.take() {
-                    slow();
+                    outside.run(slow);
                 }
                 let executed = now.saturating_sub(begin);
                 cancelled.set(cancellations.stops(*current, executed));
@@ -237,7 +242,7 @@ impl Executor {
             };
             match &program.foreign {
                 None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),
-                Some(body) => foreign::run(body, stores, &call, scratch, &mut sink, foreign),
+                Some(body) => foreign::run(body, stores, &call, scratch, &mut sink, foreign, &outside),
             }
         });
         let result = match result {
@@ -496,6 +501,7 @@ impl ResultSink for WireSink<'_, '_> {
 
     #[inline]
     fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
+        fault::point(fault::Point::Answer);
         let (table, position) = self.open.take().expect("rows come after their table was begun");
         let mut table = self.writer.resume_table(table, &self.headers.entries[position].1);
         table.row(values)?;

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod cancel;
 pub mod commit;
 pub mod compiled;
+mod contain;
 pub mod coordinator;
 pub mod counters;
 pub mod crew;

@@ -10,6 +10,7 @@ use crate::schema;
 use crate::state::State;
 use crate::trace::Trace;
 use crate::vault::{self, Rows};
+use ferrite_base::fault::{self, Planted, Point};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{
     CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
@@ -53,6 +54,9 @@ pub struct Counts {
     pub restores_cut_short: u64,
     /// Backups of the simulated database that were restored into another.
     pub backups_restored: u64,
+    /// Planted panics after which a call was rolled back, and those that ended the process.
+    pub faults_undone: u64,
+    pub faults_final: u64,
 }
 
 impl Counts {
@@ -75,6 +79,8 @@ impl Counts {
         self.restores_unknown += other.restores_unknown;
         self.restores_cut_short += other.restores_cut_short;
         self.backups_restored += other.backups_restored;
+        self.faults_undone += other.faults_undone;
+        self.faults_final += other.faults_final;
     }
 }
 
@@ -254,12 +260,22 @@ impl World {
             // In the middle of something, too.
             node.stop_after(steps);
         }
+        let plants = self.random.percent(30);
+        let (contained, fired) = (fault::contained_here(), fault::fired_here());
         let mut errands = Errands::new(self.disk.clone(), self.random.fork(), trouble);
+        let mut planted = None;
         let lived = catch_unwind(AssertUnwindSafe(|| {
             backups::tidy(&node);
             for step in 0..steps {
                 errands.step(&node);
+                if plants && planted.is_none() && self.random.percent(1) {
+                    planted = Some(self.fault());
+                }
+                if let Some((point, times)) = planted {
+                    fault::plant(point, times);
+                }
                 node.step();
+                planted = fault::uproot();
                 if let End::FullDisk { freed: true, .. } = end
                     && step == steps / 2
                 {
@@ -271,6 +287,14 @@ impl World {
                 }
             }
         }));
+        fault::uproot();
+        let ended_by_fault = matches!(&lived, Err(panic) if panic.is::<Planted>());
+        let contained = fault::contained_here() - contained;
+        if contained + u64::from(ended_by_fault) != fault::fired_here() - fired {
+            let detail = "a call was rolled back after a panic that nobody had planted".to_owned();
+            return Err(Violation { invariant: "nothing panics", detail });
+        }
+        self.counts.faults_undone += contained;
         self.counts.snapshots += node.saved();
         let ended = errands.restored + errands.restores_failed + errands.restores_unknown;
         self.counts.restored += errands.restored;
@@ -285,6 +309,12 @@ impl World {
         match lived {
             Ok(()) => {}
             Err(panic) if panic.is::<Stopped>() => self.counts.restores_cut_short += errands.restores_begun - ended,
+            Err(_) if ended_by_fault => {
+                self.counts.faults_final += 1;
+                self.counts.restores_cut_short += errands.restores_begun - ended;
+                node.read_letters();
+                return self.end_process(node, Restart::Process);
+            }
             Err(panic) if panic.is::<PowerLost>() => {
                 self.counts.restores_cut_short += errands.restores_begun - ended;
                 // What was delivered before the power went has reached the clients.
@@ -299,6 +329,19 @@ impl World {
         }
         let power = self.plan.power_loss && self.random.percent(60);
         self.end_process(node, if power { Restart::Power } else { Restart::Process })
+    }
+
+    /// Where a panic is to come, and at which time that it is reached. In the midst of a row's change it ends the process.
+    fn fault(&mut self) -> (Point, u32) {
+        let point = match self.random.below(10) {
+            0 => Point::Structure,
+            1..4 => Point::View,
+            4..6 => Point::Answer,
+            _ => Point::Statement,
+        };
+        let times = 1 + self.random.below(6) as u32;
+        self.trace.line(&format!("plant {point:?} {times}"));
+        (point, times)
     }
 
     fn end_process(&mut self, node: Node, restart: Restart) -> Result<(), Violation> {

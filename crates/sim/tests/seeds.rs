@@ -42,6 +42,7 @@ fn three_hundred_seeds_violate_nothing() {
     assert!(counts.snapshots > 300, "{counts:?}");
     assert!(counts.restored > 200 && counts.restores_failed > 100, "{counts:?}");
     assert!(counts.restores_unknown > 10, "{counts:?}");
+    assert!(counts.faults_undone > 300 && counts.faults_final > 20, "{counts:?}");
     assert!(counts.restores_cut_short > 100 && counts.backups_restored > 100, "{counts:?}");
 }
 

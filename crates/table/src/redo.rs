@@ -11,6 +11,9 @@ pub(crate) const UPDATE: u8 = 2;
 pub(crate) const DELETE: u8 = 3;
 pub(crate) const TRUNCATE: u8 = 4;
 pub(crate) const MOVE: u8 = 5;
+/// Of a view of a stream. Its rows are named by their groups: where they lie may differ from copy to copy.
+pub(crate) const UPDATE_GROUP: u8 = 6;
+pub(crate) const DELETE_GROUP: u8 = 7;
 
 /// Why a redo record was refused.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,6 +45,8 @@ pub enum RedoError {
         table: TableId,
         row: RowId,
     },
+    /// A change of a row of a view whose group is not there.
+    GroupMissing(TableId),
     /// An update or deletion of a row that is not there.
     RowMissing {
         table: TableId,
@@ -73,6 +78,9 @@ impl fmt::Display for RedoError {
             }
             RedoError::RowMissing { table, row } => {
                 write!(f, "a redo record changes row {row} of table {table}, which is not there")
+            }
+            RedoError::GroupMissing(table) => {
+                write!(f, "a redo record changes a group of view {table} that is not there")
             }
             RedoError::Refused(error) => write!(f, "a redo record breaks a rule: {error}"),
         }
@@ -162,6 +170,27 @@ pub(crate) fn write_update<'v>(
     value: impl Fn(u16) -> Value<'v>,
 ) {
     write_head(out, UPDATE, table, row);
+    write_columns(out, layout, columns, value);
+}
+
+/// A change of a row of a view of a stream: the values of the columns that it is grouped by, and of those that are set.
+pub(crate) fn write_group<'v>(
+    out: &mut Vec<u8>,
+    table: TableId,
+    layout: &RowLayout,
+    groups: &[u16],
+    set: Option<&[u16]>,
+    value: impl Fn(u16) -> Value<'v>,
+) {
+    out.push(if set.is_some() { UPDATE_GROUP } else { DELETE_GROUP });
+    write_varint(out, table.0);
+    write_columns(out, layout, groups, &value);
+    if let Some(columns) = set {
+        write_columns(out, layout, columns, value);
+    }
+}
+
+fn write_columns<'v>(out: &mut Vec<u8>, layout: &RowLayout, columns: &[u16], value: impl Fn(u16) -> Value<'v>) {
     write_varint(out, columns.len() as u32);
     for column in columns {
         let value = value(*column);
@@ -254,6 +283,32 @@ impl<'b> Reader<'b> {
             }
         }
         Ok(())
+    }
+
+    /// Columns and their values, as an update has them.
+    pub(crate) fn columns(
+        &mut self,
+        table: TableId,
+        layout: &RowLayout,
+    ) -> Result<(Vec<u16>, Vec<Value<'b>>), RedoError> {
+        let count = self.varint()? as usize;
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let head = self.varint()?;
+            let column = head >> 1;
+            let Some(place) = layout.columns.get(column as usize) else {
+                return Err(RedoError::UnknownColumn { table, column });
+            };
+            if columns.contains(&(column as u16)) {
+                return Err(RedoError::InvalidValue { table, column: column as u16 });
+            }
+            columns.push(column as u16);
+            values.push(match head & 1 {
+                0 => self.value(table, column as u16, place.storage)?,
+                _ => Value::Null,
+            });
+        }
+        Ok((columns, values))
     }
 
     /// The number of columns of an update and what follows it, for who does not want it.

@@ -28,6 +28,8 @@ pub struct Store {
     pub(crate) tables: Tables,
     /// By the view's table id.
     pub(crate) plans: Vec<Option<Box<ViewPlan>>>,
+    /// The view that follows a change at the moment, out of its place among the tables.
+    view: Option<Box<TableData>>,
     pub(crate) undo: UndoLog,
     pub(crate) redo: Vec<u8>,
     pub(crate) holds: Arc<Holds>,
@@ -58,6 +60,7 @@ impl Store {
             catalog: Arc::default(),
             tables: Vec::new(),
             plans: Vec::new(),
+            view: None,
             undo: UndoLog::new(),
             redo: Vec::with_capacity(4096),
             holds: Arc::default(),
@@ -171,7 +174,8 @@ impl Store {
         Ok(id)
     }
 
-    /// Sets columns of a row. Panics where the row is not there.
+    /// Sets columns of a row. Panics where the row is not there. In a view it must be one of a stream, and no column that it is grouped
+    /// by; so, too, with [`Store::delete`].
     pub fn update(&mut self, table: TableId, row: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<()> {
         self.check_copies(memory::takes_rows)?;
         let mut room = Vec::new();
@@ -181,6 +185,12 @@ impl Store {
         }
         let data = self.tables[table.index()].as_deref().expect("updated");
         let stored = data.row(row);
+        if let Some(plan) = &self.plans[table.index()] {
+            let groups = plan.group_columns_of_view();
+            let value = |column| stored.column(column);
+            redo::write_group(&mut self.redo, table, data.layout(), &groups, Some(&self.changed), value);
+            return self.check_size();
+        }
         redo::write_update(&mut self.redo, table, row, data.layout(), &self.changed, |column| stored.column(column));
         self.check_size()
     }
@@ -205,6 +215,11 @@ impl Store {
         if self.changed.iter().any(|column| long_columns.contains(column)) && self.undo.is_refused_memory() {
             return Err(constraint::no_memory(data.definition()));
         }
+        // A long value that is written belongs to nobody until the row is put in place.
+        let writes_longs = self.changed.iter().any(|column| long_columns.contains(column));
+        if writes_longs {
+            self.undo.unsettle();
+        }
         let mut bytes = std::mem::take(&mut data.row_bytes);
         bytes.clear();
         bytes.extend_from_slice(data.contents.rows.pages.row(id));
@@ -216,6 +231,9 @@ impl Store {
         }
         let result = self.update_to(table, id, &bytes);
         self.table_mut(table).row_bytes = bytes;
+        if writes_longs {
+            self.undo.settle();
+        }
         result.map(|()| true)
     }
 
@@ -241,6 +259,15 @@ impl Store {
     /// Panics where the row is not there.
     pub fn delete(&mut self, table: TableId, row: RowId) -> UserResult<()> {
         self.check_copies(memory::has_room)?;
+        if let Some(plan) = &self.plans[table.index()] {
+            let (data, groups) = (self.table(table), plan.group_columns_of_view());
+            let mut change = Vec::new();
+            let stored = data.row(row);
+            redo::write_group(&mut change, table, data.layout(), &groups, None, |column| stored.column(column));
+            self.delete_at(table, row)?;
+            self.redo.append(&mut change);
+            return self.check_size();
+        }
         self.delete_at(table, row)?;
         redo::write_delete(&mut self.redo, table, row);
         self.check_size()
@@ -269,6 +296,13 @@ impl Store {
     }
 
     fn truncate_all(&mut self, table: TableId) -> UserResult<()> {
+        self.undo.unsettle();
+        let result = self.truncate_with_views(table);
+        self.undo.settle();
+        result
+    }
+
+    fn truncate_with_views(&mut self, table: TableId) -> UserResult<()> {
         self.replace_contents(table);
         for position in 0..self.table(table).dependents.len() {
             // Its rows were combinations with rows of this table, of which there are none now.
@@ -300,27 +334,26 @@ impl Store {
             if matches!(change, RowChange::Update(..)) && !plan.reads[slot].meets(&self.changed) {
                 continue;
             }
-            let mut view = self.tables[view_id.index()].take().expect("dependent views are there");
+            self.view = self.tables[view_id.index()].take();
+            let view = self.view.as_deref_mut().expect("dependent views are there");
             let rows = &table(&self.tables, changed).contents.rows;
             let mut surroundings = Surroundings { plan, tables: &self.tables, arena: &self.arena, leaving: None };
             let undo = &mut self.undo;
             let result = match change {
-                RowChange::Insert(row) => {
-                    surroundings.change(&mut view, slot, SourceRow::Given(row), Direction::Add, undo)
-                }
+                RowChange::Insert(row) => surroundings.change(view, slot, SourceRow::Given(row), Direction::Add, undo),
                 RowChange::Delete(id) => {
                     surroundings.leaving = Some((slot, id));
                     let row = SourceRow::Stored(rows.row(id));
-                    surroundings.change(&mut view, slot, row, Direction::Remove, undo)
+                    surroundings.change(view, slot, row, Direction::Remove, undo)
                 }
                 RowChange::Update(id, bytes) => {
                     surroundings.leaving = Some((slot, id));
                     let before = SourceRow::Stored(rows.row(id));
                     let after = SourceRow::Stored(rows.row_of_bytes(bytes));
-                    surroundings.replace(&mut view, slot, before, after, undo)
+                    surroundings.replace(view, slot, before, after, undo)
                 }
             };
-            self.tables[view_id.index()] = Some(view);
+            self.tables[view_id.index()] = self.view.take();
             result?;
         }
         Ok(())
@@ -337,6 +370,7 @@ impl Store {
     /// Undoes all changes since the mark; their redo goes too.
     pub fn rollback_to(&mut self, mark: UndoMark) {
         assert!(mark.undo <= self.undo.length(), "marks end with their transaction");
+        self.undo.unsettle();
         while self.undo.length() > mark.undo {
             self.arena.reset();
             let entry = self.undo.last();
@@ -353,6 +387,22 @@ impl Store {
         }
         self.undo.freed.truncate(mark.freed);
         self.redo.truncate(mark.redo);
+        self.undo.settle();
+    }
+
+    /// Where the transaction began.
+    pub fn beginning(&self) -> UndoMark {
+        UndoMark { undo: 0, freed: 0, redo: 0 }
+    }
+
+    /// After a panic: whether it came where all that was changed since a mark can be undone. It did not in the midst of a change of
+    /// rows and indexes; then the store must not be used any more.
+    pub fn recover(&mut self) -> bool {
+        if let Some(view) = self.view.take() {
+            let place = view.id().index();
+            self.tables[place] = Some(view);
+        }
+        self.undo.is_settled()
     }
 
     /// Makes the changes final: forgets undo and redo (take the redo before), frees what deletions left.
@@ -422,12 +472,16 @@ impl Store {
         while !reader.is_empty() {
             self.replayed += 1;
             let kind = reader.byte()?;
-            if !(redo::INSERT..=redo::MOVE).contains(&kind) {
+            if !(redo::INSERT..=redo::DELETE_GROUP).contains(&kind) {
                 return Err(RedoError::UnknownKind(kind));
             }
             let number = reader.varint()?;
             let table = TableId(number);
             let data = self.find_table(table).ok_or(RedoError::UnknownTable(number))?;
+            if matches!(kind, redo::UPDATE_GROUP | redo::DELETE_GROUP) {
+                self.apply_group(&mut reader, table, kind)?;
+                continue;
+            }
             if data.definition().kind == TableKind::View {
                 return Err(RedoError::NotABaseTable(table));
             }
@@ -448,6 +502,25 @@ impl Store {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn apply_group(&mut self, reader: &mut Reader<'_>, table: TableId, kind: u8) -> Result<(), RedoError> {
+        let data = self.table(table);
+        let plan = self.plans[table.index()].as_deref().filter(|plan| self.table(plan.tables[0]).is_stream());
+        let Some(plan) = plan else { return Err(RedoError::NotABaseTable(table)) };
+        let (columns, values) = reader.columns(table, data.layout())?;
+        if columns != plan.group_columns_of_view() {
+            return Err(RedoError::GroupMissing(table));
+        }
+        let value = |column: u16| values[columns.iter().position(|other| *other == column).expect("compared above")];
+        let row =
+            plan.find_group(data, |part| value(plan.groups[part].column)).ok_or(RedoError::GroupMissing(table))?;
+        if kind == redo::DELETE_GROUP {
+            return Ok(self.delete_at(table, row)?);
+        }
+        let (columns, values) = reader.columns(table, data.layout())?;
+        self.update_at(table, row, &columns, &values)?;
         Ok(())
     }
 
@@ -489,23 +562,7 @@ impl Store {
             return Err(RedoError::RowMissing { table, row });
         }
         let layout = data.layout();
-        let count = reader.varint()? as usize;
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
-        for _ in 0..count {
-            let head = reader.varint()?;
-            let column = head >> 1;
-            let Some(place) = layout.columns.get(column as usize) else {
-                return Err(RedoError::UnknownColumn { table, column });
-            };
-            if columns.contains(&(column as u16)) {
-                return Err(RedoError::InvalidValue { table, column: column as u16 });
-            }
-            columns.push(column as u16);
-            values.push(match head & 1 {
-                0 => reader.value(table, column as u16, place.storage)?,
-                _ => Value::Null,
-            });
-        }
+        let (columns, values) = reader.columns(table, layout)?;
         self.update_at(table, row, &columns, &values)?;
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::pages::{PlaceError, Scan};
 use crate::row::{RowRef, RowStore, SourceRow};
 use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
 use bumpalo::Bump;
-use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult, memory};
+use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult, fault, memory};
 use ferrite_catalog::{Index, Table, TableKind};
 use ferrite_value::{ColumnType, SqlType, Value, convert};
 use std::sync::Arc;
@@ -272,18 +272,26 @@ impl TableData {
             self.keys.push(key);
         }
         let rows = &mut self.contents.rows;
+        undo.unsettle();
         let id = match place {
             None => {
                 if !rows.layout.long_columns.is_empty() && undo.is_refused_memory() {
+                    undo.settle();
                     return Err(constraint::no_memory(&self.definition).into());
                 }
                 match rows.pages.take(undo.is_limited()) {
                     Ok(id) => id,
-                    Err(reason) => return Err(constraint::no_slot(&self.definition, reason).into()),
+                    Err(reason) => {
+                        undo.settle();
+                        return Err(constraint::no_slot(&self.definition, reason).into());
+                    }
                 }
             }
             Some(id) => {
-                rows.pages.take_at(id).map_err(InsertError::Place)?;
+                if let Err(error) = rows.pages.take_at(id) {
+                    undo.settle();
+                    return Err(InsertError::Place(error));
+                }
                 id
             }
         };
@@ -291,10 +299,12 @@ impl TableData {
         for (column, value) in rows.layout.columns.iter().zip(row) {
             column.write(bytes, value, &mut rows.longs);
         }
+        fault::point(fault::Point::Structure);
         for (index, key) in self.contents.indexes.iter_mut().zip(self.keys.drain(..)) {
             index.insert(key, id);
         }
         undo.inserted(self.definition.id, id);
+        undo.settle();
         Ok(id)
     }
 
@@ -303,9 +313,11 @@ impl TableData {
         for index in &self.contents.indexes {
             self.keys.push(index.key_of_row(SourceRow::Stored(self.contents.rows.row(id)), arena)?);
         }
+        undo.unsettle();
         for (index, key) in self.contents.indexes.iter_mut().zip(self.keys.drain(..)) {
             index.remove(key, id);
         }
+        fault::point(fault::Point::Structure);
         let contents = &mut self.contents;
         let bytes = contents.rows.pages.row(id);
         undo.deleted(self.definition.id, id, bytes);
@@ -318,6 +330,7 @@ impl TableData {
             }
         }
         contents.rows.pages.release(id);
+        undo.settle();
         Ok(())
     }
 
@@ -396,6 +409,7 @@ impl TableData {
     /// The second half: cannot fail.
     pub(crate) fn apply_replace(&mut self, id: RowId, new_bytes: &[u8], undo: &mut UndoLog) {
         let contents = &mut self.contents;
+        undo.unsettle();
         for change in self.key_changes.drain(..) {
             let index = &mut contents.indexes[change.index];
             index.remove(change.before, id);
@@ -417,6 +431,7 @@ impl TableData {
             }
         }
         rows.pages.row_mut(id).copy_from_slice(new_bytes);
+        undo.settle();
     }
 
     /// Puts back what one change overwrote.

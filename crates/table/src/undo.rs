@@ -58,6 +58,8 @@ pub(crate) struct UndoLog {
     limited: bool,
     /// It has outgrown what a transaction may hold: the transaction must not go on.
     excess: Option<Excess>,
+    /// How many changes of rows, indexes and undo are under way that are one: in the midst of one nothing can be undone.
+    unsettled: u32,
 }
 
 /// Why a transaction must not go on.
@@ -81,7 +83,23 @@ impl UndoLog {
             recording: false,
             limited: true,
             excess: None,
+            unsettled: 0,
         }
+    }
+
+    /// From here to [`UndoLog::settle`] rows, indexes and undo are not in step, and a panic could not be undone.
+    #[inline]
+    pub(crate) fn unsettle(&mut self) {
+        self.unsettled += 1;
+    }
+
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.unsettled -= 1;
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unsettled == 0
     }
 
     #[inline]

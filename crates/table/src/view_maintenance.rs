@@ -10,7 +10,7 @@ use crate::table::{InsertError, TableData};
 use crate::undo::UndoLog;
 use crate::view_plan::{Aggregate, Operation, ViewPlan};
 use bumpalo::Bump;
-use ferrite_base::{RowId, TableId, UserError, UserResult};
+use ferrite_base::{RowId, TableId, UserError, UserResult, fault};
 use ferrite_value::{Decimal, Value, compare};
 use std::cmp::Ordering;
 
@@ -161,10 +161,7 @@ impl<'a> Surroundings<'a> {
     }
 
     fn find_group(&self, view: &TableData, key: &[Value<'a>]) -> Option<RowId> {
-        match self.plan.group_index {
-            Some(index) => view.contents.indexes[index].find_group(&view.contents.rows, |part| key[part]),
-            None => view.scan().next(),
-        }
+        self.plan.find_group(view, |part| key[part])
     }
 
     fn passes(&self, slots: &[SourceRow<'a>]) -> UserResult<bool> {
@@ -182,6 +179,7 @@ impl<'a> Surroundings<'a> {
         direction: Direction,
         undo: &mut UndoLog,
     ) -> UserResult<()> {
+        fault::point(fault::Point::View);
         if !self.passes(slots)? {
             return Ok(());
         }
@@ -227,17 +225,23 @@ impl<'a> Surroundings<'a> {
         let (tag, found) = view.contents.indexes[0].find_hashed_group(&view.contents.rows, &value);
         let RowStore { layout, pages, longs } = &mut view.contents.rows;
         if let Some(row) = found {
+            undo.unsettle();
             let bytes = pages.row_mut(row);
             undo.updated(view_id, row, bytes);
+            undo.settle();
             for aggregate in &plan.aggregates {
                 let column = &layout.columns[aggregate.column as usize];
                 column.write_bigint(bytes, column.read_bigint(bytes) + 1);
             }
             return Ok(());
         }
+        undo.unsettle();
         let row = match pages.take(undo.is_limited()) {
             Ok(row) => row,
-            Err(reason) => return Err(constraint::no_slot(view.definition(), reason)),
+            Err(reason) => {
+                undo.settle();
+                return Err(constraint::no_slot(view.definition(), reason));
+            }
         };
         let bytes = pages.row_mut(row);
         for (part, group) in plan.groups.iter().enumerate() {
@@ -252,6 +256,7 @@ impl<'a> Surroundings<'a> {
         }
         view.contents.indexes[0].insert(EncodedKey::Tag(tag), row);
         undo.inserted(view_id, row);
+        undo.settle();
         Ok(())
     }
 
@@ -308,14 +313,21 @@ impl<'a> Surroundings<'a> {
         if self.plan.in_place {
             let view_id = view.id();
             let RowStore { layout, pages, longs } = &mut view.contents.rows;
+            undo.unsettle();
             let bytes = pages.row_mut(id);
             undo.updated(view_id, id, bytes);
+            undo.settle();
             return self.change_aggregates(change, layout, bytes, longs);
         }
         // Where indexes or long values are concerned: the new row is made aside, then put in place as an update.
         let mut bytes = std::mem::take(&mut view.row_bytes);
         bytes.clear();
         bytes.extend_from_slice(view.contents.rows.pages.row(id));
+        // A long value that is written belongs to nobody until the row is put in place.
+        let has_longs = !view.layout().long_columns.is_empty();
+        if has_longs {
+            undo.unsettle();
+        }
         let RowStore { layout, longs, .. } = &mut view.contents.rows;
         let mut result = self.change_aggregates(change, layout, &mut bytes, longs);
         match result {
@@ -327,6 +339,9 @@ impl<'a> Surroundings<'a> {
                 }
             }
             Err(_) => view.abandon_replace(id, &bytes),
+        }
+        if has_longs {
+            undo.settle();
         }
         view.row_bytes = bytes;
         result

@@ -5,11 +5,11 @@ use crate::evaluation::{ColumnSet, KeyPart};
 use crate::index::{IndexData, Structure};
 use crate::layout::RowLayout;
 use crate::table::TableData;
-use ferrite_base::{IndexId, TableId, UserError, UserResult};
+use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::objects::ViewOutput;
 use ferrite_catalog::{Catalog, Index, IndexKind, Table, TableKind, View};
 use ferrite_expr::{AggregateKind, Expr};
-use ferrite_value::{ColumnType, SqlType};
+use ferrite_value::{ColumnType, SqlType, Value};
 
 /// The id of indexes of our own, which the catalog does not know.
 pub(crate) const GROUP_INDEX: IndexId = IndexId(u32::MAX);
@@ -177,6 +177,22 @@ impl ViewPlan {
         plan.aggregates.sort_by_key(|aggregate| aggregate.operation != Operation::CountRows);
         plan.columns = columns;
         Ok(plan)
+    }
+
+    /// The row of a group by its keys, in the order of `groups`; the only row of a view without groups.
+    #[inline]
+    pub(crate) fn find_group<'v>(&self, view: &TableData, key: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
+        match self.group_index {
+            Some(index) => view.contents.indexes[index].find_group(&view.contents.rows, key),
+            None => view.scan().next(),
+        }
+    }
+
+    /// The view's columns that show its groups, ascending, each group once.
+    pub(crate) fn group_columns_of_view(&self) -> Vec<u16> {
+        let mut columns: Vec<u16> = self.groups.iter().map(|group| group.column).collect();
+        columns.sort_unstable();
+        columns
     }
 
     /// Whether any source row stands behind the view's rows.

@@ -4,7 +4,7 @@
 
 use super::{Draft, already_exists, check, depended_on, invalid, view};
 use crate::change::{ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
-use crate::objects::{Column, Procedure, Table, TableKind, TimeToLive};
+use crate::objects::{Column, Procedure, Table, TableKind, TimeToLive, ViewOutput};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{ColumnType, SqlType};
@@ -13,7 +13,8 @@ use std::sync::Arc;
 impl Draft {
     pub(super) fn alter_table(&mut self, name: &str, action: &TableAction) -> UserResult<()> {
         let mut table = Table::clone(self.table_named(name)?);
-        if table.kind == TableKind::View && !matches!(action, TableAction::SetExport(_)) {
+        let of_view = matches!(action, TableAction::SetExport(_) | TableAction::SetTimeToLive(_));
+        if table.kind == TableKind::View && !of_view {
             return Err(invalid(format!("{name} is a view")).with_hint("drop the view and create it again"));
         }
         match action {
@@ -64,7 +65,7 @@ impl Draft {
             TableAction::RenameColumn { column, to } => self.rename_column(&mut table, column, to)?,
             TableAction::SetTimeToLive(time_to_live) => {
                 if let Some(time_to_live) = time_to_live {
-                    check_time_to_live(&table, time_to_live)?;
+                    self.check_time_to_live(&table, time_to_live)?;
                 }
                 table.time_to_live = *time_to_live;
                 self.effects.push(Effect::Refresh(table.id));
@@ -217,7 +218,7 @@ impl Draft {
             check::partition_column(&table.name, &table.columns[column as usize])?;
         }
         if let Some(time_to_live) = &table.time_to_live {
-            check_time_to_live(table, time_to_live)?;
+            self.check_time_to_live(table, time_to_live)?;
         }
         self.effects.push(Effect::Rebuild(Arc::new(rebuild)));
         Ok(())
@@ -346,15 +347,45 @@ fn refuse_for_stream(table: &Table, what: &str) -> UserResult<()> {
     Ok(())
 }
 
-fn check_time_to_live(table: &Table, time_to_live: &TimeToLive) -> UserResult<()> {
-    refuse_for_stream(table, "a time to live")?;
-    let column = table.columns.get(time_to_live.column as usize);
-    let column = column.ok_or_else(|| UserError::ddl_not_found(format!("column {}", time_to_live.column)))?;
-    match column.column_type.sql_type {
-        SqlType::Timestamp | SqlType::Bigint | SqlType::Integer => Ok(()),
-        other => Err(invalid(format!(
-            "USING TTL needs a column of type TIMESTAMP, BIGINT or INTEGER, and {}.{} is {other}",
-            table.name, column.name
-        ))),
+impl Draft {
+    fn check_time_to_live(&self, table: &Table, time_to_live: &TimeToLive) -> UserResult<()> {
+        self.check_expiry_of_view(table, time_to_live)?;
+        refuse_for_stream(table, "a time to live")?;
+        let column = table.columns.get(time_to_live.column as usize);
+        let column = column.ok_or_else(|| UserError::ddl_not_found(format!("column {}", time_to_live.column)))?;
+        match column.column_type.sql_type {
+            SqlType::Timestamp | SqlType::Bigint | SqlType::Integer => Ok(()),
+            other => Err(invalid(format!(
+                "USING TTL needs a column of type TIMESTAMP, BIGINT or INTEGER, and {}.{} is {other}",
+                table.name, column.name
+            ))),
+        }
+    }
+
+    /// Rows of a view go by themselves only where nothing else could take them away, and then as a whole.
+    fn check_expiry_of_view(&self, table: &Table, time_to_live: &TimeToLive) -> UserResult<()> {
+        let Some(view) = &table.view else { return Ok(()) };
+        let name = &table.name;
+        if self.table(view.source)?.kind != TableKind::Stream {
+            return Err(invalid(format!(
+                "rows of the view {name} follow from those of its tables and cannot expire by themselves"
+            ))
+            .with_hint("give the table USING TTL: what expires there leaves the view"));
+        }
+        if view.group_by.is_empty() {
+            return Err(invalid(format!(
+                "the view {name} has no GROUP BY: it always has one row, which cannot expire"
+            )));
+        }
+        let of_group = matches!(view.outputs.get(time_to_live.column as usize), Some(ViewOutput::Group(_)));
+        if table.partitioned_without_column && !of_group {
+            return Err(invalid(format!(
+                "each partition has a part of each row of the view {name}, and would let it expire by itself"
+            ))
+            .with_hint(
+                "group the view by the stream's partitioning column, or name a column of GROUP BY in USING TTL",
+            ));
+        }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! its time. Knows no language.
 
 use super::{HeaderCache, WireSink, decode_parameters};
+use crate::contain::{Outside, contained};
 use crate::foresight::Lesson;
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
@@ -34,6 +35,7 @@ pub(super) fn run(
     scratch: &mut Scratch,
     sink: &mut WireSink<'_, '_>,
     kept: &mut Foreign,
+    outside: &Outside,
 ) -> UserResult<()> {
     if let Some(broken) = &foreign.broken {
         return Err(broken.clone());
@@ -55,9 +57,10 @@ pub(super) fn run(
         unique_id,
         partition,
         lesson: kept.lesson.as_deref_mut(),
+        outside,
     };
     let result = match &foreign.body {
-        sql::ForeignBody::Transaction(body) => body.call(&mut transaction, call.parameters),
+        sql::ForeignBody::Transaction(body) => outside.run(|| body.call(&mut transaction, call.parameters)),
         sql::ForeignBody::Compound(_) | sql::ForeignBody::NonTransactional(_) => {
             Err(UserError::internal("a procedure outside of transactions was sent to a partition"))
         }
@@ -78,6 +81,7 @@ struct Transaction<'t, 'x, 'o, 'c> {
     unique_id: i64,
     partition: Option<PartitionId>,
     lesson: Option<&'t mut Lesson>,
+    outside: &'t Outside,
 }
 
 impl Host for Transaction<'_, '_, '_, '_> {
@@ -151,7 +155,18 @@ impl Transaction<'_, '_, '_, '_> {
         }
         let call = Call { program, parameters, arena: self.arena, ..*self.call };
         let mut sink = TableSink { tables, headers: self.sink.headers, open: None };
-        run_transaction(self.stores, &call, self.scratch, &mut sink)
+        let (scratch, outside) = (&mut *self.scratch, self.outside);
+        // Not across the body's frames, which may be those of another language.
+        let marks = set_marks(self.stores);
+        outside.inside(|| {
+            contained(
+                self.stores,
+                |_| marks,
+                outside,
+                &program.name,
+                |stores| run_transaction(stores, &call, scratch, &mut sink),
+            )
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Executor, Outcome, Slow, convert_all, malformed};
 use crate::cancel;
+use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
 use ferrite_sql::plan::{OutputColumn, Program};
@@ -29,7 +30,15 @@ impl Executor {
     ) -> Outcome {
         let marks = ferrite_exec::set_marks(stores);
         let mut writer = ResponseWriter::begin(out, handle);
-        match self.load_rows(stores, program, table, transaction_time, slow) {
+        let outside = Outside::default();
+        let rows = contained(
+            stores,
+            |_| marks.clone(),
+            &outside,
+            &program.name,
+            |stores| self.load_rows(stores, program, table, transaction_time, slow, &outside),
+        );
+        match rows {
             Ok(rows) => {
                 writer.scalar_table(rows);
                 writer.finish();
@@ -50,6 +59,7 @@ impl Executor {
         table: &[u8],
         transaction_time: i64,
         mut slow: Option<Slow<'_>>,
+        outside: &Outside,
     ) -> UserResult<i64> {
         let table = Table::parse(table).map_err(|error| malformed(program, &error))?;
         if table.column_count() != program.parameters.len() {
@@ -73,7 +83,7 @@ impl Executor {
                 continue;
             }
             if let Some(slow) = slow.take() {
-                slow();
+                outside.run(slow);
             }
             let executed = began.elapsed();
             if self.cancellations.stops(self.current, executed) {

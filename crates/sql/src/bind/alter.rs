@@ -193,13 +193,17 @@ pub(crate) fn time_to_live(
             table.name
         ));
     }
-    Ok(TimeToLive {
+    Ok(time_of(clause, column))
+}
+
+pub(crate) fn time_of(clause: &TimeToLiveClause, column: u16) -> TimeToLive {
+    TimeToLive {
         value: clause.value,
         unit: clause.unit,
         column,
         batch_size: clause.batch_size,
         max_frequency: clause.max_frequency,
-    })
+    }
 }
 
 pub(crate) fn not_exported(name: &str, export: &Export) -> String {

@@ -10,7 +10,7 @@ use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
 use crate::planner;
 use crate::walk::split_conjunction;
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{Column, Table, TableKind};
+use ferrite_catalog::{Column, Table, TableKind, ViewOutput};
 use ferrite_expr::Expr;
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
@@ -43,8 +43,31 @@ impl Binder<'_> {
             TableKind::Table => Ok(table),
             TableKind::Stream if verb == "inserted into" => Ok(table),
             TableKind::Stream => Err(UserError::compile("42809", format!("stream {name} cannot be {verb}"))),
-            TableKind::View => Err(UserError::compile("42809", format!("view {name} cannot be {verb}"))
-                .with_hint("change the table that it is a view of")),
+            TableKind::View => self.changeable_view(table, verb),
+        }
+    }
+
+    /// A view of a table follows that; of a view of a stream, which has no rows to follow, rows can be changed and deleted.
+    fn changeable_view(&self, table: Arc<Table>, verb: &str) -> UserResult<Arc<Table>> {
+        let Table { name, view, .. } = &*table;
+        let refused =
+            |hint: String| Err(UserError::compile("42809", format!("view {name} cannot be {verb}")).with_hint(hint));
+        let source = view.as_ref().and_then(|view| Some((view, self.catalog.table(view.source)?)));
+        let Some((view, source)) = source else { return refused("change the tables that it reads".to_owned()) };
+        if source.kind != TableKind::Stream {
+            return refused(format!("change the table that it is a view of: {}", source.name));
+        }
+        match verb {
+            "inserted into" => refused(format!("insert into the stream {}, and the view follows", source.name)),
+            "truncated" => refused(format!("DELETE FROM {name} removes its rows")),
+            "deleted from" if view.group_by.is_empty() => {
+                refused("it has no GROUP BY, and always one row: UPDATE changes that".to_owned())
+            }
+            "updated" if table.partitioned_without_column => refused(format!(
+                "each partition has a part of each of its rows; group it by the partitioning column of {}",
+                source.name
+            )),
+            _ => Ok(table),
         }
     }
 
@@ -249,6 +272,16 @@ impl Binder<'_> {
                 .about(name)
                 .with_hint("delete the row and insert it with the new value"));
             }
+            if is_group(table, position) {
+                return Err(UserError::compile(
+                    "0A000",
+                    format!("column {name} of view {} cannot be updated", table.name),
+                )
+                .about(name)
+                .with_hint(
+                    "the view is grouped by it: delete the row, and the next one in the stream begins another",
+                ));
+            }
             let column = &table.columns[usize::from(position)];
             let value = if is_default(&assignment.value) {
                 column.default.clone().unwrap_or_else(Expr::null)
@@ -330,6 +363,7 @@ impl Binder<'_> {
                 .with_hint("choose the rows in a subquery: WHERE key IN (SELECT key ... ORDER BY ... LIMIT n)"));
         }
         conjuncts.append(&mut self.where_clause(delete.selection.as_ref())?);
+        check_whole_groups(table, slot, &conjuncts, limit.is_some() || offset.is_some() || !joined.is_empty())?;
         let planner::Changed { access, filter, joined } =
             planner::arrange_change(self, table, slot, joined, conjuncts)?;
         let (returning, migrate) = (None, false);
@@ -367,6 +401,29 @@ impl Binder<'_> {
         self.pop_scope();
         self.facts.close_block();
     }
+}
+
+/// Whether it is a view's column that shows what the view is grouped by.
+fn is_group(table: &Table, column: u16) -> bool {
+    let output = table.view.as_ref().and_then(|view| view.outputs.get(usize::from(column)));
+    matches!(output, Some(ViewOutput::Group(_)))
+}
+
+/// Where each partition has a part of each row of a view, rows can be told apart by their groups only.
+fn check_whole_groups(table: &Table, slot: u16, conjuncts: &[Expr], limited: bool) -> UserResult<()> {
+    if !table.partitioned_without_column {
+        return Ok(());
+    }
+    let of_part = |expr: &Expr| match expr {
+        Expr::Column { slot: of, column } => *of == slot && !is_group(table, *column),
+        Expr::Subquery { .. } => true,
+        _ => false,
+    };
+    if !limited && !conjuncts.iter().any(|conjunct| conjunct.any(&mut |part| of_part(part))) {
+        return Ok(());
+    }
+    Err(UserError::compile("0A000", format!("rows of view {} can be deleted by its GROUP BY columns only", table.name))
+        .with_hint("each partition has a part of each row; group the view by the partitioning column of its stream"))
 }
 
 fn alias_of(factor: &ast::TableFactor) -> Option<&ast::TableAlias> {

@@ -118,15 +118,29 @@ fn there_already(name: &str, warnings: &mut Vec<String>) -> Change {
 }
 
 fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>) -> UserResult<Change> {
-    let CreateView { name, columns, query, text, export, .. } = view;
+    let CreateView { name, columns, query, text, export, time_to_live, .. } = view;
     let create = super::view::bind_view(catalog, name, columns.as_deref(), query, text)?;
     if let Change::CreateView { view, .. } = &create {
         warnings.extend(extremes_are_slow(catalog, name, view));
     }
-    let Some(export) = export else { return Ok(create) };
-    warnings.push(super::alter::not_exported(name, export));
-    let action = TableAction::SetExport(Some(export.clone()));
-    Ok(Change::Several(vec![create, Change::AlterTable { table: name.clone(), action }]))
+    let mut actions = Vec::new();
+    if let Some(export) = export {
+        warnings.push(super::alter::not_exported(name, export));
+        actions.push(TableAction::SetExport(Some(export.clone())));
+    }
+    if let (Some(clause), Change::CreateView { columns, .. }) = (time_to_live, &create) {
+        let column = columns.iter().position(|column| column.name == clause.column);
+        let column = column.ok_or_else(|| UserError::ddl_not_found(&clause.column))? as u16;
+        if export.as_ref().is_some_and(|export| export.migrate) {
+            warnings.push(format!("view {name}: rows that are to be migrated are kept, and do not expire"));
+        }
+        actions.push(TableAction::SetTimeToLive(Some(super::alter::time_of(clause, column))));
+    }
+    if actions.is_empty() {
+        return Ok(create);
+    }
+    let alter = |action| Change::AlterTable { table: name.clone(), action };
+    Ok(Change::Several(std::iter::once(create).chain(actions.into_iter().map(alter)).collect()))
 }
 
 /// MIN and MAX look for the next row of a group when the one that was least or greatest goes: through an ordered index on the

@@ -3,7 +3,6 @@
 use super::cursor::{Cursor, lexeme_text, parse_with};
 use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
 use super::tokens::{self, Lexeme};
-use crate::errors;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{DecimalScale, TableKind, base64};
 use sqlparser::ast;
@@ -153,21 +152,26 @@ fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let exported = cursor.is_word("MIGRATE") || cursor.is_word("EXPORT");
     let export = if exported { Some(super::table::export_clause(cursor)?) } else { None };
     let columns = if cursor.peek() == Some(&Token::LParen) { Some(cursor.name_list("a column name")?) } else { None };
+    let expires = |cursor: &Cursor<'_>| cursor.is_word("USING") && cursor.is_word_at(1, "TTL");
+    let mut time_to_live = None;
+    if expires(cursor) {
+        time_to_live = Some(super::table::time_to_live(cursor)?);
+    }
     cursor.expect("AS")?;
     let start = cursor.position();
-    let query = cursor.take_until(|_| false);
-    if let Some(place) = query.windows(2).position(|pair| pair[0].is_word("USING") && pair[1].is_word("TTL")) {
-        let error = UserError::not_supported("USING TTL of a view")
-            .with_hint("rows of a view go when the rows go that they are made of: give the table USING TTL");
-        return Err(errors::at(error, query[place].token.span.start));
+    let mut behind = cursor.rest().windows(2).filter(|pair| pair[0].is_word("USING") && pair[1].is_word("TTL"));
+    let clause = behind.next().map(|pair| std::ptr::from_ref(&pair[0]));
+    let query = cursor.take_until(|lexeme| clause == Some(std::ptr::from_ref(lexeme)));
+    let text = cursor.text_since(start).to_owned();
+    if time_to_live.is_none() && expires(cursor) {
+        time_to_live = Some(super::table::time_to_live(cursor)?);
     }
     let mut placeholders = 0;
     let parsed = parse_with(query, &mut placeholders, |parser| parser.parse_query())?;
     if placeholders > 0 {
         return Err(UserError::ddl("42601", "a view must not have parameters"));
     }
-    let text = cursor.text_since(start).to_owned();
-    Ok(Ddl::CreateView(CreateView { name, columns, query: parsed, text, export, if_not_exists }))
+    Ok(Ddl::CreateView(CreateView { name, columns, query: parsed, text, export, time_to_live, if_not_exists }))
 }
 
 fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {

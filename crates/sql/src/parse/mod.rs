@@ -14,7 +14,7 @@ pub(crate) mod tokens;
 
 use crate::errors;
 use cursor::{Cursor, lexeme_text};
-use ferrite_base::{UserError, UserResult, limits, watch};
+use ferrite_base::{UserError, UserResult, fault, limits, watch};
 use ferrite_catalog::base64;
 use sqlparser::tokenizer::{Location, Token};
 use statement::{Body, Statement};
@@ -33,6 +33,7 @@ const LEXEME: usize = 256;
 
 /// Splits `text` at `;` and parses each statement. Empty statements are dropped.
 pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
+    fault::point(fault::Point::Compile);
     if let Some((load, rest)) = leading_jar(text) {
         let mut statements = vec![load?];
         statements.extend(parse_batch(rest)?);

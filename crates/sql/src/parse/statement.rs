@@ -218,6 +218,7 @@ pub(crate) struct CreateView {
     pub query: Box<ast::Query>,
     pub text: String,
     pub export: Option<Export>,
+    pub time_to_live: Option<TimeToLiveClause>,
     pub if_not_exists: bool,
 }
 

@@ -1,0 +1,71 @@
+//! Panics in a call: undone where undo is known to be sound, the end of the process otherwise (docs/decisions/0022-panics.md).
+
+use ferrite_base::{UserError, UserResult, fault};
+use ferrite_exec::{Marks, roll_back};
+use ferrite_table::Store;
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Something else than executing goes on within a call, which must not be left half done: a panic in it ends the process.
+#[derive(Default)]
+pub(crate) struct Outside(Cell<bool>);
+
+impl Outside {
+    pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.0.set(true);
+        let result = body();
+        self.0.set(false);
+        result
+    }
+
+    /// Executing goes on again within what [`Outside::run`] runs.
+    pub(crate) fn inside<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.0.replace(false);
+        let result = body();
+        self.0.set(before);
+        result
+    }
+}
+
+/// Runs `body`, which executes on `stores` for the program `name`. After a panic of its the stores are as they were at `marks`, and
+/// the result says so. The panic goes on where that is not possible.
+#[inline(always)]
+pub(crate) fn contained<T>(
+    stores: &mut [Store],
+    marks: impl FnOnce(&[Store]) -> Marks,
+    outside: &Outside,
+    name: &str,
+    body: impl FnOnce(&mut [Store]) -> UserResult<T>,
+) -> UserResult<T> {
+    match catch_unwind(AssertUnwindSafe(|| body(stores))) {
+        Ok(result) => result,
+        Err(panic) => Err(undo(stores, marks, outside, name, panic)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn undo(
+    stores: &mut [Store],
+    marks: impl FnOnce(&[Store]) -> Marks,
+    outside: &Outside,
+    name: &str,
+    panic: Box<dyn Any + Send>,
+) -> UserError {
+    let mut sound = !outside.0.get();
+    for store in stores.iter_mut() {
+        sound &= store.recover();
+    }
+    if !sound {
+        eprintln!("ferrite: the fault above came in {name}, where it cannot be undone");
+        resume_unwind(panic);
+    }
+    let marks = marks(stores);
+    roll_back(stores, marks);
+    if fault::contain() {
+        eprintln!("ferrite: the fault above came in {name}; the call was rolled back, and the server goes on");
+    }
+    UserError::internal(format!("a fault of the server ended {name}; it was rolled back"))
+        .with_hint("please report it together with what the server's log says")
+}
