@@ -132,7 +132,10 @@ fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>)
         let column = columns.iter().position(|column| column.name == clause.column);
         let column = column.ok_or_else(|| UserError::ddl_not_found(&clause.column))? as u16;
         if export.as_ref().is_some_and(|export| export.migrate) {
-            warnings.push(format!("view {name}: rows that are to be migrated are kept, and do not expire"));
+            warnings.push(format!(
+                "view {name}: rows that are to be migrated are kept, and do not expire, unless the server runs with \
+                 --migrating-rows drop"
+            ));
         }
         actions.push(TableAction::SetTimeToLive(Some(super::alter::time_of(clause, column))));
     }
