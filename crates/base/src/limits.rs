@@ -166,6 +166,13 @@ pub const NODE_OUTSTANDING_BYTES_MAX: usize = 536_870_912;
 pub const CONNECTION_CANCELS_MAX: usize = 64;
 /// How long one call may execute whose client has ended its side of the connection.
 pub const ENDED_CONNECTION_QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+/// Seconds that a server that stops goes on executing what it has taken. With [`STOP_GRACE`] it ends within the ten seconds that
+/// container runtimes give.
+pub const STOP_SECONDS_MAX: u64 = 7;
+/// How long a server that stops waits for calls that it has interrupted, before it ends without them.
+pub const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a connection may not read its answers when a server that stops waits for nobody any more.
+pub const STOP_UNREAD_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 /// Connections of one node.
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`] already.
@@ -177,6 +184,10 @@ pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
 pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
 /// Largest payload of one redo log block (one group commit), in bytes.
 pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;
+
+/// How often a redo log that is written looks whether its files are still in place, and writes down how far it reaches. What was
+/// acknowledged after the last look may go into files that somebody has removed, or be cut from them unnoticed.
+pub const LOG_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.
 pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;

@@ -4,6 +4,7 @@
 //! one calls [`Settings::set`].
 
 use crate::limits;
+use std::time::Duration;
 
 /// Limits in force. [`Settings::default`] has none on memory and disk, which depend on the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +31,10 @@ pub struct Settings {
     pub compound_stage_calls: usize,
     pub compound_seconds: u64,
     pub schema_seconds: u64,
+    pub stop_seconds: u64,
+    /// This and the next cannot be set by name.
+    pub stop_grace: Duration,
+    pub log_look_interval: Duration,
 }
 
 impl Default for Settings {
@@ -54,6 +59,9 @@ impl Default for Settings {
             compound_stage_calls: limits::COMPOUND_STAGE_CALLS_MAX,
             compound_seconds: limits::COMPOUND_SECONDS_MAX,
             schema_seconds: limits::SCHEMA_SECONDS_MAX,
+            stop_seconds: limits::STOP_SECONDS_MAX,
+            stop_grace: limits::STOP_GRACE,
+            log_look_interval: limits::LOG_LOOK_INTERVAL,
         }
     }
 }
@@ -180,6 +188,7 @@ const NAMED: &[Named] = &[
     named!("compound-stage-calls", compound_stage_calls, 1, 1_000, ""),
     named!("compound-seconds", compound_seconds, 1, 86_400, ""),
     named!("schema-seconds", schema_seconds, 1, 86_400, ""),
+    named!("stop-seconds", stop_seconds, 1, 86_400, ""),
 ];
 
 impl Settings {

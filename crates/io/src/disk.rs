@@ -100,8 +100,8 @@ pub trait Disk: Send + Sync {
 
     fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>>;
 
-    /// Locks the file at `path` (made if need be) against all other processes and writes this process's id into it.
-    /// Held until the answer is dropped or the process ends, however it ends.
+    /// Locks the file at `path` (made if need be), and the directory that it is in, against all other processes, and writes this
+    /// process's id into it. Who removes the file does not remove the lock. Held until the answer is dropped or the process ends, however it ends.
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError>;
 
     /// Names of the files in a directory, sorted.
@@ -155,6 +155,9 @@ pub trait DiskFile: Send + Sync {
 
     /// Gives the file that size and the disk space for it. New bytes read as zero.
     fn preallocate(&self, bytes: u64) -> DiskResult<()>;
+
+    /// Whether it is still what stands at its path: not removed, moved or replaced.
+    fn is_in_place(&self) -> DiskResult<bool>;
 
     /// Nobody will read it soon: the operating system need not keep in memory what is durable of it. A hint, which changes no contents.
     fn forget(&self) {}

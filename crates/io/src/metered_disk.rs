@@ -110,6 +110,10 @@ impl DiskFile for MeteredFile {
         self.below.sync_data_in_pieces()
     }
 
+    fn is_in_place(&self) -> DiskResult<bool> {
+        self.below.is_in_place()
+    }
+
     fn forget(&self) {
         self.below.forget();
     }

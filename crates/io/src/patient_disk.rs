@@ -78,7 +78,7 @@ impl Disk for PatientDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
-        self.below.rename(from, to)
+        self.patiently(|| self.below.rename(from, to))
     }
 
     fn sync_dir(&self, dir: &Path) -> DiskResult<()> {

@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, Space};
 
@@ -51,19 +52,37 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {
         let failed = |error: io::Error| LockError::Disk(DiskError::new("lock", path, error));
+        let held = || {
+            let process = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+            LockError::Held { path: path.to_path_buf(), process }
+        };
+        let lock = |file: &fs::File| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+        // The file can be removed under whoever holds it, and another one be locked in its place; the directory cannot.
+        let dir = match path.parent() {
+            Some(dir) if dir.as_os_str().is_empty() => Path::new("."),
+            Some(dir) => dir,
+            None => Path::new("/"),
+        };
+        let dir = fs::File::open(dir).map_err(failed)?;
+        match lock(&dir) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held()),
+            // Some network file systems lock what is open for writing only: there the file is all there is.
+            Err(Errno::BADF | Errno::INVAL | Errno::ISDIR | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(failed(error.into())),
+        }
         let file =
             fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-        if let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(failed(error.into()));
-            }
-            let process = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-            return Err(LockError::Held { path: path.to_path_buf(), process });
+        // Earlier releases have locked nothing else.
+        match lock(&file) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held()),
+            Err(error) => return Err(failed(error.into())),
         }
         // The id is a help for the operator only: the lock is what counts, and it goes away with the process.
         file.set_len(0).map_err(failed)?;
         file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).map_err(failed)?;
-        Ok(Box::new(RealLock { _file: file }))
+        Ok(Box::new(RealLock { _file: file, _dir: dir }))
     }
 
     fn list(&self, dir: &Path) -> DiskResult<Vec<String>> {
@@ -113,6 +132,7 @@ fn open_direct(path: &Path, options: &fs::OpenOptions) -> io::Result<fs::File> {
 
 struct RealLock {
     _file: fs::File,
+    _dir: fs::File,
 }
 
 impl DiskLock for RealLock {}
@@ -192,13 +212,21 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn is_in_place(&self) -> DiskResult<bool> {
+        let own = self.file.metadata().map_err(|error| self.failed("look up", error))?;
+        let same = |there: fs::Metadata| (there.dev(), there.ino()) == (own.dev(), own.ino());
+        match fs::metadata(&self.path) {
+            Ok(there) => Ok(own.nlink() > 0 && same(there)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+            Err(error) => Err(self.failed("look up", error)),
+        }
+    }
+
     fn preallocate(&self, bytes: u64) -> DiskResult<()> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
             // Some file systems cannot reserve space. The size is then all there is; who needs the space writes zeros.
-            Err(rustix::io::Errno::OPNOTSUPP) => {
-                self.file.set_len(bytes).map_err(|error| self.failed("preallocate", error))
-            }
+            Err(Errno::OPNOTSUPP) => self.file.set_len(bytes).map_err(|error| self.failed("preallocate", error)),
             Err(error) => Err(self.failed("preallocate", error)),
         }
     }
@@ -291,5 +319,42 @@ mod tests {
         assert_eq!(process, Some(std::process::id()));
         drop(lock);
         RealDisk.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn who_removes_the_file_does_not_remove_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = RealDisk.lock(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(RealDisk.lock(&path), Err(LockError::Held { process: None, .. })));
+        drop(lock);
+        // Of an earlier release, which locks the file alone.
+        let before = fs::File::create(&path).unwrap();
+        rustix::fs::flock(&before, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(matches!(RealDisk.lock(&path), Err(LockError::Held { .. })));
+        drop(before);
+        RealDisk.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_removed_moved_or_replaced_is_not_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let path = inner.join("file");
+        let made = || RealDisk.open(&path, OpenMode::Create).unwrap();
+        let file = made();
+        assert!(file.is_in_place().unwrap());
+        fs::rename(&path, inner.join("other")).unwrap();
+        assert!(!file.is_in_place().unwrap(), "moved");
+        let second = made();
+        assert!(!file.is_in_place().unwrap() && second.is_in_place().unwrap(), "replaced");
+        fs::rename(inner.join("other"), &path).unwrap();
+        assert!(file.is_in_place().unwrap() && !second.is_in_place().unwrap(), "put back");
+        fs::rename(&inner, dir.path().join("moved")).unwrap();
+        assert!(!file.is_in_place().unwrap(), "its directory was moved");
+        fs::remove_dir_all(dir.path().join("moved")).unwrap();
+        assert!(!file.is_in_place().unwrap(), "removed");
     }
 }

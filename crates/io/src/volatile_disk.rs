@@ -175,6 +175,10 @@ impl DiskFile for VolatileFile {
     fn preallocate(&self, bytes: u64) -> DiskResult<()> {
         self.below.preallocate(bytes)
     }
+
+    fn is_in_place(&self) -> DiskResult<bool> {
+        self.below.is_in_place()
+    }
 }
 
 #[cfg(test)]

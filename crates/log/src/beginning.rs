@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
 
 use crate::aside::SetAside;
+use crate::begun::{self, Begun};
 use crate::error::LogError;
 use crate::format::{DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, SegmentHeader};
 use crate::options::LogOptions;
 use crate::recovery::{Recovery, Tail, extent};
-use crate::segment::{has_begun, prepare_segment, segment_numbers, segment_path};
+use crate::segment::{prepare_segment, segment_numbers, segment_path};
 
 pub(crate) struct Segment {
     pub number: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Found {
     pub segments: Vec<Segment>,
     /// The segments behind a gap.
     pub stranded: Vec<Segment>,
-    pub begun: bool,
+    pub begun: Begun,
 }
 
 /// The segment that must be there to begin with is not, or has no header.
@@ -36,7 +37,8 @@ pub(crate) fn no_beginning(path: PathBuf, position: u64, segments: &[Segment], w
     } else {
         format!("the header cannot be read, though {witness} were durable")
     };
-    LogError::Rot { path, position: if missing.is_some() { position } else { 0 }, missing, detail }
+    let position = if missing.is_some() { position } else { 0 };
+    LogError::Rot { path, position, missing, certain: true, detail }
 }
 
 /// Lists the segments and judges their headers as far as each can be judged alone.
@@ -44,7 +46,13 @@ pub(crate) fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -
     let first = options.from.map_or(1, |from| from.segment);
     let mut numbers = segment_numbers(disk, dir)?;
     numbers.retain(|number| *number >= first);
-    let mut database = options.database;
+    let begun = Begun::read(disk, dir, options.accept_loss.is_some())?;
+    let mut database = options.database.or(begun.database());
+    if let (Some(expected), Some(found)) = (database, begun.database())
+        && found != expected
+    {
+        return Err(LogError::ForeignSegment { path: begun::path(dir), found, expected });
+    }
     let mut sector = SectorBuffer::new();
     let (mut segments, mut stranded) = (Vec::with_capacity(numbers.len()), Vec::new());
     for (index, number) in numbers.into_iter().enumerate() {
@@ -69,7 +77,7 @@ pub(crate) fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -
         let segment = Segment { number, bytes: file.bytes()?, path, header };
         if number == first + index as u64 { segments.push(segment) } else { stranded.push(segment) }
     }
-    Ok(Found { segments, stranded, begun: has_begun(disk, dir)? })
+    Ok(Found { segments, stranded, begun })
 }
 
 /// Makes an empty log where there is none, or only the beginning of one whose making was interrupted.
@@ -80,8 +88,8 @@ pub(crate) fn create(
     found: &Found,
 ) -> Result<(Tail, Recovery), LogError> {
     let Found { segments, stranded, begun } = found;
-    if *begun || (segments.is_empty() && !stranded.is_empty()) {
-        let witness = if *begun {
+    if begun.is_begun() || (segments.is_empty() && !stranded.is_empty()) {
+        let witness = if begun.is_begun() {
             "the file redo-begun beside it says that blocks in it"
         } else {
             "later ones are there: blocks in it"
@@ -98,7 +106,7 @@ pub(crate) fn create(
     let begin = LogPosition { segment: 1, position: SECTOR_BYTES as u64, block: 1, previous_checksum: 0 };
     let database = options.database.unwrap_or_else(|| DatabaseId::random(&mut SystemRandom));
     let header = begin_segment(disk, dir, database, begin, options.segment_bytes)?;
-    Ok((Tail::beginning(&header, begin, false), Recovery::beginning(database)))
+    Ok((Tail::beginning(&header, begin, Begun::Never), Recovery::beginning(database)))
 }
 
 /// Makes the log that a snapshot says it goes on with, empty up to that place, where its segment is lost. What is there is set aside.

@@ -1,7 +1,7 @@
 //! What can go wrong: at opening ([`LogError`]), while replaying ([`OpenError`]), and for good ([`LogFailed`]).
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_base::{ErrorKind, UserError};
@@ -22,6 +22,8 @@ pub enum LogError {
         position: u64,
         /// The segment in which it should go on, where there is none.
         missing: Option<PathBuf>,
+        /// It is known that something durable stood there.
+        certain: bool,
         detail: String,
     },
     /// What is to be cut cannot be kept. Nothing was changed.
@@ -58,13 +60,14 @@ impl fmt::Display for LogError {
         match self {
             LogError::Disk(error) => error.fmt(f),
             LogError::Locked(error) => error.fmt(f),
-            LogError::Rot { path, position, missing: None, detail } => write!(
+            LogError::Rot { path, position, missing: None, certain, detail } => write!(
                 f,
-                "redo log {} is damaged at byte {position}: {detail}. What was durable there cannot be read, and nothing was \
+                "redo log {} is damaged at byte {position}: {detail}. What {} durable there cannot be read, and nothing was \
                  changed. Restore the file from a copy",
-                path.display()
+                path.display(),
+                if *certain { "was" } else { "may have been" }
             ),
-            LogError::Rot { path, position, missing: Some(missing), detail } => {
+            LogError::Rot { path, position, missing: Some(missing), detail, .. } => {
                 write!(f, "redo log segment {} is missing: {detail}.", missing.display())?;
                 if path != missing {
                     write!(f, " What can be read ends at byte {position} of {}.", path.display())?;
@@ -79,7 +82,7 @@ impl fmt::Display for LogError {
             ),
             LogError::ForeignSegment { path, found, expected } => write!(
                 f,
-                "redo log segment {} belongs to database {found}, not to {expected}: restore the right file",
+                "{} of the redo log belongs to database {found}, not to {expected}: restore the right file",
                 path.display()
             ),
             LogError::Misnamed { path, found } => {
@@ -153,6 +156,18 @@ impl LogFailed {
         };
         LogFailed(
             format!("redo log: {error}. It takes no more writes; {safe}. To go on: {remedy}, then restart").into(),
+        )
+    }
+
+    /// A restart would not find what is written on.
+    pub(crate) fn out_of_place(file: &Path) -> Self {
+        LogFailed(
+            format!(
+                "redo log: {} was removed, moved or replaced while the server uses it. It takes no more writes; what was \
+                 acknowledged before is in the files that were there. To go on: put them back, then restart",
+                file.display()
+            )
+            .into(),
         )
     }
 

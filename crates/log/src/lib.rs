@@ -6,6 +6,7 @@
 
 mod aside;
 mod beginning;
+mod begun;
 mod cut;
 mod error;
 mod format;

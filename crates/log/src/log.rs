@@ -160,6 +160,7 @@ impl<C: Completion> Log<C> {
             .map_err(LogError::Disk)?;
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max, statistics.clone()));
         let failure = Arc::new(Latch::default());
+        let looked = clock.monotonic_nanos();
         let worker = Worker {
             writer,
             clock,
@@ -169,6 +170,9 @@ impl<C: Completion> Log<C> {
             failure: failure.clone(),
             batch: Vec::new(),
             unsynced_since: None,
+            look_interval: options.look_interval.as_nanos().try_into().unwrap_or(u64::MAX),
+            looked,
+            noted: true,
         };
         let hands = if options.own_threads {
             let thread = std::thread::Builder::new()
@@ -268,6 +272,11 @@ struct Worker<C: Completion> {
     batch: Vec<Append<C>>,
     /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic nanoseconds.
     unsynced_since: Option<u64>,
+    /// Between two looks whether the log's files are in place, in nanoseconds; and when the last one was, in monotonic ones.
+    look_interval: u64,
+    looked: u64,
+    /// How far the log reaches is written down, or on its way there.
+    noted: bool,
 }
 
 /// Leaves nobody waiting if the thread ends by a panic.
@@ -291,10 +300,13 @@ impl<C: Completion> Worker<C> {
     fn run(mut self) {
         let _abandon = Abandon { inbox: self.inbox.clone(), failure: self.failure.clone() };
         loop {
-            let timeout = self.time_to_sync();
+            // With nothing to fsync it still wakes up once more, to say how far the log reaches.
+            let timeout = self.time_to_sync().or((!self.noted).then_some(Duration::from_nanos(self.look_interval)));
             match self.inbox.take(&mut self.batch, timeout) {
                 Taken::Some => self.commit_batch(),
-                Taken::TimedOut => {}
+                Taken::TimedOut => {
+                    self.look_when_idle();
+                }
                 Taken::Closed => break,
             }
             self.sync_if_due();
@@ -308,7 +320,8 @@ impl<C: Completion> Worker<C> {
         if taken {
             self.commit_batch();
         }
-        self.sync_if_due() || taken
+        let looked = !taken && self.look_when_idle();
+        self.sync_if_due() || taken || looked
     }
 
     fn commit_batch(&mut self) {
@@ -340,11 +353,11 @@ impl<C: Completion> Worker<C> {
 
     /// Writes the batch and, where that is asked, makes it durable.
     fn commit(&mut self, batch: &[Append<C>]) -> Result<(), LogFailed> {
+        if batch.iter().all(|append| append.payload.is_empty()) {
+            return self.guarded(|_| Ok(()));
+        }
+        let begin = self.clock.monotonic_nanos();
         self.guarded(|worker| {
-            if batch.iter().all(|append| append.payload.is_empty()) {
-                return Ok(());
-            }
-            let begin = worker.clock.monotonic_nanos();
             worker.writer.write(batch.iter().map(|append| (append.payload.as_slice(), append.mark.as_ref())))?;
             match worker.durability {
                 Durability::Sync => {
@@ -357,7 +370,32 @@ impl<C: Completion> Worker<C> {
                 Durability::None => {}
             }
             Ok(())
-        })
+        })?;
+        self.noted = self.durability == Durability::None;
+        // Before anything is acknowledged: so nothing is, longer than that after the files have gone.
+        self.look_if_due(begin)
+    }
+
+    /// Looks whether the log's files are still in place, and has it written down how far the log reaches, if the last time is long ago.
+    fn look_if_due(&mut self, now: u64) -> Result<(), LogFailed> {
+        if now.saturating_sub(self.looked) < self.look_interval {
+            return Ok(());
+        }
+        self.looked = now;
+        if let Some(file) = self.writer.out_of_place() {
+            self.statistics.failed.store(true, Relaxed);
+            return Err(self.failure.fail(LogFailed::out_of_place(&file)));
+        }
+        self.noted |= self.guarded(|worker| worker.writer.note_end())?;
+        Ok(())
+    }
+
+    /// The same with nothing to write; whether that has come to anything. A failure is told by the next append, and to whoever listens.
+    fn look_when_idle(&mut self) -> bool {
+        if self.noted || self.failure.get().is_some() {
+            return false;
+        }
+        self.look_if_due(self.clock.monotonic_nanos()).is_err() || self.noted
     }
 
     fn timed_sync(&mut self) -> DiskResult<()> {
@@ -372,7 +410,7 @@ impl<C: Completion> Worker<C> {
     }
 
     /// Runs a disk operation, unless one failed before: the first error is final.
-    fn guarded(&mut self, operation: impl FnOnce(&mut Self) -> DiskResult<()>) -> Result<(), LogFailed> {
+    fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> DiskResult<T>) -> Result<T, LogFailed> {
         if let Some(failure) = self.failure.get() {
             return Err(failure.clone());
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, LOG_SEGMENT_BYTES};
+use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, LOG_LOOK_INTERVAL, LOG_SEGMENT_BYTES};
 use ferrite_io::SECTOR_BYTES;
 
 use crate::error::LogError;
@@ -41,6 +41,8 @@ pub struct LogOptions {
     pub block_bytes_max: usize,
     /// Bytes waiting for the log thread, beyond which `append` blocks.
     pub queue_bytes_max: usize,
+    /// How often a log that is written looks whether its files are still in place, and writes down how far it reaches.
+    pub look_interval: Duration,
     /// Prepare the next segment ahead of need, on a thread of its own. Otherwise when it is needed, by the log thread.
     pub prepare_ahead: bool,
     /// Work on threads of the log's own. Otherwise whoever calls [`crate::Log::step`] does the work, as a simulator wants it.
@@ -57,6 +59,7 @@ impl Default for LogOptions {
             segment_bytes: LOG_SEGMENT_BYTES,
             block_bytes_max: LOG_BLOCK_BYTES_MAX,
             queue_bytes_max: 4 * LOG_BLOCK_BYTES_MAX,
+            look_interval: LOG_LOOK_INTERVAL,
             prepare_ahead: true,
             own_threads: true,
         }

@@ -1,17 +1,19 @@
-//! Work on segments off the commit path, on a thread of its own: making the next one, and making full ones durable.
+//! Work off the commit path, on a thread of its own: making the next segment, making full ones durable, writing down how far the log
+//! reaches.
 //!
 //! The thread sleeps when there is nothing to do. Without it (`LogOptions::prepare_ahead` off) the caller does the
 //! work in place; in a log without threads of its own, step by step.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ferrite_io::{Disk, DiskError, DiskFile, DiskResult, Yielding, lower_priority};
 
+use crate::begun::{BegunFile, KnownEnd};
 use crate::segment::{prepare_segment, segment_path};
 
 /// Between two looks at how far the log has come.
@@ -27,6 +29,8 @@ enum Job {
         file: Arc<dyn DiskFile>,
         through: u64,
     },
+    /// Write down what [`Shared::end`] says, if nobody has done so yet.
+    NoteEnd,
     /// Let the operating system have the memory back in which it keeps a full segment that is durable.
     Forget {
         file: Arc<dyn DiskFile>,
@@ -39,6 +43,20 @@ struct Shared {
     /// Bytes of the current segment in use.
     used: AtomicU64,
     durable_through: AtomicU64,
+    /// How far the log reaches, and where that is to be written down.
+    end: Mutex<Option<(Arc<BegunFile>, KnownEnd)>>,
+}
+
+impl Shared {
+    fn end(&self) -> MutexGuard<'_, Option<(Arc<BegunFile>, KnownEnd)>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down how far the log reaches, if that was asked for.
+    fn note_end(&self) -> DiskResult<()> {
+        let asked = self.end().take();
+        asked.map_or(Ok(()), |(begun, end)| begun.write(end))
+    }
 }
 
 /// Whether work is done ahead of need, and by whom.
@@ -53,7 +71,7 @@ pub(crate) enum Ahead {
 struct Helper {
     jobs: Option<Sender<Job>>,
     prepared: Receiver<(u64, DiskResult<()>)>,
-    retire_failures: Receiver<DiskError>,
+    failures: Receiver<DiskError>,
     hands: Hands,
 }
 
@@ -87,24 +105,25 @@ impl Preparer {
             urgent: AtomicBool::new(ahead == Ahead::Steps),
             used: AtomicU64::new(0),
             durable_through: AtomicU64::new(0),
+            end: Mutex::new(None),
         });
         let helper = (ahead != Ahead::Never)
             .then(|| {
                 let (jobs, job_receiver) = channel();
                 let (prepared_sender, prepared) = channel();
-                let (failure_sender, retire_failures) = channel();
+                let (failure_sender, failures) = channel();
                 let worker = Worker {
                     disk: disk.clone(),
                     dir: dir.clone(),
                     segment_bytes,
                     shared: shared.clone(),
                     prepared: prepared_sender,
-                    retire_failures: failure_sender,
+                    failures: failure_sender,
                     failed: false,
                 };
                 if ahead == Ahead::Steps {
                     let hands = Hands::Steps(worker, job_receiver);
-                    return Ok(Helper { jobs: Some(jobs), prepared, retire_failures, hands });
+                    return Ok(Helper { jobs: Some(jobs), prepared, failures, hands });
                 }
                 std::thread::Builder::new()
                     .name("log-prepare".to_owned())
@@ -113,7 +132,7 @@ impl Preparer {
                         worker.run(job_receiver)
                     })
                     .map(|thread| Hands::Thread(Some(thread)))
-                    .map(|hands| Helper { jobs: Some(jobs), prepared, retire_failures, hands })
+                    .map(|hands| Helper { jobs: Some(jobs), prepared, failures, hands })
                     .map_err(|error| DiskError::new("start a thread for", &dir, error))
             })
             .transpose()?;
@@ -184,6 +203,15 @@ impl Preparer {
         Ok(())
     }
 
+    /// Has it written down how far the log reaches. Does not wait, unless there is no thread for it. A failure is told by
+    /// [`Preparer::retired_through`].
+    pub fn note_end(&mut self, begun: &Arc<BegunFile>, end: KnownEnd) -> DiskResult<()> {
+        let Some(helper) = &self.helper else { return begun.write(end) };
+        *self.shared.end() = Some((Arc::clone(begun), end));
+        helper.send(Job::NoteEnd);
+        Ok(())
+    }
+
     /// Nobody reads a segment that is full and durable before the next start, and then past the page cache. Its memory serves the next
     /// one, which spares the system to look for fresh memory all the time: on a virtual machine that takes long.
     pub fn forget(&self, file: Arc<dyn DiskFile>) {
@@ -196,7 +224,7 @@ impl Preparer {
     /// The block up to which retired segments have become durable; the first error, if one could not be.
     pub fn retired_through(&self) -> DiskResult<u64> {
         if let Some(helper) = &self.helper
-            && let Ok(error) = helper.retire_failures.try_recv()
+            && let Ok(error) = helper.failures.try_recv()
         {
             return Err(error);
         }
@@ -213,7 +241,7 @@ impl Preparer {
         self.shared.urgent.store(true, Ordering::Relaxed);
         let Some(mut helper) = self.helper.take() else { return Ok(()) };
         helper.end();
-        helper.retire_failures.try_recv().map_or(Ok(()), Err)
+        helper.failures.try_recv().map_or(Ok(()), Err)
     }
 }
 
@@ -258,8 +286,8 @@ struct Worker {
     segment_bytes: u64,
     shared: Arc<Shared>,
     prepared: Sender<(u64, DiskResult<()>)>,
-    retire_failures: Sender<DiskError>,
-    /// A full segment could not be made durable.
+    failures: Sender<DiskError>,
+    /// A full segment could not be made durable, or the log's end not be written down.
     failed: bool,
 }
 
@@ -274,8 +302,17 @@ impl Worker {
         match job {
             Job::Prepare { number } => {
                 let from = self.shared.used.load(Ordering::Relaxed);
-                let mut pace = |filled| self.pause_while_ahead(from, filled);
+                let mut failure = None;
+                let mut pace = |filled| {
+                    self.pause_while_ahead(from, filled);
+                    // Making a segment takes its time, and how far the log reaches is not to wait for it.
+                    failure = self.shared.note_end().err().or(failure.take());
+                };
                 let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pace);
+                if let Some(error) = failure {
+                    self.failed = true;
+                    let _ = self.failures.send(error);
+                }
                 // Nobody waits for it any more where the writer has ended, and then there are no more jobs.
                 let _ = self.prepared.send((number, result));
             }
@@ -289,9 +326,17 @@ impl Worker {
                 }
                 Err(error) => {
                     self.failed = true;
-                    let _ = self.retire_failures.send(error);
+                    let _ = self.failures.send(error);
                 }
             },
+            Job::NoteEnd => self.note_end(),
+        }
+    }
+
+    fn note_end(&mut self) {
+        if let Err(error) = self.shared.note_end() {
+            self.failed = true;
+            let _ = self.failures.send(error);
         }
     }
 

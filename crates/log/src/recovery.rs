@@ -7,6 +7,7 @@ use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
 use crate::aside::SetAside;
 use crate::beginning::{Found, Segment, begin_anew, create, find_segments, load, no_beginning};
+use crate::begun::{Begun, KnownEnd};
 use crate::error::{LogError, OpenError};
 use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEAL, SegmentHeader};
 use crate::options::LogOptions;
@@ -53,8 +54,8 @@ pub(crate) struct Tail {
     pub spare: Option<u64>,
     /// Segments before it that should have a seal and have none, ascending.
     pub unsealed: Vec<Unsealed>,
-    /// The file is there that says that block 1 was durable.
-    pub begun: bool,
+    /// What says how far the log reached.
+    pub begun: Begun,
 }
 
 /// A segment whose seal is to be written once the first block behind it is durable.
@@ -67,7 +68,7 @@ pub(crate) struct Unsealed {
 
 impl Tail {
     /// The end of an empty log that begins with this segment.
-    pub fn beginning(header: &SegmentHeader, at: LogPosition, begun: bool) -> Tail {
+    pub fn beginning(header: &SegmentHeader, at: LogPosition, begun: Begun) -> Tail {
         Tail {
             database: header.database,
             segment_number: header.number,
@@ -157,7 +158,7 @@ pub(crate) fn recover<E>(
     });
     let proven = match options.from {
         Some(from) => from.block,
-        None => first.durable_through.max(u64::from(begun)),
+        None => first.durable_through.max(u64::from(begun.is_begun())),
     };
     let mut reader = Reader {
         disk,
@@ -165,6 +166,8 @@ pub(crate) fn recover<E>(
         segments,
         stranded,
         begun,
+        known: begun.end(),
+        accept_loss: options.accept_loss.is_some(),
         visit,
         buffer: SectorBuffer::new(),
         loaded: None,
@@ -198,7 +201,10 @@ struct Reader<'a, V> {
     database: DatabaseId,
     segments: Vec<Segment>,
     stranded: Vec<Segment>,
-    begun: bool,
+    begun: Begun,
+    /// How far the log reached at least.
+    known: KnownEnd,
+    accept_loss: bool,
     visit: V,
     /// The content of the segment with index `loaded`.
     buffer: SectorBuffer,
@@ -338,6 +344,14 @@ impl<V> Reader<'_, V> {
     where
         V: Visitor<E>,
     {
+        if block.number == self.known.block && block.checksum != self.known.checksum && !self.accept_loss {
+            let path = self.segments[index].path.clone();
+            let detail = format!(
+                "block {} there is not the one that was durable, as the file redo-begun says: the files are not of the same time",
+                block.number
+            );
+            return Err(LogError::Rot { path, position: position as u64, missing: None, certain: true, detail }.into());
+        }
         let continues = block.flags & CONTINUES != 0;
         if !block.payload.is_empty() {
             let start = *self.group_start.get_or_insert(Place {
@@ -385,6 +399,12 @@ impl<V> Reader<'_, V> {
         // A batch never calls its own blocks durable, so with a whole log this holds for an incomplete group too.
         let before = if cut.block == 1 { "the file redo-begun" } else { "what was written before it" };
         let mut proof = (self.proven >= cut.block).then(|| before.to_owned());
+        let KnownEnd { block: known, segment: known_segment, position: known_position, .. } = self.known;
+        if known >= cut.block {
+            proof = Some(format!(
+                "the file redo-begun, by which the log reached byte {known_position} of segment {known_segment},"
+            ));
+        }
         for index in stop.place.index..self.segments.len() {
             if proof.is_some() {
                 break;
@@ -413,7 +433,7 @@ impl<V> Reader<'_, V> {
             // Whatever else says so: no segment is begun before the one before it is full.
             proof.get_or_insert_with(|| format!("{}, which comes after it,", stranded.path.display()));
         }
-        let Some(proof) = proof else { return Ok(()) };
+        let Some(proof) = proof else { return self.look_for_short_files(stop) };
         self.load(stop.place.index)?;
         let segment = &self.segments[stop.place.index];
         let header = segment.header.expect("only segments with a header are read");
@@ -423,13 +443,16 @@ impl<V> Reader<'_, V> {
         let sealed = self.seal(stop.place.index);
         let (path, position, fault) = match next {
             // With a seal that fits, the segment is whole, whatever a torn write may have left behind its last block.
-            None if sealed.is_some() || (here_blank && !self.stranded.is_empty()) => {
+            None if sealed.is_some()
+                || (here_blank && (!self.stranded.is_empty() || known_segment > segment.number)) =>
+            {
                 let missing = segment_path(dir, segment.number + 1);
                 let block = stop.place.block;
                 return Err(LogError::Rot {
                     path: segment.path.clone(),
                     position: stop.place.position as u64,
                     missing: Some(missing),
+                    certain: true,
                     detail: match sealed {
                         Some(through) if through > block => {
                             format!(
@@ -452,9 +475,32 @@ impl<V> Reader<'_, V> {
             path: path.clone(),
             position: position as u64,
             missing: None,
+            certain: true,
             detail: format!(
                 "block {} cannot be read ({fault}), though {proof} says that it was durable",
                 stop.place.block
+            ),
+        })
+    }
+
+    /// A file that is shorter than its header says has lost its end, whatever stood there: it was durable in its whole length before
+    /// its header was written. Only of a log that ended in good order is it known that nothing was lost.
+    fn look_for_short_files(&self, stop: &Stop) -> Result<(), LogError> {
+        let complete = self.known.clean && self.known.block == stop.place.block - 1 && self.last_flags == CLEAN_END;
+        let short = |segment: &&Segment| segment.header.is_ok_and(|header| segment.bytes < header.bytes);
+        let Some(segment) = self.segments[stop.place.index..].iter().find(short).filter(|_| !complete) else {
+            return Ok(());
+        };
+        let whole = segment.header.expect("only those with a header are looked at").bytes;
+        Err(LogError::Rot {
+            path: self.segments[stop.place.index].path.clone(),
+            position: stop.place.position as u64,
+            missing: None,
+            certain: false,
+            detail: format!(
+                "{} has {} of its {whole} bytes, and no crash leaves it shorter",
+                segment.path.display(),
+                segment.bytes
             ),
         })
     }

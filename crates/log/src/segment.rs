@@ -7,22 +7,6 @@ use ferrite_io::{Disk, DiskResult, OpenMode, SectorBuffer};
 /// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind one of them.
 const FILL_BYTES: usize = 131_072;
 
-/// There once block 1 was durable, from when on a directory without a log is one that has lost it. Only its name counts.
-const BEGUN: &str = "redo-begun";
-const BEGUN_TEXT: &[u8] = b"A redo log was begun in this directory. Without this file its loss would not be noticed.\n";
-
-pub(crate) fn has_begun(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
-    Ok(disk.list(dir)?.iter().any(|name| name == BEGUN))
-}
-
-/// Makes the file whose name says that block 1 was durable. Not before it is.
-pub(crate) fn mark_begun(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
-    let file = disk.open(&dir.join(BEGUN), OpenMode::Create)?;
-    file.write_at(BEGUN_TEXT, 0)?;
-    file.sync_data()?;
-    disk.sync_dir(dir)
-}
-
 /// Where a segment is. The first is 1.
 pub fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("redo-{number:010}.log"))

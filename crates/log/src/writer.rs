@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
+use crate::begun::{Begun, BegunFile, KnownEnd};
 use crate::format::{
     BLOCK_HEADER_BYTES, CLEAN_END, CONTINUES, DatabaseId, LogPosition, OPENED, SegmentHeader, begin_block,
     block_bytes_on_disk, encode_seal, finish_block,
@@ -16,7 +17,7 @@ use crate::inbox::Mark;
 use crate::options::{Durability, LogOptions};
 use crate::prepare::{Ahead, Preparer};
 use crate::recovery::{Tail, Unsealed};
-use crate::segment::{mark_begun, segment_path};
+use crate::segment::segment_path;
 use crate::statistics::LogStatistics;
 
 /// Finished blocks beyond this are written before more are put together.
@@ -59,8 +60,8 @@ pub(crate) struct Writer {
 
     /// Segments that were left and have no seal yet, ascending.
     left: Vec<Left>,
-    /// The file is there that says that block 1 was durable.
-    begun: bool,
+    /// What says how far the log reaches; there once block 1 is durable.
+    begun: Option<Arc<BegunFile>>,
 }
 
 /// A segment that is full. Its seal, written once the first block behind it is durable, says that the log does not end with it.
@@ -93,6 +94,13 @@ impl Writer {
             (true, true) => Ahead::Thread,
             (true, false) => Ahead::Steps,
         };
+        let begun = match tail.begun {
+            Begun::Known { database, generation, .. } => {
+                Some(Arc::new(BegunFile::open(&*disk, dir, database, generation)?))
+            }
+            // One of an earlier release is replaced as soon as there is more to say.
+            Begun::Once | Begun::Never => None,
+        };
         let preparer = Preparer::new(disk.clone(), dir.to_path_buf(), options.segment_bytes, ahead, tail.spare)?;
         let mut writer = Writer {
             disk,
@@ -118,7 +126,7 @@ impl Writer {
             durable_through: tail.next_block - 1,
             batch_after: tail.next_block - 1,
             left,
-            begun: tail.begun,
+            begun,
         };
         writer.statistics.segment.store(writer.segment_number, Relaxed);
         if tail.needs_opened {
@@ -126,6 +134,10 @@ impl Writer {
         }
         // What was replayed is durable, and is going to be shown: from now on its loss must be noticed.
         writer.seal_left(true)?;
+        // What was accepted to be lost must not be missed again, whichever of the two things that are said is read.
+        for _ in 0..if options.accept_loss.is_some() { 2 } else { 1 } {
+            writer.write_end(false)?;
+        }
         Ok(writer)
     }
 
@@ -164,9 +176,9 @@ impl Writer {
 
     /// Seals the segments behind which a block is durable. Whole batches are durable only, so no seal speaks for a part of a group.
     fn seal_left(&mut self, durably: bool) -> DiskResult<()> {
-        if !self.begun && self.durable_through > 0 {
-            mark_begun(&*self.disk, &self.dir)?;
-            self.begun = true;
+        if self.begun.is_none() && self.durable_through > 0 {
+            let end = self.end().unwrap_or_default();
+            self.begun = Some(Arc::new(BegunFile::create(&*self.disk, &self.dir, self.database, end)?));
         }
         while let Some(first) = self.left.first()
             && first.block_behind <= self.durable_through
@@ -181,6 +193,41 @@ impl Writer {
         Ok(())
     }
 
+    /// Where the log ends, if all of it is durable.
+    fn end(&self) -> Option<KnownEnd> {
+        (!self.unsynced && self.durable_through == self.next_block - 1).then_some(KnownEnd {
+            block: self.durable_through,
+            checksum: self.previous_checksum,
+            segment: self.segment_number,
+            position: self.position,
+            clean: false,
+        })
+    }
+
+    /// Writes down where the log ends.
+    fn write_end(&mut self, clean: bool) -> DiskResult<()> {
+        match (&self.begun, self.end()) {
+            (Some(begun), Some(end)) => begun.write(KnownEnd { clean, ..end }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has it written down off the commit path; whether that could be, since all that was written is durable.
+    pub fn note_end(&mut self) -> DiskResult<bool> {
+        let (Some(begun), Some(end)) = (&self.begun, self.end()) else { return Ok(false) };
+        self.preparer.note_end(begun, end)?;
+        Ok(true)
+    }
+
+    /// The first of the log's files that somebody has removed or replaced, if any. A file that cannot be looked at is none: writing will tell.
+    pub fn out_of_place(&self) -> Option<PathBuf> {
+        if !self.file.is_in_place().unwrap_or(true) {
+            return Some(self.file.path().to_path_buf());
+        }
+        let begun = self.begun.as_ref()?;
+        (!begun.is_in_place().unwrap_or(true)).then(|| crate::begun::path(&self.dir))
+    }
+
     /// Where no thread works ahead: does one piece of such work, if there is any.
     pub fn step_ahead(&mut self) -> bool {
         self.preparer.step()
@@ -193,7 +240,7 @@ impl Writer {
         if self.next_block > 1 && self.last_flags != CLEAN_END {
             self.write_mark(CLEAN_END)?;
         }
-        Ok(())
+        self.write_end(true)
     }
 
     fn write_mark(&mut self, flags: u32) -> DiskResult<()> {

@@ -25,6 +25,8 @@ pub struct LogDamage {
     pub position: u64,
     /// The segment in which it should go on, where that is not there.
     pub missing: Option<PathBuf>,
+    /// It is known that something durable stood there.
+    pub certain: bool,
     pub detail: String,
     pub stake: Vec<Stake>,
     /// The last transaction of each partition that can be read, if any can.
@@ -42,19 +44,6 @@ pub struct Stake {
 }
 
 impl LogDamage {
-    /// Looks what is known of transactions that stand at or behind that position and were not replayed.
-    pub(crate) fn new(
-        disk: &dyn Disk,
-        path: PathBuf,
-        position: u64,
-        missing: Option<PathBuf>,
-        detail: String,
-        reached: Vec<Sequence>,
-    ) -> LogDamage {
-        let stake = at_stake(disk, &path, position, &reached);
-        LogDamage { path, position, missing, detail, stake, reached }
-    }
-
     /// The file, the place and the reason, in words.
     pub fn place(&self) -> String {
         let LogDamage { path, position, missing, detail, .. } = self;
@@ -83,8 +72,12 @@ impl LogDamage {
 
 impl fmt::Display for LogDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stand = if self.missing.is_some() { "stood in it" } else { "stand there and behind" };
-        write!(f, "{}. Acknowledged transactions {stand}: nothing was changed.", self.place())?;
+        let stand = match (self.missing.is_some(), self.certain || !self.stake.is_empty()) {
+            (true, _) => "Acknowledged transactions stood in it",
+            (false, true) => "Acknowledged transactions stand there and behind",
+            (false, false) => "Acknowledged transactions may have stood there",
+        };
+        write!(f, "{}. {stand}: nothing was changed.", self.place())?;
         for Stake { partition, first, last } in &self.stake {
             write!(f, " Partition {partition}: from transaction {first} to at least {last}.")?;
         }
@@ -111,6 +104,7 @@ pub(crate) fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), Star
         missing: Some(path.clone()),
         path,
         position: SECTOR_BYTES as u64,
+        certain: true,
         detail: "there are snapshots of the database, though none that can be used".to_owned(),
         stake: Vec::new(),
         reached: Vec::new(),
@@ -187,13 +181,14 @@ fn keep_newer_snapshots(files: &Files, summary: &Summary, folder: &Path) -> Disk
 
 /// What is written down before anything is cut.
 fn before(damage: &LogDamage, folder: &Path, now: i64) -> String {
-    let mut text = format!(
-        "Accepted loss, {} UTC.\nThe redo log was cut at byte {} of {}, and later segments were removed.\nWhy: {}.\n",
-        to_text_string(&Value::Timestamp(now)),
-        damage.position,
-        damage.path.display(),
-        damage.place(),
-    );
+    let path = damage.path.display();
+    let done = if damage.path.extension().is_some_and(|extension| extension == "log") {
+        format!("The redo log was cut at byte {} of {path}, and later segments were removed", damage.position)
+    } else {
+        format!("{path} was made anew, by what can be read of the redo log")
+    };
+    let mut text =
+        format!("Accepted loss, {} UTC.\n{done}.\nWhy: {}.\n", to_text_string(&Value::Timestamp(now)), damage.place(),);
     for Stake { partition, first, last } in &damage.stake {
         text.push_str(&format!(
             "Partition {partition}: transactions {first} to {last} are lost, {} of them, and any after them.\n",
@@ -233,7 +228,7 @@ fn after(summary: &Summary, kept: &[PathBuf]) -> String {
 }
 
 /// What is known of transactions that stand at or behind a position in the log and were not replayed.
-fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
+pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
     let mut last: BTreeMap<PartitionId, Sequence> = BTreeMap::new();
     let mut meet = |partition: PartitionId, sequence: Sequence| {
         let known = last.entry(partition).or_default();

@@ -53,7 +53,9 @@ pub struct Summary {
     pub duration: Duration,
     /// Of the log alone.
     pub replay_duration: Duration,
-    /// Bytes of an unfinished write at the end of the log that were cut off. None of it was acknowledged.
+    /// The log ended in good order.
+    pub clean: bool,
+    /// Bytes at the end of the log that were no whole write, and were cut off.
     pub torn_bytes: u64,
     /// Files that keep what was cut at the operator's word.
     pub set_aside: Vec<PathBuf>,
@@ -247,9 +249,10 @@ pub fn open_with(
     let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
     let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
-        OpenError::Log(LogError::Rot { path, position, missing, detail }) => {
+        OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
             let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
-            StartError::Rot(Box::new(LogDamage::new(&*disk, path, position, missing, detail, reached)))
+            let stake = loss::at_stake(&*disk, &path, position, &reached);
+            StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
         }
         OpenError::Log(error) => StartError::Log(error),
         OpenError::Replay { error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. }), .. } => error,
@@ -311,6 +314,7 @@ pub fn open_with(
             log_segments: (first_segment, first_segment + read.segments - 1),
             duration: Duration::from_nanos(end - begin),
             replay_duration: Duration::from_nanos(end - replaying),
+            clean: read.clean,
             torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
             set_aside: read.set_aside,
             snapshot: loaded,

@@ -611,6 +611,12 @@ impl DiskFile for SimulatedFile {
         })
     }
 
+    fn is_in_place(&self) -> DiskResult<bool> {
+        let state = self.shared.state();
+        state.check("look for", &self.path)?;
+        Ok(state.life == self.life && state.names.find(&self.path) == Some(self.inode))
+    }
+
     fn preallocate(&self, bytes: u64) -> DiskResult<()> {
         self.shared.change("preallocate", &self.path, FaultKind::Preallocate, self.writable, bytes, |state, fault| {
             if let Some(fault) = fault {

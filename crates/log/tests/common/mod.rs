@@ -31,6 +31,8 @@ pub fn options() -> LogOptions {
         database: Some(DATABASE),
         segment_bytes: 17 * SECTOR as u64,
         block_bytes_max: 3 * SECTOR,
+        // Tests know what stands in the file `redo-begun`, however slow the machine is.
+        look_interval: std::time::Duration::MAX,
         prepare_ahead: false,
         ..LogOptions::default()
     }

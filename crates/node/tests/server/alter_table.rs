@@ -89,11 +89,14 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Cuts the log's last file at `length` bytes.
+/// Leaves `length` bytes of the log's last file, and zeros behind them, as a kill at that moment does. How far the log reached was said
+/// later.
 fn cut(dir: &Path, length: u64) {
-    let file = last_segment(dir);
-    let file = fs::OpenOptions::new().write(true).open(file).expect("the segment");
-    file.set_len(length).expect("it is cut");
+    let segment = last_segment(dir);
+    let mut bytes = fs::read(&segment).expect("the segment");
+    bytes[length as usize..].fill(0);
+    fs::write(&segment, bytes).expect("it is cut");
+    fs::remove_file(segment.with_file_name("redo-begun")).expect("it is there after an orderly end");
 }
 
 fn last_segment(dir: &Path) -> std::path::PathBuf {

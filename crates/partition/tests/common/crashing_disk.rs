@@ -100,4 +100,8 @@ impl DiskFile for CrashingFile {
         change(&self.left, "preallocate", self.inner.path())?;
         self.inner.preallocate(bytes)
     }
+
+    fn is_in_place(&self) -> DiskResult<bool> {
+        self.inner.is_in_place()
+    }
 }
