@@ -5,8 +5,8 @@ use ferrite_base::Settings;
 use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
 use ferrite_io::{RealDisk, VolatileDisk};
 use ferrite_node::privilege;
-use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
 use std::io::Write;
@@ -215,7 +215,12 @@ fn quarter_of_the_cores() -> usize {
 pub fn run(options: Options) -> ExitCode {
     ferrite_base::fault::report_panics();
     // Signals are blocked from here on in every thread, and taken by this one.
-    let mut signals = match Signals::new([SIGTERM, SIGINT]) {
+    let mut ends = vec![SIGTERM, SIGINT];
+    // The end of a terminal session is an orderly end too; whoever has it ignored (nohup) wants the server to outlive the session.
+    if !is_ignored(SIGHUP) {
+        ends.push(SIGHUP);
+    }
+    let mut signals = match Signals::new(ends) {
         Ok(signals) => signals,
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
@@ -331,9 +336,14 @@ pub fn run(options: Options) -> ExitCode {
     }
     if recovery.torn_bytes > 0 {
         eprintln!(
-            "ferrite: cut off {} bytes of writes that a crash had left unfinished; nothing of them was acknowledged, unless \
-             the server ran with durability interval or none",
+            "ferrite: cut off {} bytes at the end of the redo log that are no whole write. A crash leaves a write unfinished \
+             that was not acknowledged, unless the server ran with durability interval or none; all that is known to have been \
+             durable is there",
             recovery.torn_bytes
+        );
+    } else if !recovery.clean {
+        eprintln!(
+            "ferrite: the server before did not end in good order; all that is known to have been durable is there"
         );
     }
     if !ferrite_base::memory::takes_rows() {
@@ -360,10 +370,30 @@ pub fn run(options: Options) -> ExitCode {
         let _ = signal_hook::low_level::raise(SIGTERM);
     });
     let _ = signals.forever().next();
+    let insist = server.insist();
+    let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        signals.forever().for_each(|_| insist.insist());
+    });
+    if let Err(error) = listening {
+        eprintln!("ferrite: a second signal will not be heard: {error}");
+    }
     match server.stop() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Stopped::Wholly) => ExitCode::SUCCESS,
+        // Not by way of main: what is done there at the end (the JVM's, too) would meet threads that still run.
+        Ok(Stopped::LeavingThreads) => {
+            let _ = std::io::stdout().flush();
+            signal_hook::low_level::exit(0)
+        }
         Err(failure) => fail(&format!("stopped, but the log was not closed: {failure}")),
     }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }
 
 fn fail(message: &str) -> ExitCode {

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Server, voter, votes};
+use std::process::Command;
 use std::time::Instant;
 
 #[test]
@@ -11,7 +12,7 @@ fn starts_fast_says_so_and_stops_cleanly() {
     let begin = Instant::now();
     let server = Server::start(&dir.path().join("made/if/missing"), &["--partitions", "2"]);
     let took = begin.elapsed();
-    assert!(took.as_secs_f64() < 2.0, "took {took:?} on a machine that may be busy");
+    assert!(took.as_secs_f64() < 30.0, "took {took:?}: some hundred milliseconds, and more on a busy machine");
     assert!(server.ready_line.contains("(2 partitions, durability sync)"), "{}", server.ready_line);
     server.stop();
 }
@@ -25,6 +26,49 @@ fn a_directory_has_one_server() {
     assert!(refused.contains(&server.id().to_string()), "{refused}");
     server.stop();
     Server::start(dir.path(), &[]).stop();
+}
+
+#[test]
+fn who_removes_the_lock_file_does_not_get_a_second_server() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(dir.path(), &[]);
+    std::fs::remove_file(dir.path().join("LOCK")).expect("it is there");
+    let refused = Server::try_start(dir.path(), &[]).err().expect("the second server is refused");
+    assert!(refused.contains("held by another process"), "{refused}");
+    server.stop();
+    Server::start(dir.path(), &[]).stop();
+}
+
+#[test]
+fn a_second_signal_insists() {
+    let (dir, server, db) = voter(&["--limit", "stop-seconds=86400", "--query-timeout", "86400"]);
+    db.sql("CREATE PROCEDURE Spin AS BEGIN DECLARE n BIGINT DEFAULT 0; WHILE n >= 0 DO SET n = n + 1; END WHILE; END");
+    assert_eq!(db.call("Vote", (5_550_000_000i64, 1i32, 2i64)).scalar(), Some(0));
+    let spinning = db.0.call("Spin", ());
+    // Taken when what was sent behind it is answered.
+    db.call("@Ping", ());
+    server.signal("TERM");
+    server.signal("INT");
+    server.ends();
+    let error = spinning.wait().expect_err("it does not end");
+    assert!(error.to_string().contains("stopping"), "{error}");
+    let server = Server::start(&dir.path().join("data"), &[]);
+    assert_eq!(votes(&server.connect()), [1; 3]);
+    server.stop();
+}
+
+#[test]
+fn the_end_of_a_session_is_an_orderly_end_unless_it_is_ignored() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(dir.path(), &[]);
+    server.signal("HUP");
+    server.ends();
+    let mut nohup = Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_ferrite")]);
+    let server = Server::try_start_by(nohup, dir.path(), &[]).expect("it starts");
+    server.signal("HUP");
+    server.connect().sql("CREATE TABLE t (a INTEGER)");
+    server.stop();
 }
 
 #[test]

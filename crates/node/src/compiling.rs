@@ -4,7 +4,7 @@
 use crate::shared::Shared;
 use ferrite_base::{UserError, UserResult, Watcher};
 use ferrite_io::coarse_monotonic;
-use ferrite_partition::cancel::{self, CallId};
+use ferrite_partition::cancel::CallId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub fn within<T>(shared: &Shared, call: CallId, compile: impl FnOnce() -> UserRe
     let watcher = Watcher::new(move || {
         let taken = coarse_monotonic().saturating_sub(begun);
         if cancellations.stops(call, taken) {
-            return Err(cancel::cancelled());
+            return Err(cancellations.error());
         }
         check(taken, time_max)
     });

@@ -29,6 +29,8 @@ pub enum Mail {
     Report(Sender<NetworkReport>),
     /// Finish: no more reading, write what is there, close.
     Stop,
+    /// Nobody waits any longer for peers that do not read.
+    Hurry,
 }
 
 pub struct NetworkMailbox {

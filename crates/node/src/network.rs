@@ -12,6 +12,7 @@ use crate::traffic::{NetworkReport, Traffic};
 use crate::work::Outstanding;
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
+use ferrite_base::limits::STOP_UNREAD_TIME_MAX;
 use ferrite_base::settings::FRAME_BYTES_LEAST;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
@@ -74,6 +75,8 @@ pub struct NetworkThread {
     /// A connection was closed since.
     freed: bool,
     stopping: bool,
+    /// Nobody waits any longer for peers that do not read.
+    hurry: bool,
 }
 
 impl NetworkThread {
@@ -116,6 +119,7 @@ impl NetworkThread {
             starved: false,
             freed: false,
             stopping: false,
+            hurry: false,
         })
     }
 
@@ -202,6 +206,10 @@ impl NetworkThread {
             Mail::Report(to) => {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());
+            }
+            Mail::Hurry => {
+                self.hurry = true;
+                self.sweep_every = STOP_UNREAD_TIME_MAX / 4;
             }
             Mail::Stop => {
                 self.stopping = true;
@@ -530,7 +538,8 @@ impl NetworkThread {
             let Some(connection) = self.connections[index].as_ref() else { continue };
             let limits = self.shared.connections.limits;
             let late = !connection.logged_in && connection.opened.elapsed() > limits.login_time_max;
-            let stuck = connection.blocked_since.is_some_and(|since| since.elapsed() > limits.unread_time_max);
+            let unread_time_max = if self.hurry { STOP_UNREAD_TIME_MAX } else { limits.unread_time_max };
+            let stuck = connection.blocked_since.is_some_and(|since| since.elapsed() > unread_time_max);
             if late || stuck {
                 self.close(index);
             }

@@ -2,8 +2,8 @@
 
 use crate::backup;
 use crate::compound::{self, Compounds, Worker};
-use crate::expiry::{self, Expiry, Notice};
-use crate::mailbox::{Mail, NetworkMailbox};
+use crate::expiry::{self, Expiry};
+use crate::mailbox::NetworkMailbox;
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
 use crate::privilege;
@@ -12,11 +12,12 @@ pub use crate::shared::ConnectionLimits;
 use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
+use crate::stop::{self, Insist, Insistence, Stopped, Threads};
 use crate::system::{System, SystemJob};
 use crate::tasks::{self, Tasks};
 use crate::work::Work;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
 use ferrite_backup::request::Place;
 use ferrite_base::{Settings, limits, memory};
 use ferrite_catalog::DecimalScale;
@@ -122,21 +123,11 @@ impl std::error::Error for ServerError {}
 pub struct Server {
     shared: Arc<Shared>,
     log: Log<Completion>,
-    network: Vec<JoinHandle<()>>,
-    system: JoinHandle<()>,
-    expiry: JoinHandle<()>,
-    tasks: JoinHandle<()>,
-    compounds: CompoundThreads,
-    snapshots: JoinHandle<()>,
-    coordinator: JoinHandle<()>,
-    partitions: Vec<JoinHandle<()>>,
-    reports: Vec<JoinHandle<()>>,
-    memory: MemoryKeeper,
-    /// The watch over the disk ends when this is dropped.
-    space: (Sender<()>, JoinHandle<()>),
+    threads: Threads,
+    insistence: Insistence,
 }
 
-struct CompoundThreads {
+pub(crate) struct CompoundThreads {
     watch: JoinHandle<()>,
     workers: usize,
     /// Disconnected when all workers have ended.
@@ -161,7 +152,7 @@ impl CompoundThreads {
     }
 
     /// A worker whose stage does not end is left behind: its call was answered, and what it does ends with the process.
-    fn stop(self, shared: &Shared) {
+    pub(crate) fn stop(self, shared: &Shared) {
         shared.compounds.stop(self.workers);
         join([self.watch]);
         if self.ended.recv_timeout(WORKERS_END_WITHIN) == Err(RecvTimeoutError::Timeout) {
@@ -171,7 +162,7 @@ impl CompoundThreads {
 }
 
 /// The thread that touches page memory before it is needed.
-struct MemoryKeeper {
+pub(crate) struct MemoryKeeper {
     stop: Arc<AtomicBool>,
     /// Until it is joined.
     thread: Option<JoinHandle<()>>,
@@ -211,7 +202,8 @@ impl Server {
         let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
         let sight = Sight::default();
         let recover = || {
-            let log = LogOptions { durability: options.durability, ..LogOptions::default() };
+            let look_interval = options.settings.log_look_interval;
+            let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
             let how = recovery::Options {
                 log,
                 partitions: options.partitions,
@@ -368,17 +360,20 @@ impl Server {
         Ok(Server {
             shared,
             log,
-            network,
-            system,
-            expiry,
-            tasks,
-            compounds,
-            snapshots,
-            coordinator,
-            partitions,
-            reports,
-            memory,
-            space,
+            threads: Threads {
+                network,
+                system,
+                expiry,
+                tasks,
+                compounds,
+                snapshots,
+                coordinator,
+                partitions,
+                reports,
+                memory,
+                space,
+            },
+            insistence: Insistence::default(),
         })
     }
 
@@ -409,46 +404,26 @@ impl Server {
         &self.shared.recovery
     }
 
-    /// Answers what was taken, makes everything durable, ends. Work goes downwards, so threads end from the top.
-    pub fn stop(self) -> Result<(), LogFailed> {
-        self.shared.compounds.stop_soon();
-        self.shared.cancellations.stop();
-        for mailbox in self.shared.network.get().into_iter().flatten() {
-            mailbox.send(Mail::Stop);
-        }
-        join(self.network);
-        let _ = self.shared.task_thread.send(tasks::Notice::Stop);
-        join([self.tasks]);
-        self.compounds.stop(&self.shared);
-        let _ = self.shared.system.send(SystemJob::Stop);
-        join([self.system]);
-        let _ = self.shared.expiry.send(Notice::Stop);
-        join([self.expiry]);
-        self.shared.snapshot_status.stop.store(true, Ordering::Relaxed);
-        let _ = self.shared.snapshots.send(SnapshotJob::Stop);
-        join([self.snapshots]);
-        let _ = self.shared.coordinator.send(Job::Stop);
-        join([self.coordinator]);
-        for partition in &self.shared.partitions {
-            let _ = partition.send(Event::Stop);
-        }
-        join(self.partitions);
-        join(self.reports);
-        drop(self.space.0);
-        join([self.space.1]);
-        drop(self.memory);
-        self.log.close()
+    /// Whoever has this may say, now or later, that [`Server::stop`] shall not wait for calls.
+    pub fn insist(&self) -> Insist {
+        self.insistence.handle()
+    }
+
+    /// Answers what was taken, makes everything durable, ends. What takes longer than the settings allow is interrupted, and what
+    /// waits is not executed.
+    pub fn stop(self) -> Result<Stopped, LogFailed> {
+        stop::stop(self.shared, self.log, self.threads, self.insistence)
     }
 }
 
-fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     for thread in threads {
         thread.join().expect("a thread that panics ends the process");
     }
 }
 
 /// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has all that was promised.
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
     struct AbortOnPanic;
     impl Drop for AbortOnPanic {
         fn drop(&mut self) {

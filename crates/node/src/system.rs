@@ -15,7 +15,6 @@ use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult, fault};
-use ferrite_partition::cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
 use ferrite_sql::Lifter;
@@ -70,7 +69,7 @@ impl System {
                 Ok(SystemJob::Stop) | Err(_) => break,
             };
             if self.shared.cancellations.covers(reply.call()) {
-                reply.refuse(&cancel::cancelled());
+                reply.refuse(&self.shared.cancellations.error());
                 continue;
             }
             // A fault in the compiler must not take the server down: nothing has been executed yet.

@@ -4,7 +4,7 @@
 //! query timeout. A call that has been executed is never taken back: what was written stays, whether its answer is read or not.
 //! Nothing is listed at most times, and then a look is one load.
 
-use ferrite_base::{UserError, limits};
+use ferrite_base::{ErrorKind, UserError, limits};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,10 +40,12 @@ struct Listed {
 
 #[derive(Default)]
 pub struct Cancellations {
-    /// Of connections; read before every call, hardly ever written.
+    /// Of connections, and one more when all calls are to end; read before every call, hardly ever written.
     count: AtomicUsize,
     connections: Mutex<HashMap<u64, Listed>>,
     stopping: AtomicBool,
+    /// No call is executed any more. Changed with the connections locked.
+    ending: AtomicBool,
 }
 
 impl Cancellations {
@@ -65,14 +67,32 @@ impl Cancellations {
                 listed.calls.push_back((handle, until_micros));
             }
         }
-        self.count.store(connections.len(), Ordering::Release);
+        self.count_again(&connections);
+    }
+
+    fn count_again(&self, connections: &HashMap<u64, Listed>) {
+        let all = usize::from(self.ending.load(Ordering::Acquire));
+        self.count.store(connections.len() + all, Ordering::Release);
     }
 
     /// None of the connection's calls is left.
     pub fn forget(&self, connection: u64) {
         let mut connections = self.lock();
         connections.remove(&connection);
-        self.count.store(connections.len(), Ordering::Release);
+        self.count_again(&connections);
+    }
+
+    /// The server does not wait for calls any more: none is begun, and those that are executed stop.
+    pub fn end_all(&self) {
+        let connections = self.lock();
+        self.ending.store(true, Ordering::Release);
+        self.count_again(&connections);
+    }
+
+    /// What a call is answered that is not executed, or stopped, because of what is listed here.
+    #[cold]
+    pub fn error(&self) -> UserError {
+        if self.ending.load(Ordering::Acquire) { not_executed() } else { cancelled() }
     }
 
     /// The server stops: it does not wait for what may take minutes. Statements end of themselves, by the query timeout.
@@ -98,7 +118,11 @@ impl Cancellations {
 
     #[cold]
     fn is_cancelled(&self, call: CallId, executed: Duration) -> bool {
-        self.lock().get(&call.connection).is_some_and(|listed| {
+        let connections = self.lock();
+        if self.ending.load(Ordering::Acquire) {
+            return true;
+        }
+        connections.get(&call.connection).is_some_and(|listed| {
             let meant = |(handle, until): &(Option<i64>, i64)| {
                 handle.is_none_or(|handle| handle == call.handle) && call.sent_micros <= *until
             };
@@ -107,6 +131,13 @@ impl Cancellations {
                 || listed.calls.iter().any(meant)
         })
     }
+}
+
+/// What a call is answered that the server does not execute since it stops.
+#[cold]
+fn not_executed() -> UserError {
+    UserError::new(ErrorKind::Unavailable, "57P01", "the server is stopping: the call was not executed")
+        .with_hint("send it again when the server is back")
 }
 
 /// What a cancelled call is answered.
@@ -139,6 +170,17 @@ mod tests {
         list.forget(3);
         list.forget(4);
         assert!(!list.covers(call(3, -1, i64::MAX)) && list.covers(call(1, 5, 7)));
+    }
+
+    #[test]
+    fn at_the_end_all_calls_are_covered_whatever_else_is_listed() {
+        let list = Cancellations::default();
+        list.add(1, Cancel::Gone);
+        assert_eq!(list.error(), cancelled());
+        list.end_all();
+        list.forget(1);
+        assert!(list.covers(call(2, 1, 1)) && list.stops(call(2, 1, 1), Duration::ZERO));
+        assert_eq!(list.error().kind(), ErrorKind::Unavailable);
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //! before the stores go back, hence before any record of a transaction that saw its changes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
-use crate::cancel;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
@@ -329,7 +328,7 @@ impl Coordinator {
             return false;
         }
         if self.long_reads.cancellations().covers(call.reply.call()) {
-            call.reply.refuse(&cancel::cancelled());
+            call.reply.refuse(&self.long_reads.cancellations().error());
             return false;
         }
         true
@@ -446,7 +445,7 @@ impl Coordinator {
             return reply.refuse(&failure.unavailable());
         }
         if self.long_reads.cancellations().covers(reply.call()) {
-            return reply.refuse(&cancel::cancelled());
+            return reply.refuse(&self.long_reads.cancellations().error());
         }
         let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
         let mut answers = AnswerBatch::default();

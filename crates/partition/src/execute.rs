@@ -3,7 +3,7 @@
 mod foreign;
 mod load;
 
-use crate::cancel::{self, CallId, Cancellations};
+use crate::cancel::{CallId, Cancellations};
 use crate::contain::{Outside, contained};
 use crate::crew::{CallCrew, Helpers};
 use crate::event::ProgramCall;
@@ -135,7 +135,7 @@ impl Executor {
     #[inline]
     pub fn begin(&mut self, call: CallId) -> UserResult<()> {
         self.current = call;
-        if self.cancellations.covers(call) { Err(cancel::cancelled()) } else { Ok(()) }
+        if self.cancellations.covers(call) { Err(self.cancellations.error()) } else { Ok(()) }
     }
 
     /// From now on watches bodies in other languages for this; what they were watched for until now.
@@ -246,7 +246,9 @@ impl Executor {
             }
         });
         let result = match result {
-            Err(error) => Err(ended(error, cancelled.get(), (*time_is_asked).then_some(*time_max))),
+            Err(error) => {
+                Err(ended(error, cancelled.get().then_some(cancellations), (*time_is_asked).then_some(*time_max)))
+            }
             done => done,
         };
         (result, sink.writer)
@@ -349,10 +351,10 @@ impl Executor {
 
 /// What a call is answered that has failed. `asked`: the time that it was given by its caller.
 #[cold]
-fn ended(error: UserError, cancelled: bool, asked: Option<Duration>) -> UserError {
-    if cancelled {
-        // Whatever it was interrupted in, it is the caller who wanted it.
-        return cancel::cancelled();
+fn ended(error: UserError, cancelled: Option<&Arc<Cancellations>>, asked: Option<Duration>) -> UserError {
+    if let Some(cancelled) = cancelled {
+        // Whatever it was interrupted in, this is why.
+        return cancelled.error();
     }
     match asked {
         Some(time) if error.code() == "57014" => UserError::data("57014", "Transaction Interrupted")

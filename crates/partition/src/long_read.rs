@@ -6,7 +6,7 @@
 //! they show was handed to the log before, and the taker's gate was told. And the answer goes through that gate like any other.
 
 use crate::answer::AnswerBatch;
-use crate::cancel::{self, Cancellations};
+use crate::cancel::Cancellations;
 use crate::coordinator::Job;
 use crate::crew::Helpers;
 use crate::event::{Event, ProgramCall};
@@ -104,7 +104,7 @@ impl LongReadLine {
             }
         }
         drop(state);
-        dropped.iter().for_each(|call| call.reply.refuse(&cancel::cancelled()));
+        dropped.iter().for_each(|call| call.reply.refuse(&self.0.cancellations.error()));
     }
 
     pub fn now(&self) -> LineFigures {

@@ -3,7 +3,7 @@
 //! Whoever carries a change out asks this now and then (`ferrite_base::watch`). An error leaves stores, catalog and log as they were, for
 //! nothing is logged before the stores have followed; from then on nobody asks any more. Changes that come from the log are never asked about.
 
-use crate::cancel::{self, CallId, Cancellations};
+use crate::cancel::{CallId, Cancellations};
 use ferrite_base::{ErrorKind, UserError, UserResult, Watcher};
 use ferrite_io::Clock;
 use std::cell::Cell;
@@ -55,7 +55,7 @@ impl SchemaTime {
                 .with_detail("the schema change was interrupted; nothing of it was carried out"));
         }
         if self.cancellations.stops(self.call, taken) {
-            return Err(cancel::cancelled());
+            return Err(self.cancellations.error());
         }
         match self.time_max {
             Some(most) if taken > most => Err(took_too_long(most)),
@@ -78,7 +78,7 @@ fn took_too_long(most: Duration) -> UserError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cancel::Cancel;
+    use crate::cancel::{self, Cancel};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[derive(Default)]

@@ -4,7 +4,6 @@
 //! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
-use crate::cancel;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::coordinator::Loan;
@@ -431,7 +430,7 @@ impl Partition {
             return call.reply.refuse(&failure.unavailable());
         }
         if self.long_reads.cancellations().covers(call.reply.call()) {
-            return call.reply.refuse(&cancel::cancelled());
+            return call.reply.refuse(&self.long_reads.cancellations().error());
         }
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
         let now = self.clock.wall_micros();

@@ -24,19 +24,18 @@ impl Server {
 
     /// The same, with a working directory of its own.
     pub fn start_in(folder: &Path, dir: &Path, options: &[&str]) -> Server {
-        Self::launch(Some(folder), dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+        command.current_dir(folder);
+        Self::try_start_by(command, dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
     }
 
     /// The error text, if the server ends instead of getting ready.
     pub fn try_start(dir: &Path, options: &[&str]) -> Result<Server, String> {
-        Self::launch(None, dir, options)
+        Self::try_start_by(Command::new(env!("CARGO_BIN_EXE_ferrite")), dir, options)
     }
 
-    fn launch(folder: Option<&Path>, dir: &Path, options: &[&str]) -> Result<Server, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
-        if let Some(folder) = folder {
-            command.current_dir(folder);
-        }
+    /// The same by a command that runs the program with what comes behind.
+    pub fn try_start_by(mut command: Command, dir: &Path, options: &[&str]) -> Result<Server, String> {
         let mut child = command
             .arg("server")
             .arg("--dir")
@@ -80,10 +79,20 @@ impl Server {
         self.child.wait().expect("the server has ended");
     }
 
+    /// A signal by its short name.
+    pub fn signal(&self, name: &str) {
+        let (name, pid) = (format!("-{name}"), self.child.id().to_string());
+        assert!(Command::new("kill").args([&name, &pid]).status().expect("kill is installed").success());
+    }
+
     /// SIGTERM, and a clean end.
-    pub fn stop(mut self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is installed").success());
+    pub fn stop(self) {
+        self.signal("TERM");
+        self.ends();
+    }
+
+    /// A clean end, whoever has asked for it.
+    pub fn ends(mut self) {
         let status = self.child.wait().expect("the server has ended");
         assert!(status.success(), "the server ended with {status}");
     }

@@ -1,7 +1,6 @@
 //! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
 
 use super::{Executor, Outcome, Slow, convert_all, malformed};
-use crate::cancel;
 use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
@@ -87,7 +86,7 @@ impl Executor {
             }
             let executed = began.elapsed();
             if self.cancellations.stops(self.current, executed) {
-                return Err(cancel::cancelled());
+                return Err(self.cancellations.error());
             }
             if executed > self.time_max {
                 return Err(UserError::new(ErrorKind::Limit, "57014", "the load took too long and was rolled back")
