@@ -120,6 +120,11 @@ impl Mode {
         (free < reserve / 2).then_some((free, reserve))
     }
 
+    /// Free bytes of the disk, when that was looked at last.
+    pub fn disk_free(&self) -> u64 {
+        self.free.load(Relaxed)
+    }
+
     pub fn is_disk_low(&self) -> bool {
         self.state.load(Relaxed) & DISK_LOW != 0
     }

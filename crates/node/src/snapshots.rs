@@ -5,7 +5,7 @@
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::memory;
+use ferrite_base::{limits, memory};
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
@@ -170,6 +170,7 @@ impl SnapshotThread {
         status.bytes_done.store(0, Relaxed);
         status.running.store(snapshot, Relaxed);
         let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
+        let frees_room = leaves_room(shared.mode.disk_free(), memory::bytes_used() as u64);
         let pace = |bytes: u64| {
             let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
             let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
@@ -179,7 +180,9 @@ impl SnapshotThread {
                 if status.stop.load(Relaxed) {
                     return Err(SaveError::Stopped);
                 }
-                if let Some((free, reserve)) = shared.mode.reserve_is_half_gone() {
+                if let Some((free, reserve)) = shared.mode.reserve_is_half_gone()
+                    && !(frees_room && free >= limits::LOG_SEGMENT_BYTES)
+                {
                     return Err(SaveError::NoRoom { free, reserve });
                 }
                 match until.saturating_sub(begun.elapsed()) {
@@ -207,6 +210,12 @@ impl SnapshotThread {
     }
 }
 
+/// Whether data of that size can be written where so much is free, and the log still has what it needs when no more writes are taken: the
+/// segment that it prepares. Then a snapshot may take from the log's half of the reserve, since it gives the log's old segments back.
+fn leaves_room(free: u64, data: u64) -> bool {
+    free.saturating_sub(data) >= limits::LOG_SEGMENT_BYTES
+}
+
 /// When a thread goes on that has worked for so long on its last block, as time since the snapshot was begun, of which `done` bytes are there.
 fn goes_on(rate: Option<u64>, done: u64, now: Duration, worked: Duration, busy: bool) -> Duration {
     match rate {
@@ -220,6 +229,12 @@ fn goes_on(rate: Option<u64>, done: u64, now: Duration, worked: Duration, busy: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_fits_beside_a_segment_of_the_log_may_be_written() {
+        assert!(leaves_room(limits::LOG_SEGMENT_BYTES + 5_000, 5_000));
+        assert!(!leaves_room(limits::LOG_SEGMENT_BYTES + 5_000, 5_001) && !leaves_room(5_000, 5_001));
+    }
 
     #[test]
     fn a_rate_is_kept_and_without_one_calls_get_their_time() {

@@ -45,6 +45,42 @@ impl Disk for Filling {
     }
 }
 
+/// What gives room back goes on as long as it fits: the log's half of the reserve is not needed while no writes are taken.
+#[test]
+fn a_snapshot_that_fits_is_taken_below_half_of_the_reserve() {
+    const RESERVE: u64 = 8 << 30;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let disk = Arc::new(Filling(AtomicU64::new(RESERVE)));
+    let mut options = options(dir.path(), 2);
+    options.disk = Arc::clone(&disk) as Arc<dyn Disk>;
+    options.settings.disk_reserve_bytes = RESERVE;
+    let server = start(options);
+    let db = connect(&server);
+    db.sql(VOTER);
+    db.sql(CONTESTANTS);
+    let seen = |free: u64| {
+        disk.0.store(free, Ordering::SeqCst);
+        let said = format!("{free} bytes are free");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let outcome = db.0.call_blocking("Vote", (5_550_000_000i64, 1i32, i64::MAX));
+            if matches!(outcome, Err(ClientError::Failed(response)) if text_of(&response).contains(&said)) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the watch looks at the disk every second");
+        }
+    };
+    seen(RESERVE / 4);
+    let saved = || format!("{:?}", db.call("@SnapshotSave", ()).tables);
+    let taken = saved();
+    assert!(!taken.contains("FAILURE"), "{taken}");
+    // Not where it would leave the log less than a segment.
+    seen(60 << 20);
+    let refused = saved();
+    assert!(refused.contains("FAILURE") && refused.contains("less than half of its reserve"), "{refused}");
+    server.stop().expect("the log is closed");
+}
+
 #[test]
 fn writes_are_refused_below_the_reserve_and_taken_above_it() {
     const RESERVE: u64 = 1_000_000;
