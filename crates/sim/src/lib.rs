@@ -15,6 +15,7 @@ pub mod plan;
 pub mod poison;
 pub mod run;
 pub mod schema;
+mod shortened;
 pub mod state;
 pub mod trace;
 pub mod vault;

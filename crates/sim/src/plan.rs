@@ -48,6 +48,7 @@ impl Plan {
                 segment_bytes: sectors * SECTOR_BYTES as u64,
                 block_bytes_max,
                 prepare_ahead: random.percent(70),
+                look_interval: Duration::from_millis(if random.percent(50) { 0 } else { random.below(50) }),
                 own_threads: false,
                 ..LogOptions::default()
             },

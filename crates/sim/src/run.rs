@@ -7,6 +7,7 @@ use crate::invariants::{self, Violation};
 use crate::node::{self, Node, Stopped};
 use crate::plan::Plan;
 use crate::schema;
+use crate::shortened;
 use crate::state::State;
 use crate::trace::Trace;
 use crate::vault::{self, Rows};
@@ -44,6 +45,11 @@ pub struct Counts {
     /// Segments of the log removed, and noticed to be missing.
     pub removed: u64,
     pub missed: u64,
+    /// Logs cut short, overwritten at their end, or brought from elsewhere; and refused.
+    pub shortened: u64,
+    pub shortened_refused: u64,
+    /// Logs that somebody removed while they were written.
+    pub swept_away: u64,
     pub schema_changes: u64,
     pub snapshots: u64,
     pub restored: u64,
@@ -72,6 +78,9 @@ impl Counts {
         self.rot_refused += other.rot_refused;
         self.removed += other.removed;
         self.missed += other.missed;
+        self.shortened += other.shortened;
+        self.shortened_refused += other.shortened_refused;
+        self.swept_away += other.swept_away;
         self.schema_changes += other.schema_changes;
         self.snapshots += other.snapshots;
         self.restored += other.restored;
@@ -139,6 +148,8 @@ enum End {
         room: u64,
         freed: bool,
     },
+    /// Somebody removes the log's files while it goes on, and puts them back when it has ended.
+    SweptAway,
     Close,
 }
 
@@ -224,6 +235,7 @@ impl World {
                 let room = random.below(4 * self.plan.log.segment_bytes);
                 End::FullDisk { room, freed: random.percent(30) }
             }
+            8 if self.plan.log.look_interval.is_zero() && random.percent(60) => End::SweptAway,
             _ => End::Close,
         }
     }
@@ -254,8 +266,9 @@ impl World {
                 }
             }
             End::FullDisk { room, .. } => self.disk.set_capacity(self.disk.used_bytes() + room),
-            End::Stop | End::Close => {}
+            End::Stop | End::Close | End::SweptAway => {}
         }
+        let mut swept = Vec::new();
         if end != End::Close {
             // In the middle of something, too.
             node.stop_after(steps);
@@ -280,6 +293,9 @@ impl World {
                     && step == steps / 2
                 {
                     self.disk.set_capacity(u64::MAX);
+                }
+                if end == End::SweptAway && step == steps / 2 {
+                    swept = self.sweep_away();
                 }
                 if errands.restores_unknown > 0 {
                     // What was to be tried has been, and nothing is taken any more.
@@ -327,8 +343,34 @@ impl World {
         if end == End::Close && !node.log_has_failed() {
             return self.close(node);
         }
-        let power = self.plan.power_loss && self.random.percent(60);
-        self.end_process(node, if power { Restart::Power } else { Restart::Process })
+        let power = self.plan.power_loss && self.random.percent(60) && swept.is_empty();
+        self.end_process(node, if power { Restart::Power } else { Restart::Process })?;
+        self.put_back(swept);
+        Ok(())
+    }
+
+    /// Removes the log's files under the node that writes them: from then on it must not acknowledge anything.
+    fn sweep_away(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
+        let own = |path: &PathBuf| path.parent() == Some(std::path::Path::new(node::DIRECTORY));
+        let files: Vec<PathBuf> = self.disk.files().into_iter().filter(own).collect();
+        let swept = files.into_iter().map(|path| {
+            let bytes = self.disk.bytes_of(&path).unwrap_or_default();
+            self.disk.remove(&path).expect("nothing is wrong with the disk");
+            (path, bytes)
+        });
+        self.counts.swept_away += 1;
+        swept.collect()
+    }
+
+    fn put_back(&mut self, swept: Vec<(PathBuf, Vec<u8>)>) {
+        if swept.is_empty() {
+            return;
+        }
+        // What was made meanwhile belongs to nothing.
+        for path in shortened::segments(&self.disk) {
+            self.disk.remove(&path).expect("nothing is wrong with the disk");
+        }
+        swept.into_iter().for_each(|(path, bytes)| self.disk.put_file(&path, &bytes));
     }
 
     /// Where a panic is to come, and at which time that it is reached. In the midst of a row's change it ends the process.
@@ -383,6 +425,9 @@ impl World {
         if again != live {
             let detail = difference(&again, &live);
             return Err(Violation { invariant: "after an orderly end all is as it was, row ids too", detail });
+        }
+        for _ in 0..self.random.below(3) {
+            self.check_shortened(&live)?;
         }
         let restart = if self.random.percent(50) { Restart::Power } else { Restart::Process };
         self.disk.restart(restart);
@@ -463,13 +508,18 @@ impl World {
         if self.random.percent(40) {
             self.check_missing(&state)?;
         }
+        for _ in 0..self.random.below(3) {
+            self.check_shortened(&state)?;
+        }
         Ok(recovered)
     }
 
     /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or changes nothing.
     fn check_rot(&mut self, state: &State) -> Result<(), Violation> {
         let copy = self.disk.copy(self.random.number());
-        let own = |path: &PathBuf| path.starts_with(node::DIRECTORY) && path.extension().is_some();
+        let own = |path: &PathBuf| {
+            path.starts_with(node::DIRECTORY) && (path.extension().is_some() || path.ends_with("redo-begun"))
+        };
         let files: Vec<_> = copy.files().into_iter().filter(own).collect();
         if files.is_empty() {
             return Ok(());
@@ -535,6 +585,36 @@ impl World {
                 let what = difference(&found, state);
                 let detail = format!("without {}: {what}", gone[0].display());
                 Err(Violation { invariant: "a missing segment is never passed over in silence", detail })
+            }
+        }
+    }
+
+    /// All that is there is known to be. The log becomes shorter, or another one: that is noticed, or changes nothing.
+    fn check_shortened(&mut self, state: &State) -> Result<(), Violation> {
+        let copy = self.disk.copy(self.random.number());
+        let mut random = self.random.fork();
+        // Whoever does not say which database it is takes the one that is there.
+        let log = ferrite_log::LogOptions { database: None, ..self.plan.log.clone() };
+        let Some(what) = shortened::shorten(&copy, &mut random, &log, self.plan.partitions) else { return Ok(()) };
+        self.counts.shortened += 1;
+        self.trace.line(&what);
+        let clock = SimulatedClock::default();
+        let opened = node::recover(&copy, &clock, &mut random, &log, self.plan.partitions, &schema::first());
+        match opened.map(|recovered| State::read(&recovered.stores.iter().collect::<Vec<_>>())) {
+            Err(error) => {
+                self.counts.shortened_refused += 1;
+                let named = error.to_string();
+                self.trace.line(&format!("refused {named}"));
+                if named.contains("redo-") {
+                    return Ok(());
+                }
+                let detail = format!("{named:?} does not name the file: {what}");
+                Err(Violation { invariant: "a shortened log is named", detail })
+            }
+            Ok(found) if found == *state => Ok(()),
+            Ok(found) => {
+                let detail = format!("{what}: {}", difference(&found, state));
+                Err(Violation { invariant: "a shortened log is never passed over in silence", detail })
             }
         }
     }

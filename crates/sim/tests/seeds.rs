@@ -39,6 +39,7 @@ fn three_hundred_seeds_violate_nothing() {
     assert!(counts.power_losses > 200 && counts.crashes_in_recovery > 100 && counts.failures > 50, "{counts:?}");
     assert!(counts.rot_refused > 200 && counts.unknown > 1_000 && counts.schema_changes > 1_000, "{counts:?}");
     assert!(counts.missed > 200, "{counts:?}");
+    assert!(counts.shortened > 500 && counts.shortened_refused > 250 && counts.swept_away > 15, "{counts:?}");
     assert!(counts.snapshots > 300, "{counts:?}");
     assert!(counts.restored > 200 && counts.restores_failed > 100, "{counts:?}");
     assert!(counts.restores_unknown > 10, "{counts:?}");
