@@ -26,6 +26,7 @@ mod select;
 mod series;
 mod sorting;
 mod subquery;
+mod together;
 mod window;
 mod window_frame;
 mod write;

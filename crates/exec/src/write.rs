@@ -5,9 +5,11 @@
 //! a replicated table is made in every store and counted once.
 
 use crate::access::Flow;
+use crate::call::{roll_back, set_marks};
 use crate::frame::{Frame, RowSlot, Slots};
 use crate::procedure::Run;
 use crate::sorting::sort;
+use crate::together::may_be_made_together;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::{Table, ViewOutput};
 use ferrite_expr::{Context, Expr};
@@ -23,6 +25,25 @@ type StoredValues<'x> = SmallVec<[Value<'x>; 16]>;
 
 impl<'r, 'x> Run<'r, 'x> {
     pub(crate) fn insert(&mut self, insert: &'x Insert) -> UserResult<u64> {
+        let several = match &insert.source {
+            InsertSource::Values { more } => !more.is_empty(),
+            InsertSource::Query(_) => true,
+        };
+        if !(insert.upsert && several) {
+            return self.insert_in_turn(insert);
+        }
+        let (marks, returned) = (set_marks(self.stores), self.returned.len());
+        match self.insert_in_turn(insert) {
+            Err(error) if may_be_made_together(&error) => {
+                roll_back(self.stores, marks);
+                self.returned.truncate(returned);
+                self.upsert_together(insert)
+            }
+            result => result,
+        }
+    }
+
+    fn insert_in_turn(&mut self, insert: &'x Insert) -> UserResult<u64> {
         match &insert.source {
             InsertSource::Values { more } => {
                 self.insert_values(insert, &insert.row)?;
@@ -34,6 +55,24 @@ impl<'r, 'x> Run<'r, 'x> {
             }
             InsertSource::Query(query) => self.insert_rows_of(insert, query),
         }
+    }
+
+    /// All rows of an INSERT, one after the other, and how many they are.
+    pub(crate) fn rows_given(&self, insert: &'x Insert) -> UserResult<(Vec<Value<'x>>, usize)> {
+        let InsertSource::Values { more } = &insert.source else {
+            let InsertSource::Query(query) = &insert.source else { return Ok((Vec::new(), 0)) };
+            return self.rows_queried(insert, query);
+        };
+        let mut values = Vec::new();
+        let slots = Slots::new(self.call);
+        let frame = self.frame(&slots);
+        for row in std::iter::once(&insert.row).chain(more) {
+            frame.charge(row.len() * size_of::<Value<'_>>())?;
+            for expression in row {
+                values.push(self.value_to_store(&frame, expression)?);
+            }
+        }
+        Ok((values, 1 + more.len()))
     }
 
     #[inline]
@@ -49,23 +88,27 @@ impl<'r, 'x> Run<'r, 'x> {
         self.insert_row(insert, &values)
     }
 
-    fn insert_rows_of(&mut self, insert: &'x Insert, query: &'x Query) -> UserResult<u64> {
+    fn rows_queried(&self, insert: &'x Insert, query: &'x Query) -> UserResult<(Vec<Value<'x>>, usize)> {
         let width = insert.row.len();
         let mut values: Vec<Value<'x>> = Vec::new();
         let mut rows = 0;
-        {
-            let slots = Slots::new(self.call);
-            let frame = self.frame(&slots);
-            frame.run_query(query, &mut |row| {
-                frame.bind_computed(insert.slot, row);
-                frame.charge(width * size_of::<Value<'_>>())?;
-                for expression in &insert.row {
-                    values.push(self.value_to_store(&frame, expression)?);
-                }
-                rows += 1;
-                Ok(Flow::More)
-            })?;
-        }
+        let slots = Slots::new(self.call);
+        let frame = self.frame(&slots);
+        frame.run_query(query, &mut |row| {
+            frame.bind_computed(insert.slot, row);
+            frame.charge(width * size_of::<Value<'_>>())?;
+            for expression in &insert.row {
+                values.push(self.value_to_store(&frame, expression)?);
+            }
+            rows += 1;
+            Ok(Flow::More)
+        })?;
+        Ok((values, rows))
+    }
+
+    fn insert_rows_of(&mut self, insert: &'x Insert, query: &'x Query) -> UserResult<u64> {
+        let width = insert.row.len();
+        let (values, rows) = self.rows_queried(insert, query)?;
         for position in 0..rows {
             self.tick()?;
             self.insert_row(insert, &values[position * width..(position + 1) * width])?;
@@ -75,7 +118,7 @@ impl<'r, 'x> Run<'r, 'x> {
 
     /// The expression's value, free of borrows from the stores. What comes from outside them is not copied.
     #[inline]
-    fn value_to_store<'s>(&self, frame: &Frame<'s>, expression: &'x Expr) -> UserResult<Value<'x>>
+    pub(crate) fn value_to_store<'s>(&self, frame: &Frame<'s>, expression: &'x Expr) -> UserResult<Value<'x>>
     where
         'x: 's,
     {
@@ -169,7 +212,7 @@ impl<'r, 'x> Run<'r, 'x> {
 
     /// Positions of the stores where a new row belongs: its owner, or all for a replicated table.
     #[inline]
-    fn stores_of_row(&self, table: TableId, row: &[Value<'_>]) -> UserResult<Range<usize>> {
+    pub(crate) fn stores_of_row(&self, table: TableId, row: &[Value<'_>]) -> UserResult<Range<usize>> {
         let definition = self.stores[0].table(table).definition();
         let Some(column) = definition.partition_column else { return Ok(0..self.stores.len()) };
         let key = &row[column as usize];
@@ -214,11 +257,34 @@ impl<'r, 'x> Run<'r, 'x> {
                 Ok(())
             })?;
         }
+        // One row's keys can only meet those of rows that stay as they are.
+        let marks = (targets.len() > 1).then(|| (set_marks(self.stores), self.returned.len()));
+        match (self.update_in_turn(update, &columns, &targets, &computed), marks) {
+            (Err(error), Some((marks, returned))) if may_be_made_together(&error) => {
+                roll_back(self.stores, marks);
+                self.returned.truncate(returned);
+                self.update_together(update, &columns, &targets, &computed)?;
+            }
+            (result, _) => result?,
+        }
+        let modified = self.count_once(update.table, &targets);
+        self.scratch.keep(targets);
+        Ok(modified)
+    }
+
+    #[inline]
+    fn update_in_turn(
+        &mut self,
+        update: &'x Update,
+        columns: &[u16],
+        targets: &[(u32, RowId)],
+        computed: &[Value<'x>],
+    ) -> UserResult<()> {
         let mut values = StoredValues::new();
         for (number, (store, id)) in targets.iter().enumerate() {
             self.tick()?;
             values.clear();
-            if with_subquery {
+            if !computed.is_empty() {
                 values.extend_from_slice(&computed[number * columns.len()..(number + 1) * columns.len()]);
             } else {
                 let slots = Slots::new(self.call);
@@ -229,23 +295,46 @@ impl<'r, 'x> Run<'r, 'x> {
                     values.push(self.value_to_store(&frame, value)?);
                 }
             }
-            self.refuse_moving(update.table, *store, *id, &columns, &values)?;
-            self.stores[*store as usize].update(update.table, *id, &columns, &values)?;
-            if let Some(returning) = update.returning.as_deref()
-                && self.counts(update.table, *store)
-            {
-                let returned = self.returned(returning, Changed::Stored(*store as usize, update.table, *id))?;
-                self.returned.push(returned);
-            }
+            self.refuse_moving(update.table, *store, *id, columns, &values)?;
+            self.stores[*store as usize].update(update.table, *id, columns, &values)?;
+            self.return_stored(update.returning.as_deref(), update.table, *store, *id)?;
         }
-        let modified = self.count_once(update.table, &targets);
-        self.scratch.keep(targets);
-        Ok(modified)
+        Ok(())
+    }
+
+    /// What RETURNING answers for a stored row, if it is one that the user sees.
+    #[inline]
+    pub(crate) fn return_stored(
+        &mut self,
+        returning: Option<&'x Returning>,
+        table: TableId,
+        store: u32,
+        id: RowId,
+    ) -> UserResult<()> {
+        if returning.is_some() && self.counts(table, store) {
+            self.return_stored_from(returning, table, store as usize, id)?;
+        }
+        Ok(())
+    }
+
+    /// The same for this store's copy.
+    pub(crate) fn return_stored_from(
+        &mut self,
+        returning: Option<&'x Returning>,
+        table: TableId,
+        store: usize,
+        id: RowId,
+    ) -> UserResult<()> {
+        if let Some(returning) = returning {
+            let returned = self.returned(returning, Changed::Stored(store, table, id))?;
+            self.returned.push(returned);
+        }
+        Ok(())
     }
 
     /// A row stays in its partition: the partitioning column keeps its value.
     #[inline]
-    fn refuse_moving(
+    pub(crate) fn refuse_moving(
         &self,
         table: TableId,
         store: u32,

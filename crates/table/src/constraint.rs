@@ -34,8 +34,9 @@ fn column_name(table: &Table, column: u16) -> &str {
 #[inline(never)]
 pub(crate) fn unique<'a>(table: &Table, index: &'a IndexData, row: SourceRow<'a>, arena: &'a Bump) -> UserError {
     let (mut names, mut values) = (Vec::new(), Vec::new());
-    for part in &index.parts {
-        names.push(part.key.column().map_or("expression", |column| column_name(table, column)));
+    for (place, part) in index.parts.iter().enumerate() {
+        let written = index.definition.text.keys.get(place).map_or("expression", String::as_str);
+        names.push(part.key.column().map_or(written, |column| column_name(table, column)));
         values.push(part.key.value(&[row], arena).map_or_else(|_| "?".to_owned(), |value| shown(&value)));
     }
     let rule = index.definition.constraint.as_ref().unwrap_or(&index.definition.name);

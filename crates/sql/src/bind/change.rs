@@ -123,7 +123,7 @@ impl Binder<'_> {
         self.facts.open_block();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
-            rows.push(self.value_row(table, &assigned, &row.content)?);
+            rows.push(self.value_row(table, &assigned, &row.content, upsert)?);
         }
         for row in &rows {
             let key = row[usize::from(table.partition_column.unwrap_or_default())].clone();
@@ -137,11 +137,17 @@ impl Binder<'_> {
     }
 
     /// One full-width row: given values in their places, defaults elsewhere.
-    fn value_row(&mut self, table: &Table, assigned: &[u16], values: &[ast::Expr]) -> UserResult<Vec<Expr>> {
+    fn value_row(
+        &mut self,
+        table: &Table,
+        assigned: &[u16],
+        values: &[ast::Expr],
+        upsert: bool,
+    ) -> UserResult<Vec<Expr>> {
         if values.len() != assigned.len() {
             return Err(width_mismatch(table, assigned.len(), values.len()));
         }
-        let mut row = default_row(table, assigned)?;
+        let mut row = default_row(table, assigned, upsert)?;
         for (position, value) in assigned.iter().zip(values) {
             let column = &table.columns[usize::from(*position)];
             row[usize::from(*position)] = if is_default(value) {
@@ -167,7 +173,7 @@ impl Binder<'_> {
             return Err(width_mismatch(table, assigned.len(), query.columns.len()));
         }
         let slot = self.new_slot()?;
-        let mut row = default_row(table, &assigned)?;
+        let mut row = default_row(table, &assigned, upsert)?;
         for (output, position) in assigned.iter().enumerate() {
             let column = &table.columns[usize::from(*position)];
             let null = output_constant(&query, output).is_some_and(|value| *value == OwnedValue::Null);
@@ -534,20 +540,22 @@ fn check_upsert(table: &Table, assigned: &[u16]) -> UserResult<()> {
         ));
     };
     let columns = key.key_columns().unwrap_or_default();
-    match columns.iter().find(|column| !assigned.contains(column)) {
+    let column = |position: u16| &table.columns[usize::from(position)];
+    match columns.iter().find(|position| !assigned.contains(position) && column(**position).default.is_none()) {
         None => Ok(()),
-        Some(column) => Err(UserError::compile(
+        Some(missing) => Err(UserError::compile(
             "42601",
-            format!("UPSERT must name primary key column {}", table.columns[usize::from(*column)].name),
+            format!("UPSERT must name primary key column {}, which has no default", column(*missing).name),
         )),
     }
 }
 
-/// Defaults for all columns. A column that gets no value and must have one is an error already here.
-fn default_row(table: &Table, assigned: &[u16]) -> UserResult<Vec<Expr>> {
+/// Defaults for all columns. A column that gets no value and must have one is an error already here; but not in an UPSERT,
+/// which may find the row there.
+fn default_row(table: &Table, assigned: &[u16], upsert: bool) -> UserResult<Vec<Expr>> {
     let mut row = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {
-        if column.default.is_none() && !column.nullable && !assigned.contains(&(position as u16)) {
+        if !upsert && column.default.is_none() && !column.nullable && !assigned.contains(&(position as u16)) {
             return Err(UserError::compile(
                 "23502",
                 format!("Column {} has no default and is not nullable.", column.name),
