@@ -104,6 +104,8 @@ pub const PLAN_CACHE_ENTRIES_MAX: usize = 4_096;
 pub const PLAN_CACHE_TEXT_BYTES_MAX: usize = 4_096;
 /// Literals of an ad hoc text whose plan is kept.
 pub const PLAN_CACHE_LITERALS_MAX: usize = 256;
+/// Combinations of parameter types other than the declared ones that a statement is compiled for.
+pub const STATEMENT_VARIANTS_MAX: usize = 64;
 /// Invocation extensions in one call (wire-protocol 3.3).
 pub const EXTENSIONS_MAX: usize = 30;
 /// How long one call may execute before it is interrupted and rolled back.

@@ -30,6 +30,8 @@ pub struct Catalog {
     pub next_index_id: u32,
     /// The values of `tables` by id, for the lookups of running plans.
     by_id: Vec<Option<Arc<Table>>>,
+    /// In a catalog without indexes, what the tables' keys are still: see [`Catalog::keys_of`].
+    keys: BTreeMap<TableId, Vec<Vec<u16>>>,
 }
 
 /// What precision and scale of DECIMAL(p, s) do. A property of the database, set by the first change of its schema: the texts of its
@@ -102,6 +104,13 @@ impl Table {
 
     pub fn index(&self, id: IndexId) -> Option<&Index> {
         self.indexes.iter().find(|index| index.id == id)
+    }
+
+    /// Columns that tell all rows apart and are never NULL: a list for each key.
+    fn keys(&self) -> Vec<Vec<u16>> {
+        let never_null = |columns: &Vec<u16>| columns.iter().all(|column| !self.columns[usize::from(*column)].nullable);
+        let whole = |index: &&Index| index.unique && !index.assume_unique && index.predicate.is_none();
+        self.indexes.iter().filter(whole).filter_map(Index::key_columns).filter(never_null).collect()
     }
 
     pub fn primary_key_index(&self) -> Option<&Index> {
@@ -375,9 +384,15 @@ impl Catalog {
     pub fn without_indexes(&self, tables: &[TableId]) -> Catalog {
         let mut catalog = self.clone();
         for table in tables.iter().filter_map(|id| self.table(*id)) {
+            catalog.keys.insert(table.id, table.keys());
             catalog.put_table(Table { indexes: Vec::new(), primary_key: None, ..Table::clone(table) });
         }
         catalog
+    }
+
+    /// The keys of a table, of which no two rows have the same and none is NULL, whether or not there are indexes to find them by.
+    pub fn keys_of(&self, table: &Table) -> Vec<Vec<u16>> {
+        self.keys.get(&table.id).cloned().unwrap_or_else(|| table.keys())
     }
 
     pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {

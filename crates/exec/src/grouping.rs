@@ -212,6 +212,7 @@ fn held_values(state: &AggregateState) -> usize {
     match state {
         AggregateState::Distinct { values, .. } => values.len(),
         AggregateState::Texts(texts) => texts.len(),
+        AggregateState::Percentile(percentile) => percentile.len(),
         AggregateState::User(rows) => rows.len(),
         _ => 0,
     }

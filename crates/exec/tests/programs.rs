@@ -12,7 +12,7 @@ use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{ColumnType, SqlType, Value};
 use std::sync::Arc;
-use support::Collected;
+use support::{Collected, Database, Lending};
 
 const A: TableId = TableId(1);
 
@@ -75,6 +75,7 @@ fn program(body: Vec<Step>, slots: u16, subqueries: Vec<Subquery>) -> Program {
         routing: Routing::All,
         statements: vec![],
         foreign: None,
+        variants: None,
     }
 }
 
@@ -244,4 +245,23 @@ fn an_error_in_a_later_step_undoes_the_earlier_ones() {
     assert_eq!((error.kind(), error.message(), error.detail()), (ErrorKind::UserAbort, "stop", Some("SQLSTATE 45000")));
     let all = query(vec![source(0, table, Access::Scan)], None, vec![Expr::column(0, 0)]);
     assert_eq!(run(&mut stores, &program(vec![execute(Plan::Query(all))], 1, vec![])).expect("a row"), [["1"]]);
+}
+
+/// Beyond the limit a value must be of the declared type; what was compiled before goes on.
+#[test]
+fn combinations_of_parameter_types_are_bounded() {
+    let mut database = Database::new(1, Lending::All);
+    let factors = ["a * ?"; 7].join(", ");
+    database.run(&format!("CREATE TABLE wd (a INTEGER); CREATE PROCEDURE many AS SELECT {factors} FROM wd")).unwrap();
+    let program = database.programs["MANY"].clone();
+    let limit = ferrite_base::limits::STATEMENT_VARIANTS_MAX;
+    let mut call = |number: usize| {
+        let value = |place: usize| if number >> place & 1 == 1 { Value::Float(1.5) } else { Value::Integer(1) };
+        let values: Vec<Value<'_>> = (0..7).map(value).collect();
+        database.call(&program, &values).map(|_| ())
+    };
+    // Without a FLOAT it is the program itself.
+    (0..=limit).for_each(|number| call(number).expect("one of the first combinations"));
+    assert_eq!(call(limit + 1).unwrap_err().message(), "unable to convert FLOAT 1.5 to BIGINT");
+    (0..=limit).for_each(|number| call(number).expect("compiled before"));
 }

@@ -4,6 +4,7 @@
 //! rows nor a partial sum decides whether there is an overflow.
 
 mod distinct;
+mod percentile;
 mod sketch;
 mod spread;
 mod texts;
@@ -14,6 +15,7 @@ use bumpalo::Bump;
 use distinct::DistinctValues;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{Decimal, OwnedValue, SqlType, Value, compare};
+pub use percentile::{Percentile, PercentileOrder};
 use sketch::Sketch;
 pub use spread::Spread;
 use std::cmp::Ordering;
@@ -44,6 +46,8 @@ pub enum AggregateKind {
     DeviationSample,
     /// STRING_AGG, LISTAGG. Its argument is [`crate::Function::Together`] of the text, the separator, and what it is ordered by.
     Texts(TextOrder),
+    /// PERCENTILE_CONT, PERCENTILE_DISC. Its argument is [`crate::Function::Together`] of the fraction and the value.
+    Percentile(PercentileOrder),
     /// A user's, which [`Aggregate::user`] is. Its argument is [`crate::Function::Together`] of the arguments.
     User,
 }
@@ -65,6 +69,8 @@ impl AggregateKind {
             AggregateKind::DeviationPopulation => "STDDEV_POP",
             AggregateKind::DeviationSample => "STDDEV_SAMP",
             AggregateKind::Texts(_) => "STRING_AGG",
+            AggregateKind::Percentile(order) if order.continuous => "PERCENTILE_CONT",
+            AggregateKind::Percentile(_) => "PERCENTILE_DISC",
             AggregateKind::User => "a user-defined aggregate",
         }
     }
@@ -114,6 +120,12 @@ impl Aggregate {
             AggregateKind::Sum | AggregateKind::Average if argument_type.is_numeric() => Ok(argument_type),
             AggregateKind::BoolAnd | AggregateKind::BoolOr if argument_type == SqlType::Boolean => Ok(argument_type),
             AggregateKind::Texts(_) if argument_type == SqlType::Varchar => Ok(argument_type),
+            AggregateKind::Percentile(order) if order.continuous && argument_type.is_numeric() => Ok(SqlType::Float),
+            AggregateKind::Percentile(order)
+                if !order.continuous && !matches!(argument_type, SqlType::Point | SqlType::Geography) =>
+            {
+                Ok(argument_type)
+            }
             kind if kind.is_spread() && argument_type.is_numeric() => Ok(SqlType::Float),
             AggregateKind::Min | AggregateKind::Max
                 if !matches!(argument_type, SqlType::Point | SqlType::Geography) =>
@@ -150,6 +162,7 @@ pub enum AggregateState {
         spread: Spread,
     },
     Texts(Box<Texts>),
+    Percentile(Box<Percentile>),
     User(Box<Gathered>),
 }
 
@@ -197,6 +210,7 @@ impl AggregateState {
             AggregateKind::BoolAnd => AggregateState::BoolAnd(None),
             AggregateKind::BoolOr => AggregateState::BoolOr(None),
             AggregateKind::Texts(order) => AggregateState::Texts(Box::new(Texts::new(order, aggregate.distinct))),
+            AggregateKind::Percentile(order) => AggregateState::Percentile(Box::new(Percentile::new(order))),
             AggregateKind::User => {
                 let function = aggregate.user.clone().expect("an aggregate of this kind has its function");
                 AggregateState::User(Box::new(Gathered::new(function)))
@@ -233,6 +247,7 @@ impl AggregateState {
             AggregateState::BoolOr(any) => *any = Some(any.unwrap_or(false) || truth(value)?),
             AggregateState::Spread { spread, .. } => spread.add(value)?,
             AggregateState::Texts(texts) => texts.add(value)?,
+            AggregateState::Percentile(percentile) => percentile.add(value)?,
             AggregateState::User(rows) => rows.add(value),
             _ => unreachable!("add handles counts and sums"),
         }
@@ -278,6 +293,7 @@ impl AggregateState {
             (AggregateState::BoolOr(any), AggregateState::BoolOr(more)) => *any = both(*any, *more, |a, b| a || b),
             (AggregateState::Spread { spread, .. }, AggregateState::Spread { spread: more, .. }) => spread.merge(more),
             (AggregateState::Texts(texts), AggregateState::Texts(more)) => texts.merge(more),
+            (AggregateState::Percentile(percentile), AggregateState::Percentile(more)) => percentile.merge(more),
             (AggregateState::User(rows), AggregateState::User(more)) => rows.merge(more),
             _ => unreachable!("only states of one aggregate are merged"),
         }
@@ -309,6 +325,7 @@ impl AggregateState {
             }
             AggregateState::Spread { kind, spread } => spread.result(*kind),
             AggregateState::Texts(texts) => texts.result(arena),
+            AggregateState::Percentile(percentile) => percentile.result(arena),
             AggregateState::User(rows) => rows.result(arena),
         }
     }

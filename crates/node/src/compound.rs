@@ -26,6 +26,7 @@ use crate::shared::Shared;
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
+use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, execute};
 use ferrite_sql::foreign::{Answer, Ended, ForeignBody, QueuedCall, Stage, Stages};
@@ -479,7 +480,8 @@ impl Worker {
 /// The object of a call, made from its parameters.
 fn begin(call: &Call, parameters: &[u8], calls_max: usize) -> UserResult<Box<dyn Stages>> {
     let arena = Bump::new();
-    let parameters = execute::decode_parameters(&call.program, parameters, false, &arena)?;
+    let nothing = Catalog::default();
+    let parameters = execute::decode_parameters(&call.program, &nothing, parameters, false, &arena)?.values;
     match call.program.foreign.as_ref().map(|foreign| &foreign.body) {
         Some(ForeignBody::Compound(body) | ForeignBody::NonTransactional(body)) => {
             body.begin(parameters, calls_max, &Waker::from(Arc::new(Bell(call.me.clone()))))

@@ -46,7 +46,9 @@ pub fn route(
             }
             let key = parameters.nth(usize::from(*index)).map_err(|error| unroutable(program, &error.to_string()))?;
             let key = key.ok_or_else(|| parameter_count(program, parameters.count()))?;
-            owner(&key, *sql_type, ring).map(Route::to).map_err(|error| unroutable(program, error.message()))
+            owner(&key, *sql_type, ring).map(Route::to).or_else(|error| {
+                equal_to_none(program, *index, &key, ring, spread).ok_or_else(|| unroutable(program, error.message()))
+            })
         }
         Routing::Constant { value, sql_type } => {
             let Expr::Constant(value) = value else {
@@ -66,6 +68,14 @@ pub fn route(
         ))
         .with_hint("use the client's call for all partitions")),
     }
+}
+
+/// A key that is compared and no integer: no row has it, on whichever partition.
+#[cold]
+fn equal_to_none(program: &Program, index: u16, key: &Value<'_>, ring: &Ring, spread: u32) -> Option<Route> {
+    let number = matches!(key, Value::Float(_) | Value::Decimal(_));
+    let compared = number && program.variants.as_ref().is_some_and(|variants| variants.takes_others(index));
+    compared.then(|| Route::to(PartitionId(spread % ring.partition_count())))
 }
 
 /// The partitions that own the keys. Where that cannot be told, all of them: what is wrong is then said by the execution.

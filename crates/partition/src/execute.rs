@@ -10,8 +10,10 @@ use crate::event::ProgramCall;
 use crate::foresight::Lesson;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, fault};
+use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_io::coarse_monotonic;
+use ferrite_sql::Fitted;
 use ferrite_sql::plan::{OutputColumn, Parameter, Program};
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value, convert};
@@ -204,7 +206,10 @@ impl Executor {
         // Between calls stores have nothing to undo.
         let marks = |stores: &[Store]| stores.iter().map(Store::beginning).collect();
         let result = contained(stores, marks, &outside, &program.name, |stores| {
-            let parameters = decode_parameters(program, parameters, drop_first_parameter, arena)?;
+            let catalog = stores.first().map(Store::catalog).expect("a call has a store");
+            let fitted = decode_parameters(program, catalog, parameters, drop_first_parameter, arena)?;
+            let Fitted { program: variant, values: parameters } = fitted;
+            let program = variant.as_deref().unwrap_or(program);
             let started = Cell::new(None);
             // The clock is first read when a call turns out to be long.
             let interrupted = || {
@@ -384,14 +389,15 @@ fn is_about_values(error: &UserError) -> bool {
     error.code().starts_with("22") || error.kind() == ErrorKind::Parameters
 }
 
-/// Decodes and converts the call's parameters to the declared types.
+/// Decodes and converts the call's parameters to the declared types, or to those of the program that takes their types.
 #[inline]
 pub fn decode_parameters<'x>(
     program: &'x Program,
+    catalog: &Catalog,
     bytes: &'x [u8],
     drop_first: bool,
     arena: &'x Bump,
-) -> UserResult<&'x [Value<'x>]> {
+) -> UserResult<Fitted<'x>> {
     let mut given = Parameters::parse(bytes).map_err(|error| malformed(program, &error))?;
     if drop_first {
         given = given.without_first().map_err(|error| malformed(program, &error))?;
@@ -404,27 +410,41 @@ pub fn decode_parameters<'x>(
         return Err(failure::parameter_count(&program.name, declared.len(), given.count()));
     }
     let values = given.decode(arena).map_err(|error| malformed(program, &error))?;
-    as_declared(program, values, arena)
+    as_declared(program, catalog, values, arena)
 }
 
 /// Values as a call of the program would have them; their number is the declared one.
 #[inline]
-fn as_declared<'x>(program: &'x Program, values: &'x [Value<'x>], arena: &'x Bump) -> UserResult<&'x [Value<'x>]> {
+fn as_declared<'x>(
+    program: &'x Program,
+    catalog: &Catalog,
+    values: &'x [Value<'x>],
+    arena: &'x Bump,
+) -> UserResult<Fitted<'x>> {
     // Most calls carry exactly the declared kinds; integers of any width are one kind.
     for (value, parameter) in values.iter().zip(&program.parameters) {
         if !is_as_declared(value, parameter) {
-            return convert_all(program, values, arena);
+            return fit(program, catalog, values, arena);
         }
     }
-    Ok(values)
+    Ok(Fitted { program: None, values })
+}
+
+fn fit<'x>(program: &Program, catalog: &Catalog, given: &'x [Value<'x>], arena: &'x Bump) -> UserResult<Fitted<'x>> {
+    let Some(variants) = &program.variants else {
+        return Ok(Fitted { program: None, values: convert_all(program, given, arena)? });
+    };
+    let Fitted { program: variant, values } = variants.fit(program, catalog, given, arena);
+    let values = convert_all(variant.as_deref().unwrap_or(program), values, arena)?;
+    Ok(Fitted { program: variant, values })
 }
 
 /// Whether a call with these values would get as far as the program.
-pub(crate) fn check_parameters(program: &Program, values: &[Value<'_>]) -> UserResult<()> {
+pub(crate) fn check_parameters(program: &Program, catalog: &Catalog, values: &[Value<'_>]) -> UserResult<()> {
     if values.len() != program.parameters.len() {
         return Err(failure::parameter_count(&program.name, program.parameters.len(), values.len()));
     }
-    as_declared(program, values, &Bump::new()).map(drop)
+    as_declared(program, catalog, values, &Bump::new()).map(drop)
 }
 
 #[inline]

@@ -199,7 +199,7 @@ mod tests {
     impl Body for Looks {
         fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()> {
             let &[_, Value::Integer(key), Value::Integer(number)] = parameters else { panic!("{parameters:?}") };
-            let mut batch = 2u16.to_be_bytes().to_vec();
+            let mut batch = 2u32.to_be_bytes().to_vec();
             for (statement, keys) in [(0u16, vec![key]), (2, vec![number + 1, key])] {
                 let mut set = Vec::new();
                 keys.write_set(&mut set).expect("it is small");

@@ -40,5 +40,5 @@ fn fits(task: &Task, compiled: &Compiled) -> UserResult<()> {
         return Ok(());
     }
     let values: Vec<Value<'_>> = task.parameters.iter().map(|value| value.as_value()).collect();
-    check_parameters(program, &values)
+    check_parameters(program, &compiled.catalog, &values)
 }

@@ -99,6 +99,14 @@ fn without_statement(text: &str, statement: &str) -> String {
             }
         }
     }
+    for (at, between) in text.match_indices(" - in \"") {
+        let rest = &text[at + between.len()..];
+        if let Some(end) = rest.find("...\"")
+            && cut(&rest[..end + 3])
+        {
+            return format!("{}{}", &text[..at], &rest[end + 4..]);
+        }
+    }
     if text.starts_with("[Ad Hoc DDL Input:")
         && let Some((_, rest)) = text.split_once("DDL Error: \"")
         && let Some(at) = rest.find(" in statement [")
@@ -260,6 +268,16 @@ mod tests {
             shown(text, "select * from votez"),
             "error: object not found: VOTEZ\n  select * from votez\n                ^^^^^\nhint: did you mean VOTES?\n"
         );
+    }
+
+    #[test]
+    fn of_a_long_statement_the_beginning_is_taken_out() {
+        let statement = format!("select {}nosuch from votes", "id, ".repeat(60));
+        let text = format!(
+            "SQL error while compiling query: object not found: NOSUCH - in \"{}...\"\nhint: drop it",
+            &statement[..120]
+        );
+        assert_eq!(without_statement(&text, &statement), "object not found: NOSUCH\nhint: drop it");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::parse::statement::{Body, Statement};
 use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::estimate::{NoStatistics, Statistics};
 use crate::planner::routing::{Reaches, several_keys};
+use crate::variants::{Recipe, Variants};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
@@ -57,25 +58,37 @@ pub(crate) fn compile_counted(
     }
     // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
     let with_reach = |catalog: &Catalog| {
-        let program = compile(catalog, statistics, statements, parameters, Reach::Local)?;
+        let free = vec![None; parameters];
+        let program = compile(catalog, statistics, statements, &free, Reach::Local)?;
         let one = !matches!(program.routing, Routing::All | Routing::Several { .. });
-        if !one { compile(catalog, statistics, statements, parameters, Reach::All) } else { Ok(program) }
+        if !one { compile(catalog, statistics, statements, &free, Reach::All) } else { Ok(program) }
     };
     let mut program = with_reach(catalog)?;
-    program.snapshot_plan = long_read::snapshot_plan(&program, catalog, with_reach);
+    let snapshot_plan = long_read::snapshot_plan(&program, catalog, with_reach);
+    program.set_snapshot_plan(snapshot_plan);
     Ok(program)
+}
+
+/// Compiles statements for a reach that is known, with parameters of the types that `presets` name.
+pub(crate) fn compile_with(
+    catalog: &Catalog,
+    statements: &[Statement],
+    presets: &[Option<SqlType>],
+    reach: Reach,
+) -> UserResult<Program> {
+    compile(catalog, &NoStatistics, statements, presets, reach)
 }
 
 fn compile(
     catalog: &Catalog,
     statistics: &dyn Statistics,
     statements: &[Statement],
-    parameters: usize,
+    presets: &[Option<SqlType>],
     reach: Reach,
 ) -> UserResult<Program> {
     let mut binder = Binder::new(catalog, reach);
     binder.statistics = statistics;
-    binder.add_placeholders(parameters as u16);
+    binder.add_placeholders(presets);
     let mut body = Vec::with_capacity(statements.len());
     let mut texts = Vec::with_capacity(statements.len());
     let mut read_only = true;
@@ -111,6 +124,7 @@ fn compile(
             text.multi_partition_reason.get_or_insert_with(|| reason.clone());
         }
     }
+    let recipe = || Recipe::Statements(statements.into(), reach);
     Ok(Program {
         name: "@AdHoc".to_owned(),
         parameters: binder.finished_parameters(),
@@ -124,6 +138,7 @@ fn compile(
         routing,
         statements: texts,
         foreign: None,
+        variants: Variants::of(binder.adoptions(), recipe),
     })
 }
 

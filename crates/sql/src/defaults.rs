@@ -75,6 +75,7 @@ fn program(
         routing,
         statements: vec![StatementText { text, multi_partition_reason }],
         foreign: None,
+        variants: None,
     }
 }
 

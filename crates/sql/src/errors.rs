@@ -8,7 +8,27 @@ use sqlparser::tokenizer::{Location, Token};
 /// Longest stretch of a statement that a message repeats, in bytes.
 const EXCERPT_BYTES_MAX: usize = 1_000;
 
-/// A statement's text for a message, cut if it is long.
+/// A statement that is no longer is repeated whole, as the original server does. Of a longer one a message says what is wrong
+/// first, and then how it begins.
+const WHOLE_BYTES_MAX: usize = 200;
+const BEGINNING_BYTES: usize = 120;
+
+/// `Error in "statement" - reason`, or of a long statement `reason - in "its beginning..."`.
+pub(crate) fn about(word: &str, after: &str, statement: &str, reason: &str) -> String {
+    if statement.len() <= WHOLE_BYTES_MAX {
+        return format!("{word} \"{statement}\"{after} {reason}");
+    }
+    format!("{reason} - in \"{}\"", beginning(statement))
+}
+
+fn beginning(statement: &str) -> String {
+    if statement.len() <= WHOLE_BYTES_MAX {
+        return statement.to_owned();
+    }
+    format!("{}...", &statement[..statement.floor_char_boundary(BEGINNING_BYTES)])
+}
+
+/// A part of a statement for a message, cut if it is long.
 pub(crate) fn excerpt(text: &str) -> String {
     if text.len() <= EXCERPT_BYTES_MAX {
         return text.to_owned();
@@ -85,7 +105,7 @@ pub(crate) fn compile_error(statement: &str, start: Location, error: UserError) 
     } else if error.message().starts_with("SQL ") {
         error.message().to_owned()
     } else {
-        format!("SQL error while compiling query: Error in \"{}\" - {}", excerpt(statement), error.message())
+        format!("SQL error while compiling query: {}", about("Error in", " -", statement, error.message()))
     };
     error.with_message(message)
 }
@@ -100,7 +120,7 @@ pub fn ddl_error(number: usize, statement: &Statement, error: UserError) -> User
     let message = format!(
         "[Ad Hoc DDL Input:{number}]: DDL Error: \"{} in statement [{}]\"",
         error.message(),
-        excerpt(&statement.text)
+        beginning(&statement.text)
     );
     error.with_message(message)
 }

@@ -52,5 +52,6 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
         snapshot_plan: Default::default(),
         statements: vec![StatementText { text, multi_partition_reason: None }],
         foreign: None,
+        variants: None,
     }
 }

@@ -56,6 +56,7 @@ fn telling(program: Program, catalog: &Catalog, statistics: &dyn Statistics, sta
         read_only: true,
         routing: Routing::Any,
         statements: text_of(statement),
+        variants: None,
         ..program
     }
 }
@@ -86,6 +87,7 @@ fn analyzing(mut program: Program, catalog: &Catalog, statistics: &dyn Statistic
         })
         .collect();
     program.statements = text_of(statement);
+    program.variants = None;
     program
 }
 

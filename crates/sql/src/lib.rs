@@ -22,6 +22,7 @@ mod parts;
 pub mod plan;
 mod planner;
 mod template;
+mod variants;
 mod walk;
 
 pub use adhoc::{compile_adhoc, compile_adhoc_with};
@@ -41,3 +42,4 @@ pub use parse::statement::Statement;
 pub use parts::{Divisible, InParts, in_parts};
 pub use planner::estimate::{NoStatistics, Statistics};
 pub use template::{Argument, Template, find_template, template};
+pub use variants::{Fitted, Variants};

@@ -40,8 +40,12 @@ pub(crate) fn snapshot_plan(
     if !accesses.indexes {
         return SnapshotPlan::Same;
     }
-    match compile(&catalog.without_indexes(&tables_read(program))) {
-        Ok(other) if other.routing == program.routing => SnapshotPlan::Other(Arc::new(other)),
+    let tables = tables_read(program);
+    match compile(&catalog.without_indexes(&tables)) {
+        Ok(mut other) if other.routing == program.routing => {
+            other.without_indexes(&tables);
+            SnapshotPlan::Other(Arc::new(other))
+        }
         _ => SnapshotPlan::None,
     }
 }

@@ -3,6 +3,7 @@
 //! Everything that can be called is a [`Program`]: a stored procedure, a default procedure, an ad hoc batch. Slots (places for
 //! the row a source is at), registers (variables) and subqueries are numbered through the whole program.
 
+use crate::variants::Variants;
 use ferrite_base::{IndexId, TableId};
 use ferrite_expr::{Aggregate, CompareOperator, Expr};
 use ferrite_value::{ColumnType, SqlType};
@@ -29,6 +30,8 @@ pub struct Program {
     pub statements: Vec<StatementText>,
     /// The body is written in another language; then `body` is empty.
     pub foreign: Option<std::sync::Arc<crate::foreign::Foreign>>,
+    /// For values of other types than `parameters` say; None where there can be none.
+    pub variants: Option<std::sync::Arc<Variants>>,
 }
 
 /// How a program can run on a snapshot, which has the rows but no indexes.

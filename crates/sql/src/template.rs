@@ -70,7 +70,7 @@ pub fn template(
     lifted: &[bool],
     exact: &Program,
 ) -> Option<Template> {
-    let (program, sources) = compile(catalog, statistics, text, literals, lifted)?.ok()?;
+    let (mut program, sources) = compile(catalog, statistics, text, literals, lifted)?.ok()?;
     if program.parameters.len() != sources.len() || program.parameters.iter().any(|parameter| parameter.array) {
         return exact_without_literals(program, &sources, exact);
     }
@@ -100,6 +100,8 @@ pub fn template(
         }
     }
     let equal = given == exact.parameters.len() && put_back(&described(&program), &replacements)? == described(exact);
+    let given: Vec<bool> = sources.iter().map(Option::is_none).collect();
+    program.as_template(&given);
     equal.then(|| Template { program, arguments: arguments.into() })
 }
 
@@ -149,6 +151,7 @@ fn described(program: &Program) -> String {
         routing,
         statements: _,
         foreign: _,
+        variants: _,
     } = program;
     let on_snapshots = match snapshot_plan {
         SnapshotPlan::None => String::new(),

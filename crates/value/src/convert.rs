@@ -151,6 +151,11 @@ fn convert_to_decimal<'a>(value: Value<'a>, to: &ColumnType) -> UserResult<Value
     })
 }
 
+/// The integer that a FLOAT is, if it is one.
+pub fn whole_float(value: f64) -> Option<i64> {
+    (value.trunc() == value && value.abs() < 9.2e18).then_some(value as i64)
+}
+
 /// An integer of microseconds, or a date with or without time.
 fn timestamp_from_text(text: &str) -> Option<i64> {
     match text.trim().parse() {

@@ -1,6 +1,7 @@
 //! The partition hash (wire-protocol 11.1): MurmurHash3, x64, 128 bits, seed 0, of which the upper half of the first word
 //! is the *token*. Clients compute the same, so every bit of it is fixed.
 
+use crate::convert::whole_float;
 use crate::text::{parse_hex_bytes, parse_integer, to_text_string};
 use crate::{SqlType, Value};
 use ferrite_base::{UserError, UserResult};
@@ -67,6 +68,10 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
         (Value::Text(x), SqlType::Varbinary) => match parse_hex_bytes(x) {
             Some(bytes) => partition_token_bytes(&bytes),
             None => return Err(unusable_text(x, "byte array")),
+        },
+        (Value::Float(x), _) if column.is_integer() => match whole_float(x) {
+            Some(integer) => partition_token_i64(integer),
+            None => return Err(unusable(value, column)),
         },
         (Value::Boolean(x), _) if column.is_integer() => partition_token_i64(x as i64),
         (Value::Array(_) | Value::Table(_), _) => return Err(unusable(value, column)),

@@ -7,6 +7,7 @@ use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, Watcher};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
+use ferrite_sql::Fitted;
 use ferrite_sql::plan::{OutputColumn, Program, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
@@ -145,14 +146,21 @@ impl Database {
                 program.parameters.len()
             )));
         }
+        let fitted = match &program.variants {
+            None => Fitted { program: None, values: arguments },
+            Some(variants) => variants.fit(program, &self.catalog, arguments, &arena),
+        };
+        // A call is routed by what it was compiled for first.
+        let called = program;
+        let program = fitted.program.as_deref().unwrap_or(program);
         let mut parameters = Vec::new();
-        for (value, parameter) in arguments.iter().zip(&program.parameters) {
+        for (value, parameter) in fitted.values.iter().zip(&program.parameters) {
             parameters.push(convert::to_declared(*value, &parameter.column_type, &arena)?);
         }
         let mut collected = Collected::default();
         let range = match self.lending {
             Lending::All => 0..self.stores.len(),
-            Lending::AsRouted => self.route(program, &parameters)?,
+            Lending::AsRouted => self.route(called, &parameters)?,
         };
         let call = Call {
             crew: (self.lending == Lending::All).then_some(&Threads as &dyn Crew),
@@ -178,7 +186,11 @@ impl Database {
             Ok(owner..owner + 1)
         };
         match &program.routing {
-            Routing::Parameter { index, sql_type } => owner(&parameters[*index as usize], *sql_type),
+            Routing::Parameter { index, sql_type } => {
+                let key = &parameters[*index as usize];
+                let compared = program.variants.as_ref().is_some_and(|variants| variants.takes_others(*index));
+                owner(key, *sql_type).or_else(|error| if compared { Ok(0..1) } else { Err(error) })
+            }
             Routing::Constant { value: ferrite_expr::Expr::Constant(value), sql_type } => {
                 owner(&value.as_value(), *sql_type)
             }
@@ -226,7 +238,7 @@ fn table_rows(store: &Store, table: ferrite_base::TableId, columns: usize) -> Ve
     all
 }
 
-/// An argument of EXEC: a number, quoted text, or NULL.
+/// An argument of EXEC: a number (with an exponent a FLOAT), quoted text, or NULL.
 fn literal(word: &str) -> OwnedValue {
     if word.eq_ignore_ascii_case("NULL") {
         OwnedValue::Null
@@ -234,6 +246,8 @@ fn literal(word: &str) -> OwnedValue {
         OwnedValue::Text(text.into())
     } else if let Ok(number) = word.parse() {
         OwnedValue::Integer(number)
+    } else if word.contains('e') {
+        OwnedValue::Float(word.parse().expect("a number, quoted text or NULL"))
     } else {
         OwnedValue::Decimal(Decimal::parse(word).expect("a number, quoted text or NULL"))
     }

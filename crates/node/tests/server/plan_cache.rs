@@ -1,10 +1,11 @@
 //! Ad hoc statements through the plan cache: texts of one shape share a plan, and nobody can tell but by the time it takes.
 
-use crate::common::{Db, connect, options, start, text_of};
+use crate::common::{Db, connect, integers, options, start, text_of};
 use ferrite_base::limits;
-use ferrite_client::{CallFuture, ClientError};
+use ferrite_client::{CallFuture, ClientError, OwnedResponse};
 use ferrite_node::Server;
 use ferrite_value::OwnedValue;
+use ferrite_wire::Status;
 
 const SCHEMA: &str = "
     CREATE TABLE item (id BIGINT NOT NULL, small TINYINT, price DECIMAL, weight FLOAT, name VARCHAR(20), made TIMESTAMP,
@@ -294,6 +295,35 @@ fn a_schema_change_amid_pipelined_statements() {
         node.db.sql(&format!("CREATE TABLE other{round} (id INTEGER)"));
         let rows: usize = calls.into_iter().map(|call| call.wait().expect("answered").tables[0].rows.len()).sum();
         assert_eq!(rows, 1);
+    }
+}
+
+/// A ? has its neighbour's type until a value of another comes, whether its text is compiled or its plan is at hand.
+#[test]
+fn parameters_of_other_types_than_their_neighbours() {
+    for partitions in [1, 3] {
+        let node = filled(partitions);
+        let rows = |response: OwnedResponse| response.tables[0].rows.clone();
+        for _ in 0..4 {
+            let product =
+                |by: OwnedValue| rows(node.db.call("@AdHoc", ("SELECT small * ? FROM item WHERE id = ?", by, 4)));
+            assert_eq!(product(OwnedValue::Integer(2)), [[OwnedValue::Integer(8)]]);
+            assert_eq!(product(OwnedValue::Float(2.5)), [[OwnedValue::Float(10.0)]]);
+            assert_eq!(product(OwnedValue::Float(2.0)), [[OwnedValue::Float(8.0)]]);
+            let of_key = |key: f64| rows(node.db.call("@AdHoc", ("SELECT id FROM item WHERE id = ?", key)));
+            assert_eq!(of_key(7.0), [[OwnedValue::Integer(7)]]);
+            assert_eq!(of_key(7.5), [[OwnedValue::Null; 0]; 0]);
+            let below = node.db.call("@AdHoc", ("SELECT id FROM item WHERE id < ? AND small > -9 ORDER BY id", -1.5));
+            assert_eq!(integers(&below), [-3, -2]);
+            let gone = node.db.call("@AdHoc", ("DELETE FROM item WHERE id = ?", 7.5));
+            assert_eq!(gone.scalar(), Some(0));
+        }
+        node.db.call("@AdHoc", ("UPDATE item SET weight = small * ? WHERE id = ?", 15.5, 2.0));
+        assert_eq!(rows(node.db.sql("SELECT weight FROM item WHERE id = 2")), [[OwnedValue::Float(31.0)]]);
+        let refused = ("INSERT INTO item (id, small) VALUES (?, ?)", 50, 1.5);
+        node.db.fails("@AdHoc", refused, Status::GracefulFailure, "unable to convert FLOAT 1.5");
+        node.db.call("@AdHoc", ("INSERT INTO item (id, small) VALUES (?, ?)", 50.0, 1.0));
+        assert_eq!(node.db.scalar("SELECT small FROM item WHERE id = 50"), 1);
     }
 }
 

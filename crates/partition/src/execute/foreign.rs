@@ -9,6 +9,7 @@ use crate::foresight::Lesson;
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
+use ferrite_sql::Fitted;
 use ferrite_sql::foreign::{self as sql, Host};
 use ferrite_sql::plan::OutputColumn;
 use ferrite_table::Store;
@@ -149,7 +150,10 @@ impl Transaction<'_, '_, '_, '_> {
         *rest = behind;
         let program = self.foreign.statements.get(usize::from(number)).ok_or_else(malformed)?;
         self.arena.reset();
-        let parameters = decode_parameters(program, parameters, false, self.arena)?;
+        let catalog = self.stores.first().map(Store::catalog).expect("a transaction has a store");
+        let fitted = decode_parameters(program, catalog, parameters, false, self.arena)?;
+        let Fitted { program: variant, values: parameters } = fitted;
+        let program = variant.as_deref().unwrap_or(program);
         if let Some(lesson) = &mut self.lesson {
             lesson.statement(usize::from(number), parameters, self.call.parameters);
         }
@@ -261,6 +265,61 @@ impl UniqueIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiled::Compiled;
+    use crate::execute::{Executor, Outcome};
+    use crate::schema;
+    use ferrite_base::RowId;
+    use ferrite_catalog::Catalog;
+    use ferrite_sql::foreign::{Body, Foreign as ForeignProgram, ForeignBody};
+    use ferrite_sql::plan::Program;
+    use ferrite_value::OwnedValue;
+    use ferrite_value::ring::Ring;
+    use ferrite_wire::parameters::ParameterSet;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Queues `UPDATE ... SET v = n * ?` with a double, an integer and a double again.
+    #[derive(Debug)]
+    struct Multiplies;
+
+    impl Body for Multiplies {
+        fn call(&self, host: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {
+            let mut batch = 3u32.to_be_bytes().to_vec();
+            for factor in [OwnedValue::Float(15.1), OwnedValue::Integer(2), OwnedValue::Float(0.5)] {
+                let mut set = Vec::new();
+                (factor,).write_set(&mut set).expect("it is small");
+                batch.extend_from_slice(&0u16.to_be_bytes());
+                batch.extend_from_slice(&(set.len() as u32).to_be_bytes());
+                batch.extend_from_slice(&set);
+            }
+            host.execute(&batch, &mut Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_statement_computes_with_what_the_body_gives_it() {
+        let ddl = "CREATE TABLE pos (n INTEGER, v FLOAT);
+            CREATE PROCEDURE fill AS INSERT INTO pos VALUES (7, 0);
+            CREATE PROCEDURE multiply AS UPDATE pos SET v = v + n * ?;";
+        let planned = schema::plan(&Catalog::default(), ddl).expect("the schema binds");
+        let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
+        schema::apply(&mut stores, &planned, 0).expect("the store is empty");
+        let compiled = Compiled::new(planned.catalog).expect("the statements compile");
+        let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
+        let body = ForeignBody::Transaction(Arc::new(Multiplies));
+        let statements = vec![program("multiply")];
+        let foreign = Some(Arc::new(ForeignProgram { body, statements, broken: None }));
+        let caller = Program { foreign, ..Program::clone(&program("fill")) };
+        let mut executor = Executor::new(Duration::from_secs(10));
+        for program in [&*program("fill"), &caller] {
+            let mut out = Vec::new();
+            let outcome = executor.call(&mut stores, program, &[0, 0], false, 1, 0, &mut out);
+            assert_eq!(outcome, Outcome::Committed, "{}", String::from_utf8_lossy(&out));
+        }
+        let table = compiled.catalog.table_named("POS").expect("it is there").id;
+        let Value::Float(v) = stores[0].table(table).row(RowId(0)).column(1) else { panic!("v is a FLOAT") };
+        assert!((v - (7.0 * 15.1 + 14.0 + 3.5)).abs() < 1e-9, "{v}");
+    }
     use std::collections::HashSet;
 
     #[test]

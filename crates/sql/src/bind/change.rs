@@ -1,13 +1,14 @@
 //! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 
 use super::literal::constant_as;
-use super::query::order_item;
+use super::query::{OrderItem, is_null, order_item};
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind, to_stored_kind};
 use super::{Binder, place, suggest};
 use crate::parse::statement::SqlKind;
 use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
 use crate::planner;
+use crate::variants::Adoption;
 use crate::walk::split_conjunction;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Column, Table, TableKind, ViewOutput};
@@ -202,7 +203,8 @@ impl Binder<'_> {
     pub fn stored(&mut self, mut typed: Typed, column: &Column, table: &Table) -> UserResult<Expr> {
         let to = column.column_type;
         // It is rounded where it is stored, with errors that name the column.
-        self.settle(&mut typed, to.without_declaration());
+        let adoption = if to.sql_type.is_integer() { Adoption::Stored } else { Adoption::Fixed };
+        self.settle_as(&mut typed, to.without_declaration(), adoption);
         let Some(from) = typed.sql_type else { return Ok(typed.expr) };
         if let Some(value) = typed.constant() {
             return stored_constant(value, from, to.sql_type, &column.name, &table.name).map(Expr::Constant);
@@ -352,8 +354,12 @@ impl Binder<'_> {
         };
         let mut order_by = Vec::with_capacity(delete.order_by.len());
         for item in &delete.order_by {
-            let (expr, descending) = order_item(item)?;
-            order_by.push((self.expression(expr)?.expr, descending));
+            let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
+            let expr = self.expression(expr)?.expr;
+            if nulls_apart {
+                order_by.push((is_null(expr.clone()), descending));
+            }
+            order_by.push((expr, descending));
         }
         let limit = delete.limit.as_ref().map(|limit| self.row_count("LIMIT", limit)).transpose()?;
         let offset = offset.map(|offset| self.row_count("OFFSET", offset)).transpose()?;

@@ -106,6 +106,7 @@ fn bare(procedure: &Procedure, routing: Routing) -> Program {
         routing,
         statements: Vec::new(),
         foreign: None,
+        variants: None,
     }
 }
 

@@ -7,8 +7,9 @@ use super::types::{
     valid_timestamp, widest,
 };
 use super::{Binder, place, suggest};
-use crate::plan::SubqueryKind;
+use crate::plan::{Query, SubqueryKind};
 use crate::planner::semi;
+use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{ArithmeticOperator, CompareOperator, Expr, Function};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
@@ -177,11 +178,17 @@ impl Binder<'_> {
 
     /// Gives an untyped parameter the type that its context wants.
     pub fn settle(&mut self, typed: &mut Typed, column_type: ColumnType) {
+        self.settle_as(typed, column_type, Adoption::Fixed);
+    }
+
+    /// [`Binder::settle`], with what is to become of values of other types.
+    pub fn settle_as(&mut self, typed: &mut Typed, column_type: ColumnType, adoption: Adoption) {
         if typed.sql_type.is_none()
             && let Expr::Parameter(index) = typed.expr
         {
-            self.settle_parameter(index, column_type);
-            typed.sql_type = Some(column_type.sql_type);
+            self.settle_parameter(index, column_type, adoption);
+            // It may stand here a second time.
+            typed.sql_type = self.parameter_type(index).map(|known| known.sql_type);
         }
     }
 
@@ -278,8 +285,8 @@ impl Binder<'_> {
             }
         }
         let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Bigint);
-        self.settle(&mut left, widest(known));
-        self.settle(&mut right, widest(known));
+        self.settle_as(&mut left, widest(known), Adoption::Computed);
+        self.settle_as(&mut right, widest(known), Adoption::Computed);
         let (left_type, right_type) = (left.sql_type.unwrap_or(known), right.sql_type.unwrap_or(known));
         let Some(domain) = arithmetic_domain(left_type, right_type) else {
             let error = UserError::compile(
@@ -331,7 +338,10 @@ impl Binder<'_> {
                     return number(digits, true);
                 }
                 let mut typed = self.expression(operand)?;
-                self.settle(&mut typed, ColumnType::fixed(SqlType::Bigint));
+                if typed.sql_type == Some(SqlType::Varbinary) && typed.constant().is_some() {
+                    typed = Typed::new(constant_as(typed, SqlType::Bigint)?, SqlType::Bigint);
+                }
+                self.settle_as(&mut typed, ColumnType::fixed(SqlType::Bigint), Adoption::Computed);
                 let sql_type = typed.sql_type.unwrap_or(SqlType::Bigint);
                 let Some(domain) = arithmetic_domain(sql_type, sql_type) else {
                     return Err(UserError::compile(
@@ -382,7 +392,11 @@ impl Binder<'_> {
                     return self.row_compared_with_query(row, turned(operator), query);
                 }
             }
-            (None, None) => {}
+            (None, None) => {
+                if let (Some(left), Some(right)) = (query_of(left), query_of(right)) {
+                    return self.queries_compared(left, operator, right);
+                }
+            }
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         self.compare(left, operator, right)
@@ -442,8 +456,8 @@ impl Binder<'_> {
     /// Brings both sides to one kind of value, so that comparing and index lookups need no conversion.
     pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
         let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Varchar);
-        self.settle(&mut left, widest(known));
-        self.settle(&mut right, widest(known));
+        self.settle_as(&mut left, widest(known), Adoption::Compared);
+        self.settle_as(&mut right, widest(known), Adoption::Compared);
         let (Some(left_type), Some(right_type)) = (left.sql_type, right.sql_type) else {
             return Ok((left.expr, right.expr));
         };
@@ -543,7 +557,16 @@ impl Binder<'_> {
         let Expr::Parameter(index) = typed.expr else {
             return Err(UserError::syntax("IN without parentheses takes one parameter"));
         };
-        self.settle_array_parameter(index, widest(operand.decided_type()));
+        let operand_type = operand.decided_type();
+        self.settle_array_parameter(index, widest(operand_type));
+        let element = self.parameter_type(index).map_or(operand_type, |known| known.sql_type);
+        // Values of another type may be given; that they are numbers too is seen where they are.
+        let operand = if element == operand_type || operand_type.is_integer() && element.is_integer() {
+            operand
+        } else {
+            let element = Typed::new(Expr::column(0, 0), element);
+            Typed { expr: self.comparable(operand, element)?.0, sql_type: Some(operand_type) }
+        };
         let expr = Expr::InArray { operand: Box::new(operand.expr), array: Box::new(typed.expr), negated };
         Ok(Typed::boolean(expr))
     }
@@ -665,6 +688,10 @@ impl Binder<'_> {
 
     fn scalar_subquery(&mut self, query: &ast::Query) -> UserResult<Typed> {
         let (bound, correlated) = self.subquery_body(query)?;
+        self.scalar(bound, correlated)
+    }
+
+    pub fn scalar(&mut self, bound: Query, correlated: bool) -> UserResult<Typed> {
         let sql_type = single_column(&bound)?;
         let subquery = self.add_subquery(SubqueryKind::Scalar, bound, correlated)?;
         Ok(Typed::new(Expr::Subquery { subquery, operand: None }, sql_type))
@@ -673,7 +700,7 @@ impl Binder<'_> {
     fn cast(&mut self, operand: &ast::Expr, to: &ast::DataType) -> UserResult<Typed> {
         let to = cast_type(self.catalog, to)?;
         let mut typed = self.expression(operand)?;
-        self.settle(&mut typed, to.without_declaration());
+        self.settle_as(&mut typed, to.without_declaration(), Adoption::Computed);
         if matches!(typed.expr, Expr::Parameter(_))
             && typed.sql_type == Some(to.sql_type)
             && !to.sql_type.is_variable_length()
@@ -723,11 +750,11 @@ impl Binder<'_> {
         let decided = sql_type.unwrap_or(SqlType::Varchar);
         let mut bound = Vec::with_capacity(branches.len());
         for (condition, mut result) in branches {
-            self.settle(&mut result, widest(decided));
+            self.settle_as(&mut result, widest(decided), Adoption::Computed);
             bound.push((condition, to_kind(result, decided)?));
         }
         let mut otherwise = otherwise;
-        self.settle(&mut otherwise, widest(decided));
+        self.settle_as(&mut otherwise, widest(decided), Adoption::Computed);
         let otherwise = Box::new(to_kind(otherwise, decided)?);
         Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
     }

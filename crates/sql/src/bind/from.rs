@@ -7,6 +7,7 @@
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
 use super::types::{Typed, common_type};
 use super::{Binder, Reach};
+use crate::parse::tokens::FerriteDialect;
 use crate::plan::{JoinKind, OutputColumn, Query, QueryBody, Select};
 use crate::planner::{self, Arranged};
 use crate::walk::{for_each_expr, for_each_slot, split_conjunction};
@@ -15,6 +16,7 @@ use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_value::SqlType;
 use sqlparser::ast;
+use sqlparser::parser::Parser;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,6 +75,17 @@ impl Chain {
     fn is_full(&self) -> bool {
         self.sources.iter().any(|source| source.join == JoinKind::Full)
     }
+}
+
+/// A join under one name: `(a JOIN b ON ...) AS j` is `(SELECT * FROM a JOIN b ON ...) AS j`.
+fn derived_join(join: &ast::TableWithJoins, alias: &Option<ast::TableAlias>) -> UserResult<ast::TableFactor> {
+    let parsed =
+        Parser::new(&FerriteDialect).try_with_sql("SELECT * FROM t").and_then(|mut parser| parser.parse_query());
+    let Ok(mut query) = parsed else { return Err(UserError::internal("a query was not understood")) };
+    if let ast::SetExpr::Select(select) = query.body.as_mut() {
+        select.from = vec![join.clone()];
+    }
+    Ok(ast::TableFactor::Derived { lateral: false, subquery: query, alias: alias.clone(), sample: None })
 }
 
 impl Binder<'_> {
@@ -320,9 +333,9 @@ impl Binder<'_> {
                 chain.first_slot = first_slot;
                 Ok(chain)
             }
-            ast::TableFactor::NestedJoin { alias: Some(_), .. } => {
-                Err(UserError::not_supported("an alias of a join in parentheses")
-                    .with_hint("write it as a derived table: (SELECT ... FROM ... JOIN ...) AS alias"))
+            ast::TableFactor::NestedJoin { table_with_joins, alias } => {
+                let derived = derived_join(table_with_joins, alias)?;
+                self.factor(&derived)
             }
             ast::TableFactor::Table { name, args: Some(arguments), alias, .. } => {
                 let source = self.table_function(name, &arguments.args, alias.as_ref())?;

@@ -5,6 +5,7 @@ use super::literal::constant_as;
 use super::scope::object_name;
 use super::size::check_count;
 use super::types::{Typed, fold, to_kind, widest};
+use crate::variants::Adoption;
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
@@ -18,6 +19,9 @@ impl Binder<'_> {
         let name = object_name(&function.name)?;
         if super::texts::is_text_aggregate(&name) {
             return self.text_aggregate(&name, function);
+        }
+        if super::percentile::is_percentile(&name) {
+            return self.percentile(&name, function);
         }
         if function.null_treatment.is_some() || !function.within_group.is_empty() {
             return Err(UserError::not_supported(format!("NULLS and WITHIN GROUP of {name}")));
@@ -65,6 +69,18 @@ impl Binder<'_> {
         let bound = self.expressions(arguments)?;
         let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
         let resolved = Function::resolve(name, &types).map_err(|error| super::suggest::function(error, name))?;
+        let mut bound = bound;
+        for (place, typed) in bound.iter_mut().enumerate() {
+            let to = resolved.argument_types[place];
+            if typed.sql_type.is_none() && to.is_integer() {
+                // Where a FLOAT would be one, the value decides; a count of characters is an integer.
+                let mut types = types.clone();
+                types[place] = Some(SqlType::Float);
+                let free = Function::resolve(name, &types).is_ok_and(|other| !other.argument_types[place].is_integer());
+                let adoption = if free { Adoption::Computed } else { Adoption::Fixed };
+                self.settle_as(typed, widest(to), adoption);
+            }
+        }
         self.resolved_call(resolved, bound)
     }
 
@@ -244,7 +260,16 @@ impl Binder<'_> {
         if distinct && arguments == [None] {
             return Err(UserError::compile("42601", format!("{name}(*) is not a function")));
         }
-        self.gathered(name, |binder| binder.one_argument(name, kind, arguments, distinct, filter))
+        let row: Option<Vec<&ast::Expr>> = match arguments {
+            _ if kind != AggregateKind::Count || !distinct => None,
+            [Some(ast::Expr::Tuple(row))] => Some(row.iter().collect()),
+            [_] => None,
+            several => several.iter().copied().collect(),
+        };
+        self.gathered(name, |binder| match row {
+            Some(row) => binder.count_of_rows(&row, filter),
+            None => binder.one_argument(name, kind, arguments, distinct, filter),
+        })
     }
 
     /// An aggregate of the block, bound by `bind`.
@@ -266,6 +291,22 @@ impl Binder<'_> {
             scope.windows.allowed = windows;
         }
         self.add_aggregate(aggregate)
+    }
+
+    /// COUNT(DISTINCT a, b): how many different rows of values there are without a NULL in them.
+    fn count_of_rows(&mut self, row: &[&ast::Expr], filter: Option<&ast::Expr>) -> UserResult<Aggregate> {
+        let filter = filter.map(|filter| self.condition(filter)).transpose()?;
+        let mut arguments = Vec::with_capacity(row.len());
+        for expr in row {
+            arguments.push(self.output_expression(expr)?.expr);
+        }
+        let mut argument = Expr::Call { function: Function::Together, arguments: arguments.into() };
+        if let Some(filter) = filter {
+            argument = Expr::Case { branches: [(filter, argument)].into(), otherwise: Box::new(Expr::null()) };
+        }
+        let kind = AggregateKind::Count;
+        let (argument_type, result_type) = (SqlType::Varbinary, SqlType::Bigint);
+        Ok(Aggregate { kind, distinct: true, argument: Some(argument), argument_type, result_type, user: None })
     }
 
     fn one_argument(
@@ -321,7 +362,7 @@ impl Binder<'_> {
             AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,
             _ => SqlType::Bigint,
         });
-        self.settle(&mut typed, ColumnType::unbounded(argument_type));
+        self.settle_as(&mut typed, ColumnType::unbounded(argument_type), Adoption::Computed);
         Ok((kind, Some(filtered(typed.expr)), argument_type))
     }
 

@@ -8,9 +8,11 @@ use super::size::check_count;
 use super::types::Typed;
 use crate::walk::rewrite;
 use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::{Catalog, Table};
 use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, Expr};
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
+use std::sync::Arc;
 
 /// What a block is grouped by.
 #[derive(Clone, Default)]
@@ -193,9 +195,43 @@ fn aliased<'a>(expr: &ast::Expr, items: &'a [ast::SelectItem]) -> Option<&'a ast
     })
 }
 
+/// The slots of tables of which each group has one row at most: the block is grouped by a key of theirs, so that their
+/// other columns depend on it. The NULLs of an outer join depend on it, too.
+pub(crate) fn keyed_slots(groups: &Groups, tables: &[(u16, Arc<Table>)], catalog: &Catalog) -> Vec<u16> {
+    if groups.keys.is_empty() || !groups.sets.is_empty() {
+        return Vec::new();
+    }
+    let grouped = |slot: u16, column: u16| groups.keys.contains(&Expr::column(slot, column));
+    let is_keyed = |slot: u16, table: &Table| {
+        catalog.keys_of(table).iter().any(|key| key.iter().all(|column| grouped(slot, *column)))
+    };
+    tables.iter().filter(|(slot, table)| is_keyed(*slot, table)).map(|(slot, _)| *slot).collect()
+}
+
+/// The columns in `expr` that depend on what the block is grouped by, without being it: they are grouped by as well, which makes
+/// no other groups.
+pub(crate) fn gather_dependents(expr: &Expr, keyed: &[u16], keys: &mut Vec<Expr>) -> UserResult<()> {
+    let mut rest = expr.clone();
+    rewrite(&mut rest, &mut |inner| keys.contains(inner).then(Expr::null));
+    let mut found = Vec::new();
+    rest.any(&mut |inner| {
+        if matches!(inner, Expr::Column { slot, .. } if keyed.contains(slot)) && !found.contains(inner) {
+            found.push(inner.clone());
+        }
+        false
+    });
+    check_count(keys.len() + found.len(), limits::GROUP_KEYS_MAX, "keys in GROUP BY")?;
+    keys.append(&mut found);
+    Ok(())
+}
+
 /// Brings expressions over rows to expressions over their group's row.
 pub(crate) struct Grouping<'g> {
     pub group_by: &'g [Expr],
+    /// How many of them only depend on the others; they were found when the aggregates had their places already.
+    pub dependent: u16,
+    /// The first place of an aggregate then.
+    pub aggregates: u16,
     pub slot: u16,
     pub local_slots: &'g [u16],
     /// What the columns of those slots are called.
@@ -204,9 +240,15 @@ pub(crate) struct Grouping<'g> {
 
 impl Grouping<'_> {
     pub fn apply(&self, expr: &mut Expr) -> UserResult<()> {
-        rewrite(expr, &mut |inner| {
-            let position = self.group_by.iter().position(|key| key == inner)?;
-            Some(Expr::column(self.slot, position as u16))
+        rewrite(expr, &mut |inner| match inner {
+            // An aggregate, numbered before it was known how many keys there are.
+            Expr::Column { slot, column } if *slot == self.slot && *column >= self.aggregates => {
+                Some(Expr::column(*slot, column + self.dependent))
+            }
+            inner => {
+                let position = self.group_by.iter().position(|key| key == inner)?;
+                Some(Expr::column(self.slot, position as u16))
+            }
         });
         let mut ungrouped = None;
         expr.any(&mut |inner| match inner {

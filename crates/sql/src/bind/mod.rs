@@ -8,11 +8,13 @@ pub(crate) mod change;
 pub(crate) mod class;
 pub(crate) mod common;
 pub(crate) mod ddl_names;
+pub(crate) mod distinct_on;
 pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod function;
 pub(crate) mod grouping;
 pub(crate) mod literal;
+pub(crate) mod percentile;
 pub(crate) mod place;
 pub(crate) mod procedure;
 pub(crate) mod query;
@@ -33,6 +35,7 @@ pub(crate) mod window;
 use crate::plan::{Parameter, Query, Register, Subquery};
 use crate::planner::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
 use crate::planner::routing::Facts;
+use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Table};
 use ferrite_value::{ColumnType, SqlType};
@@ -83,10 +86,12 @@ pub(crate) struct Binder<'c> {
     subquery_parts: Vec<usize>,
 }
 
+#[derive(Default)]
 struct BoundParameter {
     name: Option<String>,
     /// None while no context has said it.
     column_type: Option<ColumnType>,
+    adoption: Adoption,
     array: bool,
 }
 
@@ -142,18 +147,24 @@ impl<'c> Binder<'c> {
         self.slots
     }
 
-    /// Makes room for `count` parameters without names.
-    pub fn add_placeholders(&mut self, count: u16) {
-        for _ in 0..count {
-            self.parameters.push(BoundParameter { name: None, column_type: None, array: false });
+    /// Makes room for parameters without names, some of which may have their types already.
+    pub fn add_placeholders(&mut self, presets: &[Option<SqlType>]) {
+        for preset in presets {
+            self.parameters
+                .push(BoundParameter { column_type: preset.map(types::widest), ..BoundParameter::default() });
         }
+    }
+
+    /// How the parameters came by their types.
+    pub fn adoptions(&self) -> Vec<Adoption> {
+        self.parameters.iter().map(|parameter| parameter.adoption).collect()
     }
 
     pub fn add_declared_parameter(&mut self, name: &str, column_type: ColumnType) {
         self.parameters.push(BoundParameter {
             name: Some(name.to_owned()),
             column_type: Some(column_type),
-            array: false,
+            ..BoundParameter::default()
         });
     }
 
@@ -166,16 +177,17 @@ impl<'c> Binder<'c> {
     }
 
     /// A context has said what type the parameter has.
-    pub fn settle_parameter(&mut self, index: u16, column_type: ColumnType) {
+    pub fn settle_parameter(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
         if let Some(parameter) = self.parameters.get_mut(usize::from(index))
             && parameter.column_type.is_none()
         {
             parameter.column_type = Some(column_type);
+            parameter.adoption = adoption;
         }
     }
 
     pub fn settle_array_parameter(&mut self, index: u16, column_type: ColumnType) {
-        self.settle_parameter(index, column_type);
+        self.settle_parameter(index, column_type, Adoption::Compared);
         if let Some(parameter) = self.parameters.get_mut(usize::from(index)) {
             parameter.array = true;
         }

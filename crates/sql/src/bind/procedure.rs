@@ -8,6 +8,7 @@ use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
 use crate::plan::{Parameter, Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::routing::{Reaches, several_keys};
+use crate::variants::{Recipe, Variants};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
 use ferrite_expr::Expr;
@@ -19,13 +20,23 @@ pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult
     let mut program = compile(catalog, procedure)?;
     // Those of one partition are short by their users' word: they run where they are.
     if matches!(program.routing, Routing::All | Routing::Several { .. }) {
-        program.snapshot_plan = long_read::snapshot_plan(&program, catalog, |catalog| compile(catalog, procedure));
+        let snapshot_plan = long_read::snapshot_plan(&program, catalog, |catalog| compile(catalog, procedure));
+        program.set_snapshot_plan(snapshot_plan);
     }
     Ok(program)
 }
 
 /// [`compile_procedure`], without a look at how it could run on a snapshot.
 pub(super) fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
+    compile_with(catalog, procedure, &[])
+}
+
+/// [`compile`], with parameters of the types that `presets` name, by their places.
+pub(crate) fn compile_with(
+    catalog: &Catalog,
+    procedure: &Procedure,
+    presets: &[Option<SqlType>],
+) -> UserResult<Program> {
     let body = crate::parse::procedure::parse_body(&procedure.body)?;
     let local = procedure.partitioning.is_some() || procedure.directed;
     let mut binder = Binder::new(catalog, if local { Reach::Local } else { Reach::All });
@@ -36,7 +47,11 @@ pub(super) fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Pr
                 binder.add_declared_parameter(name, *column_type);
             }
         }
-        None => binder.add_placeholders(body.placeholders),
+        None => {
+            let preset = |place| presets.get(place).copied().flatten();
+            let presets: Vec<_> = (0..usize::from(body.placeholders)).map(preset).collect();
+            binder.add_placeholders(&presets);
+        }
     }
     binder.declared_parameters = procedural;
     for (position, (name, column_type)) in procedure.parameters.iter().flatten().enumerate() {
@@ -136,6 +151,7 @@ impl Compiler<'_> {
             routing,
             statements: self.statements,
             foreign: None,
+            variants: Variants::of(self.binder.adoptions(), || Recipe::Procedure(procedure.clone())),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::from::PendingInput;
-use super::grouping::{Grouping, Groups};
+use super::grouping::{Grouping, Groups, gather_dependents, keyed_slots};
 use super::scope::{Scope, fold_name, object_name};
 use super::size::check_count;
 use super::types::{Typed, common_type, same_kind};
@@ -11,24 +11,36 @@ use crate::plan::{
     SubqueryKind, Windowing,
 };
 use crate::planner::{self, Arranged};
+use crate::variants::Adoption;
 use crate::walk::{conjunction, for_each_expr_mut, rewrite, split_conjunction};
 use ferrite_base::{UserError, UserResult, limits};
+use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
+use std::sync::Arc;
 
 /// What stands around a query's body.
 #[derive(Default)]
 pub(crate) struct Tail<'a> {
-    order_by: Vec<(&'a ast::Expr, bool)>,
-    limit: Option<Expr>,
-    offset: Option<Expr>,
+    pub order_by: Vec<OrderItem<'a>>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
 }
 
 impl Tail<'_> {
     fn is_empty(&self) -> bool {
         self.order_by.is_empty() && self.limit.is_none() && self.offset.is_none()
     }
+}
+
+/// One expression of ORDER BY.
+#[derive(Clone, Copy)]
+pub(crate) struct OrderItem<'a> {
+    pub expr: &'a ast::Expr,
+    pub descending: bool,
+    /// NULLs stand at the other end than where the lowest value would: whether it is NULL is a key before.
+    pub nulls_apart: bool,
 }
 
 /// Asked after each item: a `*` may stand for many columns, and often.
@@ -216,9 +228,9 @@ impl Binder<'_> {
             other => ordinal(other, query.columns.len()),
         };
         let mut order_by = Vec::with_capacity(tail.order_by.len());
-        for (expr, descending) in &tail.order_by {
-            match by_column(expr, &query)? {
-                Some(column) => order_by.push(SortKey { column: column as u16, descending: *descending }),
+        for item in &tail.order_by {
+            match by_column(item.expr, &query)?.filter(|_| !item.nulls_apart) {
+                Some(column) => order_by.push(SortKey { column: column as u16, descending: item.descending }),
                 None => return self.ordered_by_expressions(query, tail),
             }
         }
@@ -234,7 +246,7 @@ impl Binder<'_> {
     }
 
     /// A SELECT of all columns of `query`, then of the `items`, which may refer to these columns; and the types of all.
-    fn around(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Query, Vec<Expr>)> {
+    pub fn around(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Query, Vec<Expr>)> {
         let columns = query.columns.clone();
         self.facts.open_block();
         self.push_scope(Scope::default());
@@ -273,17 +285,30 @@ impl Binder<'_> {
         let width = query.columns.len();
         let mut items = Vec::new();
         let mut order_by = Vec::with_capacity(tail.order_by.len());
-        for (expr, descending) in &tail.order_by {
-            let column = match ordinal(expr, width)? {
+        for item in &tail.order_by {
+            let column = match ordinal(item.expr, width)? {
                 Some(column) => column,
                 None => {
-                    items.push(*expr);
+                    items.push(item.expr);
                     width + items.len() - 1
                 }
             };
-            order_by.push(SortKey { column: column as u16, descending: *descending });
+            order_by.push((column, *item));
         }
-        let (mut ordered, _) = self.around(query, items)?;
+        let (mut ordered, mut output) = self.around(query, items)?;
+        let mut keys = Vec::with_capacity(order_by.len());
+        for (column, item) in order_by {
+            let descending = item.descending;
+            if item.nulls_apart {
+                output.push(is_null(output[column].clone()));
+                keys.push(SortKey { column: (output.len() - 1) as u16, descending });
+            }
+            keys.push(SortKey { column: column as u16, descending });
+        }
+        let order_by = keys;
+        if let QueryBody::Select(select) = &mut ordered.body {
+            select.output = output;
+        }
         ordered.order_by = order_by;
         ordered.limit = tail.limit;
         ordered.offset = tail.offset;
@@ -311,7 +336,7 @@ impl Binder<'_> {
             let mut bound = Vec::with_capacity(width);
             for (mut typed, sql_type) in row.into_iter().zip(&types) {
                 let sql_type = sql_type.unwrap_or(SqlType::Varchar);
-                self.settle(&mut typed, ColumnType::unbounded(sql_type));
+                self.settle_as(&mut typed, ColumnType::unbounded(sql_type), Adoption::Computed);
                 bound.push(super::types::to_kind(typed, sql_type)?);
             }
             bound_rows.push(bound);
@@ -327,8 +352,17 @@ impl Binder<'_> {
         self.finish_by_columns(Query::of(QueryBody::Values(bound_rows), columns), tail)
     }
 
-    fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> UserResult<Query> {
+    pub fn select(&mut self, select: &ast::Select, mut tail: Tail<'_>) -> UserResult<Query> {
         refuse_clauses(select)?;
+        if let Some(top) = &select.top {
+            let count = self.top(top)?;
+            if tail.limit.replace(count).is_some() {
+                return Err(UserError::syntax("a query has either TOP or LIMIT"));
+            }
+        }
+        if let Some(ast::Distinct::On(on)) = &select.distinct {
+            return self.distinct_on(select, on, tail);
+        }
         self.facts.open_block();
         self.push_scope(Scope::default());
         let result = self.select_in_scope(select, tail);
@@ -337,25 +371,22 @@ impl Binder<'_> {
         result
     }
 
-    fn select_in_scope(&mut self, select: &ast::Select, mut tail: Tail<'_>) -> UserResult<Query> {
+    fn select_in_scope(&mut self, select: &ast::Select, tail: Tail<'_>) -> UserResult<Query> {
         let distinct = match &select.distinct {
             None | Some(ast::Distinct::All) => false,
             Some(ast::Distinct::Distinct) => true,
-            Some(ast::Distinct::On(_)) => {
-                return Err(UserError::not_supported("DISTINCT ON").with_hint(
-                    "number the rows in a derived table, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n, and take WHERE n = 1",
-                ));
-            }
+            Some(ast::Distinct::On(_)) => false,
         };
-        if let Some(top) = &select.top {
-            let count = self.top(top)?;
-            if tail.limit.replace(count).is_some() {
-                return Err(UserError::syntax("a query has either TOP or LIMIT"));
-            }
-        }
         let mut conjuncts = Vec::new();
         let pending = self.bind_from(&select.from, &mut conjuncts)?;
         let local_slots: Vec<u16> = pending.iter().map(|source| source.slot).collect();
+        let tables: Vec<(u16, Arc<Table>)> = pending
+            .iter()
+            .filter_map(|source| match &source.input {
+                PendingInput::Table(table) if table.kind == TableKind::Table => Some((source.slot, Arc::clone(table))),
+                _ => None,
+            })
+            .collect();
         self.name_windows(&select.named_window)?;
         if let Some(selection) = &select.selection {
             split_conjunction(self.condition(selection)?, &mut conjuncts);
@@ -389,33 +420,45 @@ impl Binder<'_> {
                 Some(slot) => slot,
                 None => self.new_slot()?,
             };
-            let Groups { keys: group_by, sets, .. } = groups;
             let names = self.scope().map(|scope| scope.sources.clone()).unwrap_or_default();
-            let grouping = Grouping { group_by: &group_by, slot, local_slots: &local_slots, names: &names };
-            exprs.iter_mut().chain(&mut having).try_for_each(|expr| grouping.apply(expr))?;
-            for window in &mut windows {
-                let order_by = window.order_by.iter_mut().map(|(expr, _)| expr);
-                let arguments = window.functions.iter_mut().flat_map(|function| &mut function.arguments);
-                window
-                    .partition_by
-                    .iter_mut()
-                    .chain(order_by)
-                    .chain(arguments)
-                    .try_for_each(|expr| grouping.apply(expr))?;
-            }
-            for (place, subquery) in self.subqueries.iter_mut().enumerate().skip(first_subquery) {
-                // Those inside an aggregate's argument see the rows before they are grouped.
-                if aggregates.inside.iter().any(|range| range.contains(&place)) {
-                    continue;
+            let keyed = keyed_slots(&groups, &tables, self.catalog);
+            let Groups { keys: mut group_by, sets, .. } = groups;
+            let named = group_by.len();
+            let subqueries = &mut self.subqueries;
+            let mut each = |visit: &mut dyn FnMut(&mut Expr) -> UserResult<()>| -> UserResult<()> {
+                exprs.iter_mut().chain(&mut having).try_for_each(&mut *visit)?;
+                for window in &mut windows {
+                    let order_by = window.order_by.iter_mut().map(|(expr, _)| expr);
+                    let arguments = window.functions.iter_mut().flat_map(|function| &mut function.arguments);
+                    window.partition_by.iter_mut().chain(order_by).chain(arguments).try_for_each(&mut *visit)?;
                 }
-                let mut result = Ok(());
-                for_each_expr_mut(&mut subquery.query, &mut |expr| {
-                    if result.is_ok() {
-                        result = grouping.apply(expr);
+                for (place, subquery) in subqueries.iter_mut().enumerate().skip(first_subquery) {
+                    // Those inside an aggregate's argument see the rows before they are grouped.
+                    if aggregates.inside.iter().any(|range| range.contains(&place)) {
+                        continue;
                     }
-                });
-                result?;
+                    let mut result = Ok(());
+                    for_each_expr_mut(&mut subquery.query, &mut |expr| {
+                        if result.is_ok() {
+                            result = visit(expr);
+                        }
+                    });
+                    result?;
+                }
+                Ok(())
+            };
+            if !keyed.is_empty() {
+                each(&mut |expr| gather_dependents(expr, &keyed, &mut group_by))?;
             }
+            let grouping = Grouping {
+                group_by: &group_by,
+                dependent: (group_by.len() - named) as u16,
+                aggregates: aggregates.group_count,
+                slot,
+                local_slots: &local_slots,
+                names: &names,
+            };
+            each(&mut |expr| grouping.apply(expr))?;
             Some(Aggregation { slot, group_by, sets, aggregates: aggregates.found, having: conjunction(having) })
         } else {
             None
@@ -586,13 +629,13 @@ impl Binder<'_> {
     /// The sort keys; what they need beyond the SELECT list is added to `exprs` as hidden columns.
     fn order_by(
         &mut self,
-        items: &[(&ast::Expr, bool)],
+        items: &[OrderItem<'_>],
         outputs: &[Output],
         exprs: &mut Vec<Expr>,
     ) -> UserResult<Vec<SortKey>> {
         check_count(items.len(), limits::SORT_KEYS_MAX, "keys in ORDER BY")?;
         let mut keys: Vec<SortKey> = Vec::with_capacity(items.len());
-        for (item, descending) in items {
+        for OrderItem { expr: item, descending, nulls_apart } in items {
             let named = match item {
                 ast::Expr::Identifier(ident) => {
                     let name = fold_name(ident);
@@ -613,9 +656,14 @@ impl Binder<'_> {
                     }
                 }
             };
-            if !keys.iter().any(|key| usize::from(key.column) == position) {
-                keys.push(SortKey { column: position as u16, descending: *descending });
+            if keys.iter().any(|key| usize::from(key.column) == position) {
+                continue;
             }
+            if *nulls_apart {
+                exprs.push(is_null(exprs[position].clone()));
+                keys.push(SortKey { column: (exprs.len() - 1) as u16, descending: *descending });
+            }
+            keys.push(SortKey { column: position as u16, descending: *descending });
         }
         Ok(keys)
     }
@@ -628,26 +676,28 @@ fn column_slot(expr: &Expr) -> Option<u16> {
     }
 }
 
-pub(crate) fn order_items(order_by: &ast::OrderBy) -> UserResult<Vec<(&ast::Expr, bool)>> {
+pub(crate) fn order_items(order_by: &ast::OrderBy) -> UserResult<Vec<OrderItem<'_>>> {
     let ast::OrderByKind::Expressions(items) = &order_by.kind else {
         return Err(UserError::not_supported("ORDER BY ALL"));
     };
     items.iter().map(order_item).collect()
 }
 
-/// The expression and whether it is descending.
-pub(crate) fn order_item(item: &ast::OrderByExpr) -> UserResult<(&ast::Expr, bool)> {
+/// What is ordered by, and how.
+pub(crate) fn order_item(item: &ast::OrderByExpr) -> UserResult<OrderItem<'_>> {
     let descending = match &item.options.sort {
         None | Some(ast::OrderBySort::Asc) => false,
         Some(ast::OrderBySort::Desc) => true,
         Some(_) => return Err(UserError::not_supported("ORDER BY USING")),
     };
     // NULL sorts lowest: first ascending, last descending.
-    if item.options.nulls_first.is_some_and(|first| first == descending) {
-        return Err(UserError::not_supported("NULLS FIRST with DESC and NULLS LAST with ASC")
-            .with_hint("NULL sorts lowest; order by a CASE expression to change that"));
-    }
-    Ok((&item.expr, descending))
+    let nulls_apart = item.options.nulls_first.is_some_and(|first| first == descending);
+    Ok(OrderItem { expr: &item.expr, descending, nulls_apart })
+}
+
+/// The key that comes before an expression whose NULLs stand apart.
+pub(crate) fn is_null(expr: Expr) -> Expr {
+    Expr::IsNull { operand: Box::new(expr), negated: false }
 }
 
 /// The position that a number in ORDER BY or GROUP BY means.

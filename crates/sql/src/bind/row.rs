@@ -34,6 +34,39 @@ impl Binder<'_> {
         self.boolean_subquery(select, correlated)
     }
 
+    /// `(query) operator (query)`, of one column each or of several.
+    pub fn queries_compared(
+        &mut self,
+        left: &ast::Query,
+        operator: CompareOperator,
+        right: &ast::Query,
+    ) -> UserResult<Typed> {
+        let (left, left_correlated) = self.subquery_body(left)?;
+        let (right, right_correlated) = self.subquery_body(right)?;
+        if left.columns.len() == 1 && right.columns.len() == 1 {
+            let (left, right) = (self.scalar(left, left_correlated)?, self.scalar(right, right_correlated)?);
+            return self.compare(left, operator, right);
+        }
+        if left.columns.len() != right.columns.len() {
+            return Err(UserError::compile(
+                "42601",
+                format!("a query of {} columns is compared with one of {}", left.columns.len(), right.columns.len()),
+            ));
+        }
+        let slot = self.new_slot()?;
+        let row = left.columns.iter().enumerate();
+        let operands =
+            row.map(|(place, column)| Typed::new(Expr::column(slot, place as u16), column.sql_type)).collect();
+        let mut compared = self.compared(operands, operator, right, right_correlated)?;
+        let input = Input::Derived { query: Box::new(left), correlated: left_correlated };
+        let first = Source { slot, input, join: JoinKind::Inner, on: None, filter: None };
+        // No row on a side makes none here, and two make two: NULL and an error, as of a single value.
+        let condition = std::mem::replace(&mut compared.condition, Expr::null());
+        let mut select = block(compared.source, None, condition);
+        select.sources.insert(0, first);
+        self.boolean_subquery(select, left_correlated || right_correlated)
+    }
+
     /// `row operator ANY|ALL (query)`: TRUE is 2, NULL is 1, FALSE is 0, and the greatest (ANY) or least (ALL) decides.
     pub fn row_quantified(
         &mut self,

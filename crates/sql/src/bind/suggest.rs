@@ -24,7 +24,7 @@ const FUNCTIONS: &[&str] = &[
     "IS_VALID_TIMESTAMP", "LATITUDE", "LEAST", "LEFT", "LENGTH", "LISTAGG", "LN", "LOG", "LOG10", "LONGITUDE", "LOWER",
     "LPAD", "LTRIM", "MAKEVALIDPOLYGON", "MAX", "MAX_VALID_TIMESTAMP", "MIN", "MINUTE", "MIN_VALID_TIMESTAMP",
     "MOD", "MONTH", "NOW", "NULLIF", "NUMINTERIORRING", "NUMINTERIORRINGS", "NUMPOINTS", "NVL", "OCTET_LENGTH",
-    "OVERLAY", "PI", "POINTFROMTEXT", "POLYGONFROMTEXT", "POSITION", "POW", "POWER", "QUARTER", "RADIANS",
+    "OVERLAY", "PERCENTILE_CONT", "PERCENTILE_DISC", "PI", "POINTFROMTEXT", "POLYGONFROMTEXT", "POSITION", "POW", "POWER", "QUARTER", "RADIANS",
     "REGEXP_LIKE", "REGEXP_POSITION", "REGEXP_REPLACE", "REPEAT", "REPLACE", "REVERSE", "RIGHT", "ROUND", "RPAD", "RTRIM", "SEC",
     "SECOND", "SET_FIELD", "SIGN", "SIN", "SINCE_EPOCH", "SPACE", "SPLIT_PART", "SQL_ERROR", "SQRT", "STARTS_WITH",
     "STR", "STRING_AGG", "SUBSTR", "SUBSTRING", "SUM", "TAN", "TIME_WINDOW", "TO_CHAR", "TO_TIMESTAMP", "TRIM", "TRUNC", "TRUNCATE",
@@ -109,6 +109,10 @@ pub(crate) fn unknown_column_of(table: &Table, name: &str) -> UserError {
 
 /// The error about a function, with the name that was probably meant when there is none like it.
 pub(crate) fn function(error: UserError, name: &str) -> UserError {
+    if name == "ARRAY_AGG" {
+        return error
+            .with_hint("there are no arrays in results; STRING_AGG(x, ',' ORDER BY y) makes a text of the values");
+    }
     let unknown =
         error.hint().is_none() && error.message() == UserError::not_supported(format!("the function {name}")).message();
     if unknown { meant(error, nearest(name, FUNCTIONS.iter().copied())) } else { error }
@@ -187,6 +191,8 @@ mod tests {
             "NVL",
             "SUM",
             "LISTAGG",
+            "PERCENTILE_CONT",
+            "PERCENTILE_DISC",
             "STRING_AGG",
         ];
         for name in FUNCTIONS.iter().filter(|name| !own.contains(name) && !Function::takes_unit(name)) {

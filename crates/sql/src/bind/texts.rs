@@ -1,7 +1,7 @@
 //! STRING_AGG and LISTAGG: `STRING_AGG(x, ', ' ORDER BY y)`, `LISTAGG(x, ', ') WITHIN GROUP (ORDER BY y)`.
 
 use super::Binder;
-use super::query::order_item;
+use super::query::{OrderItem, is_null, order_item};
 use super::types::{Typed, to_kind};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::TextOrder;
@@ -61,15 +61,22 @@ impl Binder<'_> {
             Some(separator) => self.text(name, separator)?,
             None => Expr::null(),
         };
-        if order.len() > TextOrder::KEYS_MAX {
-            return Err(UserError::limit(format!("{name} is ordered by more than {} keys", TextOrder::KEYS_MAX)));
-        }
-        let mut text_order = TextOrder { keys: order.len() as u8, descending: 0 };
+        let mut text_order = TextOrder::default();
         let mut together = vec![text, separator];
-        for (place, item) in order.iter().enumerate() {
-            let (expr, descending) = order_item(item)?;
-            text_order.descending |= u8::from(descending) << place;
-            together.push(self.expression(expr)?.expr);
+        for item in order {
+            let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
+            let key = self.expression(expr)?.expr;
+            for key in nulls_apart.then(|| is_null(key.clone())).into_iter().chain([key]) {
+                if usize::from(text_order.keys) == TextOrder::KEYS_MAX {
+                    return Err(UserError::limit(format!(
+                        "{name} is ordered by more than {} keys",
+                        TextOrder::KEYS_MAX
+                    )));
+                }
+                text_order.descending |= u8::from(descending) << text_order.keys;
+                text_order.keys += 1;
+                together.push(key);
+            }
         }
         if distinct && !(order.is_empty() || together.len() == 3 && together[2] == together[0]) {
             return Err(UserError::compile(

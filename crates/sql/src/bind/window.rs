@@ -1,11 +1,12 @@
 //! Window functions: calls with OVER, the windows they name, their frames.
 
 use super::Binder;
-use super::query::order_item;
+use super::query::{OrderItem, is_null, order_item};
 use super::scope::fold_name;
 use super::size::check_count;
 use super::types::{Typed, common_type, to_kind, widest};
 use crate::plan::{FrameBound, FrameUnit, Window, WindowFrame, WindowFunction, WindowKind};
+use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use ferrite_value::temporal::{MICROSECONDS_PER_DAY, TimeUnit};
@@ -96,8 +97,13 @@ impl Binder<'_> {
         check_count(spec.partition_by.len() + spec.order_by.len(), limits::SORT_KEYS_MAX, "keys in one window")?;
         let mut types = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
-            let (expr, descending) = order_item(item)?;
+            let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
             let typed = self.output_expression(expr)?;
+            if nulls_apart {
+                // A frame of RANGE with an offset has no place for a second key.
+                types.push(SqlType::Boolean);
+                order_by.push((is_null(typed.expr.clone()), descending));
+            }
             types.push(typed.decided_type());
             order_by.push((typed.expr, descending));
         }
@@ -327,7 +333,7 @@ impl Binder<'_> {
                 exprs.push(typed.expr);
                 continue;
             }
-            self.settle(&mut typed, widest(result_type));
+            self.settle_as(&mut typed, widest(result_type), Adoption::Computed);
             exprs.push(to_kind(typed, result_type)?);
         }
         Ok((kind, exprs, result_type))

@@ -166,10 +166,7 @@ fn syntax_context(text: &str, error: UserError) -> UserError {
             DDL_WORDS.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)));
         return if is_ddl { error } else { errors::compile_error(text, Location::empty(), error) };
     }
-    let message = format!(
-        "SQL error while compiling query: SQL Syntax error in \"{}\" {}",
-        errors::excerpt(text),
-        error.message()
-    );
+    let message =
+        format!("SQL error while compiling query: {}", errors::about("SQL Syntax error in", "", text, error.message()));
     error.with_message(message)
 }

@@ -1,0 +1,254 @@
+//! Programs whose `?` took their types from their neighbours, for values of other types.
+//!
+//! `int_column * ?` makes its parameter a BIGINT. A caller who gives 2.5 means a product with decimals, so the statement is
+//! compiled again with a parameter of the value's type: once for each combination of types, when it first comes, and kept
+//! beside the program. What a program declares stays as it is, and a value of a declared type costs nothing.
+
+use crate::adhoc;
+use crate::bind::{self, Reach};
+use crate::parse::statement::Statement;
+use crate::plan::{Parameter, Program, SnapshotPlan};
+use bumpalo::Bump;
+use ferrite_base::{TableId, UserResult, limits};
+use ferrite_catalog::{Catalog, Procedure};
+use ferrite_value::{Decimal, SqlType, Value, convert, temporal, text};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// How a `?` came by its type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Adoption {
+    /// It cannot have another.
+    #[default]
+    Fixed,
+    /// It is stored in an integer column, which takes whole numbers of any type.
+    Stored,
+    /// It is computed with: the value's type decides.
+    Computed,
+    /// It is compared: a value that is of the type keeps it, so that indexes serve; others are compared as they are.
+    Compared,
+}
+
+/// For each parameter, the type that it is given in place of its neighbour's.
+pub(crate) type Presets = Box<[Option<SqlType>]>;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Recipe {
+    Procedure(Procedure),
+    Statements(Arc<[Statement]>, Reach),
+}
+
+/// The other programs of a program.
+#[derive(Debug)]
+pub struct Variants {
+    recipe: Recipe,
+    adoptions: Box<[Adoption]>,
+    /// Of the lifted literals of a template, whose types were proven.
+    pinned: Presets,
+    /// Tables whose indexes are not there: the program runs on snapshots.
+    without_indexes: Vec<TableId>,
+    /// By their presets; None where the statement cannot be compiled so. None goes while the program lives: results are
+    /// known by where their columns stand.
+    made: RwLock<Vec<(Presets, Option<Arc<Program>>)>>,
+}
+
+/// The values of a call, with the program that takes them; None for the one that was called.
+pub struct Fitted<'a> {
+    pub program: Option<Arc<Program>>,
+    pub values: &'a [Value<'a>],
+}
+
+impl Variants {
+    /// None where every parameter has a type that nothing can change.
+    pub(crate) fn of(adoptions: Vec<Adoption>, recipe: impl FnOnce() -> Recipe) -> Option<Arc<Variants>> {
+        if adoptions.iter().all(|adoption| *adoption == Adoption::Fixed) {
+            return None;
+        }
+        let pinned = vec![None; adoptions.len()].into();
+        Some(Arc::new(Variants::new(recipe(), adoptions.into(), pinned, Vec::new())))
+    }
+
+    fn new(recipe: Recipe, adoptions: Box<[Adoption]>, pinned: Presets, without_indexes: Vec<TableId>) -> Variants {
+        Variants { recipe, adoptions, pinned, without_indexes, made: RwLock::default() }
+    }
+
+    /// Whether a value of another type than the declared one may be given for the parameter.
+    pub fn takes_others(&self, parameter: u16) -> bool {
+        self.adoptions.get(usize::from(parameter)).is_some_and(|adoption| *adoption != Adoption::Fixed)
+    }
+
+    /// What `given` is to be converted to and run by, for a call of `program`, whose variants these are. A value that fits
+    /// nothing is left as it is, for the conversion to refuse. Takes no memory where all values fit.
+    pub fn fit<'a>(&self, program: &Program, catalog: &Catalog, given: &'a [Value<'a>], arena: &'a Bump) -> Fitted<'a> {
+        let mut presets: Option<Presets> = None;
+        let mut values: Option<&'a mut [Value<'a>]> = None;
+        for (place, (value, parameter)) in given.iter().zip(&program.parameters).enumerate() {
+            let adoption = self.adoptions.get(place).copied().unwrap_or_default();
+            if adoption == Adoption::Fixed || value.is_null() {
+                continue;
+            }
+            let whole = whole(*value, adoption, parameter, arena);
+            if let Some(whole) = whole {
+                values.get_or_insert_with(|| arena.alloc_slice_copy(given))[place] = whole;
+            }
+            if let Some(preset) = preset(whole.unwrap_or(*value), adoption, parameter) {
+                presets.get_or_insert_with(|| self.pinned.clone())[place] = Some(preset);
+            }
+        }
+        let program = presets.and_then(|presets| self.made_for(program, catalog, presets));
+        Fitted { program, values: values.map_or(given, |values| values) }
+    }
+
+    #[cold]
+    fn made_for(&self, program: &Program, catalog: &Catalog, presets: Presets) -> Option<Arc<Program>> {
+        let known = |made: &[(Presets, Option<Arc<Program>>)]| {
+            made.iter().find(|(known, _)| *known == presets).map(|(_, program)| program.clone())
+        };
+        if let Some(known) = known(&self.made.read().unwrap_or_else(PoisonError::into_inner)) {
+            return known;
+        }
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known(&made) {
+            return known;
+        }
+        if made.len() >= limits::STATEMENT_VARIANTS_MAX {
+            return None;
+        }
+        let variant = self.compile(program, catalog, &presets).ok().map(Arc::new);
+        made.push((presets, variant.clone()));
+        variant
+    }
+
+    fn compile(&self, program: &Program, catalog: &Catalog, presets: &Presets) -> UserResult<Program> {
+        let stripped;
+        let catalog = if self.without_indexes.is_empty() {
+            catalog
+        } else {
+            stripped = catalog.without_indexes(&self.without_indexes);
+            &stripped
+        };
+        let mut variant = match &self.recipe {
+            Recipe::Procedure(procedure) => bind::procedure::compile_with(catalog, procedure, presets)?,
+            Recipe::Statements(statements, reach) => adhoc::compile_with(catalog, statements, presets, *reach)?,
+        };
+        variant.name.clone_from(&program.name);
+        variant.variants = None;
+        Ok(variant)
+    }
+
+    /// The same for a program that stands for many texts: parameters that `given` does not mark are literals.
+    pub(crate) fn of_template(&self, program: &Program, given: &[bool]) -> Option<Arc<Variants>> {
+        let adoption = |(adoption, given): (&Adoption, &bool)| if *given { *adoption } else { Adoption::Fixed };
+        let adoptions: Vec<Adoption> = self.adoptions.iter().zip(given).map(adoption).collect();
+        if adoptions.iter().all(|adoption| *adoption == Adoption::Fixed) {
+            return None;
+        }
+        let pin = |(parameter, given): (&Parameter, &bool)| (!given).then_some(parameter.column_type.sql_type);
+        let pinned = program.parameters.iter().zip(given).map(pin).collect();
+        let variants = Variants::new(self.recipe.clone(), adoptions.into(), pinned, self.without_indexes.clone());
+        Some(Arc::new(variants))
+    }
+
+    fn on_snapshots(&self, tables: &[TableId]) -> Arc<Variants> {
+        let (recipe, adoptions, pinned) = (self.recipe.clone(), self.adoptions.clone(), self.pinned.clone());
+        Arc::new(Variants::new(recipe, adoptions, pinned, tables.to_vec()))
+    }
+}
+
+impl Program {
+    /// Says how it runs on a snapshot; its variants must run there too.
+    pub(crate) fn set_snapshot_plan(&mut self, plan: SnapshotPlan) {
+        let tables = match &plan {
+            SnapshotPlan::Same if self.variants.is_some() => crate::long_read::tables_read(self),
+            _ => Vec::new(),
+        };
+        if !tables.is_empty() {
+            self.without_indexes(&tables);
+        }
+        self.snapshot_plan = plan;
+    }
+
+    /// The program was compiled without the indexes of these tables; so are its variants.
+    pub(crate) fn without_indexes(&mut self, tables: &[TableId]) {
+        self.variants = self.variants.take().map(|variants| variants.on_snapshots(tables));
+    }
+
+    /// With the variants of a template; `given` marks the parameters that are the caller's.
+    pub(crate) fn as_template(&mut self, given: &[bool]) {
+        let variants = self.variants.take();
+        self.variants = variants.and_then(|variants| variants.of_template(self, given));
+        if let SnapshotPlan::Other(other) = &mut self.snapshot_plan {
+            Arc::make_mut(other).as_template(given);
+        }
+    }
+}
+
+/// The integer that is wanted in place of a FLOAT that is one.
+fn whole<'a>(value: Value<'a>, adoption: Adoption, parameter: &Parameter, arena: &'a Bump) -> Option<Value<'a>> {
+    if adoption == Adoption::Computed || !parameter.column_type.sql_type.is_integer() {
+        return None;
+    }
+    let of_one = |value: Value<'a>| match value {
+        Value::Float(number) => convert::whole_float(number).map(Value::Integer),
+        _ => None,
+    };
+    match value {
+        Value::Array(elements) if parameter.array && elements.iter().any(|element| of_one(*element).is_some()) => {
+            let whole = elements.iter().map(|element| of_one(*element).unwrap_or(*element));
+            Some(Value::Array(arena.alloc_slice_fill_iter(whole)))
+        }
+        value => of_one(value),
+    }
+}
+
+/// The type that a value is given, where the declared one would not do.
+fn preset(value: Value<'_>, adoption: Adoption, parameter: &Parameter) -> Option<SqlType> {
+    let declared = parameter.column_type.sql_type;
+    match value {
+        Value::Array(elements) if parameter.array => {
+            let types = elements.iter().filter_map(|element| preset_of_one(*element, adoption, declared));
+            // Among FLOAT and DECIMAL, all are compared as FLOAT.
+            types.reduce(|one, other| if one == other { one } else { SqlType::Float })
+        }
+        value if !parameter.array => preset_of_one(value, adoption, declared),
+        _ => None,
+    }
+}
+
+fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Option<SqlType> {
+    /// Integers up to here are doubles too.
+    const EXACT: u64 = 1 << 53;
+    let compared = adoption == Adoption::Compared;
+    match (value, declared, adoption) {
+        (_, _, Adoption::Fixed | Adoption::Stored) => None,
+        (Value::Float(_), to, _) if to.is_integer() => Some(SqlType::Float),
+        (Value::Decimal(number), to, _) if to.is_integer() => {
+            (!compared || number.to_i64_exact().is_none()).then_some(SqlType::Decimal)
+        }
+        (Value::Timestamp(_), to, Adoption::Compared) if to.is_integer() => Some(SqlType::Timestamp),
+        (Value::Text(written), to, _) if to.is_integer() => {
+            if written == "\\N" || text::parse_integer(written).is_some() {
+                None
+            } else if text::parse_decimal(written).is_ok() {
+                Some(SqlType::Decimal)
+            } else {
+                text::parse_float(written).map(|_| SqlType::Float)
+            }
+        }
+        // A double that DECIMAL does not hold: too large, or with more digits.
+        (Value::Float(number), SqlType::Decimal, _) => {
+            let held = Decimal::from_f64(number).is_some_and(|decimal| !compared || decimal.to_f64() == number);
+            (!held).then_some(SqlType::Float)
+        }
+        (Value::Integer(number), SqlType::Float, Adoption::Compared) => {
+            (number.unsigned_abs() > EXACT && number != i64::MIN).then_some(SqlType::Bigint)
+        }
+        (Value::Timestamp(at), SqlType::Date, Adoption::Compared) => {
+            (at.rem_euclid(temporal::MICROSECONDS_PER_DAY) != 0).then_some(SqlType::Timestamp)
+        }
+        (Value::Text(written), SqlType::Date, Adoption::Compared) => {
+            let no_date = temporal::parse_date(written).is_none() && temporal::parse_timestamp(written).is_some();
+            no_date.then_some(SqlType::Timestamp)
+        }
+        _ => None,
+    }
+}
