@@ -449,7 +449,7 @@ impl Coordinator {
         }
         let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
         let mut answers = AnswerBatch::default();
-        match self.change_schema(text, limits, &time) {
+        match self.change_schema(text, limits, &time, time_max.is_some()) {
             Ok((warnings, rows)) => {
                 let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
                 if !warnings.is_empty() {
@@ -478,6 +478,7 @@ impl Coordinator {
         text: &str,
         limits: &SqlLimits,
         schema_time: &Rc<SchemaTime>,
+        of_client: bool,
     ) -> UserResult<(Vec<String>, Option<i64>)> {
         let watcher = schema_time.watcher();
         // Nothing is changed yet: a fault of the compiler ends the statement and not the server.
@@ -490,7 +491,9 @@ impl Coordinator {
                 let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
                 let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
                 let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
-                task_check::check(&self.compiled, &compiled)?;
+                if of_client {
+                    task_check::check(&self.compiled, &compiled)?;
+                }
                 Ok((planned, classes, compiled))
             },
         )?;

@@ -7,7 +7,7 @@ use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Classes, base64, schema_text};
 use ferrite_expr::{Code, UserFunction};
 use ferrite_partition::execute::{Executor, Outcome};
-use ferrite_partition::{Compiled, schema};
+use ferrite_partition::{AnswerBatch, Compiled, Hold, Mailbox, ProgramCall, Reply, schema};
 use ferrite_sql::foreign::{Body, Description, ForeignBody, Host, Library, Runtime, install};
 use ferrite_sql::plan::{Parameter, Routing};
 use ferrite_table::Store;
@@ -115,6 +115,10 @@ impl Body for Batches {
                 }
                 assert!(host.answer(&[0, 0, 0, 9]).is_err());
             }
+            "endless" => loop {
+                tables.clear();
+                host.execute(&batch(&[(1, &[])]), &mut tables)?;
+            },
             _ => {}
         }
         tables.clear();
@@ -196,6 +200,51 @@ fn call_with(ways: &[(u32, &str)], calls: &[(i64, &str, bool)]) {
                 let status = if how == "abort" { Status::UserAbort } else { Status::GracefulFailure };
                 assert_eq!(response.status_code, status.code(), "{response:?}");
             }
+        }
+    }
+}
+
+struct Nobody;
+
+impl Mailbox for Nobody {
+    fn deliver(&self, _: AnswerBatch) {}
+}
+
+#[test]
+fn a_body_ends_by_the_time_of_its_call() {
+    let (planned, compiled) = compile(&with_classes("CREATE PROCEDURE FROM CLASS a.Batches;")).unwrap();
+    let mut stores = vec![Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
+    schema::apply(&mut stores, &planned, 0).unwrap();
+    stores[0].commit();
+    let program = Arc::clone(compiled.program(compiled.require("Batches").unwrap()));
+    let compiled = Arc::new(compiled);
+    // By the server's own limit it would run for an hour.
+    let mut executor = Executor::new(Duration::from_secs(3_600));
+    for (how, time_max, ends) in [("endless", Some(Duration::from_millis(20)), true), ("", None, false)] {
+        let (mut parameters, mut out) = (Vec::new(), Vec::new());
+        (1i64, how).write_set(&mut parameters).unwrap();
+        let call = ProgramCall {
+            program: Arc::clone(&program),
+            compiled: Arc::clone(&compiled),
+            parameters,
+            reply: Reply { mailbox: Arc::new(Nobody), connection: 1, handle: 1, sent_micros: 0 },
+            hold: Hold::All,
+            load: false,
+            retry: None,
+            recompile: None,
+            time_max,
+            turn: None,
+        };
+        let outcome = executor.call_program(&mut stores, &call, 1_700_000_000_000_000, None, &mut out);
+        let (_, body) = frame::split(&out).unwrap().unwrap();
+        let response = Response::parse(body).unwrap().to_owned_response().unwrap();
+        if ends {
+            assert_eq!(outcome, Some(Outcome::RolledBack));
+            let text = response.status_text.unwrap_or_default();
+            assert!(text.contains("the 20 ms that the call was given"), "{text}");
+        } else {
+            // The only row: nothing is left of the call before.
+            assert_eq!((outcome, response.scalar()), (Some(Outcome::Committed), Some(1)));
         }
     }
 }
