@@ -1,6 +1,8 @@
 package ferrite.classic;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ferrite.support.Scenario;
 import ferrite.support.Server;
@@ -71,6 +73,14 @@ class ClassicClientTest extends Scenario {
             aware.close();
         }
         assertEquals(20, sql("SELECT COUNT(*) FROM votes").asScalarLong());
+    }
+
+    @Test
+    void aQueryEndsByTheTimeoutOfItsCall() {
+        ProcCallException refused =
+                assertThrows(ProcCallException.class, () -> client.callProcedureWithTimeout(50, "@AdHoc", ENDLESS));
+        assertEquals(ClientResponse.GRACEFUL_FAILURE, refused.getClientResponse().getStatus());
+        assertTrue(refused.getMessage().contains("the 50 ms that the call was given"), refused.getMessage());
     }
 
     @Test

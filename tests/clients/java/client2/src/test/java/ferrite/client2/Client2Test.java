@@ -70,4 +70,17 @@ class Client2Test extends Scenario {
         ClientResponse response = client.callProcedureSync(options, "Vote", 7025551234L, 1, 2L);
         assertEquals(0, response.getResults()[0].asScalarLong());
     }
+
+    @Test
+    void aQueryEndsByTheTimeoutOfItsCall() throws Exception {
+        Client2CallOptions options = new Client2CallOptions().queryTimeout(50, TimeUnit.MILLISECONDS);
+        ClientResponse response;
+        try {
+            response = client.callProcedureSync(options, "@AdHoc", ENDLESS);
+        } catch (ProcCallException refused) {
+            response = refused.getClientResponse();
+        }
+        assertEquals(ClientResponse.GRACEFUL_FAILURE, response.getStatus());
+        assertTrue(response.getStatusString().contains("the 50 ms that the call was given"), response.getStatusString());
+    }
 }

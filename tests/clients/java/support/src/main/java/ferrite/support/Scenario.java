@@ -34,6 +34,10 @@ import org.voltdb.types.TimestampType;
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @Timeout(value = 300, unit = TimeUnit.SECONDS)
 public abstract class Scenario {
+    /** Does not end within a test's time, and needs no rows. */
+    protected static final String ENDLESS = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000)"
+            + " SELECT COUNT(*) FROM r a, r b, r c, r d WHERE a.n + b.n + c.n + d.n < 0";
+
     protected static final int PARTITIONS = 3;
     private static final int MULTI_PARTITION_ID = 16383;
     private static final int LOAD_CALLS = 200_000;
