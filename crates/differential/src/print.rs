@@ -1,7 +1,7 @@
 //! Trees as SQL text, in either dialect.
 
 use crate::datum::Dialect;
-use crate::tree::{AggregateCall, Body, Change, Expr, From, JoinKind, On, Query, Select};
+use crate::tree::{AggregateCall, Body, Change, Direction, Expr, From, JoinKind, On, Query, Select};
 use std::fmt::Write;
 
 pub fn query(query: &Query, dialect: Dialect) -> String {
@@ -65,15 +65,20 @@ impl Printer {
         if !query.with.is_empty() {
             self.text(" ");
         }
-        self.body(&query.body);
-        for (number, (column, descending)) in query.order.iter().enumerate() {
+        match &query.body {
+            Body::Select(select) => self.select(select, query),
+            body => self.body(body),
+        }
+        for (number, (column, direction)) in query.order.iter().enumerate() {
             self.text(if number == 0 { " ORDER BY " } else { ", " });
             // NULL sorts lowest in ours, highest in theirs.
-            let direction = match (self.dialect, descending) {
-                (Dialect::Ours, false) => "",
-                (Dialect::Ours, true) => " DESC",
-                (Dialect::Theirs, false) => " NULLS FIRST",
-                (Dialect::Theirs, true) => " DESC NULLS LAST",
+            let direction = match (self.dialect, direction) {
+                (Dialect::Ours, Direction::Up) => "",
+                (Dialect::Ours, Direction::Down) => " DESC",
+                (Dialect::Theirs, Direction::Up) => " NULLS FIRST",
+                (Dialect::Theirs, Direction::Down) => " DESC NULLS LAST",
+                (_, Direction::UpNullsLast) => " NULLS LAST",
+                (_, Direction::DownNullsFirst) => " DESC NULLS FIRST",
             };
             write!(self.out, "{column}{direction}").expect("a string");
         }
@@ -87,7 +92,7 @@ impl Printer {
 
     fn body(&mut self, body: &Body) {
         match body {
-            Body::Select(select) => self.select(select),
+            Body::Select(select) => self.select(select, &Query::default()),
             Body::Set { operator, left, right } => {
                 // Ours takes no parenthesis right behind ANY and ALL but that of the whole query.
                 let bare = matches!(**left, Body::Select(_));
@@ -101,8 +106,15 @@ impl Printer {
         }
     }
 
-    fn select(&mut self, select: &Select) {
+    fn select(&mut self, select: &Select, query: &Query) {
         self.text(if select.distinct { "SELECT DISTINCT " } else { "SELECT " });
+        if query.distinct_on > 0 && !query.order.is_empty() {
+            self.text("DISTINCT ON (");
+            self.list(&query.order[..query.distinct_on.min(query.order.len())], |printer, (column, _)| {
+                write!(printer.out, "{column}").expect("a string");
+            });
+            self.text(") ");
+        }
         for (number, item) in select.items.iter().enumerate() {
             if number > 0 {
                 self.text(", ");

@@ -176,12 +176,15 @@ fn smaller_queries(query: &Query) -> Vec<Query> {
             smaller.push(less);
         }
     }
+    if query.distinct_on > 0 {
+        smaller.push(Query { distinct_on: 0, ..query.clone() });
+    }
     if query.limit.is_some() || query.offset.is_some() {
         smaller.push(Query { limit: None, offset: None, ..query.clone() });
         smaller.push(Query { offset: None, ..query.clone() });
     }
     if !query.order.is_empty() && query.limit.is_none() {
-        smaller.push(Query { order: Vec::new(), ..query.clone() });
+        smaller.push(Query { order: Vec::new(), distinct_on: 0, ..query.clone() });
     }
     for body in smaller_bodies(&query.body) {
         let mut less = Query { body, ..query.clone() };

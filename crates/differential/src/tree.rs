@@ -62,10 +62,21 @@ pub struct Window {
 pub struct Query {
     pub with: Vec<Common>,
     pub body: Body,
-    /// Numbers of output columns from 1, and whether descending.
-    pub order: Vec<(usize, bool)>,
+    /// DISTINCT ON so many of the first columns of `order`, which has all columns then.
+    pub distinct_on: usize,
+    /// Numbers of output columns from 1, and which way.
+    pub order: Vec<(usize, Direction)>,
     pub limit: Option<u64>,
     pub offset: Option<u64>,
+}
+
+/// NULL is the lowest value, or stands at the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    Up,
+    Down,
+    UpNullsLast,
+    DownNullsFirst,
 }
 
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use super::{Generator, Scope, bound};
 use crate::datum::{Datum, Type};
 use crate::functions::{self, Aggregate};
 use crate::schema::{Column, Table, View};
-use crate::tree::{AggregateCall, Body, Change, Expr, From, JoinKind, On, Query, Select};
+use crate::tree::{AggregateCall, Body, Change, Direction, Expr, From, JoinKind, On, Query, Select};
 
 impl Generator<'_> {
     /// Rows for a table, as it is filled at first.
@@ -83,7 +83,7 @@ impl Generator<'_> {
         let types: Vec<Type> = table.columns.iter().map(|column| column.ty).collect();
         let mut query = self.query_of(&types, Vec::new());
         // What is read is cut short, or tables would double.
-        query.order = (1..=types.len()).map(|column| (column, false)).collect();
+        query.order = (1..=types.len()).map(|column| (column, Direction::Up)).collect();
         query.limit = Some(4);
         let columns = table.columns.iter().map(|column| column.name.clone()).collect();
         self.keep_small(&mut query.body, table);

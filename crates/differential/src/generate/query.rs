@@ -7,7 +7,7 @@ use super::{Generator, Scope, bound};
 use crate::datum::{Datum, Type};
 use crate::functions::{self, Kind};
 use crate::schema::{Column, Table, View};
-use crate::tree::{AggregateCall, Body, Common, Expr, From, JoinKind, On, Query, Select};
+use crate::tree::{AggregateCall, Body, Common, Direction, Expr, From, JoinKind, On, Query, Select};
 
 /// A source of rows, with the expressions for its columns.
 struct Source {
@@ -97,6 +97,10 @@ impl Generator<'_> {
         let mut query = Query { body, ..Query::default() };
         if self.random.chance(25) {
             self.order_all(&mut query, types.len());
+            // With all columns in the order, which row is the first of its kind is told.
+            if matches!(&query.body, Body::Select(select) if !select.distinct) && self.random.chance(20) {
+                query.distinct_on = 1 + self.random.below(types.len());
+            }
             if self.random.chance(60) {
                 query.limit = Some(self.random.below(8) as u64);
             }
@@ -108,7 +112,10 @@ impl Generator<'_> {
     }
 
     fn order_all(&mut self, query: &mut Query, columns: usize) {
-        let mut order: Vec<(usize, bool)> = (1..=columns).map(|column| (column, self.random.chance(35))).collect();
+        use Direction::{Down, DownNullsFirst, Up, UpNullsLast};
+        let directions = [Up, Up, Up, Down, Down, UpNullsLast, DownNullsFirst];
+        let mut order: Vec<(usize, Direction)> =
+            (1..=columns).map(|column| (column, *self.random.pick(&directions))).collect();
         order.rotate_left(self.random.below(columns));
         query.order = order;
     }
@@ -188,10 +195,18 @@ impl Generator<'_> {
                 group.push(expr);
             }
         }
+        // What depends on the tables' keys need not be grouped by.
+        let mut leaves = group.clone();
+        if !rows.key.is_empty() && from.as_ref().is_some_and(is_plain) && self.random.chance(25) {
+            group.extend(rows.key.iter().cloned());
+            leaves.clone_from(&group);
+            let qualified = |column: &&Expr| matches!(column, Expr::Column { qualifier: Some(_), .. });
+            leaves.extend(rows.leaves.iter().filter(qualified).cloned());
+        }
         let outer = rows.outer.clone();
         let aggregated = Scope { outer: Vec::new(), windows: false, ..rows };
         let scope = Scope {
-            leaves: group.clone(),
+            leaves,
             outer,
             aggregated: Some(Box::new(aggregated)),
             windows: self.random.chance(15),
@@ -343,6 +358,17 @@ impl Generator<'_> {
             function: functions::condition("({0} AND {1})"),
             arguments: vec![condition, more],
             ty: Type::Boolean,
+        }
+    }
+}
+
+/// Tables that are joined without an outer join on the right: those that are looked at each by itself.
+fn is_plain(from: &From) -> bool {
+    match from {
+        From::Table { .. } => true,
+        From::Derived { .. } => false,
+        From::Join { kind, left, right, .. } => {
+            !matches!(kind, JoinKind::Right | JoinKind::Full) && is_plain(left) && matches!(**right, From::Table { .. })
         }
     }
 }
