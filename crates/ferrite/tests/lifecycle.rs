@@ -113,7 +113,7 @@ fn the_schema_file_runs_once() {
     server.stop();
     std::fs::write(&schema, "CREATE TABLE broken (a NOSUCHTYPE)").expect("the file can be written");
     let refused = Server::try_start(&dir.path().join("other"), &options).err().expect("a bad schema is refused");
-    assert!(refused.contains("schema file"), "{refused}");
+    assert!(refused.contains("could not be given its schema"), "{refused}");
 }
 
 #[test]
