@@ -180,6 +180,15 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 /// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`] already.
 pub const ADMIN_CONNECTIONS_RESERVED: usize = 16;
 
+/// File descriptors that are kept from connections, for the log, snapshots, backups and Java. Half of what there is, where that is little.
+pub const DESCRIPTORS_RESERVED: usize = 64;
+/// Seconds that a connection is silent before the system asks whether its peer is there still (TCP keepalive).
+pub const KEEPALIVE_IDLE_SECONDS: u64 = 60;
+/// Seconds between two such questions.
+pub const KEEPALIVE_INTERVAL_SECONDS: u64 = 10;
+/// Such questions without an answer, after which the connection is closed.
+pub const KEEPALIVE_PROBES_MAX: u32 = 6;
+
 /// Free bytes of the log's disk from which on writes are refused, unless set otherwise: four segments of the log.
 pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
 /// Bytes of one redo log segment file.

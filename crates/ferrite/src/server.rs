@@ -224,6 +224,7 @@ pub fn run(options: Options) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
+    ferrite_io::raise_descriptors();
     let schema = match options.schema.as_ref().map(std::fs::read_to_string).transpose() {
         Ok(schema) => schema,
         Err(error) => {

@@ -1,5 +1,6 @@
 //! What the machine, or the control group that the process is in, has.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,31 @@ pub fn memory_bytes() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = group_limits(&groups, &|path| fs::read_to_string(path).ok());
     [machine, group].into_iter().flatten().min()
+}
+
+/// File descriptors of this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Descriptors {
+    /// As many may be open.
+    pub most: usize,
+    pub open: usize,
+}
+
+/// None: the system does not say.
+pub fn descriptors() -> Option<Descriptors> {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // One of them reads the directory.
+    let open = fs::read_dir("/proc/self/fd").ok()?.count() - 1;
+    Some(Descriptors { most: usize::try_from(most).unwrap_or(usize::MAX), open })
+}
+
+/// Lets this process open as many files as it may at most, whatever it was started with.
+pub fn raise_descriptors() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // What was there does, if the system does not want to.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
 }
 
 fn total_of(meminfo: &str) -> Option<usize> {

@@ -12,6 +12,7 @@ mod connection;
 mod dispatch;
 mod expiry;
 mod latency;
+mod listen;
 mod load;
 mod mailbox;
 mod network;

@@ -22,7 +22,8 @@ use ferrite_wire::login::{self, LoginFailure};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -186,7 +187,7 @@ impl NetworkThread {
                 self.dispatcher.recycle(answers);
             }
             // One that was on its way here when the stop came is closed.
-            Mail::Accepted { .. } if self.stopping => {}
+            Mail::Accepted { .. } if self.stopping => self.shared.connections.closed(),
             Mail::Accepted { stream, admin } => self.open(stream, admin),
             Mail::Cancel { connection: number, handle } => {
                 let mut open = self.connections.iter_mut().flatten();
@@ -244,6 +245,12 @@ impl NetworkThread {
         loop {
             match listener.accept() {
                 Ok((stream, _)) => {
+                    self.accepted += 1;
+                    if !self.shared.connections.opened(admin) {
+                        self.refused += 1;
+                        refuse(stream);
+                        continue;
+                    }
                     let threads = self.shared.network.get().map_or(1, Vec::len);
                     let thread = self.next_thread % threads;
                     self.next_thread += 1;
@@ -281,13 +288,8 @@ impl NetworkThread {
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
             self.free.push(index);
+            self.shared.connections.closed();
             return;
-        }
-        self.accepted += 1;
-        if !self.shared.connections.opened(admin) {
-            self.refused += 1;
-            login::write_failure(connection.out(), LoginFailure::TooManyConnections);
-            connection.closing = true;
         }
         self.connections[index] = Some(connection);
         self.ready.push(index);
@@ -545,6 +547,17 @@ impl NetworkThread {
             }
         }
     }
+}
+
+/// Says that there are too many connections, and takes no room for that.
+#[cold]
+fn refuse(mut stream: TcpStream) {
+    let mut answer = Vec::new();
+    login::write_failure(&mut answer, LoginFailure::TooManyConnections);
+    // What does not go at once is not waited for. A login that is left unread would take the answer with it.
+    let _ = stream.write(&answer);
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = stream.shutdown(Shutdown::Write);
 }
 
 #[cfg(test)]

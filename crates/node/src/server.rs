@@ -3,6 +3,7 @@
 use crate::backup;
 use crate::compound::{self, Compounds, Worker};
 use crate::expiry::{self, Expiry};
+use crate::listen::{connections_max, listen_on};
 use crate::mailbox::NetworkMailbox;
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
@@ -33,7 +34,6 @@ use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{Event, Sight, schema};
 use ferrite_value::ring::Ring;
-use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use std::fmt;
 use std::io;
@@ -254,7 +254,10 @@ impl Server {
             compounds,
             long_reads: long_reads.line(),
             cancellations: Arc::clone(long_reads.cancellations()),
-            connections: Connections::new(options.connection_limits),
+            connections: Connections::new(ConnectionLimits {
+                connections_max: connections_max(options.connection_limits.connections_max, options.network_threads),
+                ..options.connection_limits
+            }),
             work: Work::new(&options.settings),
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
@@ -470,14 +473,6 @@ fn start_network(shared: &Arc<Shared>, listeners: Listeners, count: usize) -> Re
 pub fn default_partitions() -> u32 {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     (cores * 3 / 4).max(1) as u32
-}
-
-/// A port, and its address, which may have been chosen by the system.
-fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
-    let failed = |error| ServerError::Listen(address, error);
-    let listener = TcpListener::bind(address).map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    Ok((listener, bound))
 }
 
 /// Where backups may be, as an absolute path: the working directory may go.

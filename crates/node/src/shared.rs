@@ -186,23 +186,44 @@ impl Default for ConnectionLimits {
     }
 }
 
+/// Between two lines about refused connections.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
 /// The connections of all network threads.
 pub struct Connections {
     pub limits: ConnectionLimits,
     open: AtomicUsize,
     /// How many there ever were.
     numbered: AtomicU64,
+    /// When the last line about refused ones was written.
+    told: Mutex<Option<Instant>>,
 }
 
 impl Connections {
     pub fn new(limits: ConnectionLimits) -> Connections {
-        Connections { limits, open: AtomicUsize::new(0), numbered: AtomicU64::new(0) }
+        Connections { limits, open: AtomicUsize::new(0), numbered: AtomicU64::new(0), told: Mutex::new(None) }
     }
 
-    /// One more, and whether that is too many. Some of the administrators' are taken beyond the limit.
+    /// One more, if there is room; it will be [`Connections::closed`]. Some of the administrators' are taken beyond the limit.
     pub fn opened(&self, admin: bool) -> bool {
         let reserved = if admin { limits::ADMIN_CONNECTIONS_RESERVED } else { 0 };
-        self.open.fetch_add(1, Relaxed) < self.limits.connections_max + reserved
+        let most = self.limits.connections_max.saturating_add(reserved);
+        let taken = self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1)).is_ok();
+        if !taken {
+            self.tell();
+        }
+        taken
+    }
+
+    fn tell(&self) {
+        let mut told = self.told.lock().expect("nobody panics with it");
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            *told = Some(Instant::now());
+            eprintln!(
+                "ferrite: {} connections are open, as many as may be (--limit connections, and ulimit -n): more are refused",
+                self.open.load(Relaxed)
+            );
+        }
     }
 
     pub fn closed(&self) {

@@ -29,6 +29,13 @@ impl Server {
         Self::try_start_by(command, dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
     }
 
+    /// The same, with so many files that it may have open.
+    pub fn start_with_descriptors(descriptors: usize, dir: &Path, options: &[&str]) -> Server {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_ferrite")]);
+        Self::try_start_by(shell, dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
+    }
+
     /// The error text, if the server ends instead of getting ready.
     pub fn try_start(dir: &Path, options: &[&str]) -> Result<Server, String> {
         Self::try_start_by(Command::new(env!("CARGO_BIN_EXE_ferrite")), dir, options)
@@ -67,6 +74,12 @@ impl Server {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where administrators connect, if the server was told to listen for them.
+    pub fn admin_address(&self) -> &str {
+        let found = self.ready_line.split("administration on ").nth(1);
+        found.expect("there is an administration port").trim_end().trim_end_matches(')')
     }
 
     pub fn connect(&self) -> Db {

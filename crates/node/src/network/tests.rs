@@ -18,6 +18,7 @@ fn connected() -> (NetworkThread, std::net::TcpStream) {
     let client = std::net::TcpStream::connect(address).expect("a listening port takes connections");
     let (stream, _) = listener.accept().expect("somebody connects");
     stream.set_nonblocking(true).expect("sockets can be so");
+    assert!(thread.shared.connections.opened(false));
     thread.open(TcpStream::from_std(stream), false);
     thread.ready.clear();
     thread.connections[0].as_mut().expect("it is open").logged_in = true;

@@ -1,0 +1,92 @@
+//! Ports, and how many connections the process has file descriptors for.
+//!
+//! What is set on a listening socket holds for every connection that it accepts, which spares system calls for each.
+
+use crate::server::ServerError;
+use ferrite_base::limits;
+use mio::net::TcpListener;
+use rustix::net::sockopt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Of each network thread: what it waits with, and what wakes it.
+const DESCRIPTORS_PER_THREAD: usize = 2;
+
+/// A port, and its address, which may have been chosen by the system.
+pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |error| ServerError::Listen(address, error);
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    keep_alive(&listener).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// A peer that is gone without a word holds its connection, its memory and a file descriptor for two minutes, not for ever.
+fn keep_alive(listener: &TcpListener) -> io::Result<()> {
+    sockopt::set_socket_keepalive(listener, true)?;
+    sockopt::set_tcp_keepidle(listener, Duration::from_secs(limits::KEEPALIVE_IDLE_SECONDS))?;
+    sockopt::set_tcp_keepintvl(listener, Duration::from_secs(limits::KEEPALIVE_INTERVAL_SECONDS))?;
+    sockopt::set_tcp_keepcnt(listener, limits::KEEPALIVE_PROBES_MAX)?;
+    Ok(())
+}
+
+/// As many connections as are wanted, or fewer where the process may not open so many files. What the log, snapshots, backups, Java and
+/// administrators need is kept.
+pub fn connections_max(wanted: usize, network_threads: usize) -> usize {
+    let Some(descriptors) = ferrite_io::descriptors() else { return wanted };
+    let room = connections_within(descriptors.most, descriptors.open, network_threads);
+    if room < wanted {
+        eprintln!(
+            "ferrite: at most {room} connections are taken: the process may open {} files (ulimit -n), and needs some for \
+             the log and administrators",
+            descriptors.most
+        );
+    }
+    wanted.min(room)
+}
+
+fn connections_within(most: usize, open: usize, network_threads: usize) -> usize {
+    let kept = limits::DESCRIPTORS_RESERVED + limits::ADMIN_CONNECTIONS_RESERVED;
+    let room = most.saturating_sub(open + network_threads * DESCRIPTORS_PER_THREAD);
+    // Where there is little, half is kept; the server then does little else at a time.
+    room.saturating_sub(kept.min(room / 2)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_some_descriptors() {
+        let kept = limits::DESCRIPTORS_RESERVED + limits::ADMIN_CONNECTIONS_RESERVED;
+        assert_eq!(connections_within(1_024, 20, 2), 1_000 - kept);
+        assert_eq!(connections_within(20 + 4 + 2 * kept, 20, 2), kept);
+        assert_eq!(connections_within(20 + 4 + 50, 20, 2), 25, "where there is little, half");
+        assert_eq!(connections_within(20, 30, 2), 1);
+        assert_eq!(connections_within(usize::MAX, 30, 2), usize::MAX - 34 - kept);
+        let now = ferrite_io::descriptors().expect("the system says");
+        assert!(now.open >= 3 && now.most > now.open, "{now:?}");
+    }
+
+    #[test]
+    fn accepted_connections_are_kept_alive() {
+        let (listener, address) = listen_on("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let _peer = std::net::TcpStream::connect(address).expect("it listens");
+        let accepted = loop {
+            match listener.accept() {
+                Ok((accepted, _)) => break accepted,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        };
+        assert!(sockopt::socket_keepalive(&accepted).expect("an option of the socket"));
+        let idle = sockopt::tcp_keepidle(&accepted).expect("an option of the socket");
+        let between = sockopt::tcp_keepintvl(&accepted).expect("an option of the socket");
+        let probes = sockopt::tcp_keepcnt(&accepted).expect("an option of the socket");
+        assert_eq!(
+            (idle.as_secs(), between.as_secs()),
+            (limits::KEEPALIVE_IDLE_SECONDS, limits::KEEPALIVE_INTERVAL_SECONDS)
+        );
+        assert_eq!(probes, limits::KEEPALIVE_PROBES_MAX);
+    }
+}
