@@ -141,6 +141,14 @@ pub const MEMORY_BYTES_MIN: usize = 67_108_864;
 pub const MEMORY_RESERVE_PART: usize = 16;
 /// Bytes that a query or a result may hold however full the memory is.
 pub const MEMORY_ALWAYS_BYTES: usize = 1_048_576;
+/// One part in so many of the memory limit is what clients may make the server hold: unfinished frames, calls that wait, unread answers.
+pub const CLIENTS_MEMORY_PART: usize = 4;
+/// The same in bytes, where there is no memory limit.
+pub const CLIENTS_BYTES_DEFAULT: usize = 1_073_741_824;
+/// Bytes that an answer may have however much is held for clients.
+pub const ANSWER_ALWAYS_BYTES: usize = 1_024;
+/// Bytes that an answer may have while unread answers take a quarter more at most than clients may hold.
+pub const ANSWER_SMALL_BYTES: usize = 65_536;
 /// Bytes of one transaction's changes in one partition: what it overwrote, and what goes to the log.
 pub const TRANSACTION_BYTES_MAX: usize = 1_073_741_824;
 
@@ -152,12 +160,18 @@ pub const CONNECTION_OUTSTANDING_BYTES_MAX: usize = 33_554_432;
 pub const CONNECTION_UNREAD_BYTES_MAX: usize = 16_777_216;
 /// Seconds after which a connection that does not read its responses is closed.
 pub const CONNECTION_UNREAD_SECONDS_MAX: u64 = 30;
+/// Largest frame of a login, in bytes after the length field.
+pub const LOGIN_BYTES_MAX: usize = 4_096;
+/// Seconds within which a frame that was begun must arrive; one more for each [`FRAME_BYTES_PER_SECOND_MIN`] that have.
+pub const FRAME_SECONDS_MAX: u64 = 30;
+/// Bytes a second at which a large frame must arrive at least.
+pub const FRAME_BYTES_PER_SECOND_MIN: usize = 8_192;
 /// Seconds within which a login must arrive.
 pub const LOGIN_SECONDS_MAX: u64 = 30;
 /// Bytes that a connection's answers are expected to have, by the last ones, beyond which the server stops reading from it.
 pub const CONNECTION_EXPECTED_BYTES_MAX: usize = 67_108_864;
 /// Calls taken from a connection whose answers' size is not known yet.
-pub const CONNECTION_FIRST_CALLS_MAX: usize = 256;
+pub const CONNECTION_FIRST_CALLS_MAX: usize = 64;
 /// Bytes of unread responses, beyond which a connection is closed: ten of the largest.
 pub const CONNECTION_ANSWER_BYTES_MAX: usize = 536_870_912;
 /// Calls taken by the node and not yet answered, beyond which it takes no more from connections other than administrators'.
@@ -218,6 +232,9 @@ const _: () = assert!(CONNECTION_UNREAD_BYTES_MAX < CONNECTION_EXPECTED_BYTES_MA
 const _: () = assert!(CONNECTION_EXPECTED_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
+const _: () = assert!(ANSWER_ALWAYS_BYTES < ANSWER_SMALL_BYTES && ANSWER_SMALL_BYTES < MEMORY_ALWAYS_BYTES);
+const _: () = assert!(LOGIN_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(MEMORY_BYTES_MIN / CLIENTS_MEMORY_PART > 8 * VALUE_BYTES_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_BYTES_MAX < NODE_OUTSTANDING_BYTES_MAX);
 const _: () = assert!(STATEMENT_BYTES_MAX < EXPRESSIONS_MAX);

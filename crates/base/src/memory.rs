@@ -22,12 +22,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 mod ceiling;
+mod clients;
 mod heap;
 mod keeper;
 
 pub use ceiling::{
     has_room, limit, refused, result_bytes_max, set_limit, set_limits, takes_rows, temporary_bytes_max,
     transaction_bytes_max, used,
+};
+pub use clients::{
+    answers_changed, answers_held, clients_bytes_max, clients_room, is_full_of_answers, refused_answer, refused_call,
+    takes_answer,
 };
 pub use heap::CountingAllocator;
 pub use keeper::{give_back, keep_ahead, wake_keeper};

@@ -1,16 +1,13 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
 mod admin;
+mod allocator;
 mod check;
 mod init_procedure;
 mod server;
 
 use clap::{Parser, Subcommand};
-use ferrite_base::memory::CountingAllocator;
 use std::process::ExitCode;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 /// FerriteDB: an in-memory, distributed, ACID SQL database for transaction processing.
 #[derive(Parser)]

@@ -225,6 +225,9 @@ pub fn run(options: Options) -> ExitCode {
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
     ferrite_io::raise_descriptors();
+    if let Err(error) = crate::allocator::give_back() {
+        return fail(&format!("cannot start a thread: {error}"));
+    }
     let schema = match options.schema.as_ref().map(std::fs::read_to_string).transpose() {
         Ok(schema) => schema,
         Err(error) => {
@@ -273,6 +276,7 @@ pub fn run(options: Options) -> ExitCode {
         connection_limits: ConnectionLimits {
             connections_max: settings.connections,
             login_time_max: Duration::from_secs(settings.login_seconds),
+            frame_time_max: Duration::from_secs(settings.frame_seconds),
             unread_time_max: Duration::from_secs(settings.connection_unread_seconds),
             unread_bytes_max: settings.connection_answer_bytes,
         },

@@ -8,7 +8,7 @@ use ferrite_partition::counters::AD_HOC;
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub struct Connection {
     pub stream: TcpStream,
@@ -46,9 +46,31 @@ pub struct Connection {
     pub has_frames: bool,
     /// The node's list of cancellations has something of this connection.
     pub listed: bool,
-    /// The node is full: nothing is taken until it has room again.
+    /// Nothing is taken until the node has room again.
     pub held: bool,
+    /// Held, and for want of memory.
+    pub lacks_memory: bool,
+    /// Stands in its thread's list of those that are held.
+    pub in_line: bool,
+    /// Bytes that it may make the node hold, as of the last look.
+    pub room: usize,
+    /// Bytes that its thread has counted for it: all, and those of unread answers.
+    pub counted: (usize, usize),
+    /// The frame that is incomplete was so already at this time, when so many bytes had been read.
+    frame_begun: Option<(Instant, u64)>,
 }
+
+/// What a call that waits takes beside its bytes, about.
+const CALL_BYTES: usize = 64;
+
+/// What calls take that wait to be executed: their bytes, and what is copied of them.
+#[inline]
+pub fn queued_bytes(work: Outstanding) -> usize {
+    2 * work.bytes + CALL_BYTES * work.calls
+}
+
+/// So much free memory a buffer of a connection keeps.
+const SPARE_BYTES_MAX: usize = 65_536;
 
 /// Until the first answers have come, only so many calls are taken as would do with large ones.
 const ANSWER_BYTES_AT_FIRST: usize = limits::CONNECTION_EXPECTED_BYTES_MAX / limits::CONNECTION_FIRST_CALLS_MAX;
@@ -114,6 +136,11 @@ impl Connection {
             has_frames: false,
             listed: false,
             held: false,
+            lacks_memory: false,
+            in_line: false,
+            room: usize::MAX,
+            counted: (0, 0),
+            frame_begun: None,
         }
     }
 
@@ -124,6 +151,67 @@ impl Connection {
             && self.outstanding.bytes < self.outstanding_max.bytes
             && self.unwritten() < limits::CONNECTION_UNREAD_BYTES_MAX
             && self.expected_bytes() < limits::CONNECTION_EXPECTED_BYTES_MAX
+            && !self.lacks_room()
+    }
+
+    /// Whether its calls and answers take as much as it may hold.
+    #[inline]
+    pub fn lacks_room(&self) -> bool {
+        self.expected_bytes() + queued_bytes(self.outstanding) >= self.room
+    }
+
+    /// What the node holds for it, and will for the answers of its calls.
+    #[inline]
+    pub fn holds(&self) -> usize {
+        let answers = self.outstanding.calls * self.answer_bytes;
+        self.partial.capacity() + self.out.capacity() + queued_bytes(self.outstanding) + answers
+    }
+
+    /// Of that, what its unread answers take.
+    #[inline]
+    pub fn unread_capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
+    /// Has to wait for memory.
+    pub fn wait_for_memory(&mut self) {
+        self.held = true;
+        self.lacks_memory = true;
+    }
+
+    /// Need not wait any more, until that is found out anew.
+    pub fn wake(&mut self) {
+        self.held = false;
+        self.lacks_memory = false;
+    }
+
+    /// A whole frame came, or the rest of one that was dropped.
+    #[inline]
+    pub fn frame_came(&mut self) {
+        self.frame_begun = None;
+    }
+
+    /// Looks whether a frame is incomplete, and since when.
+    pub fn note_frame(&mut self, now: Instant) {
+        let incomplete = self.skip > 0 || (!self.partial.is_empty() && !self.has_frames);
+        match incomplete && self.logged_in && !self.closing {
+            true => drop(self.frame_begun.get_or_insert((now, self.traffic.bytes_read))),
+            false => self.frame_begun = None,
+        }
+    }
+
+    /// Whether its frame should have come. One that the server itself does not read is not late.
+    pub fn frame_is_late(&self, now: Instant, time_max: Duration) -> bool {
+        let Some((since, read)) = self.frame_begun.filter(|_| !self.held && self.wants_reading()) else { return false };
+        let came = (self.traffic.bytes_read - read) / limits::FRAME_BYTES_PER_SECOND_MIN as u64;
+        now.duration_since(since) > time_max + Duration::from_secs(came)
+    }
+
+    /// Whether it has had an incomplete frame for so long, that takes more than little.
+    pub fn frame_stalls(&self, now: Instant, time: Duration) -> bool {
+        self.skip == 0
+            && self.partial.len() > limits::LOGIN_BYTES_MAX
+            && self.frame_begun.is_some_and(|(since, _)| now.duration_since(since) >= time)
     }
 
     /// Whether there may be calls to take, and they may be taken.
@@ -189,6 +277,15 @@ impl Connection {
         }
     }
 
+    /// What of the incomplete frame is kept is `bytes`.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.partial.clear();
+        if bytes.is_empty() && self.partial.capacity() > limits::LOGIN_BYTES_MAX {
+            self.partial = Vec::new();
+        }
+        self.partial.extend_from_slice(bytes);
+    }
+
     /// The buffer to which answers are appended; [`Connection::flush`] sends it.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
@@ -201,8 +298,19 @@ impl Connection {
             let written = self.write(rest)?;
             rest = &rest[written..];
         }
+        if self.out.len() + rest.len() > self.out.capacity() {
+            self.forget_written();
+            // An eighth of what is there, not as much again: there may be much, for many.
+            self.out.reserve_exact(rest.len().max(self.out.len() / 8).max(limits::LOGIN_BYTES_MAX));
+        }
         self.out.extend_from_slice(rest);
         Ok(())
+    }
+
+    /// What was written goes from the buffer, before that grows: one that is never read to its end would grow for ever.
+    fn forget_written(&mut self) {
+        self.out.drain(..self.out_start);
+        self.out_start = 0;
     }
 
     /// Writes what is waiting, as far as the socket takes it.
@@ -212,7 +320,13 @@ impl Connection {
             let written = self.write(&pending[self.out_start..]);
             self.out = pending;
             match written? {
-                0 => return Ok(()),
+                0 => {
+                    if self.out_start > self.out.len() / 2 {
+                        self.forget_written();
+                        self.out.shrink_to(2 * self.out.len());
+                    }
+                    return Ok(());
+                }
                 count => self.out_start += count,
             }
         }
@@ -220,7 +334,7 @@ impl Connection {
         self.out.clear();
         self.out_start = 0;
         // A large answer's memory is not kept by an idle connection.
-        if self.out.capacity() > 1 << 20 {
+        if self.out.capacity() > SPARE_BYTES_MAX {
             self.out = Vec::new();
         }
         Ok(())
@@ -339,6 +453,19 @@ mod tests {
         bytes.answered(1, 20);
         assert!(bytes.wants_reading());
 
+        let mut held = known_for_small_answers();
+        held.room = 1_000;
+        while held.expected_bytes() + queued_bytes(held.work()) + 200 < 1_000 {
+            assert!(held.wants_reading());
+            held.taken(20);
+        }
+        held.taken(300);
+        assert!(!held.wants_reading() && held.lacks_room(), "as much as is free");
+        let calls = held.work().calls;
+        held.answered(calls, 50 * calls);
+        held.room = 1;
+        assert!(held.wants_reading(), "who holds nothing may make a call");
+
         let mut unread = connection();
         unread.out().resize(limits::CONNECTION_UNREAD_BYTES_MAX - 1, 0);
         assert!(unread.wants_reading(), "one below the limit");
@@ -370,5 +497,47 @@ mod tests {
             }
             assert_eq!(connection.work(), Outstanding::default(), "round {round}");
         }
+    }
+
+    #[test]
+    fn a_frame_that_was_begun_comes_within_its_time() {
+        let mut connection = connection();
+        connection.logged_in = true;
+        let (begun, most) = (Instant::now(), Duration::from_secs(2));
+        let at = |seconds: u64| begun + Duration::from_secs(seconds);
+        connection.note_frame(begun);
+        assert!(!connection.frame_is_late(at(1_000), most), "nothing was begun");
+        connection.partial = vec![0; limits::LOGIN_BYTES_MAX + 1];
+        connection.note_frame(begun);
+        connection.note_frame(at(1));
+        assert!(!connection.frame_is_late(at(2), most) && connection.frame_is_late(at(3), most));
+        assert!(connection.frame_stalls(at(1), Duration::from_secs(1)));
+        connection.traffic.bytes_read += 5 * limits::FRAME_BYTES_PER_SECOND_MIN as u64;
+        assert!(!connection.frame_is_late(at(7), most) && connection.frame_is_late(at(8), most), "what comes has time");
+        connection.wait_for_memory();
+        assert!(!connection.frame_is_late(at(8), most), "it is the server that does not read");
+        connection.wake();
+        connection.frame_came();
+        connection.note_frame(at(8));
+        assert!(
+            !connection.frame_is_late(at(10), most) && connection.frame_is_late(at(11), most),
+            "the next has its own"
+        );
+        connection.partial.clear();
+        connection.note_frame(at(11));
+        assert!(!connection.frame_is_late(at(1_000), most));
+    }
+
+    #[test]
+    fn what_was_written_is_not_kept() {
+        let mut connection = connection();
+        connection.blocked_since = Some(Instant::now());
+        for round in 0..1_000usize {
+            connection.send(&[round as u8; 5_000]).expect("nothing is written");
+            // All but the last were.
+            connection.out_start = connection.out.len() - 5_000;
+        }
+        assert!(connection.out.capacity() < 50_000, "{}", connection.out.capacity());
+        assert_eq!((connection.unwritten(), connection.out[connection.out_start]), (5_000, 999usize as u8));
     }
 }

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::system::SystemJob;
 use crate::work::Room;
 use bumpalo::Bump;
-use ferrite_base::{ProcedureId, UserError, limits};
+use ferrite_base::{ProcedureId, UserError, limits, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
@@ -126,6 +126,9 @@ impl Dispatcher {
             if held || !connection.wants_reading() {
                 connection.has_frames = true;
                 connection.held = held;
+                if !held && connection.lacks_room() {
+                    connection.wait_for_memory();
+                }
                 break;
             }
             match frame::split(&bytes[consumed..]) {
@@ -137,41 +140,59 @@ impl Dispatcher {
                         self.login(connection, body);
                     }
                 }
-                Ok(None) => break,
+                Ok(None) => {
+                    // Who has not logged in has nothing large to say.
+                    let size = frame::size(&bytes[consumed..]);
+                    let most = frame::LENGTH_BYTES + limits::LOGIN_BYTES_MAX;
+                    connection.closing |= !connection.logged_in && size.is_ok_and(|size| size > Some(most));
+                    break;
+                }
                 Err(_) => {
                     // The stream cannot be trusted any more (wire-protocol 1.2): answers still go out, then it is closed.
                     connection.closing = true;
                 }
             }
         }
+        if consumed > 0 {
+            connection.frame_came();
+        }
         self.shared.work.take(connection.work() - before);
         if connection.closing { bytes.len() } else { consumed }
     }
 
-    /// A call that is larger than the server takes is refused as soon as its beginning is there; what it has sent and what is still to
-    /// come of it is dropped. Calls that come in one read are smaller.
+    /// A call that is larger than the server takes, or than it has memory for, is refused as soon as its beginning is there; what it
+    /// has sent and what is still to come of it is dropped. Calls that come in one read are smaller.
     #[cold]
     pub fn refuse_if_too_large(&self, connection: &mut Connection) {
         let most = self.shared.settings.frame_bytes;
-        let Ok(Some(size)) = frame::size(&connection.partial) else { return };
-        let bytes = size - frame::LENGTH_BYTES;
-        if bytes <= most || connection.partial.len() >= size {
-            return;
+        let Some(bytes) = incomplete_call(connection) else { return };
+        if bytes > most {
+            let error = UserError::limit(format!("the call has {bytes} bytes, more than the {most} that one may have"))
+                .with_detail("the limit is --limit frame-bytes")
+                .with_hint("send it in several calls");
+            self.refuse(connection, bytes, &error);
+        } else if bytes > memory::clients_bytes_max() / 2 && !is_admin(connection.id) {
+            self.refuse(connection, bytes, &memory::refused_call(bytes));
         }
-        connection.skip = size - connection.partial.len();
+    }
+
+    /// A call that does not come whole while others wait for memory is refused, and dropped in the same way.
+    #[cold]
+    pub fn refuse_for_memory(&self, connection: &mut Connection) {
+        if let Some(bytes) = incomplete_call(connection) {
+            self.refuse(connection, bytes, &memory::refused_call(bytes));
+        }
+    }
+
+    fn refuse(&self, connection: &mut Connection, bytes: usize, error: &UserError) {
+        connection.skip = bytes + frame::LENGTH_BYTES - connection.partial.len();
         let beginning = std::mem::take(&mut connection.partial);
         let handle = match Invocation::parse(&beginning[frame::LENGTH_BYTES..]) {
             Ok(invocation) => Some(invocation.handle),
             Err(error) => error.handle,
         };
         match handle.filter(|_| connection.logged_in) {
-            Some(handle) => {
-                let error =
-                    UserError::limit(format!("the call has {bytes} bytes, more than the {most} that one may have"))
-                        .with_detail("the limit is --limit frame-bytes")
-                        .with_hint("send it in several calls");
-                response::write_error(connection.out(), handle, &error);
-            }
+            Some(handle) => response::write_error(connection.out(), handle, error),
             None => connection.closing = true,
         }
     }
@@ -496,6 +517,12 @@ impl Dispatcher {
             self.shared.partitions[partition].send(event).expect("partitions outlive the network");
         }
     }
+}
+
+/// Bytes that a call will have whose frame is not whole yet.
+fn incomplete_call(connection: &Connection) -> Option<usize> {
+    let size = frame::size(&connection.partial).ok()??;
+    (connection.partial.len() < size).then_some(size - frame::LENGTH_BYTES)
 }
 
 /// What `@Cancel` is about: a connection (none: the caller's) and a handle (none: all calls).

@@ -61,7 +61,8 @@ impl NetworkMailbox {
 }
 
 impl Mailbox for NetworkMailbox {
-    fn deliver(&self, answers: AnswerBatch) {
+    fn deliver(&self, mut answers: AnswerBatch) {
+        answers.count();
         self.send(Mail::Answers(answers));
     }
 }

@@ -3,7 +3,7 @@
 //! One turn reads what every ready connection has, cuts it into calls, hands each partition its batch, then writes the
 //! answers that have come. Nothing here waits for a transaction.
 
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, is_admin};
 use crate::dispatch::Dispatcher;
 use crate::latency::Latencies;
 use crate::mailbox::{Mail, NetworkMailbox};
@@ -12,13 +12,13 @@ use crate::traffic::{NetworkReport, Traffic};
 use crate::work::Outstanding;
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
-use ferrite_base::limits::STOP_UNREAD_TIME_MAX;
 use ferrite_base::settings::FRAME_BYTES_LEAST;
+use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
-use ferrite_wire::handles;
 use ferrite_wire::login::{self, LoginFailure};
+use ferrite_wire::{frame, handles};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::HashMap;
@@ -27,6 +27,10 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod strangers;
+
+use strangers::Ledger;
+
 pub const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 const ADMIN_LISTENER: Token = Token(2);
@@ -34,10 +38,12 @@ const FIRST_CONNECTION: usize = 3;
 
 /// Read at once from one connection; also the most that one turn takes from it.
 const READ_BYTES: usize = 128 * 1024;
+/// And from one that holds as much as it may.
+const READ_BYTES_LEAST: usize = limits::LOGIN_BYTES_MAX;
 /// Frames that come whole in the buffer are not measured: there is none as large as the least that may be set.
 const _: () = assert!(2 * READ_BYTES <= FRAME_BYTES_LEAST);
-/// How often connections are looked at for logins that do not come and answers that are not read, unless that may take a shorter
-/// time only.
+/// How often connections are looked at for logins and frames that do not come and answers that are not read, unless that may take a
+/// shorter time only.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Where clients come in. One thread has both.
@@ -70,6 +76,7 @@ pub struct NetworkThread {
     gone: HashMap<u64, Outstanding>,
     /// Connections that wait until the node has room, in the order in which they came.
     held: Vec<usize>,
+    ledger: Ledger,
     sweep_every: Duration,
     /// The system has refused a new connection: it lacks something that a connection that is closed may give back.
     starved: bool,
@@ -95,7 +102,9 @@ impl NetworkThread {
             }
         }
         let limits = shared.connections.limits;
-        let sweep_every = SWEEP.min(limits.login_time_max / 4).min(limits.unread_time_max / 4);
+        let sweep_every = [limits.login_time_max, limits.unread_time_max, limits.frame_time_max]
+            .into_iter()
+            .fold(SWEEP, |every, time| every.min(time / 4));
         let handle: MailboxHandle = Arc::clone(&mailbox) as MailboxHandle;
         Ok(NetworkThread {
             poll,
@@ -116,6 +125,7 @@ impl NetworkThread {
             refused: 0,
             gone: HashMap::new(),
             held: Vec::new(),
+            ledger: Ledger::default(),
             sweep_every: sweep_every.max(Duration::from_millis(1)),
             starved: false,
             freed: false,
@@ -172,6 +182,7 @@ impl NetworkThread {
         while let Ok(mail) = self.mail.try_recv() {
             self.take(mail);
         }
+        self.tell_ledger();
         if self.starved && std::mem::take(&mut self.freed) {
             self.accept();
         }
@@ -198,7 +209,8 @@ impl NetworkThread {
             Mail::Room => {
                 for index in std::mem::take(&mut self.held) {
                     if let Some(connection) = self.connections[index].as_mut() {
-                        connection.held = false;
+                        connection.in_line = false;
+                        connection.wake();
                         self.ready.push(index);
                     }
                 }
@@ -210,7 +222,7 @@ impl NetworkThread {
             }
             Mail::Hurry => {
                 self.hurry = true;
-                self.sweep_every = STOP_UNREAD_TIME_MAX / 4;
+                self.sweep_every = limits::STOP_UNREAD_TIME_MAX / 4;
             }
             Mail::Stop => {
                 self.stopping = true;
@@ -303,6 +315,7 @@ impl NetworkThread {
             self.closed.bytes_written += traffic.bytes_written;
             self.closed.messages_written += traffic.messages_written;
             let _ = self.poll.registry().deregister(&mut connection.stream);
+            self.ledger.gone(&connection);
             self.free.push(index);
             self.shared.connections.closed();
             self.freed = true;
@@ -323,6 +336,7 @@ impl NetworkThread {
         let before = *outstanding;
         outstanding.answered(calls);
         let answered = before - *outstanding;
+        self.ledger.answered_in_vain(answered);
         if outstanding.calls == 0 {
             self.gone.remove(&connection);
             self.shared.cancellations.forget(connection);
@@ -343,9 +357,16 @@ impl NetworkThread {
     /// Writes what a connection has, and closes it if it is done.
     fn settle(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
-        if connection.flush().is_err() || connection.is_finished() {
-            self.close(index);
-        } else if connection.may_have_more() {
+        let before = connection.unwritten();
+        let flushed = connection.flush();
+        self.ledger.count(connection);
+        if flushed.is_err() || connection.is_finished() {
+            return self.close(index);
+        }
+        if connection.lacks_memory && connection.unwritten() < before {
+            connection.wake();
+        }
+        if connection.may_have_more() {
             // What was just written made room, and no event will say so again.
             self.ready.push(index);
         }
@@ -353,16 +374,24 @@ impl NetworkThread {
 
     /// Reads once, and dispatches every complete frame.
     fn read(&mut self, index: usize) {
-        let held = |open: &Option<Connection>| open.as_ref().is_some_and(|connection| connection.held);
-        if held(&self.connections[index]) {
+        if self.connections[index].as_ref().is_none_or(|connection| connection.held) {
             return;
         }
         self.read_and_dispatch(index);
-        if held(&self.connections[index]) {
-            self.held.push(index);
-            if self.shared.work.found_full() {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        self.ledger.count(connection);
+        if connection.held {
+            if !std::mem::replace(&mut connection.in_line, true) {
+                self.held.push(index);
+            }
+            if connection.lacks_memory {
+                self.shared.work.lacks_memory();
+            } else if self.shared.work.found_full() {
                 self.wake_held();
             }
+        }
+        if self.ledger.is_large() {
+            self.tell_ledger();
         }
     }
 
@@ -376,7 +405,13 @@ impl NetworkThread {
 
     fn read_and_dispatch(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
+        if !is_admin(connection.id) {
+            connection.room = self.ledger.room(&self.shared.work);
+        }
         if !connection.wants_reading() {
+            if connection.lacks_room() {
+                connection.wait_for_memory();
+            }
             return;
         }
         if connection.has_frames {
@@ -385,6 +420,9 @@ impl NetworkThread {
             let consumed = self.dispatcher.frames(connection, &bytes);
             bytes.drain(..consumed);
             connection.partial = bytes;
+            if connection.partial.is_empty() {
+                connection.keep(&[]);
+            }
             if connection.unwritten() > 0 || connection.closing {
                 return self.settle(index);
             }
@@ -399,27 +437,42 @@ impl NetworkThread {
             self.dispatcher.refuse_if_too_large(connection);
         }
         let kept = connection.partial.len();
+        let most = match connection.logged_in {
+            // Small only where memory is short.
+            true => connection.room.saturating_sub(connection.holds()).clamp(READ_BYTES_LEAST, READ_BYTES),
+            // Nothing larger is taken from one that nobody knows.
+            false => (frame::LENGTH_BYTES + limits::LOGIN_BYTES_MAX).saturating_sub(kept).max(1),
+        };
+        if connection.skip == 0 && kept > READ_BYTES_LEAST && connection.holds() >= connection.room {
+            return connection.wait_for_memory();
+        }
         let read = if connection.skip > 0 {
             let most = connection.skip.min(READ_BYTES);
             let read = connection.read(&mut self.buffer[..most]);
             if let Ok(Some(count)) = read {
                 connection.skip -= count;
+                if connection.skip == 0 {
+                    connection.frame_came();
+                }
             }
             read
         } else if kept < READ_BYTES {
             self.buffer[..kept].copy_from_slice(&connection.partial);
-            let read = connection.read(&mut self.buffer[kept..kept + READ_BYTES]);
+            let read = connection.read(&mut self.buffer[kept..kept + most]);
             if let Ok(Some(count @ 1..)) = read {
                 let bytes = &self.buffer[..kept + count];
                 let consumed = self.dispatcher.frames(connection, bytes);
-                connection.partial.clear();
-                connection.partial.extend_from_slice(&bytes[consumed..]);
+                connection.keep(&bytes[consumed..]);
             }
             read
         } else {
             // A large frame is gathered where its bytes stay, or each read would copy all that came before.
             let mut bytes = std::mem::take(&mut connection.partial);
-            bytes.resize(kept + READ_BYTES, 0);
+            if bytes.capacity() < kept + most {
+                // By what has come, and by a quarter of it: not by what was announced.
+                bytes.reserve_exact(READ_BYTES.max(kept / 4));
+            }
+            bytes.resize(kept + most, 0);
             let read = connection.read(&mut bytes[kept..]);
             let count = match read {
                 Ok(Some(count)) => count,
@@ -455,7 +508,9 @@ impl NetworkThread {
                 return;
             }
         }
-        if connection.partial.len() < READ_BYTES && connection.partial.capacity() > 2 * READ_BYTES {
+        if connection.partial.is_empty() {
+            connection.keep(&[]);
+        } else if connection.partial.len() < READ_BYTES && connection.partial.capacity() > 2 * READ_BYTES {
             connection.partial.shrink_to(READ_BYTES);
         }
         if connection.may_have_more() {
@@ -469,6 +524,7 @@ impl NetworkThread {
     /// Sends answers to their connections. Those of connections that are gone are dropped.
     fn deliver(&mut self, answers: &AnswerBatch) {
         let (mut start, mut answered) = (0, Outstanding::default());
+        let unread_bytes_max = self.shared.connections.limits.unread_bytes_max.min(memory::clients_bytes_max());
         let micros = match answers.sent_micros {
             0 => None,
             sent => Some((SystemClock.wall_micros() - sent).max(0) as u64),
@@ -481,7 +537,7 @@ impl NetworkThread {
                 answered += self.answered_in_vain(run.connection, run.calls as usize);
                 continue;
             };
-            let was_waiting = !connection.wants_reading();
+            let was_waiting = connection.lacks_memory || !connection.wants_reading();
             let before = connection.work();
             connection.answered(run.calls as usize, bytes.len());
             answered += before - connection.work();
@@ -494,17 +550,21 @@ impl NetworkThread {
                 self.latencies.record(micros, u64::from(run.calls));
             }
             let sent = connection.send(bytes);
+            self.ledger.count(connection);
+            if connection.lacks_memory {
+                connection.wake();
+            }
             if was_waiting && connection.may_have_more() {
                 self.ready.push(index);
             }
             let unread = connection.unwritten();
-            if unread > self.shared.connections.limits.unread_bytes_max {
+            if unread > unread_bytes_max {
                 let peer = connection.report().peer;
                 eprintln!(
                     "ferrite: a connection from {peer} was closed: it has not read {unread} bytes of its answers"
                 );
             }
-            if sent.is_err() || unread > self.shared.connections.limits.unread_bytes_max {
+            if sent.is_err() || unread > unread_bytes_max {
                 self.close(index);
             } else if self.connections[index].as_ref().is_some_and(|open| open.unwritten() > 0 || open.closing) {
                 self.settle(index);
@@ -531,21 +591,12 @@ impl NetworkThread {
         }
     }
 
-    /// Closes connections whose login does not come or that do not read their answers, and takes those that had to wait.
+    /// Ends what does not go on, and takes connections that had to wait.
     fn sweep(&mut self) {
         self.last_sweep = Instant::now();
         // One that could not be accepted for want of file descriptors is not announced again.
         self.accept();
-        for index in 0..self.connections.len() {
-            let Some(connection) = self.connections[index].as_ref() else { continue };
-            let limits = self.shared.connections.limits;
-            let late = !connection.logged_in && connection.opened.elapsed() > limits.login_time_max;
-            let unread_time_max = if self.hurry { STOP_UNREAD_TIME_MAX } else { limits.unread_time_max };
-            let stuck = connection.blocked_since.is_some_and(|since| since.elapsed() > unread_time_max);
-            if late || stuck {
-                self.close(index);
-            }
-        }
+        self.end_stalled();
     }
 }
 

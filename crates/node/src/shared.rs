@@ -169,6 +169,8 @@ pub struct ConnectionLimits {
     pub connections_max: usize,
     /// Within this a login must arrive.
     pub login_time_max: Duration,
+    /// Within this a frame that was begun must arrive, unless it is large.
+    pub frame_time_max: Duration,
     /// A connection that reads nothing for so long is closed.
     pub unread_time_max: Duration,
     /// And one with so many bytes of answers that it has not read.
@@ -180,6 +182,7 @@ impl Default for ConnectionLimits {
         ConnectionLimits {
             connections_max: limits::CONNECTIONS_MAX,
             login_time_max: Duration::from_secs(limits::LOGIN_SECONDS_MAX),
+            frame_time_max: Duration::from_secs(limits::FRAME_SECONDS_MAX),
             unread_time_max: Duration::from_secs(limits::CONNECTION_UNREAD_SECONDS_MAX),
             unread_bytes_max: limits::CONNECTION_ANSWER_BYTES_MAX,
         }

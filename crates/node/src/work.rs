@@ -1,18 +1,21 @@
-//! The calls that the node has taken and not yet answered, all connections together: how many there may be.
+//! The calls that the node has taken and not yet answered, all connections together: how many there may be; and the bytes that it
+//! holds for clients, of which there is a budget.
 //!
-//! Owns the sums and whether the node is full. Promises that whoever found it full is woken when there is room again: a thread that
+//! Owns the sums, whether the node is full, and whether somebody waits for memory. Promises that whoever found it full is woken when there is room again: a thread that
 //! is told so by [`Work::give_back`] or [`Work::found_full`] wakes all. Sums are told once per read and once per batch of answers, so
 //! that calls pay nothing; with several network threads, each may take what it has just read while the others do.
 
-use ferrite_base::Settings;
+use ferrite_base::{Settings, memory};
 use std::ops::{AddAssign, Sub};
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize};
 use std::time::{Duration, Instant};
 
-/// Between two lines about a full node in the server's log.
+/// Between two lines about the same want in the server's log.
 const TELL_EVERY: Duration = Duration::from_secs(60);
+/// Whoever waits for memory is woken when one part in so many of what clients may hold was given back.
+const EASED_PART: usize = 16;
 
 /// Calls, and about how many bytes they had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,7 +69,13 @@ pub struct Work {
     bytes: AtomicUsize,
     /// Nothing more is taken until an eighth of what may be outstanding is answered: those who wait come before those who do not.
     full: AtomicBool,
+    /// Bytes held for clients. Signed, since threads tell of what came and what went in their own time.
+    held: AtomicIsize,
+    /// Somebody waits for memory; and how much was held when that was said last.
+    short: AtomicBool,
+    short_at: AtomicUsize,
     told: Mutex<Option<Instant>>,
+    told_short: Mutex<Option<Instant>>,
 }
 
 impl Work {
@@ -77,7 +86,11 @@ impl Work {
             calls: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             full: AtomicBool::new(false),
+            held: AtomicIsize::new(0),
+            short: AtomicBool::new(false),
+            short_at: AtomicUsize::new(0),
             told: Mutex::new(None),
+            told_short: Mutex::new(None),
         }
     }
 
@@ -132,6 +145,53 @@ impl Work {
         let room =
             now.calls < self.most.calls - self.most.calls / 8 && now.bytes < self.most.bytes - self.most.bytes / 8;
         room && self.full.swap(false, SeqCst)
+    }
+
+    /// Bytes that are held for clients, with those that the caller has not told of.
+    #[inline]
+    pub fn held(&self, untold: isize) -> usize {
+        (self.held.load(Relaxed) + untold).max(0) as usize
+    }
+
+    /// So many more bytes are held, or fewer. True: whoever waits for memory must be woken.
+    #[inline]
+    #[must_use]
+    pub fn hold(&self, bytes: isize) -> bool {
+        let before = self.held.fetch_add(bytes, Relaxed);
+        bytes < 0 && self.short.load(Relaxed) && self.has_eased((before + bytes).max(0) as usize)
+    }
+
+    #[cold]
+    fn has_eased(&self, held: usize) -> bool {
+        let eased = held + memory::clients_bytes_max() / EASED_PART <= self.short_at.load(Relaxed);
+        eased && self.short.swap(false, Relaxed)
+    }
+
+    /// A connection waits for memory. It is woken when much is given back, and looked at again in any case before long.
+    #[cold]
+    pub fn lacks_memory(&self) {
+        self.short_at.store(self.held(0), Relaxed);
+        if !self.short.swap(true, Relaxed) {
+            let mut told = self.told_short.lock().expect("nobody panics with it");
+            if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                *told = Some(Instant::now());
+                eprintln!(
+                    "ferrite: {} bytes are held for clients, of {} (a quarter of --memory-limit) or of what the tables leave:                      connections wait, and those that do not go on are ended",
+                    self.held(0),
+                    memory::clients_bytes_max()
+                );
+            }
+        }
+    }
+
+    /// Whether room should be made: somebody waits for it, or answers are refused.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Relaxed) || memory::is_full_of_answers()
+    }
+
+    /// Whoever waits is looked at again, and will say so if it waits still.
+    pub fn looked(&self) {
+        self.short.store(false, Relaxed);
     }
 
     fn tell(&self) {
@@ -232,5 +292,20 @@ mod tests {
         });
         assert_eq!(work.outstanding(), Outstanding::default());
         assert!(!work.full.load(SeqCst), "all is answered, and somebody waits still");
+    }
+
+    #[test]
+    fn who_waits_for_memory_is_woken_when_much_is_given_back() {
+        let (work, part) = (work(1, 1), (memory::clients_bytes_max() / EASED_PART) as isize);
+        assert!(!work.hold(10 * part) && !work.hold(-part), "nobody waits");
+        work.lacks_memory();
+        assert!(work.is_short());
+        assert!(!work.hold(-part + 1), "not enough");
+        assert!(work.hold(-1));
+        assert!(!work.is_short() && !work.hold(-part), "they are awake");
+        assert_eq!((work.held(5), work.held(-100 * part)), (7 * part as usize + 5, 0));
+        work.lacks_memory();
+        work.looked();
+        assert!(!work.is_short());
     }
 }

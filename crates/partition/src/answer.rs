@@ -1,13 +1,13 @@
-//! Answers on their way out: response frames for several connections in one buffer.
+//! Answers on their way out: response frames for several connections in one buffer, counted while they wait.
 
 use crate::event::CallHeader;
-use ferrite_base::UserError;
+use ferrite_base::{UserError, memory};
 use ferrite_wire::response;
 use std::sync::Arc;
 
 /// Answers beyond this leave before the rest of their batch is run: large results do not wait for each other, and where they end
 /// fits 32 bits.
-pub(crate) const ANSWER_BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const ANSWER_BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// Consecutive answers of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,20 @@ pub struct AnswerBatch {
     pub sent_micros: i64,
     /// The calls that these are the answers of: their buffers go back to be filled again.
     pub spent: Spent,
+    /// What the process knows of `bytes`.
+    pub(crate) counted: Counted,
+}
+
+/// Bytes of answers among those that the process counts, as long as this lives.
+#[derive(Default, Debug)]
+pub(crate) struct Counted(usize);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            memory::answers_changed(-(self.0 as isize));
+        }
+    }
 }
 
 /// Buffers of a batch of calls, on their way back to the network thread.
@@ -56,6 +70,12 @@ impl AnswerBatch {
             }
             _ => self.runs.push(Run { connection, end, calls: 1 }),
         }
+    }
+
+    /// From now on until they are dropped these are answers that were made and have not left.
+    pub fn count(&mut self) {
+        memory::answers_changed(self.bytes.len() as isize - self.counted.0 as isize);
+        self.counted.0 = self.bytes.len();
     }
 
     /// Replaces every answer by `error`: what they say must not be told, because it will not be durable.

@@ -75,7 +75,8 @@ impl Gate {
     }
 
     /// Keeps `answers` until everything appended so far is committed; lets go of what already is.
-    pub fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
+    pub fn hold(&self, mailbox: MailboxHandle, mut answers: AnswerBatch) {
+        answers.count();
         let mut replica = self.lock();
         replica.hold_read((mailbox, answers));
         self.release(&mut replica);

@@ -5,7 +5,7 @@ use crate::status::APPLICATION_STATUS_NOT_SET;
 use crate::table::{self, OpenTable, TableHeader, TableWriter};
 use crate::writer::Put;
 use crate::{Status, failure};
-use ferrite_base::limits::FRAME_BYTES_MAX;
+use ferrite_base::limits::{ANSWER_ALWAYS_BYTES, FRAME_BYTES_MAX};
 use ferrite_base::{UserError, UserResult, memory};
 
 pub(crate) const STATUS_TEXT_PRESENT: u8 = 0x20;
@@ -103,6 +103,9 @@ impl<'o> ResponseWriter<'o> {
     pub fn encoded_table(&mut self, table: &[u8]) -> UserResult<()> {
         if self.out.len() - self.start + table.len() > memory::result_bytes_max() {
             return Err(too_large());
+        }
+        if table.len() > ANSWER_ALWAYS_BYTES && !memory::takes_answer(table.len()) {
+            return Err(memory::refused_answer());
         }
         self.tables += 1;
         self.out.extend_from_slice(table);

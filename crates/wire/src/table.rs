@@ -4,7 +4,7 @@
 use crate::scalar;
 use crate::status::APPLICATION_STATUS_NOT_SET;
 use crate::writer::Put;
-use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, RESULT_BYTES_MAX};
+use ferrite_base::limits::{ANSWER_ALWAYS_BYTES, ANSWER_SMALL_BYTES, MEMORY_ALWAYS_BYTES, RESULT_BYTES_MAX};
 use ferrite_base::{UserError, UserResult, memory};
 use ferrite_value::{SqlType, Value};
 
@@ -76,7 +76,7 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         let start = out.len();
         out.extend_from_slice(&header.bytes);
         let row_count_at = out.len() - 4;
-        let look_at = end_max.min(start + MEMORY_ALWAYS_BYTES);
+        let look_at = end_max.min(start + ANSWER_ALWAYS_BYTES);
         TableWriter { out, types: &header.types, start, row_count_at, rows: 0, end_max, look_at }
     }
 
@@ -104,10 +104,15 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         if self.out.len() > self.end_max {
             return Err(result_too_large());
         }
-        if !memory::has_room() {
+        let bytes = self.out.len() - self.start;
+        if bytes > MEMORY_ALWAYS_BYTES && !memory::has_room() {
             return Err(memory::refused("a result of that size"));
         }
-        self.look_at = self.end_max.min(self.out.len() + MEMORY_ALWAYS_BYTES);
+        if !memory::takes_answer(bytes) {
+            return Err(memory::refused_answer());
+        }
+        let later = [ANSWER_SMALL_BYTES, MEMORY_ALWAYS_BYTES].into_iter().find(|mark| bytes < *mark);
+        self.look_at = self.end_max.min(later.map_or(self.out.len() + MEMORY_ALWAYS_BYTES, |mark| self.start + mark));
         Ok(())
     }
 

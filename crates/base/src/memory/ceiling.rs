@@ -6,6 +6,7 @@
 //!
 //! Memory is the process's, so the ceiling is: one database runs in a process.
 
+use super::clients::set_clients_limit;
 use super::{BYTES_USED, LARGE_BYTES_USED, heap};
 use crate::UserError;
 use crate::error::ErrorKind;
@@ -50,7 +51,14 @@ pub fn transaction_bytes_max() -> usize {
 pub fn set_limit(bytes: Option<usize>) {
     let limit = bytes.unwrap_or(usize::MAX);
     LIMIT.store(limit, Ordering::Relaxed);
+    set_clients_limit(bytes);
     ROWS_LIMIT.store(bytes.map_or(usize::MAX, |bytes| bytes - bytes / MEMORY_RESERVE_PART), Ordering::Relaxed);
+}
+
+/// From so many bytes in use on no rows are added; usize::MAX: without end.
+#[inline]
+pub(super) fn rows_limit() -> usize {
+    ROWS_LIMIT.load(Ordering::Relaxed)
 }
 
 pub fn limit() -> Option<usize> {
@@ -90,14 +98,19 @@ pub fn refused(what: &str) -> UserError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::limits::PAGE_BYTES;
     use crate::memory::Block;
+    use std::sync::Mutex;
+
+    /// Held by tests that set limits of the process or look at them.
+    pub static ALONE: Mutex<()> = Mutex::new(());
 
     /// The only test of this process that sets the limit; others that run beside it use little.
     #[test]
     fn rows_are_refused_before_everything_else() {
+        let _alone = ALONE.lock().expect("no test fails with it");
         assert!(limit().is_none() && takes_rows() && has_room());
         let total = 64 << 20;
         set_limit(Some(used() + total));

@@ -108,6 +108,24 @@ fn a_login_that_does_not_come_is_not_waited_for() {
     server.stop().expect("the log is closed");
 }
 
+#[test]
+fn a_frame_that_does_not_come_is_not_waited_for() {
+    let (_dir, server, _db) = limited(|limits| limits.frame_time_max = Duration::from_millis(200));
+    let whole = crate::common::raw::call("@Ping", 1, &());
+    let mut raw = Raw::connect(server.address());
+    // One that comes within its time, in two parts.
+    raw.send(&whole[..10]);
+    raw.send(&whole[10..]);
+    assert_eq!(raw.answer().expect("an answer").0, 1);
+    raw.send(&whole[..10]);
+    assert_eq!(bytes_until_closed(raw.0), 0);
+    // Nor is one that is announced, and of which nothing comes.
+    let mut raw = Raw::connect(server.address());
+    raw.send(&[0, 0, 1]);
+    assert_eq!(bytes_until_closed(raw.0), 0);
+    server.stop().expect("the log is closed");
+}
+
 fn blob(db: &Db) {
     db.sql(
         "CREATE TABLE blob (id BIGINT NOT NULL, bytes VARBINARY(1048576) NOT NULL, PRIMARY KEY (id));
