@@ -1,4 +1,4 @@
-//! What anybody who can connect may try (docs/decisions/0016-strangers.md): the server stays within its means, others are served meanwhile,
+//! What anybody who can connect may try (docs/decisions/0019-strangers.md): the server stays within its means, others are served meanwhile,
 //! and when it is over all is as before, without a restart.
 
 mod common;

@@ -1,4 +1,4 @@
-//! The part of memory that clients may make the server hold (docs/decisions/0016-strangers.md): unfinished frames, calls that wait,
+//! The part of memory that clients may make the server hold (docs/decisions/0019-strangers.md): unfinished frames, calls that wait,
 //! answers that were not read.
 //!
 //! Owns how much that may be, and the sum of the answers that were made and have not left. Who holds how much of the rest is known where

@@ -1,5 +1,5 @@
 //! What a network thread's connections make the node hold, and what is done with those that hold much and do not go on
-//! (docs/decisions/0016-strangers.md).
+//! (docs/decisions/0019-strangers.md).
 
 use super::NetworkThread;
 use crate::connection::{Connection, is_admin, queued_bytes};
