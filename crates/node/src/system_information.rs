@@ -233,7 +233,7 @@ mod tests {
                 check_error("@SystemInformation", &selector, &result);
             }
         }
-        assert_eq!(entries(&system_information(&shared, None)).len(), 56);
+        assert_eq!(entries(&system_information(&shared, None)).len(), 57);
         assert_eq!(entries(&system_information(&shared, Some("license"))).len(), 1);
     }
 
