@@ -60,7 +60,10 @@ fn a_second_signal_insists() {
 #[test]
 fn the_end_of_a_session_is_an_orderly_end_unless_it_is_ignored() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let server = Server::start(dir.path(), &[]);
+    // Whoever started the tests may have ignored the signal, which shells cannot take back.
+    let mut session = Command::new("env");
+    session.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_ferrite")]);
+    let server = Server::try_start_by(session, dir.path(), &[]).expect("it starts");
     server.signal("HUP");
     server.ends();
     let mut nohup = Command::new("sh");
