@@ -1,7 +1,7 @@
 //! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 
 use super::literal::constant_as;
-use super::query::{OrderItem, is_null, order_item};
+use super::ordering::{OrderItem, is_null, order_item};
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind, to_stored_kind};
 use super::{Binder, place, suggest};

@@ -2,7 +2,8 @@
 //! function in a derived table, of which those with the number 1 are taken.
 
 use super::Binder;
-use super::query::{OrderItem, Tail, is_null, ordinal};
+use super::ordering::{OrderItem, is_null, ordinal};
+use super::query::Tail;
 use super::scope::fold_name;
 use crate::parse::tokens::FerriteDialect;
 use crate::plan::{Query, QueryBody, SortKey};

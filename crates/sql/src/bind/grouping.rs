@@ -2,7 +2,7 @@
 //! make of them.
 
 use super::Binder;
-use super::query::ordinal;
+use super::ordering::ordinal;
 use super::scope::{ScopeSource, fold_name};
 use super::size::check_count;
 use super::types::Typed;

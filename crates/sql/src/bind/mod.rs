@@ -4,9 +4,11 @@
 //! whole program.
 
 pub(crate) mod alter;
+mod arithmetic;
 pub(crate) mod change;
 pub(crate) mod class;
 pub(crate) mod common;
+mod comparison;
 pub(crate) mod ddl_names;
 pub(crate) mod distinct_on;
 pub(crate) mod expression;
@@ -14,9 +16,11 @@ pub(crate) mod from;
 pub(crate) mod function;
 pub(crate) mod grouping;
 pub(crate) mod literal;
+pub(crate) mod ordering;
 pub(crate) mod percentile;
 pub(crate) mod place;
 pub(crate) mod procedure;
+mod projection;
 pub(crate) mod query;
 pub(crate) mod returning;
 pub(crate) mod row;
@@ -24,6 +28,7 @@ pub(crate) mod schema;
 pub(crate) mod scope;
 pub(crate) mod series;
 mod size;
+mod subquery;
 pub(crate) mod suggest;
 pub(crate) mod texts;
 mod time_arithmetic;

@@ -1,7 +1,7 @@
 //! PERCENTILE_CONT and PERCENTILE_DISC: `PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)`.
 
 use super::Binder;
-use super::query::{OrderItem, order_item};
+use super::ordering::{OrderItem, order_item};
 use super::types::{Typed, to_kind};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::PercentileOrder;

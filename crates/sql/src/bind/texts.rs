@@ -1,7 +1,7 @@
 //! STRING_AGG and LISTAGG: `STRING_AGG(x, ', ' ORDER BY y)`, `LISTAGG(x, ', ') WITHIN GROUP (ORDER BY y)`.
 
 use super::Binder;
-use super::query::{OrderItem, is_null, order_item};
+use super::ordering::{OrderItem, is_null, order_item};
 use super::types::{Typed, to_kind};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::TextOrder;

@@ -1,7 +1,7 @@
 //! Window functions: calls with OVER, the windows they name, their frames.
 
 use super::Binder;
-use super::query::{OrderItem, is_null, order_item};
+use super::ordering::{OrderItem, is_null, order_item};
 use super::scope::fold_name;
 use super::size::check_count;
 use super::types::{Typed, common_type, to_kind, widest};

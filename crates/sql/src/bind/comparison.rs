@@ -1,0 +1,345 @@
+//! Comparisons: both sides brought to one kind of value; of single values, of rows, with lists, ranges and patterns.
+
+use super::Binder;
+use super::literal::constant_as;
+use super::types::{Typed, cast_constant, fold, incompatible, same_kind, to_kind, widest};
+use crate::variants::Adoption;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{CompareOperator, Expr, Function};
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use sqlparser::ast;
+
+impl Binder<'_> {
+    pub fn is_distinct(&mut self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> UserResult<Typed> {
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let (left, right) = self.comparable(left, right)?;
+        Ok(Typed::boolean(fold(Expr::IsDistinct { left: Box::new(left), right: Box::new(right), negated })?))
+    }
+
+    pub fn comparison(&mut self, left: &ast::Expr, operator: CompareOperator, right: &ast::Expr) -> UserResult<Typed> {
+        match (row_of(left), row_of(right)) {
+            (Some(left), Some(right)) => return self.row_comparison(left, operator, right),
+            (Some(row), None) => {
+                if let Some(query) = query_of(right) {
+                    return self.row_compared_with_query(row, operator, query);
+                }
+            }
+            (None, Some(row)) => {
+                if let Some(query) = query_of(left) {
+                    return self.row_compared_with_query(row, turned(operator), query);
+                }
+            }
+            (None, None) => {
+                if let (Some(left), Some(right)) = (query_of(left), query_of(right)) {
+                    return self.queries_compared(left, operator, right);
+                }
+            }
+        }
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        self.compare(left, operator, right)
+    }
+
+    pub fn compare(&mut self, left: Typed, operator: CompareOperator, right: Typed) -> UserResult<Typed> {
+        let (left, right) = self.comparable(left, right)?;
+        Ok(Typed::boolean(fold(Expr::Compare { operator, left: Box::new(left), right: Box::new(right) })?))
+    }
+
+    /// `(a, b) = (c, d)` and its ordering forms, in terms of the single comparisons.
+    fn row_comparison(
+        &mut self,
+        left: &[ast::Expr],
+        operator: CompareOperator,
+        right: &[ast::Expr],
+    ) -> UserResult<Typed> {
+        if left.len() != right.len() || left.is_empty() {
+            return Err(UserError::compile("42601", "rows of different width are compared"));
+        }
+        let mut pairs = Vec::with_capacity(left.len());
+        for (left, right) in left.iter().zip(right) {
+            pairs.push((self.expression(left)?, self.expression(right)?));
+        }
+        self.compare_pairs(pairs, operator)
+    }
+
+    pub fn compare_pairs(&mut self, pairs: Vec<(Typed, Typed)>, operator: CompareOperator) -> UserResult<Typed> {
+        let strict = match operator {
+            CompareOperator::Equal | CompareOperator::NotEqual => {
+                let mut equal = Vec::with_capacity(pairs.len());
+                for (left, right) in pairs {
+                    equal.push(self.compare(left, CompareOperator::Equal, right)?.expr);
+                }
+                let all = fold(Expr::And(equal.into()))?;
+                let negate = operator == CompareOperator::NotEqual;
+                return Ok(Typed::boolean(if negate { fold(Expr::Not(Box::new(all)))? } else { all }));
+            }
+            CompareOperator::Less | CompareOperator::LessOrEqual => CompareOperator::Less,
+            CompareOperator::Greater | CompareOperator::GreaterOrEqual => CompareOperator::Greater,
+        };
+        // (a, b) < (c, d) is a < c OR (a = c AND b < d), from the back to the front.
+        let mut result: Option<Expr> = None;
+        for (left, right) in pairs.into_iter().rev() {
+            result = Some(match result {
+                None => self.compare(left, operator, right)?.expr,
+                Some(rest) => {
+                    let decided = self.compare_again(&left, strict, &right)?;
+                    let equal = self.compare(left, CompareOperator::Equal, right)?.expr;
+                    Expr::Or(vec![decided, Expr::And(vec![equal, rest].into())].into())
+                }
+            });
+        }
+        Ok(Typed::boolean(result.unwrap_or_else(Expr::null)))
+    }
+
+    /// Brings both sides to one kind of value, so that comparing and index lookups need no conversion.
+    pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
+        let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Varchar);
+        self.settle_as(&mut left, widest(known), Adoption::Compared);
+        self.settle_as(&mut right, widest(known), Adoption::Compared);
+        let (Some(left_type), Some(right_type)) = (left.sql_type, right.sql_type) else {
+            return Ok((left.expr, right.expr));
+        };
+        if same_kind(left_type, right_type) {
+            return Ok((left.expr, right.expr));
+        }
+        // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one.
+        if left_type == SqlType::Float && right_type == SqlType::Decimal {
+            return Ok((left.expr, to_kind(right, SqlType::Float)?));
+        }
+        if left_type == SqlType::Decimal && right_type == SqlType::Float {
+            return Ok((to_kind(left, SqlType::Float)?, right.expr));
+        }
+        if left_type.is_numeric() && right_type.is_numeric() {
+            if let Some(value) = left.constant().and_then(|value| exact_constant(value, right_type)) {
+                return Ok((Expr::Constant(value), right.expr));
+            }
+            if let Some(value) = right.constant().and_then(|value| exact_constant(value, left_type)) {
+                return Ok((left.expr, Expr::Constant(value)));
+            }
+            return Ok((beside_number(left, right_type)?, beside_number(right, left_type)?));
+        }
+        if left.constant().is_some() && can_compare_as(left_type, right_type) {
+            return Ok((constant_as(left, right_type)?, right.expr));
+        }
+        if right.constant().is_some() && can_compare_as(right_type, left_type) {
+            return Ok((left.expr, constant_as(right, left_type)?));
+        }
+        match (left_type, right_type) {
+            (SqlType::Timestamp, SqlType::Date) | (SqlType::Timestamp, SqlType::Varchar) => {
+                Ok((left.expr, to_kind(right, SqlType::Timestamp)?))
+            }
+            (SqlType::Date, SqlType::Timestamp) | (SqlType::Varchar, SqlType::Timestamp) => {
+                Ok((to_kind(left, SqlType::Timestamp)?, right.expr))
+            }
+            (SqlType::Date, SqlType::Varchar) => Ok((left.expr, to_kind(right, SqlType::Date)?)),
+            (SqlType::Varchar, SqlType::Date) => Ok((to_kind(left, SqlType::Date)?, right.expr)),
+            (SqlType::Timestamp, other) if other.is_integer() => Ok((left.expr, to_kind(right, SqlType::Timestamp)?)),
+            (other, SqlType::Timestamp) if other.is_integer() => Ok((to_kind(left, SqlType::Timestamp)?, right.expr)),
+            _ => Err(incompatible(left_type, right_type)),
+        }
+    }
+
+    pub fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> UserResult<Typed> {
+        if let Some(row) = row_of(operand) {
+            let mut alternatives = Vec::with_capacity(list.len());
+            for item in list {
+                let Some(item) = row_of(item) else {
+                    return Err(UserError::compile("42601", "rows of different width are compared"));
+                };
+                alternatives.push(self.row_comparison(row, CompareOperator::Equal, item)?.expr);
+            }
+            let any = fold(Expr::Or(alternatives.into()))?;
+            return Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(any)))? } else { any }));
+        }
+        let operand = self.expression(operand)?;
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            items.push(self.expression(item)?);
+        }
+        // One comparison per item settles the types; equal kinds on all of them make one list.
+        let mut bound = Vec::with_capacity(items.len());
+        let mut first: Option<Expr> = None;
+        let mut uniform = true;
+        let mut pairs = Vec::with_capacity(items.len());
+        let operand_parts = self.parts_inside(&operand.expr);
+        for item in items {
+            self.grow(operand_parts)?;
+            let mut operand = operand.clone();
+            if operand.sql_type.is_none()
+                && let Expr::Parameter(index) = operand.expr
+            {
+                operand.sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
+            }
+            let (left, right) = self.comparable(operand, item)?;
+            uniform &= first.get_or_insert_with(|| left.clone()) == &left;
+            bound.push(right.clone());
+            pairs.push((left, right));
+        }
+        let expr = if uniform && let Some(operand) = first {
+            if bound.len() == 1 && !negated {
+                equality(operand, bound.pop().unwrap_or_else(Expr::null))
+            } else {
+                Expr::InList { operand: Box::new(operand), list: bound.into(), negated }
+            }
+        } else {
+            let any = Expr::Or(pairs.into_iter().map(|(left, right)| equality(left, right)).collect());
+            if negated { Expr::Not(Box::new(any)) } else { any }
+        };
+        Ok(Typed::boolean(fold(expr)?))
+    }
+
+    /// `x IN ?` with an array.
+    pub fn in_array(&mut self, operand: &ast::Expr, array: &ast::Expr, negated: bool) -> UserResult<Typed> {
+        let operand = self.expression(operand)?;
+        let typed = self.expression(array)?;
+        let Expr::Parameter(index) = typed.expr else {
+            return Err(UserError::syntax("IN without parentheses takes one parameter"));
+        };
+        let operand_type = operand.decided_type();
+        self.settle_array_parameter(index, widest(operand_type));
+        let element = self.parameter_type(index).map_or(operand_type, |known| known.sql_type);
+        // Values of another type may be given; that they are numbers too is seen where they are.
+        let operand = if element == operand_type || operand_type.is_integer() && element.is_integer() {
+            operand
+        } else {
+            let element = Typed::new(Expr::column(0, 0), element);
+            Typed { expr: self.comparable(operand, element)?.0, sql_type: Some(operand_type) }
+        };
+        let expr = Expr::InArray { operand: Box::new(operand.expr), array: Box::new(typed.expr), negated };
+        Ok(Typed::boolean(expr))
+    }
+
+    pub fn between(
+        &mut self,
+        operand: &ast::Expr,
+        low: &ast::Expr,
+        high: &ast::Expr,
+        negated: bool,
+    ) -> UserResult<Typed> {
+        let operand = self.expression(operand)?;
+        let (low, high) = (self.expression(low)?, self.expression(high)?);
+        let again = self.again(&operand)?;
+        let least = self.compare(again, CompareOperator::GreaterOrEqual, low)?.expr;
+        let most = self.compare(operand, CompareOperator::LessOrEqual, high)?.expr;
+        let both = fold(Expr::And(vec![least, most].into()))?;
+        Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(both)))? } else { both }))
+    }
+
+    pub fn like(
+        &mut self,
+        [operand, pattern]: [&ast::Expr; 2],
+        escape: Option<&ast::Expr>,
+        negated: bool,
+        how: Likeness,
+    ) -> UserResult<Typed> {
+        let escape = match escape {
+            None => None,
+            Some(expr) => match self.expression(expr)?.constant() {
+                Some(OwnedValue::Text(text)) if text.chars().count() == 1 => text.chars().next(),
+                _ => return Err(UserError::compile("22019", "ESCAPE takes one character")),
+            },
+        };
+        if how == Likeness::AnyCase && escape.is_some_and(char::is_alphabetic) {
+            return Err(UserError::compile("22019", "ILIKE takes no letter as ESCAPE character"));
+        }
+        let (operand, pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
+        let prefix_only = how == Likeness::Prefix;
+        Ok(Typed::boolean(fold(Expr::Like { operand, pattern, escape, prefix_only, negated })?))
+    }
+
+    fn side_of_like(&mut self, side: &ast::Expr, how: Likeness) -> UserResult<Box<Expr>> {
+        let mut typed = self.expression(side)?;
+        self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+        match typed.sql_type {
+            None => Ok(Box::new(typed.expr)),
+            Some(SqlType::Varchar) if how == Likeness::AnyCase => {
+                fold(Expr::Call { function: Function::Lower, arguments: [typed.expr].into() }).map(Box::new)
+            }
+            Some(SqlType::Varchar) => Ok(Box::new(typed.expr)),
+            Some(other) => Err(incompatible(other, SqlType::Varchar)),
+        }
+    }
+}
+
+/// LIKE, ILIKE and STARTS WITH.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    Pattern,
+    AnyCase,
+    Prefix,
+}
+
+pub(super) fn compare_operator(op: &ast::BinaryOperator) -> Option<CompareOperator> {
+    Some(match op {
+        ast::BinaryOperator::Eq => CompareOperator::Equal,
+        ast::BinaryOperator::NotEq => CompareOperator::NotEqual,
+        ast::BinaryOperator::Lt => CompareOperator::Less,
+        ast::BinaryOperator::LtEq => CompareOperator::LessOrEqual,
+        ast::BinaryOperator::Gt => CompareOperator::Greater,
+        ast::BinaryOperator::GtEq => CompareOperator::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+/// `(a, b, ...)`, whether or not in parentheses of its own.
+pub(super) fn row_of(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Tuple(row) => Some(row),
+        ast::Expr::Nested(inner) => row_of(inner),
+        _ => None,
+    }
+}
+
+fn query_of(expr: &ast::Expr) -> Option<&ast::Query> {
+    match expr {
+        ast::Expr::Subquery(query) => Some(query),
+        ast::Expr::Nested(inner) => query_of(inner),
+        _ => None,
+    }
+}
+
+/// The operator for the sides the other way round.
+fn turned(operator: CompareOperator) -> CompareOperator {
+    match operator {
+        CompareOperator::Less => CompareOperator::Greater,
+        CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
+        CompareOperator::Greater => CompareOperator::Less,
+        CompareOperator::GreaterOrEqual => CompareOperator::LessOrEqual,
+        other => other,
+    }
+}
+
+/// A number as a value of `to`'s kind, if it is exactly one: then an index on the other side of a comparison stays usable.
+fn exact_constant(value: &OwnedValue, to: SqlType) -> Option<OwnedValue> {
+    let kind = if to.is_integer() { SqlType::Bigint } else { to };
+    let converted = cast_constant(value, &ColumnType::fixed(kind)).ok()?;
+    let order = ferrite_value::compare::compare(&converted.as_value(), &value.as_value());
+    (order == Some(std::cmp::Ordering::Equal)).then_some(converted)
+}
+
+/// One side of a comparison of an integer with a number of another kind. The comparison itself is exact; a cast to the
+/// other's kind, or to its own, only says that no index key equals it bit for bit.
+fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
+    let sql_type = typed.decided_type();
+    if typed.constant().is_some() {
+        return Ok(typed.expr);
+    }
+    Ok(match (sql_type, other) {
+        (integer, SqlType::Decimal) if integer.is_integer() => typed.expr.cast_to(SqlType::Decimal),
+        (integer, SqlType::Float) if integer.is_integer() => typed.expr.cast_to(SqlType::Bigint),
+        (SqlType::Float, _) => typed.expr.cast_to(SqlType::Float),
+        _ => typed.expr,
+    })
+}
+
+/// Text constants may stand for values of other types.
+fn can_compare_as(from: SqlType, to: SqlType) -> bool {
+    match from {
+        SqlType::Varchar => true,
+        SqlType::Varbinary => to.is_integer(),
+        _ => false,
+    }
+}
+
+fn equality(left: Expr, right: Expr) -> Expr {
+    Expr::Compare { operator: CompareOperator::Equal, left: Box::new(left), right: Box::new(right) }
+}

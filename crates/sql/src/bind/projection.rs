@@ -1,0 +1,92 @@
+//! The SELECT list: its expressions, their names, and what `*` stands for.
+
+use super::Binder;
+use super::scope::{fold_name, object_name};
+use super::types::Typed;
+use ferrite_base::{UserError, UserResult, limits};
+use ferrite_value::{ColumnType, SqlType};
+use sqlparser::ast;
+
+/// Output columns of a SELECT while it is bound.
+pub(crate) struct Output {
+    pub name: String,
+    pub typed: Typed,
+}
+
+impl Binder<'_> {
+    pub fn projection(&mut self, items: &[ast::SelectItem]) -> UserResult<Vec<Output>> {
+        let mut outputs: Vec<Output> = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                ast::SelectItem::UnnamedExpr(expr) => {
+                    let name = implied_name(expr).unwrap_or_else(|| format!("C{}", outputs.len() + 1));
+                    let typed = self.output_expression(expr)?;
+                    outputs.push(Output { name, typed });
+                }
+                ast::SelectItem::ExprWithAlias { expr, alias } => {
+                    let typed = self.output_expression(expr)?;
+                    outputs.push(Output { name: fold_name(alias), typed });
+                }
+                ast::SelectItem::Wildcard(_) => self.expand(None, &mut outputs)?,
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let name = object_name(name)?;
+                    self.expand(Some(&name), &mut outputs)?;
+                }
+                _ => return Err(UserError::not_supported("this kind of item in SELECT")),
+            }
+            check_columns(&outputs)?;
+        }
+        if outputs.is_empty() {
+            return Err(UserError::syntax("SELECT has no columns"));
+        }
+        Ok(outputs)
+    }
+
+    pub fn output_expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
+        let mut typed = self.expression(expr)?;
+        self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+        Ok(typed)
+    }
+
+    fn expand(&mut self, qualifier: Option<&str>, outputs: &mut Vec<Output>) -> UserResult<()> {
+        let Some(scope) = self.scope() else { return Err(UserError::internal("* outside a query")) };
+        let Some(qualifier) = qualifier else {
+            if scope.sources.is_empty() {
+                return Err(UserError::syntax("SELECT * needs FROM"));
+            }
+            for (source, position) in &scope.star {
+                let source = &scope.sources[*source];
+                let column = &source.columns[*position];
+                let typed = Typed::new(source.unqualified(*position), column.sql_type);
+                outputs.push(Output { name: column.name.clone(), typed });
+            }
+            return Ok(());
+        };
+        let mut known = false;
+        for source in scope.sources.iter().filter(|source| source.name == qualifier) {
+            known = true;
+            for (position, column) in source.columns.iter().enumerate() {
+                let typed = Typed::new(source.column(position), column.sql_type);
+                outputs.push(Output { name: column.name.clone(), typed });
+            }
+        }
+        if known { Ok(()) } else { Err(UserError::not_found(qualifier)) }
+    }
+}
+
+/// Asked after each item: a `*` may stand for many columns, and often.
+fn check_columns(outputs: &[Output]) -> UserResult<()> {
+    if outputs.len() > limits::TABLE_COLUMNS_MAX {
+        return Err(UserError::limit(format!("SELECT has more than {} columns", limits::TABLE_COLUMNS_MAX)));
+    }
+    Ok(())
+}
+
+fn implied_name(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Identifier(ident) if !ident.value.eq_ignore_ascii_case("NOW") => Some(fold_name(ident)),
+        ast::Expr::CompoundIdentifier(parts) => parts.last().map(fold_name),
+        ast::Expr::Nested(inner) => implied_name(inner),
+        _ => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! Subqueries in expressions: EXISTS, ANY and ALL, scalar ones.
+
+use super::Binder;
+use super::comparison::{compare_operator, row_of};
+use super::query::cast_output;
+use super::types::Typed;
+use crate::plan::{Query, SubqueryKind};
+use crate::planner::semi;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{CompareOperator, Expr};
+use ferrite_value::SqlType;
+use sqlparser::ast;
+
+impl Binder<'_> {
+    pub fn any_all(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+        all: bool,
+    ) -> UserResult<Typed> {
+        let operator = compare_operator(op)
+            .ok_or_else(|| UserError::not_supported(format!("the operator {op} with ANY or ALL")))?;
+        let query = match right {
+            ast::Expr::Subquery(query) => query,
+            ast::Expr::Nested(inner) => match inner.as_ref() {
+                ast::Expr::Subquery(query) => query,
+                _ => return Err(UserError::not_supported("ANY or ALL over anything but a query")),
+            },
+            // The array parameter of PostgreSQL's habit.
+            ast::Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => {
+                return match (operator, all) {
+                    (CompareOperator::Equal, false) => self.in_array(left, right, false),
+                    (CompareOperator::NotEqual, true) => self.in_array(left, right, true),
+                    _ => Err(UserError::not_supported("an array with such an operator")
+                        .with_hint("arrays go with = ANY (?), <> ALL (?), IN ? and NOT IN ?")),
+                };
+            }
+            _ => return Err(UserError::not_supported("ANY or ALL over anything but a query")),
+        };
+        self.quantified(left, operator, query, all)
+    }
+
+    /// `left operator ANY|ALL (query)`
+    pub fn quantified(
+        &mut self,
+        left: &ast::Expr,
+        operator: CompareOperator,
+        query: &ast::Query,
+        all: bool,
+    ) -> UserResult<Typed> {
+        if let Some(row) = row_of(left) {
+            return self.row_quantified(row, operator, query, all);
+        }
+        let operand = self.expression(left)?;
+        let kind = if all { SubqueryKind::All(operator) } else { SubqueryKind::Any(operator) };
+        let (mut bound, correlated) = self.subquery_body(query)?;
+        let column = single_column(&bound)?;
+        let inner = Typed::new(Expr::Column { slot: 0, column: 0 }, column);
+        // Only the types matter here; a conversion of the query's side is done in its output.
+        let (operand_expr, inner_expr) = self.comparable(operand, inner)?;
+        if let Expr::Cast { to, .. } = inner_expr {
+            cast_output(&mut bound, 0, to.sql_type)?;
+        }
+        let subquery = self.add_subquery(kind, bound, correlated)?;
+        Ok(Typed::boolean(Expr::Subquery { subquery, operand: Some(Box::new(operand_expr)) }))
+    }
+
+    pub fn exists(&mut self, query: &ast::Query, negated: bool) -> UserResult<Typed> {
+        let (bound, correlated) = self.subquery_body(query)?;
+        let among = if correlated { semi::decorrelated(&bound, &self.subqueries) } else { None };
+        let expr = match among {
+            Some(semi::Decorrelated { query, operand }) => {
+                let subquery = self.add_subquery(SubqueryKind::Among { unknown: false }, query, false)?;
+                Expr::Subquery { subquery, operand: Some(Box::new(operand)) }
+            }
+            None => {
+                let subquery = self.add_subquery(SubqueryKind::Exists, bound, correlated)?;
+                Expr::Subquery { subquery, operand: None }
+            }
+        };
+        Ok(Typed::boolean(if negated { Expr::Not(Box::new(expr)) } else { expr }))
+    }
+
+    pub fn scalar_subquery(&mut self, query: &ast::Query) -> UserResult<Typed> {
+        let (bound, correlated) = self.subquery_body(query)?;
+        self.scalar(bound, correlated)
+    }
+
+    pub fn scalar(&mut self, bound: Query, correlated: bool) -> UserResult<Typed> {
+        let sql_type = single_column(&bound)?;
+        let subquery = self.add_subquery(SubqueryKind::Scalar, bound, correlated)?;
+        Ok(Typed::new(Expr::Subquery { subquery, operand: None }, sql_type))
+    }
+}
+
+fn single_column(query: &Query) -> UserResult<SqlType> {
+    match query.columns.as_slice() {
+        [column] => Ok(column.sql_type),
+        columns => {
+            Err(UserError::compile("42601", format!("the subquery must have one column, not {}", columns.len())))
+        }
+    }
+}
