@@ -1,8 +1,9 @@
 //! The floor everything stands on: identifiers, named limits, user errors, checksums, page memory.
 //!
-//! Owns no state but the page pool, counts of faults, and who watches a thread. Promises that nothing here knows SQL, bytes on a wire, files or threads.
+//! Owns no state but the page pool, counts of faults, who watches a thread, and whether it computes as an old database does. Promises that nothing here knows SQL, bytes on a wire, files or threads.
 
 pub mod checksum;
+pub mod earlier;
 pub mod error;
 pub mod fault;
 pub mod ids;

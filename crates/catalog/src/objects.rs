@@ -13,6 +13,8 @@ pub struct Catalog {
     pub version: CatalogVersion,
     /// What DECIMAL(p, s) means in this database.
     pub decimals: DecimalScale,
+    /// How what is defined next computes.
+    pub values: FunctionValues,
     /// By name; views and streams too.
     pub tables: BTreeMap<String, Arc<Table>>,
     /// By upper-cased name, for lookups that ignore case; the object keeps the name as declared.
@@ -32,6 +34,16 @@ pub struct Catalog {
     by_id: Vec<Option<Arc<Table>>>,
     /// In a catalog without indexes, what the tables' keys are still: see [`Catalog::keys_of`].
     keys: BTreeMap<TableId, Vec<Vec<u16>>>,
+}
+
+/// Which values some functions have in what is defined (docs/decisions/0024): a history begins with the earlier ones, and has today's from
+/// the first change on that says so. What was defined before keeps its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FunctionValues {
+    #[default]
+    Current,
+    /// Those of databases that were made before there was a choice.
+    Earlier,
 }
 
 /// What precision and scale of DECIMAL(p, s) do. A property of the database, set by the first change of its schema: the texts of its
@@ -330,9 +342,10 @@ pub struct ProcedurePartitioning {
 }
 
 impl Catalog {
-    /// What a history begins with. One that does not say otherwise is from the time when precision and scale were ignored.
+    /// What a history begins with. One that does not say otherwise is from the time when precision and scale were ignored, and some
+    /// functions had other values.
     pub fn before_history() -> Catalog {
-        Catalog { decimals: DecimalScale::Ignored, ..Catalog::default() }
+        Catalog { decimals: DecimalScale::Ignored, values: FunctionValues::Earlier, ..Catalog::default() }
     }
 
     #[inline]

@@ -11,6 +11,8 @@ use std::fmt::Write;
 
 /// Words that begin a table constraint: a column of such a name is quoted.
 const CONSTRAINT_WORDS: [&str; 7] = ["PRIMARY", "UNIQUE", "ASSUMEUNIQUE", "CHECK", "FOREIGN", "CONSTRAINT", "LIMIT"];
+/// How the statement begins that a history begins with.
+pub const DECIMAL_SCALE: &str = "SET DECIMAL_SCALE";
 /// How the names begin that are made up for constraints without one.
 const MADE_UP: &str = "VOLTDB_AUTOGEN_CT__";
 
@@ -45,7 +47,7 @@ pub fn decimal_scale_text(decimals: DecimalScale) -> String {
 }
 
 fn set_decimal_scale(out: &mut String, decimals: DecimalScale) {
-    statement(out, format_args!("SET DECIMAL_SCALE {}", decimals.name()));
+    statement(out, format_args!("{DECIMAL_SCALE} {}", decimals.name()));
 }
 
 fn objects(out: &mut String, catalog: &Catalog) {

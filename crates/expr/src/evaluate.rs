@@ -4,13 +4,14 @@
 //! those; the rest is out of line. Results borrow from the expression, the context's rows or its arena.
 
 use crate::arithmetic;
+use crate::function::Function;
 use crate::like;
 use crate::list::{ARRAY_SORTED_FROM, SortedArray};
 use crate::tree::{ArithmeticDomain, CompareOperator, Expr};
 use crate::work;
 use bumpalo::Bump;
 use ferrite_base::limits::VALUE_BYTES_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_value::{OwnedValue, Value, compare, convert};
 
 /// Where an expression finds its inputs. `'a` outlives one evaluation: rows, parameters and the arena are all borrowed
@@ -187,6 +188,9 @@ impl Expr {
                 let value = operand.eval(context)?;
                 work::parse(&value, context)?;
                 convert::cast(value, to, context.arena())
+            }
+            Expr::Call { function: Function::Earlier, arguments } => {
+                earlier::with(|| call(Function::Earlier, arguments, context))
             }
             Expr::Call { function, arguments } => call(*function, arguments, context),
             _ => self.eval_rare(context),

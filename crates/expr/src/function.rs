@@ -224,6 +224,8 @@ pub enum Function {
     Migrating,
     /// Any number of values, NULLs too, as one: what an aggregate over several arguments takes from a row.
     Together,
+    /// (value): its argument with the values of [`ferrite_base::earlier`]. Stands around what an old database has defined.
+    Earlier,
     /// The least text above all that begin with the argument; NULL where there is none. For bounds of index scans.
     TextAfter,
     /// (pattern), (pattern, escape): the literal text that all begin with which are LIKE it; NULL where there is none that an index can
@@ -252,6 +254,7 @@ impl Function {
             Least => Ok(extreme(arguments, Ordering::Less)),
             SqlError => Err(sql_error(arguments)),
             Migrating => Ok(Value::Boolean(false)),
+            Earlier => Ok(arguments.first().copied().unwrap_or(Value::Null)),
             TextAfter => Ok(match arguments {
                 [Value::Text(prefix)] => {
                     crate::like::text_after(prefix).map_or(Value::Null, |after| Value::Text(arena.alloc_str(&after)))

@@ -7,6 +7,7 @@
 
 pub mod aggregate;
 pub mod arithmetic;
+pub mod earlier;
 pub mod evaluate;
 pub mod function;
 pub mod like;

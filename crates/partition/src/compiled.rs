@@ -1,7 +1,7 @@
 //! One catalog version with everything compiled against it: what a call's name resolves to.
 
 use crate::prefetch::{self, Prefetch};
-use ferrite_base::{ProcedureId, UserError, UserResult};
+use ferrite_base::{ProcedureId, UserError, UserResult, earlier};
 use ferrite_catalog::{Catalog, Procedure};
 use ferrite_sql::foreign::{self, Library};
 use ferrite_sql::plan::Program;
@@ -23,16 +23,22 @@ pub struct Compiled {
 impl Compiled {
     /// Compiles every procedure of `catalog`. Fails with the names of the procedures that do not fit it.
     pub fn new(catalog: Arc<Catalog>) -> UserResult<Compiled> {
-        Self::compile(catalog, false)
+        Self::compile(catalog, None, false)
     }
 
-    /// [`Compiled::new`] for a database that is opened: a procedure whose Java class cannot be loaded here (no JDK, say) does not keep
-    /// the data shut; its calls are answered with the reason.
+    /// [`Compiled::new`] of the next version after this one. Procedures that stay as they are were accepted before.
+    pub fn next(&self, catalog: Arc<Catalog>) -> UserResult<Compiled> {
+        Self::compile(catalog, Some(&self.catalog), false)
+    }
+
+    /// [`Compiled::new`] for a database that is opened: a procedure that does not compile, or whose Java class cannot be loaded here (no
+    /// JDK, say), does not keep the data shut; its calls are answered with the reason.
     pub fn recovered(catalog: Arc<Catalog>) -> UserResult<Compiled> {
-        Self::compile(catalog, true)
+        let before = Arc::clone(&catalog);
+        Self::compile(catalog, Some(&before), true)
     }
 
-    fn compile(catalog: Arc<Catalog>, recovered: bool) -> UserResult<Compiled> {
+    fn compile(catalog: Arc<Catalog>, before: Option<&Catalog>, recovered: bool) -> UserResult<Compiled> {
         let mut compiled = Compiled {
             catalog,
             programs: Vec::new(),
@@ -53,14 +59,22 @@ impl Compiled {
             }
         }
         for procedure in catalog.procedures.values() {
-            let program = match &procedure.class {
+            let known = before.and_then(|before| before.procedure_named(&procedure.name));
+            let accepted = known.is_some_and(|known| Arc::ptr_eq(known, procedure));
+            let mut compile = || match &procedure.class {
                 None => ferrite_sql::compile_procedure(&catalog, procedure),
-                Some(class) => match compile_class(&catalog, procedure, class, &mut library) {
-                    Err(error) if recovered => Ok(ferrite_sql::broken_class(procedure, error)),
-                    program => program,
-                },
+                Some(class) => compile_class(&catalog, procedure, class, &mut library),
             };
+            let mut program = compile();
+            if program.is_err() && accepted {
+                // Its text may have constants that are refused today.
+                program = earlier::with(compile).or(program);
+            }
             match program {
+                Err(error) if recovered => {
+                    let id = compiled.add(ferrite_sql::broken_class(procedure, error));
+                    compiled.exact.insert(procedure.name.clone(), id);
+                }
                 Ok(program) => {
                     let id = compiled.add(program);
                     compiled.exact.insert(procedure.name.clone(), id);

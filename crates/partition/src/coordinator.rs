@@ -490,7 +490,7 @@ impl Coordinator {
             |_| {
                 let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
                 let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
-                let compiled = Arc::new(watcher.watch(|| Compiled::new(Arc::clone(&planned.catalog)))?);
+                let compiled = Arc::new(watcher.watch(|| self.compiled.next(Arc::clone(&planned.catalog)))?);
                 if of_client {
                     task_check::check(&self.compiled, &compiled)?;
                 }

@@ -291,6 +291,7 @@ pub fn open_with(
     if catalog.version.0 == 0 {
         // Nothing was said yet.
         catalog.decimals = Default::default();
+        catalog.values = Default::default();
     }
     let compiled = Compiled::recovered(Arc::new(catalog)).map_err(StartError::Compile)?;
     let mut stores = state.into_stores()?;

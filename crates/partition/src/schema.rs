@@ -5,8 +5,10 @@ use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
 use crate::{schema_limits, task_check};
-use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher};
-use ferrite_catalog::{Catalog, Change, Classes, DecimalScale, Effect, Ids, base64, references, settle};
+use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher, earlier};
+use ferrite_catalog::{
+    Catalog, Change, Classes, DecimalScale, Effect, FunctionValues, Ids, base64, references, settle,
+};
 use ferrite_io::Clock;
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
 use ferrite_sql::Statement;
@@ -120,15 +122,34 @@ pub struct Planned {
     pub swapped: Vec<TableId>,
 }
 
-/// Binds the DDL statements of `text`, each against the catalog that those before it leave. They were accepted before.
+/// What a logged change begins with from which on functions have today's values (docs/decisions/0024).
+const CURRENT_VALUES: &str = "SET FUNCTION_VALUES CURRENT;\n";
+
+/// Binds the DDL statements of `text`, each against the catalog that those before it leave. They were accepted before, and mean what
+/// they meant then.
 pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
-    plan_within(catalog, text, &SqlLimits::CEILING)
+    let mut next = catalog.clone();
+    let (text, said) = match text.strip_prefix(CURRENT_VALUES) {
+        Some(text) => (text, true),
+        None => (text, catalog.version.0 == 0 && text.starts_with(ferrite_catalog::DECIMAL_SCALE)),
+    };
+    if said {
+        next.values = FunctionValues::Current;
+    }
+    let plan = || plan_from(catalog, next.clone(), text, &SqlLimits::CEILING);
+    if next.values == FunctionValues::Earlier { earlier::with(plan) } else { plan() }
 }
 
 /// The same for what comes from a client, with the limits that are set.
 pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserResult<Planned> {
-    let statements = ferrite_sql::parse_batch(text)?;
     let mut next = catalog.clone();
+    next.values = FunctionValues::Current;
+    plan_from(catalog, next, text, limits)
+}
+
+/// Binds what is said in `text` against `next`, which is `catalog` but for what the text says of itself.
+fn plan_from(catalog: &Catalog, mut next: Catalog, text: &str, limits: &SqlLimits) -> UserResult<Planned> {
+    let statements = ferrite_sql::parse_batch(text)?;
     let mut effects = Vec::new();
     let mut warnings = Vec::new();
     let mut swapped = Vec::new();
@@ -148,10 +169,12 @@ pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserRes
     Ok(Planned { catalog: Arc::new(next), effects, warnings, swapped })
 }
 
-/// A schema change as the log has it. The first one of a database says what holds for all that follow: what DECIMAL(p, s) means.
+/// A schema change as the log has it. The first one of a database says what holds for all that follow: what DECIMAL(p, s) means, and
+/// thereby that functions have today's values. The first one that is made to an old database says the latter alone.
 pub fn logged_text(before: &Catalog, text: &str) -> String {
     if before.version.0 > 0 {
-        return text.to_owned();
+        let says = if before.values == FunctionValues::Earlier { CURRENT_VALUES } else { "" };
+        return format!("{says}{text}");
     }
     let mut logged = ferrite_catalog::decimal_scale_text(before.decimals);
     logged.push_str(text);
@@ -204,7 +227,8 @@ pub fn judge_classes(before: &Catalog, after: &Catalog) -> UserResult<Vec<String
 
 /// Carries the change out on all stores: on every one, or on none. `time` is the transaction's.
 pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<()> {
-    ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time)
+    let mut apply = || ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time);
+    if planned.catalog.values == FunctionValues::Earlier { earlier::with(apply) } else { apply() }
 }
 
 /// The same, of a change that is not in the log yet, which `watcher` may end.

@@ -6,7 +6,7 @@
 use crate::convert::{boolean_from_text, polygon_from_text, shown};
 use crate::{ColumnType, Decimal, SqlType, Value, decimal::ParseDecimalError, geography, temporal, text};
 use bumpalo::Bump;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 
 /// CAST(value AS to). NULL stays NULL; text and bytes longer than the target's length are an error.
 #[inline]
@@ -53,7 +53,9 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
         SqlType::Varchar => {
             let text = match value {
                 Value::Bytes(_) | Value::Array(_) | Value::Table(_) => return Err(no_cast(&value, ty)),
-                Value::Float(x) => bumpalo::format!(in arena, "{}", text::DisplayFloatCast(x)).into_bump_str(),
+                Value::Float(x) if !earlier::values() => {
+                    bumpalo::format!(in arena, "{}", text::DisplayFloatCast(x)).into_bump_str()
+                }
                 _ => text::to_text(value, arena),
             };
             let length =

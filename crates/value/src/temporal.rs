@@ -4,7 +4,7 @@
 //! ("chrono-compatible low-level date algorithms"), which hold for every i64 of microseconds.
 
 use crate::Decimal;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use std::fmt;
 
 pub const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
@@ -23,7 +23,7 @@ pub fn is_valid_timestamp(timestamp: i64) -> bool {
 /// a time when that was not asked.
 #[inline]
 pub fn valid_timestamp(timestamp: i64) -> UserResult<i64> {
-    if is_valid_timestamp(timestamp) { Ok(timestamp) } else { Err(invalid_timestamp(timestamp)) }
+    if is_valid_timestamp(timestamp) || earlier::values() { Ok(timestamp) } else { Err(invalid_timestamp(timestamp)) }
 }
 
 #[cold]
@@ -305,7 +305,7 @@ pub fn to_timestamp(unit: TimeUnit, count: i64) -> UserResult<i64> {
 /// DATEDIFF: unit boundaries crossed from `from` to `to`; of weeks the whole ones that the days between them make.
 pub fn date_difference(unit: TimeUnit, from: i64, to: i64) -> i64 {
     match unit {
-        TimeUnit::Week => units_crossed(TimeUnit::Day, from, to) / 7,
+        TimeUnit::Week if !earlier::values() => units_crossed(TimeUnit::Day, from, to) / 7,
         _ => units_crossed(unit, from, to),
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{Draft, already_exists, check, depended_on, invalid, view};
 use crate::change::{ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
-use crate::objects::{Column, Procedure, Table, TableKind, TimeToLive, ViewOutput};
+use crate::objects::{Check, Column, Procedure, Table, TableKind, TimeToLive, ViewOutput};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{ColumnType, SqlType};
@@ -52,7 +52,8 @@ impl Draft {
                     return Err(already_exists(&new.name));
                 }
                 check::row_expression(&format!("the constraint {}", new.name), &new.condition, &[&table])?;
-                table.checks.push(new.clone());
+                let condition = check::kept(self.catalog.values, &new.condition, &[&table]);
+                table.checks.push(Check { condition, ..new.clone() });
                 self.effects.push(Effect::Validate(table.id));
             }
             TableAction::DropConstraint { name, if_exists } => self.drop_constraint(&mut table, name, *if_exists)?,

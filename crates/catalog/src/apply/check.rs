@@ -1,10 +1,10 @@
 //! Checks that several kinds of objects share: names, columns, expressions over rows.
 
 use super::{already_exists, invalid};
-use crate::objects::{Column, Table};
+use crate::objects::{Column, FunctionValues, Table};
 use ferrite_base::limits::{IDENTIFIER_BYTES_MAX, ROW_BYTES_CEILING, TABLE_COLUMNS_MAX, VALUE_BYTES_MAX};
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{Expr, Function};
+use ferrite_expr::{Expr, Function, earlier};
 use std::collections::BTreeSet;
 
 pub(super) fn identifier(name: &str) -> UserResult<()> {
@@ -73,6 +73,18 @@ pub(super) fn row_expression(what: &str, expression: &Expr, tables: &[&Table]) -
         return Err(invalid(format!("{what} depends on {reason}; it may depend on the columns of its row only")));
     }
     Ok(())
+}
+
+/// The expression as the database keeps it: with the values that functions had when it was written.
+pub(super) fn kept(values: FunctionValues, expression: &Expr, tables: &[&Table]) -> Expr {
+    let expression = expression.clone();
+    if values == FunctionValues::Current {
+        return expression;
+    }
+    earlier::kept(expression, &|slot, column| {
+        let column = tables.get(usize::from(slot))?.columns.get(usize::from(column))?;
+        Some(column.column_type.sql_type)
+    })
 }
 
 /// A column that rows can be spread by.

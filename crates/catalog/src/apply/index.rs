@@ -84,11 +84,11 @@ impl Draft {
         Ok(Index {
             id: self.new_index_id(),
             name,
-            keys: new.keys.clone(),
+            keys: new.keys.iter().map(|key| check::kept(self.catalog.values, key, &[table])).collect(),
             unique: new.unique,
             assume_unique: new.assume_unique,
             kind: new.kind,
-            predicate: new.predicate.clone(),
+            predicate: new.predicate.as_ref().map(|predicate| check::kept(self.catalog.values, predicate, &[table])),
             constraint,
             text: new.text.clone(),
         })

@@ -64,6 +64,9 @@ impl Draft {
         for check in checks {
             check::row_expression(&format!("the constraint {}", check.name), &check.condition, &[&table])?;
         }
+        let conditions = checks.iter().map(|check| check::kept(self.catalog.values, &check.condition, &[&table]));
+        let conditions: Vec<Expr> = conditions.collect();
+        table.checks.iter_mut().zip(conditions).for_each(|(check, condition)| check.condition = condition);
         if let Some(column) = partition_column {
             let definition = table
                 .columns

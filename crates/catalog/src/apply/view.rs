@@ -46,6 +46,11 @@ impl Draft {
             tables.push(joined);
         }
         check_definition(name, columns, view, &tables)?;
+        let mut view = view.clone();
+        let definitions: Vec<&Table> = tables.iter().map(Arc::as_ref).collect();
+        for expression in expressions_mut(&mut view) {
+            *expression = check::kept(self.catalog.values, expression, &definitions);
+        }
 
         let mut table = Table {
             id: self.new_table_id(),
@@ -63,11 +68,11 @@ impl Draft {
             dependent_views: Vec::new(),
         };
         if !view.group_by.is_empty() {
-            let index = group_index(self.new_index_id(), view);
+            let index = group_index(self.new_index_id(), &view);
             table.primary_key = Some(index.id);
             table.indexes.push(index);
         }
-        Partitioning::derive(view, &source).set(&mut table);
+        Partitioning::derive(&view, &source).set(&mut table);
 
         let id = table.id;
         self.effects.push(Effect::CreateTable(id));

@@ -5,7 +5,7 @@ use super::{Function, TrimSide};
 use crate::evaluate::{check_length, mismatch};
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_value::{Decimal, Value, decimal};
 use std::fmt::Write;
 
@@ -268,7 +268,11 @@ fn str_number<'a>(value: &Value<'_>, length: i64, decimals: i64, arena: &'a Bump
     }
     let length = length as usize;
     let mut text = ArenaString::new_in(arena);
-    let written = match value {
+    let as_float = match value {
+        Value::Decimal(value) if earlier::values() => Some(Value::Float(value.to_f64())),
+        _ => None,
+    };
+    let written = match as_float.as_ref().unwrap_or(value) {
         Value::Decimal(value) => {
             let rounded = round_half_even(*value, decimals as i32).ok_or_else(|| too_large("STR"))?;
             let written = write!(text, "{rounded}");

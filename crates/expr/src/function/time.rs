@@ -3,7 +3,7 @@
 use super::{Function, TimeField, WindowEdge, time_format, zone};
 use crate::evaluate::mismatch;
 use bumpalo::Bump;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_value::temporal::{self, DisplayTimestamp, Fields, TimeUnit};
 use ferrite_value::{Decimal, Value};
 
@@ -41,6 +41,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
             temporal::to_timestamp(unit, *count).and_then(temporal::valid_timestamp).map(Value::Timestamp)
         }
         (Function::FormatTimestamp, [Value::Null, _]) => Ok(Value::Null),
+        (Function::FormatTimestamp, [_, Value::Null]) if earlier::values() => Ok(Value::Null),
         // No zone is UTC, as in the original.
         (Function::FormatTimestamp, [Value::Timestamp(timestamp), Value::Null]) => {
             Ok(Value::Text(bumpalo::format!(in arena, "{}", DisplayTimestamp(*timestamp)).into_bump_str()))
@@ -115,6 +116,9 @@ fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> User
     };
     match edge {
         WindowEdge::Start => edge_at(number),
-        WindowEdge::End => edge_at(number.saturating_add(1)),
+        WindowEdge::End => {
+            let end = edge_at(number.saturating_add(1))?;
+            Ok(if earlier::values() { end - 1 } else { end })
+        }
     }
 }

@@ -20,6 +20,7 @@ mod limits;
 mod log_failure;
 mod long_reads;
 mod multi_partition;
+mod old_database;
 mod overload;
 mod plan_cache;
 mod privilege;

@@ -5,7 +5,7 @@ use super::comparison::compare_operator;
 use super::literal::{constant_as, constant_type, number};
 use super::types::{Typed, arithmetic_domain, domain_type, fold, incompatible, to_kind, widest};
 use crate::variants::Adoption;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{ArithmeticOperator, Expr};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
@@ -125,7 +125,8 @@ impl Binder<'_> {
                 let expr = fold(Expr::Negate { domain, operand: Box::new(typed.expr) })?;
                 let small = sql_type <= SqlType::Integer;
                 // Integers have the same range on both sides of zero.
-                let wide = if sql_type.is_integer() { sql_type } else { domain_type(domain) };
+                let narrow = sql_type.is_integer() && !earlier::values();
+                let wide = if narrow { sql_type } else { domain_type(domain) };
                 let result = constant_type(&expr, small).unwrap_or(wide);
                 Ok(Typed::new(expr, result))
             }

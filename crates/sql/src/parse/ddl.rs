@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, lexeme_text, parse_with};
 use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
 use super::tokens::{self, Lexeme};
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_catalog::{DecimalScale, TableKind, base64};
 use sqlparser::ast;
 use sqlparser::tokenizer::{Location, Token};
@@ -385,6 +385,11 @@ pub(crate) fn procedure_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
             return Ok(name);
         }
         name.push('.');
+        if earlier::values() {
+            // What stood behind the dot was in lower case, however it was written.
+            name.push_str(&cursor.name("a procedure name")?.to_lowercase());
+            return Ok(name);
+        }
     }
 }
 

@@ -1,0 +1,19 @@
+-- What today's server is asked to do with it.
+INSERT INTO moved VALUES (4, '9999-12-31 20:59:59', 1);
+UPDATE moved SET at = NULL WHERE id = 1;
+DELETE FROM moved WHERE id = 3;
+DELETE FROM casts WHERE id = 1;
+INSERT INTO constants (id) VALUES (3);
+INSERT INTO windows VALUES (3, '2020-01-01 11:40:00', '2000-01-01 01:00:00', '2001-02-02 02:01:01');
+DELETE FROM windows WHERE id = 1;
+DELETE FROM floats WHERE id = 1;
+INSERT INTO floats VALUES (3, 0.25);
+UPDATE weeks SET id = id + 10;
+CREATE TABLE later (id INTEGER NOT NULL PRIMARY KEY, f FLOAT NOT NULL);
+CREATE VIEW later_by_text (w, n) AS SELECT CAST(f AS VARCHAR), COUNT(*) FROM later GROUP BY CAST(f AS VARCHAR);
+CREATE VIEW windows_now (w, n) AS SELECT TIME_WINDOW(HOUR, 1, at, END), COUNT(*) FROM windows GROUP BY TIME_WINDOW(HOUR, 1, at, END);
+INSERT INTO later VALUES (1, 0.25);
+DELETE FROM texts WHERE id = 1;
+INSERT INTO passed VALUES (1, '2020-01-01 10:40:00');
+DELETE FROM orders WHERE id = 2;
+DELETE FROM customers;

@@ -1,0 +1,121 @@
+//! Databases that a server of November 2026 (commit 8794d8c) has left, with what was taken then and is computed otherwise or refused
+//! today (docs/decisions/0024). Their archives, and how they were made: `tests/data/old-database`.
+
+use crate::common::{Db, connect, options, start};
+use ferrite_value::{OwnedValue, convert::to_text_string};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+
+const ASKED_AND_ANSWERED: &str = include_str!("../data/old-database/answers.txt");
+const CHANGED: &str = include_str!("../data/old-database/changed.sql");
+
+#[test]
+fn from_its_log() {
+    opens_and_goes_on(include_bytes!("../data/old-database/log.gz"));
+}
+
+#[test]
+fn from_its_snapshot() {
+    opens_and_goes_on(include_bytes!("../data/old-database/snapshot.gz"));
+}
+
+/// All is as it was then, views follow what is changed now, and that is there after the next start, from the log and from a snapshot
+/// of ours.
+fn opens_and_goes_on(archive: &[u8]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    unpack(archive, &dir.path().join("data"));
+    let open = || {
+        let server = start(options(dir.path(), 2));
+        (connect(&server), server)
+    };
+    let (db, server) = open();
+    assert_eq!(answers(&db), ASKED_AND_ANSWERED);
+    lines(CHANGED).for_each(|statement| drop(db.sql(statement)));
+    let changed = answers(&db) + &later(&db);
+    // Rows of an hour go where those of the same hour are; a view of today has today's end of the hour.
+    let has = |answer: &str| assert!(changed.contains(answer), "{answer:?} in {changed}");
+    has("windows_by_hour ORDER BY w;\n1577879999999999,2\nSELECT");
+    has("windows_now ORDER BY w;\n1577880000000000,2\nSELECT");
+    has("floats_by_text ORDER BY w;\n0.25,1\n123456.5,1\nSELECT");
+    has("later_by_text ORDER BY w;\n2.5E-1,1\n");
+    has("orders_by_day;\n");
+    drop(db);
+    server.stop().expect("the log is closed");
+
+    let (db, server) = open();
+    assert_eq!(answers(&db) + &later(&db), changed, "from the log");
+    db.call("@SnapshotSave", ());
+    drop(db);
+    server.stop().expect("the log is closed");
+
+    let (db, server) = open();
+    assert_eq!(answers(&db) + &later(&db), changed, "from a snapshot");
+    // What a row was counted under is found again, for all of them.
+    for table in ["moved", "casts", "windows", "floats", "texts", "orders", "later"] {
+        db.sql(&format!("DELETE FROM {table}"));
+    }
+    for view in ["moved_by_day", "casts_of_b", "casts_of_s", "windows_by_hour", "windows_by_weeks", "floats_by_text"] {
+        assert_eq!(db.scalar(&format!("SELECT COUNT(*) FROM {view}")), 0, "{view}");
+    }
+    for view in ["texts_of_d", "texts_of_at", "texts_negative", "orders_by_day", "windows_now", "later_by_text"] {
+        assert_eq!(db.scalar(&format!("SELECT COUNT(*) FROM {view}")), 0, "{view}");
+    }
+    drop(db);
+    server.stop().expect("the log is closed");
+}
+
+/// The files of the archive, as `make.py` describes it.
+fn unpack(archive: &[u8], to: &Path) {
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(archive).read_to_end(&mut bytes).expect("a whole archive");
+    let mut rest = &bytes[..];
+    let mut take = |count: usize| {
+        let (taken, behind) = rest.split_at(count);
+        rest = behind;
+        (taken.to_vec(), rest.is_empty())
+    };
+    let number = |bytes: Vec<u8>| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let mut last = false;
+    while !last {
+        let name_bytes = number(take(2).0) as usize;
+        let name = String::from_utf8(take(name_bytes).0).expect("a name");
+        let (length, stored) = (number(take(8).0), number(take(8).0) as usize);
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().expect("a file in a directory")).expect("a directory");
+        let mut file = File::create(&path).expect("a file");
+        let (contents, end) = take(stored);
+        file.write_all(&contents).expect("room");
+        file.set_len(length).expect("room");
+        last = end;
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with("--"))
+}
+
+/// What was asked of the old server, each with the answer of this one.
+fn answers(db: &Db) -> String {
+    let asked = lines(ASKED_AND_ANSWERED).filter(|line| line.ends_with(';'));
+    asked.map(|statement| answered(db, statement)).collect()
+}
+
+fn later(db: &Db) -> String {
+    let asked = ["SELECT w, n FROM later_by_text ORDER BY w;"];
+    let hours = "SELECT SINCE_EPOCH(MICROSECOND, w), n FROM windows_now ORDER BY w;";
+    [hours].iter().chain(&asked).map(|statement| answered(db, statement)).collect()
+}
+
+fn answered(db: &Db, statement: &str) -> String {
+    let response = match statement.strip_prefix("EXEC ") {
+        Some(procedure) => db.call(procedure.trim_end_matches(';'), ()),
+        None => db.sql(statement),
+    };
+    let shown = |value: &OwnedValue| match value {
+        OwnedValue::Null => String::new(),
+        value => to_text_string(&value.as_value()),
+    };
+    let rows = response.tables[0].rows.iter().map(|row| row.iter().map(shown).collect::<Vec<_>>().join(",") + "\n");
+    format!("{statement}\n{}", rows.collect::<String>())
+}
