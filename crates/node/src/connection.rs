@@ -6,6 +6,7 @@ use ferrite_base::{ProcedureId, limits};
 use ferrite_partition::Compiled;
 use ferrite_partition::counters::AD_HOC;
 use mio::net::TcpStream;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +18,10 @@ pub struct Connection {
     pub subscribed: bool,
     /// Bytes of an incomplete frame.
     pub partial: Vec<u8>,
+    /// What is written next, from `out_start` on.
     out: Vec<u8>,
     out_start: usize,
+    later: Later,
     /// Since when `out` could not be written.
     pub blocked_since: Option<Instant>,
     pub opened: Instant,
@@ -42,6 +45,8 @@ pub struct Connection {
     traffic: Traffic,
     /// Of one answer lately, or somewhat more; large before the first.
     answer_bytes: usize,
+    /// The same; nothing before the first.
+    known_answer_bytes: usize,
     /// `partial` begins with whole frames whose turn has not come.
     pub has_frames: bool,
     /// The node's list of cancellations has something of this connection.
@@ -58,6 +63,41 @@ pub struct Connection {
     pub counted: (usize, usize),
     /// The frame that is incomplete was so already at this time, when so many bytes had been read.
     frame_begun: Option<(Instant, u64)>,
+}
+
+/// Answers that wait to be written behind others. In pieces: one buffer that grew would be copied, and be there twice meanwhile.
+#[derive(Default)]
+struct Later {
+    pieces: VecDeque<Vec<u8>>,
+    bytes: usize,
+    capacity: usize,
+}
+
+/// Of one piece; a larger answer has one of its own.
+const PIECE_BYTES: usize = 1_048_576;
+
+impl Later {
+    /// Into the last piece if it fits there, else into a new one.
+    fn append(&mut self, bytes: &[u8]) {
+        let last = self.pieces.back_mut().filter(|last| last.len() + bytes.len() <= last.capacity());
+        self.bytes += bytes.len();
+        match last {
+            Some(last) => last.extend_from_slice(bytes),
+            None => {
+                let mut piece = Vec::with_capacity(bytes.len().max(PIECE_BYTES));
+                piece.extend_from_slice(bytes);
+                self.capacity += piece.capacity();
+                self.pieces.push_back(piece);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let piece = self.pieces.pop_front()?;
+        self.bytes -= piece.len();
+        self.capacity -= piece.capacity();
+        Some(piece)
+    }
 }
 
 /// What a call that waits takes beside its bytes, about.
@@ -120,6 +160,7 @@ impl Connection {
             partial: Vec::new(),
             out: Vec::new(),
             out_start: 0,
+            later: Later::default(),
             blocked_since: None,
             opened: Instant::now(),
             outstanding: Outstanding::default(),
@@ -133,6 +174,7 @@ impl Connection {
             ad_hoc_calls: 0,
             traffic: Traffic::default(),
             answer_bytes: ANSWER_BYTES_AT_FIRST,
+            known_answer_bytes: 0,
             has_frames: false,
             listed: false,
             held: false,
@@ -154,23 +196,32 @@ impl Connection {
             && !self.lacks_room()
     }
 
-    /// Whether its calls and answers take as much as it may hold.
+    /// Whether its calls and answers take as much as it may hold. A few small calls it may always make: what runs for long, and holds
+    /// up calls of others who hold much, must not keep it from what would be answered at once.
     #[inline]
     pub fn lacks_room(&self) -> bool {
-        self.expected_bytes() + queued_bytes(self.outstanding) >= self.room
+        let here = self.unwritten() + queued_bytes(self.outstanding);
+        here + self.answers_to_come() >= self.room
+            && (here > limits::CONNECTION_ALWAYS_BYTES || self.outstanding.calls >= limits::CONNECTION_ALWAYS_CALLS)
     }
 
     /// What the node holds for it, and will for the answers of its calls.
     #[inline]
     pub fn holds(&self) -> usize {
-        let answers = self.outstanding.calls * self.answer_bytes;
-        self.partial.capacity() + self.out.capacity() + queued_bytes(self.outstanding) + answers
+        self.partial.capacity() + self.unread_capacity() + queued_bytes(self.outstanding) + self.answers_to_come()
+    }
+
+    /// Of a connection without answers yet nothing is known, and nothing is kept free for it: an answer that finds no room is refused
+    /// where it is built.
+    #[inline]
+    fn answers_to_come(&self) -> usize {
+        self.outstanding.calls * self.known_answer_bytes
     }
 
     /// Of that, what its unread answers take.
     #[inline]
     pub fn unread_capacity(&self) -> usize {
-        self.out.capacity()
+        self.out.capacity() + self.later.capacity
     }
 
     /// Has to wait for memory.
@@ -246,12 +297,13 @@ impl Connection {
     pub fn answered(&mut self, calls: usize, bytes: usize) {
         // Falls slowly: that others are small must not let large ones pass.
         self.answer_bytes = (bytes / calls).max(self.answer_bytes - self.answer_bytes / 4);
+        self.known_answer_bytes = (bytes / calls).max(self.known_answer_bytes - self.known_answer_bytes / 4);
         self.outstanding.answered(calls);
         self.traffic.messages_written += calls as u64;
     }
 
     pub fn unwritten(&self) -> usize {
-        self.out.len() - self.out_start
+        self.out.len() - self.out_start + self.later.bytes
     }
 
     /// Nothing is left to do for a closing connection.
@@ -286,7 +338,7 @@ impl Connection {
         self.partial.extend_from_slice(bytes);
     }
 
-    /// The buffer to which answers are appended; [`Connection::flush`] sends it.
+    /// The buffer to which whole answers are appended; [`Connection::flush`] sends it.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -300,6 +352,12 @@ impl Connection {
         }
         if self.out.len() + rest.len() > self.out.capacity() {
             self.forget_written();
+        }
+        if self.later.bytes > 0 || (!self.out.is_empty() && self.out.len() + rest.len() > PIECE_BYTES) {
+            self.later.append(rest);
+            return Ok(());
+        }
+        if self.out.len() + rest.len() > self.out.capacity() {
             // An eighth of what is there, not as much again: there may be much, for many.
             self.out.reserve_exact(rest.len().max(self.out.len() / 8).max(limits::LOGIN_BYTES_MAX));
         }
@@ -316,6 +374,11 @@ impl Connection {
     /// Writes what is waiting, as far as the socket takes it.
     pub fn flush(&mut self) -> io::Result<()> {
         while self.unwritten() > 0 {
+            if self.out_start == self.out.len()
+                && let Some(next) = self.later.pop()
+            {
+                (self.out, self.out_start) = (next, 0);
+            }
             let pending = std::mem::take(&mut self.out);
             let written = self.write(&pending[self.out_start..]);
             self.out = pending;
@@ -454,8 +517,8 @@ mod tests {
         assert!(bytes.wants_reading());
 
         let mut held = known_for_small_answers();
-        held.room = 1_000;
-        while held.expected_bytes() + queued_bytes(held.work()) + 200 < 1_000 {
+        held.room = 10_000;
+        while held.expected_bytes() + queued_bytes(held.work()) + 200 < 10_000 {
             assert!(held.wants_reading());
             held.taken(20);
         }
@@ -481,6 +544,35 @@ mod tests {
         assert!(expected.wants_reading(), "they are smaller");
         expected.answered(1, limits::CONNECTION_EXPECTED_BYTES_MAX);
         assert!(!expected.wants_reading(), "they are larger");
+    }
+
+    #[test]
+    fn a_few_small_calls_are_always_taken() {
+        let calls_until_full = |mut connection: Connection, bytes: usize| {
+            connection.room = 1;
+            (0..).find(|_| !connection.wants_reading() || (connection.taken(bytes), false).1).expect("it ends")
+        };
+        const FEW: usize = limits::CONNECTION_ALWAYS_CALLS;
+        assert_eq!(calls_until_full(connection(), 20), FEW, "at the limit");
+        assert_eq!(calls_until_full(known_for_small_answers(), 20), FEW, "whatever they answer");
+        let large = limits::CONNECTION_ALWAYS_BYTES;
+        assert_eq!(calls_until_full(connection(), large), 1, "of large ones, one");
+        let mut unread = connection();
+        unread.out().resize(limits::CONNECTION_ALWAYS_BYTES + 1, 0);
+        assert_eq!(calls_until_full(unread, 20), 0, "who does not read makes none");
+    }
+
+    #[test]
+    fn answers_are_expected_of_the_size_that_is_known() {
+        let mut new = connection();
+        new.taken(20);
+        assert_eq!(new.holds(), queued_bytes(new.work()), "nothing is known");
+        (0..2).for_each(|_| new.taken(20));
+        new.answered(1, 50_000);
+        assert_eq!(new.holds(), queued_bytes(new.work()) + 2 * 50_000);
+        new.room = 100_000;
+        (0..limits::CONNECTION_ALWAYS_CALLS).for_each(|_| new.taken(20));
+        assert!(new.lacks_room());
     }
 
     #[test]
@@ -526,6 +618,36 @@ mod tests {
         connection.partial.clear();
         connection.note_frame(at(11));
         assert!(!connection.frame_is_late(at(1_000), most));
+    }
+
+    #[test]
+    fn what_waits_is_written_as_it_came_and_takes_little_more_than_it_is() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let stream = TcpStream::connect(address).expect("a listening port takes connections");
+        let mut connection = Connection::new(stream, 1, Outstanding::default());
+        let (mut peer, _) = listener.accept().expect("it has connected");
+        let mut expected = Vec::new();
+        for round in 0..60u8 {
+            let bytes = vec![round; if round % 7 == 3 { 3 * PIECE_BYTES } else { 400_000 }];
+            connection.send(&bytes).expect("an open socket");
+            expected.extend_from_slice(&bytes);
+            let most = connection.unwritten() + connection.unwritten() / 2 + 2 * PIECE_BYTES;
+            assert!(connection.unread_capacity() <= most, "{} of {most}", connection.unread_capacity());
+        }
+        assert!(connection.unwritten() > 10 * PIECE_BYTES && !connection.later.pieces.is_empty(), "nobody reads");
+        let total = expected.len();
+        let reading = std::thread::spawn(move || {
+            let mut all = vec![0; total];
+            peer.read_exact(&mut all).expect("all is sent");
+            all
+        });
+        while connection.unwritten() > 0 {
+            connection.flush().expect("an open socket");
+            std::thread::yield_now();
+        }
+        assert!(reading.join().expect("no panic") == expected);
+        assert_eq!((connection.unread_capacity(), connection.later.capacity, connection.later.bytes), (0, 0, 0));
     }
 
     #[test]
