@@ -4,6 +4,7 @@
 //! that have no case beside the ASCII ones; the smallest integers are left out, as they mean NULL in ours.
 
 use crate::random::Random;
+use ferrite_value::{OwnedValue, temporal, text};
 
 /// Families of types. Integers of all widths are one: ours computes in 64 bits, and theirs is made to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,6 +204,47 @@ impl Datum {
             Datum::Float(x) => (*x as f64 / 8.0).abs(),
             Datum::Decimal(text) => text.parse::<f64>().expect("a number").abs(),
             _ => 0.0,
+        }
+    }
+
+    /// As a client may give it beside a value of type `beside`: of its own type or of another in which it is the same value.
+    pub fn given(&self, random: &mut Random, beside: Type) -> OwnedValue {
+        let text = |text: &str| OwnedValue::Text(text.into());
+        let decimal = |text: &str| OwnedValue::Decimal(text::parse_decimal(text).expect("a decimal"));
+        let timestamp = |text: &str| OwnedValue::Timestamp(temporal::parse_timestamp(text).expect("a timestamp"));
+        let choice = if random.chance(35) { 0 } else { random.below(4) };
+        match (self, choice) {
+            (Datum::Null(_), _) => OwnedValue::Null,
+            // Doubles have every integer up to there.
+            (Datum::Integer(x), 1) if x.unsigned_abs() <= 1 << 53 => OwnedValue::Float(*x as f64),
+            (Datum::Integer(x), 2) => decimal(&x.to_string()),
+            (Datum::Integer(x), 3) => text(&x.to_string()),
+            (Datum::Integer(x), _) => OwnedValue::Integer(*x),
+            (Datum::Float(x), 1) if x % 8 == 0 => OwnedValue::Integer(x / 8),
+            (Datum::Float(x), 2) => decimal(&(*x as f64 / 8.0).to_string()),
+            (Datum::Float(x), 3) => text(&format!("{:e}", *x as f64 / 8.0)),
+            (Datum::Float(x), _) => OwnedValue::Float(*x as f64 / 8.0),
+            // A double's exact value is taken, which has other digits from the sixteenth on.
+            (Datum::Decimal(x), 1) if self.bound() < 1_000.0 => OwnedValue::Float(x.parse().expect("a number")),
+            (Datum::Decimal(x), 3) => text(x),
+            (Datum::Decimal(x), _) => decimal(x),
+            (Datum::Text(x), 1) if x.parse::<i64>().is_ok() => OwnedValue::Integer(x.parse().expect("an integer")),
+            (Datum::Text(x), _) => text(x),
+            (Datum::Bytes(x), 1) => text(&x.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+            (Datum::Bytes(x), _) => OwnedValue::Bytes(x.as_slice().into()),
+            (Datum::Timestamp(x), 1) => text(x),
+            // No integer is a DATE.
+            (Datum::Timestamp(x), 2) if beside == Type::Timestamp => match timestamp(x) {
+                OwnedValue::Timestamp(at) => OwnedValue::Integer(at),
+                other => other,
+            },
+            (Datum::Timestamp(x), _) => timestamp(x),
+            (Datum::Date(x), 1) => text(x),
+            (Datum::Date(x), 2) => timestamp(&format!("{x} 00:00:00")),
+            (Datum::Date(x), _) => OwnedValue::Date(temporal::parse_date(x).expect("a date")),
+            (Datum::Boolean(x), 1) => OwnedValue::Integer(i64::from(*x)),
+            (Datum::Boolean(x), 2) => text(if *x { "true" } else { "FALSE" }),
+            (Datum::Boolean(x), _) => OwnedValue::Boolean(*x),
         }
     }
 

@@ -9,10 +9,10 @@ use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{OutputColumn, Program, Routing, SnapshotPlan};
-use ferrite_sql::{Argument, Lifter, Statistics};
+use ferrite_sql::{Argument, Fitted, Lifter, Statistics};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
-use ferrite_value::{Value, convert, hash};
+use ferrite_value::{OwnedValue, Value, convert, hash};
 use std::cell::Cell as Counter;
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,6 +89,29 @@ impl Engine {
     /// Runs a query or a data change; `way` matters to queries.
     pub fn run(&mut self, text: &str, way: Way) -> Outcome {
         self.run_as(text, way).map_err(failure)
+    }
+
+    /// Runs a statement with parameters as a call with these values, whatever their types.
+    pub fn run_given(&mut self, text: &str, values: &[OwnedValue]) -> Outcome {
+        self.with_values(text, values).map_err(failure)
+    }
+
+    fn with_values(&mut self, text: &str, values: &[OwnedValue]) -> UserResult<Answer> {
+        let statements = ferrite_sql::parse_batch(text)?;
+        let called = ferrite_sql::compile_adhoc(&self.catalog, &statements, values.len())?;
+        let arena = Bump::new();
+        let given: Vec<Value<'_>> = values.iter().map(OwnedValue::as_value).collect();
+        let fitted = match &called.variants {
+            None => Fitted { program: None, values: &given },
+            Some(variants) => variants.fit(&called, &self.catalog, &given, &arena),
+        };
+        let program = fitted.program.as_deref().unwrap_or(&called);
+        let mut parameters = Vec::new();
+        for (value, parameter) in fitted.values.iter().zip(&program.parameters) {
+            parameters.push(convert::to_declared(*value, &parameter.column_type, &arena)?);
+        }
+        let range = self.route(&called, &parameters)?;
+        self.call(program, &parameters, range)
     }
 
     fn change_schema(&mut self, text: &str) -> UserResult<()> {
@@ -182,7 +205,12 @@ impl Engine {
             Ok(owner..owner + 1)
         };
         match &program.routing {
-            Routing::Parameter { index, sql_type } => owner(&parameters[*index as usize], *sql_type),
+            Routing::Parameter { index, sql_type } => {
+                // A value that cannot be the key's is no partition's.
+                let compared = program.variants.as_ref().is_some_and(|variants| variants.takes_others(*index));
+                let routed = owner(&parameters[*index as usize], *sql_type);
+                routed.or_else(|error| if compared { Ok(0..1) } else { Err(error) })
+            }
             Routing::Constant { value: Expr::Constant(value), sql_type } => owner(&value.as_value(), *sql_type),
             Routing::Constant { .. } => Err(UserError::internal("a routing constant that is none")),
             Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),

@@ -25,6 +25,8 @@ pub enum Kind {
     Any,
     /// Another one, the same for all of a call.
     Other,
+    /// Two values, of any types: [`PAIR`].
+    Pair,
 }
 
 /// How large a number the result may be, by the arguments.
@@ -125,10 +127,40 @@ pub static CONDITIONS: &[Function] = &[
     same(&[BOOLEAN, BOOLEAN], BOOLEAN, "COALESCE({0}, {1})", NONE),
 ];
 
+impl Function {
+    /// It compares all its arguments with each other: one of a known type tells what the others are.
+    pub fn compares(&self) -> bool {
+        const COMPARISONS: [&str; 12] = [
+            "({0} = {1})",
+            "({0} <> {1})",
+            "({0} < {1})",
+            "({0} <= {1})",
+            "({0} > {1})",
+            "({0} >= {1})",
+            "({0} IS DISTINCT FROM {1})",
+            "({0} IS NOT DISTINCT FROM {1})",
+            "({0} BETWEEN {1} AND {2})",
+            "({0} NOT BETWEEN {1} AND {2})",
+            "({0} IN ({1}, {2}))",
+            "({0} NOT IN ({1}, {2}, {3}))",
+        ];
+        COMPARISONS.contains(&self.ours)
+    }
+}
+
 /// The condition that ours writes so.
 pub fn condition(ours: &str) -> &'static Function {
     CONDITIONS.iter().find(|function| function.ours == ours).expect("a condition of the table")
 }
+
+/// Two values that one aggregate takes. Ours leaves out those with a NULL among them, theirs only what is NULL as a whole.
+pub static PAIR: Function = other(
+    &[ANY, OTHER],
+    INTEGER,
+    "{0}, {1}",
+    "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN ROW({0}, {1}) END)",
+    NONE,
+);
 
 /// Functions that answer other types, and those of any type.
 pub static FUNCTIONS: &[Function] = &[
@@ -278,6 +310,8 @@ pub struct Aggregate {
 pub enum Place {
     /// Over a group or a window.
     Aggregate,
+    /// Over a group only.
+    Group,
     /// Over a window; the result does not depend on the order of rows that are equal in its ORDER BY.
     Ranking,
     /// Over a window whose ORDER BY leaves nothing open.
@@ -296,6 +330,10 @@ const fn aggregate_as(
     growth: Growth,
 ) -> Aggregate {
     Aggregate { argument: Some(argument), result, ours, theirs, place: Place::Aggregate, growth, inexact: false }
+}
+
+const fn group(argument: Kind, result: Kind, text: &'static str) -> Aggregate {
+    Aggregate { place: Place::Group, ..aggregate(argument, result, text, Widest) }
 }
 
 const fn ranking(text: &'static str) -> Aggregate {
@@ -359,6 +397,21 @@ pub static AGGREGATES: &[Aggregate] = &[
     aggregate(DATE, DATE, "MAX({0}){s}", NONE),
     Aggregate { argument: Some(BOOLEAN), ..aggregate(BOOLEAN, BOOLEAN, "BOOL_AND({0}){s}", NONE) },
     Aggregate { argument: Some(BOOLEAN), ..aggregate(BOOLEAN, BOOLEAN, "BOOL_OR({0}){s}", NONE) },
+    Aggregate { place: Place::Group, ..aggregate(Kind::Pair, INTEGER, "COUNT(DISTINCT {0}){s}", At(ROWS)) },
+    // Up to 1 024 values are counted exactly, and there are never so many.
+    Aggregate {
+        place: Place::Group,
+        ..aggregate_as(ANY, INTEGER, "APPROX_COUNT_DISTINCT({0}){s}", "COUNT(DISTINCT {0}){s}", At(ROWS))
+    },
+    // Quarters between eighths are exact.
+    group(FLOAT, FLOAT, "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY {0}){s}"),
+    group(FLOAT, FLOAT, "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {0} DESC){s}"),
+    group(INTEGER, FLOAT, "PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY {0}){s}"),
+    group(FLOAT, FLOAT, "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {0}){s}"),
+    group(INTEGER, INTEGER, "PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY {0} DESC){s}"),
+    group(DECIMAL, DECIMAL, "PERCENTILE_DISC(1) WITHIN GROUP (ORDER BY {0}){s}"),
+    group(TEXT, TEXT, "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {0}){s}"),
+    group(TIMESTAMP, TIMESTAMP, "PERCENTILE_DISC(0) WITHIN GROUP (ORDER BY {0} DESC){s}"),
     ranking("RANK(){s}"),
     ranking("DENSE_RANK(){s}"),
     Aggregate { place: Place::Positional, ..ranking("ROW_NUMBER(){s}") },

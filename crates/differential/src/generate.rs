@@ -112,6 +112,7 @@ impl<'g> Generator<'g> {
                 Kind::Of(ty) => *ty,
                 Kind::Any => any,
                 Kind::Other => other,
+                Kind::Pair => unreachable!("only an aggregate has a pair"),
             };
             // The first argument is a column more often than not; a constant alone would be folded.
             let depth = if place == 0 && self.random.chance(40) { 0 } else { depth - 1 };
@@ -165,7 +166,8 @@ impl<'g> Generator<'g> {
     fn aggregate_call(&mut self, ty: Type, inner: &Scope) -> Option<Expr> {
         let candidates: Vec<_> = functions::AGGREGATES
             .iter()
-            .filter(|function| function.place == Place::Aggregate && function.result == Kind::Of(ty))
+            .filter(|function| matches!(function.place, Place::Aggregate | Place::Group))
+            .filter(|function| function.result == Kind::Of(ty))
             .collect();
         if candidates.is_empty() {
             return None;
@@ -177,7 +179,15 @@ impl<'g> Generator<'g> {
                 _ => self.type_in(inner),
             };
             let depth = self.random.below(2);
-            Box::new(self.without_subqueries(|generator| generator.expr(ty, inner, depth)))
+            let first = self.without_subqueries(|generator| generator.expr(ty, inner, depth));
+            Box::new(match kind {
+                Kind::Pair => {
+                    let other = self.type_in(inner);
+                    let second = self.without_subqueries(|generator| generator.expr(other, inner, 0));
+                    Expr::Apply { function: &functions::PAIR, arguments: vec![first, second], ty: Type::Integer }
+                }
+                _ => first,
+            })
         });
         let distinct = function.ours.contains("{d}") && self.random.chance(20);
         let filter = self
@@ -195,6 +205,7 @@ impl<'g> Generator<'g> {
             .iter()
             .filter(|function| matches!(function.result, Kind::Any) || function.result == Kind::Of(ty))
             .filter(|function| function.place != Place::Positional || !scope.key.is_empty())
+            .filter(|function| function.place != Place::Group)
             .collect();
         if candidates.is_empty() {
             return None;

@@ -106,7 +106,7 @@ impl Postgres {
             if failed == "true" {
                 return Err(Failure { code, message });
             }
-            let is_change = ["INSERT", "UPDATE", "DELETE"].iter().any(|verb| text.starts_with(verb));
+            let is_change = ["INSERT", "UPDATE", "DELETE", "MERGE"].iter().any(|verb| text.starts_with(verb));
             answer.modified = is_change.then(|| count.parse().unwrap_or(0));
             return Ok(answer);
         }

@@ -1,24 +1,43 @@
 //! Trees as SQL text, in either dialect.
 
-use crate::datum::Dialect;
+use crate::datum::{Datum, Dialect, Type};
+use crate::random::Random;
 use crate::tree::{AggregateCall, Body, Change, Direction, Expr, From, JoinKind, On, Query, Select};
+use ferrite_value::OwnedValue;
 use std::fmt::Write;
 
 pub fn query(query: &Query, dialect: Dialect) -> String {
-    let mut printer = Printer { dialect, out: String::new() };
+    let mut printer = Printer::new(dialect);
     printer.query(query);
     printer.out
 }
 
+/// Ours, with literals that are compared in WHERE and ON given as parameters, by their values.
+pub fn query_given(query: &Query, seed: u64) -> (String, Vec<OwnedValue>) {
+    given(seed, |printer| printer.query(query))
+}
+
+/// Ours, with literals that are compared in WHERE and ON, and those that are stored, given as parameters.
+pub fn change_given(change: &Change, seed: u64) -> (String, Vec<OwnedValue>) {
+    given(seed, |printer| printer.change(change))
+}
+
+fn given(seed: u64, print: impl FnOnce(&mut Printer)) -> (String, Vec<OwnedValue>) {
+    let given = Given { random: Random::new(seed), values: Vec::new() };
+    let mut printer = Printer { given: Some(given), ..Printer::new(Dialect::Ours) };
+    print(&mut printer);
+    (printer.out, printer.given.map(|given| given.values).unwrap_or_default())
+}
+
 pub fn expression(expr: &Expr, dialect: Dialect) -> String {
-    let mut printer = Printer { dialect, out: String::new() };
+    let mut printer = Printer::new(dialect);
     printer.expr(expr);
     printer.out
 }
 
-/// For theirs, UPSERT is INSERT ... ON CONFLICT.
+/// For theirs, UPSERT is MERGE.
 pub fn change(change: &Change, dialect: Dialect) -> String {
-    let mut printer = Printer { dialect, out: String::new() };
+    let mut printer = Printer::new(dialect);
     printer.change(change);
     printer.out
 }
@@ -26,9 +45,48 @@ pub fn change(change: &Change, dialect: Dialect) -> String {
 struct Printer {
     dialect: Dialect,
     out: String,
+    /// Where literals may be given as parameters.
+    given: Option<Given>,
+    /// What is printed stands in WHERE or ON: elsewhere a text may have to be the same in two places.
+    in_condition: bool,
+}
+
+/// The parameters so far.
+struct Given {
+    random: Random,
+    values: Vec<OwnedValue>,
 }
 
 impl Printer {
+    fn new(dialect: Dialect) -> Printer {
+        Printer { dialect, out: String::new(), given: None, in_condition: false }
+    }
+
+    /// A literal beside something of type `beside`, which tells a parameter's type: as a parameter, if there may be any.
+    fn literal(&mut self, datum: &Datum, beside: Type) {
+        if let Some(given) = &mut self.given
+            && given.random.chance(80)
+        {
+            given.values.push(datum.given(&mut given.random, beside));
+            self.text("?");
+            return;
+        }
+        datum.print(self.dialect, &mut self.out);
+    }
+
+    fn stored(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Literal(datum) => self.literal(datum, datum.type_of()),
+            expr => self.expr(expr),
+        }
+    }
+
+    fn as_condition(&mut self, is_condition: bool, print: impl FnOnce(&mut Printer)) {
+        let before = std::mem::replace(&mut self.in_condition, is_condition);
+        print(self);
+        self.in_condition = before;
+    }
+
     fn text(&mut self, text: &str) {
         self.out.push_str(text);
     }
@@ -107,6 +165,10 @@ impl Printer {
     }
 
     fn select(&mut self, select: &Select, query: &Query) {
+        self.as_condition(false, |printer| printer.select_clauses(select, query));
+    }
+
+    fn select_clauses(&mut self, select: &Select, query: &Query) {
         self.text(if select.distinct { "SELECT DISTINCT " } else { "SELECT " });
         if query.distinct_on > 0 && !query.order.is_empty() {
             self.text("DISTINCT ON (");
@@ -128,7 +190,7 @@ impl Printer {
         }
         if let Some(condition) = &select.condition {
             self.text(" WHERE ");
-            self.expr(condition);
+            self.as_condition(true, |printer| printer.expr(condition));
         }
         if !select.group.is_empty() {
             self.text(" GROUP BY ");
@@ -167,7 +229,7 @@ impl Printer {
                     On::Nothing => {}
                     On::Condition(condition) => {
                         self.text(" ON ");
-                        self.expr(condition);
+                        self.as_condition(true, |printer| printer.expr(condition));
                     }
                     On::Using(columns) => write!(self.out, " USING ({})", columns.join(", ")).expect("a string"),
                 }
@@ -190,8 +252,12 @@ impl Printer {
             Expr::Literal(datum) => datum.print(self.dialect, &mut self.out),
             Expr::Apply { function, arguments, .. } => {
                 let template = if self.dialect == Dialect::Ours { function.ours } else { function.theirs };
-                self.template(template, |printer, hole| {
-                    printer.expr(&arguments[usize::from(hole - b'0')]);
+                // One argument at least must tell the type.
+                let parameters = self.in_condition && function.compares();
+                let parameters = parameters && !matches!(arguments[0], Expr::Literal(_));
+                self.template(template, |printer, hole| match &arguments[usize::from(hole - b'0')] {
+                    Expr::Literal(datum) if parameters => printer.literal(datum, arguments[0].type_of()),
+                    argument => printer.expr(argument),
                 });
             }
             Expr::Scalar { query, .. } => self.nested(query),
@@ -272,9 +338,27 @@ impl Printer {
         self.text(" VALUES ");
         self.list(rows, |printer, row| {
             printer.text("(");
-            printer.list(row, Printer::expr);
+            printer.list(row, Printer::stored);
             printer.text(")");
         });
+    }
+
+    /// What UPSERT means, in theirs: INSERT ... ON CONFLICT would refuse a row that leaves out a NOT NULL column, though it is there.
+    fn merge(&mut self, table: &str, key: &[String], columns: &[String], rows: &[Vec<Expr>]) {
+        write!(self.out, "MERGE INTO {table} USING (").expect("a string");
+        self.rows(rows);
+        let each = |columns: &[String], template: &dyn Fn(&str) -> String, between: &str| {
+            columns.iter().map(|column| template(column)).collect::<Vec<String>>().join(between)
+        };
+        let on = each(key, &|column| format!("{table}.{column} = given.{column}"), " AND ");
+        let names = columns.join(", ");
+        let set = each(columns, &|column| format!("{column} = given.{column}"), ", ");
+        let values = each(columns, &|column| format!("given.{column}"), ", ");
+        write!(
+            self.out,
+            ") AS given ({names}) ON {on} WHEN MATCHED THEN UPDATE SET {set} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+        )
+        .expect("a string");
     }
 
     fn change(&mut self, change: &Change) {
@@ -287,22 +371,18 @@ impl Printer {
                 write!(self.out, "INSERT INTO {table} ({}) ", columns.join(", ")).expect("a string");
                 self.query(query);
             }
-            Change::Upsert { table, key, columns, rows } => {
-                let verb = if self.dialect == Dialect::Ours { "UPSERT" } else { "INSERT" };
-                write!(self.out, "{verb} INTO {table} ({})", columns.join(", ")).expect("a string");
+            Change::Upsert { table, key, columns, rows } if self.dialect == Dialect::Theirs => {
+                self.merge(table, key, columns, rows);
+            }
+            Change::Upsert { table, columns, rows, .. } => {
+                write!(self.out, "UPSERT INTO {table} ({})", columns.join(", ")).expect("a string");
                 self.rows(rows);
-                if self.dialect == Dialect::Theirs {
-                    let set: Vec<String> =
-                        columns.iter().map(|column| format!("{column} = EXCLUDED.{column}")).collect();
-                    let (key, set) = (key.join(", "), set.join(", "));
-                    write!(self.out, " ON CONFLICT ({key}) DO UPDATE SET {set}").expect("a string");
-                }
             }
             Change::Update { table, set, condition } => {
                 write!(self.out, "UPDATE {table} SET ").expect("a string");
                 self.list(set, |printer, (column, expr)| {
                     write!(printer.out, "{column} = ").expect("a string");
-                    printer.expr(expr);
+                    printer.stored(expr);
                 });
                 self.condition(condition);
             }
@@ -321,7 +401,7 @@ impl Printer {
     fn condition(&mut self, condition: &Option<Expr>) {
         if let Some(condition) = condition {
             self.text(" WHERE ");
-            self.expr(condition);
+            self.as_condition(true, |printer| printer.expr(condition));
         }
     }
 }

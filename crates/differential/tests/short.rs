@@ -8,9 +8,6 @@ use std::time::Duration;
 /// Each some 120 queries, run in six ways or more.
 const SEEDS: std::ops::Range<u64> = 1_000..1_040;
 const SEEDS_WITH_POSTGRES: std::ops::Range<u64> = 2_000..2_040;
-/// Seeds of long runs that found something, run again for ever. They make what they made for as long as the generator stays as it is;
-/// what they found stands as cases in `tests/slt` besides.
-const FOUND_WITH_POSTGRES: [u64; 9] = [301_846, 302_193, 303_720, 304_000, 304_542, 304_795, 305_403, 305_611, 306_129];
 const SHRINK_TIME: Duration = Duration::from_secs(15);
 /// So few of a thousand statements may be refused: more would mean that the generator asks for what is not there.
 const REFUSED_MAX: u64 = 20;
@@ -48,5 +45,5 @@ fn answers_are_those_of_postgresql() {
         return;
     }
     let postgres = Postgres::start().unwrap_or_else(|message| panic!("{message}"));
-    run(SEEDS_WITH_POSTGRES.chain(FOUND_WITH_POSTGRES), Some(postgres));
+    run(SEEDS_WITH_POSTGRES, Some(postgres));
 }

@@ -124,12 +124,14 @@ impl Generator<'_> {
                 kept.push(row);
             }
         }
-        // A column that may be NULL can be left out: it keeps its value.
-        let optional: Vec<usize> = (0..columns.len()).filter(|place| !table.columns[*place].not_null).collect();
-        if !optional.is_empty() && self.random.chance(30) {
-            let left_out = *self.random.pick(&optional);
-            columns.remove(left_out);
-            kept.iter_mut().for_each(|row| drop(row.remove(left_out)));
+        // What is left out keeps its value, or has its default in a new row; NOT NULL without one, that is refused.
+        if self.random.chance(50) {
+            for place in (0..columns.len()).rev().filter(|place| !places.contains(place)) {
+                if self.random.chance(if table.columns[place].not_null { 15 } else { 50 }) {
+                    columns.remove(place);
+                    kept.iter_mut().for_each(|row| drop(row.remove(place)));
+                }
+            }
         }
         Change::Upsert { table: name, key: table.primary_key.clone(), columns, rows: kept }
     }
