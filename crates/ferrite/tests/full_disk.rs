@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 const TABLE: &str = "CREATE TABLE filler (id BIGINT NOT NULL, content VARBINARY(100000) NOT NULL, PRIMARY KEY (id));
     PARTITION TABLE filler ON COLUMN id";
-/// The time of a moment in which a server takes note of room.
-const NOTICE_SECONDS_MAX: u64 = 20;
+/// A server takes note of room within some seconds; a busy machine has more.
+const NOTICE_SECONDS_MAX: u64 = 120;
 
 /// A file system of its own for the length of a test.
 struct SmallDisk(tempfile::TempDir);

@@ -2,19 +2,21 @@
 
 mod common;
 
+#[path = "../../partition/tests/common/in_rust.rs"]
+mod in_rust;
 #[path = "../../partition/tests/common/jar.rs"]
 mod jar;
 #[path = "common/script.rs"]
 mod script;
 
 use common::raw::Raw;
-use common::{Db, connect, connect_admin, options, start, synced_on};
+use common::{Db, connect, connect_admin, options, start, synced_on, wait_for};
 use ferrite_base::Settings;
 use ferrite_client::{OwnedResponse, OwnedTable, Status};
 use ferrite_io::simulated::SimulatedDisk;
 use ferrite_node::{Server, ServerOptions};
 use ferrite_value::OwnedValue;
-use script::{begun, open, wait_for};
+use script::{begun, open};
 use tempfile::TempDir;
 
 const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;

@@ -3,18 +3,19 @@
 
 mod common;
 
+#[path = "../../partition/tests/common/in_rust.rs"]
+mod in_rust;
 #[path = "../../partition/tests/common/jar.rs"]
 mod jar;
 
 use common::raw::{Raw, call};
 use common::{Db, connect, options, start};
 use ferrite_base::limits::CONNECTION_FIRST_CALLS_MAX;
-use ferrite_base::{Settings, UserError, UserResult};
-use ferrite_catalog::{Classes, base64};
+use ferrite_base::{Settings, UserResult};
+use ferrite_catalog::base64;
 use ferrite_client::Status;
-use ferrite_expr::{Code, UserFunction};
 use ferrite_node::{Server, Stopped};
-use ferrite_sql::foreign::{self, Body, Description, ForeignBody, Host, Library, Runtime};
+use ferrite_sql::foreign::{Body, Description, ForeignBody, Host};
 use ferrite_value::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -205,28 +206,14 @@ impl Body for Endless {
     }
 }
 
-struct InRust;
-
-impl Runtime for InRust {
-    fn load(&self, _: &Classes) -> UserResult<Arc<dyn Library>> {
-        Ok(Arc::new(InRust))
-    }
-}
-
-impl Library for InRust {
-    fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
-        Err(UserError::not_found(&function.class))
-    }
-
-    fn describe(&self, _: &str) -> UserResult<Description> {
-        let body = ForeignBody::Transaction(Arc::new(Endless));
-        Ok(Description { parameters: Vec::new(), statements: Vec::new(), partition_info: None, body })
-    }
+fn describe(_: &str) -> UserResult<Description> {
+    let body = ForeignBody::Transaction(Arc::new(Endless));
+    Ok(Description { parameters: Vec::new(), statements: Vec::new(), partition_info: None, body })
 }
 
 #[test]
 fn a_body_that_does_not_end_is_left_behind_and_the_log_is_closed_all_the_same() {
-    foreign::install(Box::new(InRust));
+    in_rust::install(describe);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (server, db) = filled(dir.path(), 1, Duration::from_millis(100));
     db.sql(&format!("LOAD CLASSES '{}'", base64::encode(&jar::jar(&["a/Endless.class"]))));

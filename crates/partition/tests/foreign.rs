@@ -1,14 +1,15 @@
 //! Procedures whose body is not SQL, with bodies in Rust in the place of a JVM: what they may rely on, and what a schema with classes is.
 
+#[path = "common/in_rust.rs"]
+mod in_rust;
 #[path = "common/jar.rs"]
 mod jar;
 
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
-use ferrite_catalog::{Catalog, Classes, base64, schema_text};
-use ferrite_expr::{Code, UserFunction};
+use ferrite_catalog::{Catalog, base64, schema_text};
 use ferrite_partition::execute::{Executor, Outcome};
 use ferrite_partition::{AnswerBatch, Compiled, Hold, Mailbox, ProgramCall, Reply, schema};
-use ferrite_sql::foreign::{Body, Description, ForeignBody, Host, Library, Runtime, install};
+use ferrite_sql::foreign::{Body, Description, ForeignBody, Host};
 use ferrite_sql::plan::{Parameter, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
@@ -19,52 +20,34 @@ use jar::jar;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Knows what the classes of the tests do.
-struct InRust;
-
-impl Runtime for InRust {
-    fn load(&self, _: &Classes) -> UserResult<Arc<dyn Library>> {
-        Ok(Arc::new(InRust))
-    }
-}
-
-impl Library for InRust {
-    fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
-        Err(UserError::not_found(&function.class))
-    }
-
-    fn describe(&self, class: &str) -> UserResult<Description> {
-        let parameter = |sql_type| Parameter {
-            name: None,
-            column_type: ColumnType::unbounded(sql_type),
-            array: false,
-            table: false,
-        };
-        let statement = |field: &str, text: &str| (field.to_owned(), text.to_owned());
-        match class {
-            "a.Batches" => Ok(Description {
-                parameters: vec![parameter(SqlType::Bigint), parameter(SqlType::Varchar)],
-                statements: vec![
-                    statement("insert", "INSERT INTO t (id, x) VALUES (?, ?)"),
-                    statement("count", "SELECT COUNT(*) FROM t"),
-                ],
-                partition_info: None,
-                body: ForeignBody::Transaction(Arc::new(Batches)),
-            }),
-            "a.Annotated" => Ok(Description {
-                parameters: vec![parameter(SqlType::Varchar), parameter(SqlType::Bigint)],
-                statements: vec![statement("write", "INSERT INTO everywhere (id) VALUES (?)")],
-                partition_info: Some("t.id : 1".to_owned()),
-                body: ForeignBody::Transaction(Arc::new(Batches)),
-            }),
-            "a.Broken" => Ok(Description {
-                parameters: vec![],
-                statements: vec![statement("wrong", "SELECT nothing FROM t")],
-                partition_info: None,
-                body: ForeignBody::Transaction(Arc::new(Batches)),
-            }),
-            _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
-        }
+/// What the classes of the tests do.
+fn describe(class: &str) -> UserResult<Description> {
+    let parameter =
+        |sql_type| Parameter { name: None, column_type: ColumnType::unbounded(sql_type), array: false, table: false };
+    let statement = |field: &str, text: &str| (field.to_owned(), text.to_owned());
+    match class {
+        "a.Batches" => Ok(Description {
+            parameters: vec![parameter(SqlType::Bigint), parameter(SqlType::Varchar)],
+            statements: vec![
+                statement("insert", "INSERT INTO t (id, x) VALUES (?, ?)"),
+                statement("count", "SELECT COUNT(*) FROM t"),
+            ],
+            partition_info: None,
+            body: ForeignBody::Transaction(Arc::new(Batches)),
+        }),
+        "a.Annotated" => Ok(Description {
+            parameters: vec![parameter(SqlType::Varchar), parameter(SqlType::Bigint)],
+            statements: vec![statement("write", "INSERT INTO everywhere (id) VALUES (?)")],
+            partition_info: Some("t.id : 1".to_owned()),
+            body: ForeignBody::Transaction(Arc::new(Batches)),
+        }),
+        "a.Broken" => Ok(Description {
+            parameters: vec![],
+            statements: vec![statement("wrong", "SELECT nothing FROM t")],
+            partition_info: None,
+            body: ForeignBody::Transaction(Arc::new(Batches)),
+        }),
+        _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
     }
 }
 
@@ -139,7 +122,7 @@ fn with_classes(more: &str) -> String {
 }
 
 fn compile(text: &str) -> UserResult<(schema::Planned, Compiled)> {
-    install(Box::new(InRust));
+    in_rust::install(describe);
     let planned = schema::plan(&Catalog::default(), text)?;
     let compiled = Compiled::new(Arc::clone(&planned.catalog))?;
     Ok((planned, compiled))
@@ -173,7 +156,7 @@ fn call_with(ways: &[(u32, &str)], calls: &[(i64, &str, bool)]) {
         schema::apply(&mut stores, &planned, 0).unwrap();
         stores.iter_mut().for_each(Store::commit);
         let program = compiled.program(compiled.require("Batches").unwrap());
-        let mut executor = Executor::new(Duration::from_secs(10));
+        let mut executor = Executor::new(Duration::from_secs(600));
         let mut call = |id: i64, how: &str| {
             let (mut parameters, mut out) = (Vec::new(), Vec::new());
             (id, how).write_set(&mut parameters).unwrap();
@@ -287,7 +270,7 @@ fn a_schema_with_classes_is_made_again_by_its_text() {
 
 #[test]
 fn a_class_that_cannot_be_loaded_does_not_keep_the_database_shut() {
-    install(Box::new(InRust));
+    in_rust::install(describe);
     let planned = schema::plan(&Catalog::default(), &with_classes("CREATE PROCEDURE FROM CLASS a.Other;")).unwrap();
     assert!(Compiled::new(Arc::clone(&planned.catalog)).is_err());
     let compiled = Compiled::recovered(Arc::clone(&planned.catalog)).unwrap();
@@ -297,7 +280,7 @@ fn a_class_that_cannot_be_loaded_does_not_keep_the_database_shut() {
     for count in 0..2 {
         let (mut parameters, mut out) = (Vec::new(), Vec::new());
         vec![1i64; count].write_set(&mut parameters).unwrap();
-        let mut executor = Executor::new(Duration::from_secs(10));
+        let mut executor = Executor::new(Duration::from_secs(600));
         executor.call(&mut stores, program, &parameters, false, 1, 0, &mut out);
         let (_, body) = frame::split(&out).unwrap().unwrap();
         let response = Response::parse(body).unwrap().to_owned_response().unwrap();

@@ -27,7 +27,7 @@ fn within_small_stack(texts: Vec<String>, expected: Option<bool>) {
             if let Some(expected) = expected {
                 assert_eq!(result.is_ok(), expected, "{shown}: {result:?}");
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "{shown} took {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(60), "{shown} took {:?}", start.elapsed());
         }
     });
     worker.expect("a thread").join().expect("no panic");

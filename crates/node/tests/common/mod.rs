@@ -12,6 +12,19 @@ use ferrite_value::OwnedValue;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Only what hangs takes so long, however busy the machine is.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Looks again and again until it holds.
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "in vain for {what}");
+        std::thread::yield_now();
+    }
+}
 
 /// Voter's schema, and accounts with a total, whose transfers touch several partitions.
 pub const VOTER: &str = include_str!("../../../ferrite/tests/common/voter.sql");

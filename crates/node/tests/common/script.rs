@@ -5,22 +5,18 @@
 //! it), `ring NAME` (the bell, when a test opens it), `rung` (the bell, at once), and everything else is a call: a procedure and its parameter, a number or a text. A call that ends answers with the statuses of all
 //! answers that it was given as its application's text.
 
+use crate::common::PATIENCE;
+use crate::in_rust;
 use crate::jar::jar;
 use ferrite_base::{ErrorKind, UserError, UserResult};
-use ferrite_catalog::{Classes, base64};
-use ferrite_expr::{Code, UserFunction};
-use ferrite_sql::foreign::{
-    self, Answer, Compound, Description, Ended, ForeignBody, Library, QueuedCall, Runtime, Stage, Stages,
-};
+use ferrite_catalog::base64;
+use ferrite_sql::foreign::{self, Answer, Compound, Description, Ended, ForeignBody, QueuedCall, Stage, Stages};
 use ferrite_sql::plan::Parameter;
 use ferrite_value::{ColumnType, SqlType, Value};
 use ferrite_wire::{ParameterSet, Response, table};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, Instant};
-
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The names that were opened, and the stages that have begun: which script's, and which.
 #[derive(Default)]
@@ -47,46 +43,24 @@ pub fn begun(script: &str, stage: usize) -> usize {
     seen().begun.iter().filter(|(of, number)| of == script && *number == stage).count()
 }
 
-pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "in vain for {what}");
-        std::thread::yield_now();
-    }
-}
-
 /// The statement that loads the classes, and those that make the procedures `Script` and `Rests` of them.
 pub fn schema() -> [String; 3] {
-    foreign::install(Box::new(InRust));
+    in_rust::install(describe);
     let load =
         format!("LOAD CLASSES '{}'", base64::encode(&jar(&["a/Script.class", "a/Rests.class", "a/Plain.class"])));
     let [script, rests] = ["CREATE COMPOUND PROCEDURE FROM CLASS a.Script", "CREATE PROCEDURE FROM CLASS a.Rests"];
     [load, script.to_owned(), rests.to_owned()]
 }
 
-struct InRust;
-
-impl Runtime for InRust {
-    fn load(&self, _: &Classes) -> UserResult<Arc<dyn Library>> {
-        Ok(Arc::new(InRust))
-    }
-}
-
-impl Library for InRust {
-    fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
-        Err(UserError::not_found(&function.class))
-    }
-
-    fn describe(&self, class: &str) -> UserResult<Description> {
-        let body = match class {
-            "a.Script" => ForeignBody::Compound(Arc::new(Script { rests: false })),
-            "a.Rests" => ForeignBody::NonTransactional(Arc::new(Script { rests: true })),
-            _ => ForeignBody::Transaction(Arc::new(Plain)),
-        };
-        let column_type = ColumnType::unbounded(SqlType::Varchar);
-        let parameters = vec![Parameter { name: None, column_type, array: false, table: false }];
-        Ok(Description { parameters, statements: Vec::new(), partition_info: None, body })
-    }
+fn describe(class: &str) -> UserResult<Description> {
+    let body = match class {
+        "a.Script" => ForeignBody::Compound(Arc::new(Script { rests: false })),
+        "a.Rests" => ForeignBody::NonTransactional(Arc::new(Script { rests: true })),
+        _ => ForeignBody::Transaction(Arc::new(Plain)),
+    };
+    let column_type = ColumnType::unbounded(SqlType::Varchar);
+    let parameters = vec![Parameter { name: None, column_type, array: false, table: false }];
+    Ok(Description { parameters, statements: Vec::new(), partition_info: None, body })
 }
 
 /// A transaction that does nothing.

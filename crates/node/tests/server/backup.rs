@@ -2,9 +2,10 @@
 
 use crate::common::{Db, connect, options, start, text_of};
 use ferrite_client::{OwnedResponse, Status};
+use ferrite_node::Server;
 use ferrite_value::{OwnedValue, Value};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str =
     "CREATE TABLE person (id BIGINT NOT NULL, name VARCHAR(40) NOT NULL, note VARCHAR(5000), worth DECIMAL,
@@ -16,6 +17,24 @@ const SCHEMA: &str =
     CREATE TABLE nothing (x INTEGER);
     CREATE PROCEDURE by_id PARTITION ON TABLE person COLUMN id AS SELECT name FROM person WHERE id = ?;";
 const PEOPLE: i64 = 3_000;
+
+/// A server with all rows, and where its backups go.
+struct Filled {
+    dir: tempfile::TempDir,
+    backups: PathBuf,
+    server: Server,
+    db: Db,
+}
+
+impl Filled {
+    fn new(partitions: u32) -> Filled {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let server = start(options(dir.path(), partitions));
+        let db = connect(&server);
+        fill(&db);
+        Filled { backups: dir.path().join("backups"), dir, server, db }
+    }
+}
 
 fn fill(db: &Db) {
     db.sql(SCHEMA);
@@ -59,13 +78,11 @@ fn save(db: &Db, dir: &Path, nonce: &str) {
 
 #[test]
 fn rows_come_back_into_any_number_of_partitions() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let backups = dir.path().join("backups");
-    let from = start(options(dir.path(), 3));
-    let db = connect(&from);
-    fill(&db);
-    save(&db, &backups, "monday");
-    let before = contents(&db);
+    let from = Filled::new(3);
+    let db = &from.db;
+    let path = from.backups.to_str().expect("a plain path");
+    save(db, &from.backups, "monday");
+    let before = contents(db);
     // The moment is fixed: what comes later is not in it.
     db.sql("DELETE FROM person WHERE id > 1000");
     for (partitions, with_schema) in [(1, false), (5, true), (3, false)] {
@@ -75,12 +92,11 @@ fn rows_come_back_into_any_number_of_partitions() {
         if with_schema {
             restored.sql(SCHEMA);
         }
-        let path = backups.to_str().expect("a plain path");
         saved(&restored.call("@SnapshotRestore", (format!("{{path:'{path}',nonce:'monday'}}"),)));
         assert_eq!(contents(&restored), before);
         assert_eq!(restored.call("by_id", (101i64,)).tables[0].rows.len(), 1);
         let count = tables(&restored);
-        assert_eq!(count, tables(&db), "no staging tables are left");
+        assert_eq!(count, tables(db), "no staging tables are left");
         into.stop().expect("the log closes");
         // And from the log.
         let into = start(options(other.path(), partitions));
@@ -91,18 +107,14 @@ fn rows_come_back_into_any_number_of_partitions() {
         assert_eq!((contents(&restored), tables(&restored)), (before.clone(), count));
         into.stop().expect("the log closes");
     }
-    from.stop().expect("the log closes");
+    from.server.stop().expect("the log closes");
 }
 
 #[test]
 fn what_fails_midway_leaves_the_database_as_it_was() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let backups = dir.path().join("backups");
-    let from = start(options(dir.path(), 2));
-    let db = connect(&from);
-    fill(&db);
+    let Filled { dir: _kept, backups, server, db } = Filled::new(2);
     save(&db, &backups, "x");
-    from.stop().expect("the log closes");
+    server.stop().expect("the log closes");
     let path = backups.to_str().expect("a plain path");
 
     let other = tempfile::tempdir().expect("a temporary directory");
@@ -151,19 +163,15 @@ fn what_fails_midway_leaves_the_database_as_it_was() {
 
 #[test]
 fn requests_are_checked_and_backups_listed_and_deleted() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let backups = dir.path().join("backups");
+    let Filled { dir: _kept, backups, server, db } = Filled::new(2);
     let path = backups.to_str().expect("a plain path");
-    let server = start(options(dir.path(), 2));
-    let db = connect(&server);
-    fill(&db);
     let scan = |db: &Db| db.call("@SnapshotScan", (path,));
     let missing = scan(&db);
     assert_eq!(missing.tables[0].rows.len(), 0);
     assert_eq!(missing.tables[1].rows[0][7], OwnedValue::Text("Path is not a directory".into()));
 
     // A request error is a table, as existing tools expect.
-    let own = dir.path().join("data/snapshots");
+    let own = backups.with_file_name("data").join("snapshots");
     for (dir, nonce, words) in [
         ("relative", "x", "not absolute"),
         (path, "a-b", "has a -"),
@@ -206,12 +214,8 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
 /// A native backup of some tables has their schema and no more, so that nobody takes it for the whole.
 #[test]
 fn a_native_backup_may_have_some_of_the_tables() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let backups = dir.path().join("backups");
+    let Filled { dir: _kept, backups, server, db } = Filled::new(3);
     let path = backups.to_str().expect("a plain path");
-    let from = start(options(dir.path(), 3));
-    let db = connect(&from);
-    fill(&db);
     db.sql("CREATE TASK asks ON SCHEDULE EVERY 1 HOUR PROCEDURE by_id WITH (1)");
     let settings = |nonce: &str, more: &str| format!("{{uripath:'file://{path}',nonce:{nonce},block:true,{more}}}");
     saved(&db.call("@SnapshotSave", (settings("some", "tables:['PERSON']"),)));
@@ -222,7 +226,7 @@ fn a_native_backup_may_have_some_of_the_tables() {
     let required: Vec<_> = scan.rows.iter().map(|row| row[5].clone()).collect();
     assert_eq!(required, [OwnedValue::Text("COUNTRY".into()), OwnedValue::Text("PERSON".into())]);
     let before = contents(&db);
-    from.stop().expect("the log closes");
+    server.stop().expect("the log closes");
 
     // Into a database without a schema, and into one that has it; then the rest.
     for with_schema in [false, true] {
@@ -250,12 +254,8 @@ fn a_native_backup_may_have_some_of_the_tables() {
 
 #[test]
 fn backups_are_among_the_snapshots_that_statistics_know() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let backups = dir.path().join("backups");
+    let Filled { dir: _kept, backups, server, db } = Filled::new(2);
     let path = backups.to_str().expect("a plain path");
-    let server = start(options(dir.path(), 2));
-    let db = connect(&server);
-    fill(&db);
     save(&db, &backups, "one");
     saved(&db.call("@SnapshotSave", (format!("{{uripath:'file://{path}',nonce:two,format:csv,block:true}}"),)));
     // One that is refused was none.

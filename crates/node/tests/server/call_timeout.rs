@@ -1,49 +1,19 @@
 //! Calls that say how long they may execute: in whichever way they run, they end by their own time, and leave no trace.
 
+use crate::common::Db;
 use crate::common::raw::Raw;
-use crate::common::{Db, VOTER, connect, options, start};
+use crate::endless::{self, ACCOUNTS, ENDLESS, RECURSION};
 use ferrite_client::Status;
 use ferrite_node::Server;
 use ferrite_wire::{Extensions, ParameterSet, invocation};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-const ACCOUNTS: i64 = 300;
-const ENDLESS: &str = "SELECT COUNT(*) FROM account a, account b, account c, account d
-    WHERE a.balance + b.balance + c.balance < d.balance";
-/// Endless, and no long read, as it reads no table.
-const RECURSION: &str = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000)
-    SELECT COUNT(*) FROM r a, r b, r c, r d WHERE a.n + b.n + c.n + d.n < 0";
-const PROCEDURES: &str = "
-    CREATE PROCEDURE Spin (key BIGINT) PARTITION ON TABLE account COLUMN id AS BEGIN
-        DECLARE done BIGINT DEFAULT 0;
-        UPDATE account SET balance = balance + 1 WHERE id = key;
-        WHILE done >= 0 DO SET done = done + 1; END WHILE;
-    END;
-    CREATE DIRECTED PROCEDURE SpinHere (wanted BIGINT) AS BEGIN
-        DECLARE done BIGINT DEFAULT 0;
-        WHILE done >= 0 DO SET done = done + 1; END WHILE;
-    END;
-    CREATE PROCEDURE SpinEverywhere AS BEGIN
-        DECLARE done BIGINT DEFAULT 0;
-        UPDATE account SET balance = balance + 1;
-        WHILE done >= 0 DO SET done = done + 1; END WHILE;
-    END;
-    CREATE PROCEDURE Report AS SELECT COUNT(*) FROM account a, account b, account c, account d
-        WHERE a.balance + b.balance + c.balance < d.balance;";
-
 fn accounts(partitions: u32, query_time_max: Duration) -> (tempfile::TempDir, Server, Db) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut options = options(dir.path(), partitions);
-    options.query_time_max = query_time_max;
-    options.admin_listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let server = start(options);
-    let db = connect(&server);
-    db.sql(VOTER);
-    db.sql(PROCEDURES);
-    (0..ACCOUNTS).for_each(|id| drop(db.0.call("ACCOUNT.insert", (id, 1_000i64))));
-    db.0.drain();
-    (dir, server, db)
+    endless::accounts(partitions, |options| {
+        options.query_time_max = query_time_max;
+        options.admin_listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    })
 }
 
 fn call_within(raw: &mut Raw, timeout_ms: i32, more: Extensions, procedure: &str, parameters: &impl ParameterSet) {

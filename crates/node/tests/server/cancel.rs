@@ -2,45 +2,21 @@
 //! once, and nothing that was executed is taken back.
 
 use crate::common::raw::{Raw, call};
-use crate::common::{Db, VOTER, connect, integers, options, start};
+use crate::common::{Db, integers, wait_for};
+use crate::endless::{self, ACCOUNTS, ENDLESS, RECURSION};
 use ferrite_client::Status;
 use ferrite_node::Server;
 use ferrite_value::OwnedValue;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// None of them ends, and no query timeout ends them either.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
-const PATIENCE: Duration = Duration::from_secs(60);
-const ACCOUNTS: i64 = 300;
-const ENDLESS: &str = "SELECT COUNT(*) FROM account a, account b, account c, account d
-    WHERE a.balance + b.balance + c.balance < d.balance";
-/// Endless as its rows are computed one after the other; it is no long read, as it reads no table.
-const RECURSION: &str = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000)
-    SELECT COUNT(*) FROM r a, r b, r c, r d WHERE a.n + b.n + c.n + d.n < 0";
-const PROCEDURES: &str = "
-    CREATE PROCEDURE Spin (key BIGINT) PARTITION ON TABLE account COLUMN id AS BEGIN
-        DECLARE done BIGINT DEFAULT 0;
-        UPDATE account SET balance = balance + 1 WHERE id = key;
-        WHILE done >= 0 DO SET done = done + 1; END WHILE;
-    END;
-    CREATE PROCEDURE SpinEverywhere AS BEGIN
-        DECLARE done BIGINT DEFAULT 0;
-        UPDATE account SET balance = balance + 1;
-        WHILE done >= 0 DO SET done = done + 1; END WHILE;
-    END;";
 
 fn accounts(partitions: u32) -> (tempfile::TempDir, Server, Db) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut options = options(dir.path(), partitions);
-    options.query_time_max = QUERY_TIME_MAX;
-    options.report_threads = 1;
-    let server = start(options);
-    let db = connect(&server);
-    db.sql(VOTER);
-    db.sql(PROCEDURES);
-    (0..ACCOUNTS).for_each(|id| drop(db.0.call("ACCOUNT.insert", (id, 1_000i64))));
-    db.0.drain();
-    (dir, server, db)
+    endless::accounts(partitions, |options| {
+        options.query_time_max = QUERY_TIME_MAX;
+        options.report_threads = 1;
+    })
 }
 
 /// Running and waiting long reads.
@@ -49,13 +25,6 @@ fn long_reads(db: &Db) -> (i64, i64) {
     match (&row[4], &row[5]) {
         (OwnedValue::Integer(running), OwnedValue::Integer(waiting)) => (*running, *waiting),
         other => panic!("{other:?}"),
-    }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "it does not come to this: {what}");
     }
 }
 
@@ -82,10 +51,10 @@ fn a_long_read_ends_at_once_and_its_thread_is_free() {
     let mut raw = Raw::connect(server.address());
     for round in 0..3 {
         raw.call("@AdHoc", 7, &(ENDLESS,));
-        until("the query runs", || long_reads(&db) == (1, 0));
+        wait_for("the query to run", || long_reads(&db) == (1, 0));
         raw.call("@Cancel", 8, &());
         cancelled(&mut raw, 7, 8);
-        until("the thread is free", || long_reads(&db) == (0, 0));
+        wait_for("the thread to be free", || long_reads(&db) == (0, 0));
         // The same handle again is another call; and one thread serves all.
         raw.call("@AdHoc", 7, &("SELECT COUNT(*) FROM account a, account b",));
         let (handle, status, text) = raw.answer().expect("an answer");
@@ -99,11 +68,11 @@ fn one_that_waits_for_its_turn_need_not_wait_to_hear_of_it() {
     let (_dir, server, db) = accounts(2);
     let mut first = Raw::connect(server.address());
     first.call("@AdHoc", 1, &(ENDLESS,));
-    until("the first runs", || long_reads(&db) == (1, 0));
+    wait_for("the first to run", || long_reads(&db) == (1, 0));
     let (mut second, number) = Raw::connect_numbered(server.address());
     second.call("@AdHoc", 5, &(ENDLESS,));
     second.call("@AdHoc", 6, &(ENDLESS,));
-    until("two wait", || long_reads(&db) == (1, 2));
+    wait_for("two that wait", || long_reads(&db) == (1, 2));
     // By another connection, one of them by its handle; then what is left of the connection.
     db.call("@Cancel", (number, 6i64));
     assert_cancelled(&second.answer().expect("an answer"), 6);
@@ -194,14 +163,14 @@ fn a_connection_that_is_gone_stops_what_it_has_begun() {
     for unread in [true, false] {
         let mut raw = Raw::connect(server.address());
         raw.call("@AdHoc", 7, &(ENDLESS,));
-        until("the query runs", || long_reads(&db) == (1, 0));
+        wait_for("the query to run", || long_reads(&db) == (1, 0));
         if unread {
             raw.call("@Ping", 8, &());
             let mut first = [0];
             raw.0.peek(&mut first).expect("the ping is answered");
         }
         drop(raw);
-        until("the query is stopped", || long_reads(&db) == (0, 0));
+        wait_for("the query to be stopped", || long_reads(&db) == (0, 0));
     }
     // A call over all partitions, which everybody waits for.
     let mut raw = Raw::connect(server.address());

@@ -1,7 +1,7 @@
 //! What a connection may do before it is closed, and how many there may be: with small settings, at each limit and one past it.
 
 use crate::common::raw::Raw;
-use crate::common::{CONTESTANTS, Db, VOTER, connect, connect_admin, options, start, synced_on, votes};
+use crate::common::{CONTESTANTS, Db, PATIENCE, VOTER, connect, connect_admin, options, start, synced_on, votes};
 use ferrite_base::{Settings, limits};
 use ferrite_client::Status;
 use ferrite_io::simulated::SimulatedDisk;
@@ -10,8 +10,6 @@ use ferrite_value::OwnedValue;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn limited(change: impl FnOnce(&mut ConnectionLimits)) -> (tempfile::TempDir, Server, Db) {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,12 +1,12 @@
 //! A disk that fills up: writes are refused while there is still room for those that are in, reads go on, and with space come writes.
 
-use crate::common::{CONTESTANTS, VOTER, connect, options, start, text_of, votes};
+use crate::common::{CONTESTANTS, Db, VOTER, connect, options, start, text_of, votes, wait_for};
 use ferrite_client::{ClientError, Status};
 use ferrite_io::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, RealDisk, Space};
+use ferrite_node::Server;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 /// A real disk that says what the test says about its room.
 struct Filling(AtomicU64);
@@ -45,30 +45,32 @@ impl Disk for Filling {
     }
 }
 
-/// What gives room back goes on as long as it fits: the log's half of the reserve is not needed while no writes are taken.
-#[test]
-fn a_snapshot_that_fits_is_taken_below_half_of_the_reserve() {
-    const RESERVE: u64 = 8 << 30;
+/// A server on a disk that has just as much room as is reserved.
+fn on_a_filling_disk(reserve: u64) -> (tempfile::TempDir, Arc<Filling>, Server, Db) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let disk = Arc::new(Filling(AtomicU64::new(RESERVE)));
+    let disk = Arc::new(Filling(AtomicU64::new(reserve)));
     let mut options = options(dir.path(), 2);
     options.disk = Arc::clone(&disk) as Arc<dyn Disk>;
-    options.settings.disk_reserve_bytes = RESERVE;
+    options.settings.disk_reserve_bytes = reserve;
     let server = start(options);
     let db = connect(&server);
     db.sql(VOTER);
     db.sql(CONTESTANTS);
+    (dir, disk, server, db)
+}
+
+/// What gives room back goes on as long as it fits: the log's half of the reserve is not needed while no writes are taken.
+#[test]
+fn a_snapshot_that_fits_is_taken_below_half_of_the_reserve() {
+    const RESERVE: u64 = 8 << 30;
+    let (_dir, disk, server, db) = on_a_filling_disk(RESERVE);
     let seen = |free: u64| {
         disk.0.store(free, Ordering::SeqCst);
         let said = format!("{free} bytes are free");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        wait_for("the watch, which looks at the disk every second", || {
             let outcome = db.0.call_blocking("Vote", (5_550_000_000i64, 1i32, i64::MAX));
-            if matches!(outcome, Err(ClientError::Failed(response)) if text_of(&response).contains(&said)) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "the watch looks at the disk every second");
-        }
+            matches!(outcome, Err(ClientError::Failed(response)) if text_of(&response).contains(&said))
+        });
     };
     seen(RESERVE / 4);
     let saved = || format!("{:?}", db.call("@SnapshotSave", ()).tables);
@@ -84,37 +86,26 @@ fn a_snapshot_that_fits_is_taken_below_half_of_the_reserve() {
 #[test]
 fn writes_are_refused_below_the_reserve_and_taken_above_it() {
     const RESERVE: u64 = 1_000_000;
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let disk = Arc::new(Filling(AtomicU64::new(RESERVE)));
-    let mut options = options(dir.path(), 2);
-    options.disk = Arc::clone(&disk) as Arc<dyn Disk>;
-    options.settings.disk_reserve_bytes = RESERVE;
-    let server = start(options);
-    let db = connect(&server);
-    db.sql(VOTER);
-    db.sql(CONTESTANTS);
+    let (_dir, disk, server, db) = on_a_filling_disk(RESERVE);
     let mut cast = 0;
     // Votes until they are refused, or taken, as the watch sees the disk.
     let mut vote_until = |taken: bool| {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        let mut said = String::new();
+        wait_for("the watch, which looks at the disk every second", || {
             match db.0.call_blocking("Vote", (5_550_000_000i64 + cast, 1i32, i64::MAX)) {
                 Ok(_) => {
                     cast += 1;
-                    if taken {
-                        return (cast, String::new());
-                    }
+                    taken
                 }
                 Err(ClientError::Failed(response)) => {
                     assert_eq!(response.status(), Some(Status::ServerUnavailable));
-                    if !taken {
-                        return (cast, text_of(&response).to_owned());
-                    }
+                    text_of(&response).clone_into(&mut said);
+                    !taken
                 }
                 Err(error) => panic!("{error}"),
             }
-            assert!(Instant::now() < deadline, "the watch looks at the disk every second");
-        }
+        });
+        (cast, said)
     };
     vote_until(true);
     disk.0.store(RESERVE - 1, Ordering::SeqCst);

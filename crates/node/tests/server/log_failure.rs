@@ -1,7 +1,7 @@
 //! The first write or fsync that fails ends acknowledgements for good: whatever is called afterwards says so, and after a restart on
 //! a healthy disk there is all that was acknowledged and nothing that was refused.
 
-use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of, votes};
+use crate::common::{CONTESTANTS, Db, PATIENCE, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_client::{CallFuture, ClientError, Status};
 use ferrite_io::simulated::{Fault, FaultKind, Restart, SimulatedDisk};
 use ferrite_node::{Durability, Server, ServerOptions};
@@ -215,7 +215,7 @@ fn a_failed_fsync_by_the_clock_stops_readers_too() {
     let disk = failing(fault(FaultKind::Sync, at, Fault::EIO));
     let (server, db) = set_up(&disk, durability);
     let mut accounts = 2i64;
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     // One write, then reads only, until its fsync is done: either that fails, or another write is sent.
     let failed = loop {
         let synced = disk.count(FaultKind::Sync);

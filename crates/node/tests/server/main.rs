@@ -15,6 +15,7 @@ mod cancel;
 mod connection_limits;
 mod decimals;
 mod disk_space;
+mod endless;
 mod expected_answers;
 mod first_start;
 mod limits;

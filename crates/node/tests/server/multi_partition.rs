@@ -1,7 +1,7 @@
 //! Strict serializability over four partitions: transactions of one partition and of all at once, from several clients, leave every
 //! reader a state that some serial order explains, and that order is the one in which calls were made and answered.
 
-use crate::common::{Db, VOTER, connect, integers, options, start};
+use crate::common::{Db, PATIENCE, VOTER, connect, integers, options, start, text_of};
 use ferrite_client::{CallFuture, ClientError, Status};
 use ferrite_node::{Durability, ServerOptions};
 use ferrite_value::OwnedValue;
@@ -225,8 +225,8 @@ fn transactions_in_opposite_directions_do_not_block_each_other() {
 #[test]
 fn partitions_that_own_no_key_are_not_held() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let patience = std::time::Duration::from_secs(2);
-    let server = start(ServerOptions { query_time_max: patience, ..options(dir.path(), PARTITIONS) });
+    // Longer than any transfer takes: one that waits is seen to have waited until then.
+    let server = start(ServerOptions { query_time_max: PATIENCE, ..options(dir.path(), PARTITIONS) });
     let db = connect(&server);
     db.sql(VOTER);
     db.sql(
@@ -239,23 +239,22 @@ fn partitions_that_own_no_key_are_not_held() {
     for key in &keys {
         db.call("ACCOUNT.insert", (*key, BALANCE));
     }
-    let busy = AtomicBool::new(true);
     let spinning = db.0.call("Spin", (keys[0],));
-    thread::scope(|scope| {
-        let busy = &busy;
-        scope.spawn(move || {
-            assert!(spinning.wait().is_err(), "it is interrupted");
-            busy.store(false, Ordering::SeqCst);
-        });
-        // Sent by the same connection, so the busy partition has its work first.
-        for _ in 0..20 {
-            db.call("Transfer", (keys[1], keys[3], 1i64));
-            let text = format!("SELECT SUM(balance) FROM account WHERE id IN ({}, {})", keys[1], keys[3]);
-            assert_eq!(db.scalar(&text), 2 * BALANCE);
+    // Sent by the same connection, so the busy partition has its work first.
+    for _ in 0..20 {
+        db.call("Transfer", (keys[1], keys[3], 1i64));
+        let text = format!("SELECT SUM(balance) FROM account WHERE id IN ({}, {})", keys[1], keys[3]);
+        assert_eq!(db.scalar(&text), 2 * BALANCE);
+    }
+    db.call("@Cancel", ());
+    match spinning.wait() {
+        Err(ClientError::Failed(response)) => {
+            let said = text_of(&response);
+            assert!(said.contains("it was cancelled"), "the transfers waited for the busy partition: {said}");
         }
-        assert!(busy.load(Ordering::SeqCst), "the transfers did not wait for the busy partition");
-        assert_eq!(db.scalar("SELECT SUM(balance) FROM account"), i64::from(PARTITIONS) * BALANCE);
-    });
+        other => panic!("it does not end: {other:?}"),
+    }
+    assert_eq!(db.scalar("SELECT SUM(balance) FROM account"), i64::from(PARTITIONS) * BALANCE);
 }
 
 /// Statements whose keys are several answer what they answer on one partition.

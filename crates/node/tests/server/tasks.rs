@@ -1,9 +1,8 @@
 //! Tasks on a whole node: called on their schedules, changed, stopped by errors, listed, kept over a restart.
 
-use crate::common::{Db, connect, options, start};
+use crate::common::{Db, connect, options, start, wait_for};
 use ferrite_client::{OwnedTable, Status};
 use ferrite_value::OwnedValue;
-use std::time::{Duration, Instant};
 
 const SCHEMA: &str = "CREATE TABLE ticks (task VARCHAR(16) NOT NULL, at TIMESTAMP NOT NULL, number INTEGER);
     PARTITION TABLE ticks ON COLUMN task;
@@ -11,14 +10,6 @@ const SCHEMA: &str = "CREATE TABLE ticks (task VARCHAR(16) NOT NULL, at TIMESTAM
     CREATE PROCEDURE Tick PARTITION ON TABLE ticks COLUMN task AS INSERT INTO ticks VALUES (?, NOW, ?);
     CREATE DIRECTED PROCEDURE TickHere AS INSERT INTO counted_here VALUES (?, NOW);
     CREATE PROCEDURE Fail AS INSERT INTO counted VALUES (1);";
-
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "in vain for {what}");
-        std::thread::yield_now();
-    }
-}
 
 fn ticks(db: &Db, task: &str) -> i64 {
     db.scalar(&format!("SELECT COUNT(*) FROM ticks WHERE task = '{task}'"))
