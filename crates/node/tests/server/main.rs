@@ -17,6 +17,7 @@ mod decimals;
 mod disk_space;
 mod endless;
 mod expected_answers;
+mod expiry;
 mod first_start;
 mod limits;
 mod log_failure;
