@@ -8,12 +8,16 @@ use ferrite_base::{IndexId, TableId};
 use ferrite_catalog::{Catalog, IndexKind};
 use ferrite_expr::Expr;
 use ferrite_sql::plan::{Access, Input, Insert, InsertSource, Plan, Program, Query, QueryBody, ReturnValue, Step};
-use ferrite_table::Store;
+use ferrite_table::{HashedKey, Store};
 use ferrite_value::Value;
 
-/// How many calls ahead a bucket is asked for, and then the row that it leads to.
+/// How many transactions ahead replay asks for a bucket, and then for the row that it leads to.
 pub const BUCKET_AHEAD: usize = 8;
 pub const ROW_AHEAD: usize = 4;
+/// Calls whose buckets are asked for at once, before the first call of the group in front of them.
+pub const GROUP: usize = 8;
+/// Calls between that and asking for the rows.
+pub const ROWS_AFTER: usize = GROUP / 2;
 
 /// Most keys have one or two columns; longer ones are not worth decoding twice.
 const KEY_COLUMNS_MAX: usize = 4;
@@ -169,23 +173,50 @@ impl Prefetch {
         Prefetch { parameters, ..*self }
     }
 
-    /// Asks for the bucket, or with `row` for the row that the bucket leads to. Parameters that are not as declared, or not
-    /// there, are left for the call itself to complain about.
+    /// What a call with these parameters will look up. Parameters that are not as declared, or not there, are left for the call
+    /// itself to complain about.
     #[inline]
-    pub fn ask(&self, store: &Store, parameters: &[u8], row: bool) {
+    fn sought(&self, store: &Store, parameters: &[u8]) -> Option<Sought> {
         let mut key = [Value::Null; KEY_COLUMNS_MAX];
         for (slot, index) in key.iter_mut().zip(&self.parameters) {
-            match integer_parameter(parameters, *index) {
-                Some(integer) => *slot = Value::Integer(integer),
-                None => return,
-            }
+            *slot = Value::Integer(integer_parameter(parameters, *index)?);
         }
-        let table = store.table(self.table);
-        let key = &key[..self.parameters.len()];
-        if row {
-            table.prefetch_row(self.index, key);
-        } else {
-            table.prefetch_lookup(self.index, key);
+        let hashed = store.table(self.table).hashed_key(self.index, &key[..self.parameters.len()])?;
+        Some(Sought { table: self.table, index: self.index, key: hashed })
+    }
+}
+
+/// A key that a call is going to look up.
+struct Sought {
+    table: TableId,
+    index: IndexId,
+    key: HashedKey,
+}
+
+/// What is asked for ahead of the calls of a batch, a group of calls at a time: the processor then finds several addresses at once,
+/// where asking for one between two calls would make it wait for each.
+#[derive(Default)]
+pub struct Ahead {
+    /// By the calls of the next group.
+    sought: Vec<Sought>,
+}
+
+impl Ahead {
+    /// Asks for the buckets that these look-ups, with the parameter sets of their calls, lead to.
+    #[inline]
+    pub fn ask_buckets<'b>(&mut self, store: &Store, look_ups: impl Iterator<Item = (&'b Prefetch, &'b [u8])>) {
+        self.sought.clear();
+        self.sought.extend(look_ups.filter_map(|(prefetch, parameters)| prefetch.sought(store, parameters)));
+        for sought in &self.sought {
+            store.table(sought.table).prefetch_bucket(sought.index, sought.key);
+        }
+    }
+
+    /// Asks for the rows that those buckets, at hand by now, lead to.
+    #[inline]
+    pub fn ask_rows(&mut self, store: &Store) {
+        for sought in &self.sought {
+            store.table(sought.table).prefetch_row(sought.index, sought.key);
         }
     }
 }

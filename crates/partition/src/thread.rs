@@ -13,7 +13,7 @@ use crate::execute::Executor;
 use crate::foresight::Foresight;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
-use crate::prefetch;
+use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -49,6 +49,7 @@ pub struct Partition {
     store: Option<Store>,
     compiled: Arc<Compiled>,
     foresight: Foresight,
+    ahead: Ahead,
     /// Of the last transaction that changed something here.
     sequence: Sequence,
     gate: Arc<Gate>,
@@ -98,6 +99,7 @@ impl Partition {
             inbox,
             store: Some(start.store),
             foresight: Foresight::new(&start.compiled),
+            ahead: Ahead::default(),
             compiled: start.compiled,
             sequence: start.sequence,
             gate,
@@ -292,8 +294,7 @@ impl Partition {
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
         for (number, call) in batch.calls.iter().enumerate() {
             if same_schema {
-                self.ask_ahead(&batch, number + prefetch::BUCKET_AHEAD, false);
-                self.ask_ahead(&batch, number + prefetch::ROW_AHEAD, true);
+                self.ask_ahead(&batch, number);
             }
             match call.cached() {
                 None => self.run_call(&batch, call, same_schema, now, &mut answers),
@@ -404,17 +405,24 @@ impl Partition {
         (cached.recompile)(reply, &batch.bytes[*body_start as usize..*body_end as usize]);
     }
 
-    /// Asks for memory that the call at `number` will need.
+    /// Asks for memory that calls after `number`, the next to run, will need. The first of a long batch come late: their own group asks
+    /// for them.
     #[inline]
-    fn ask_ahead(&self, batch: &CallBatch, number: usize, row: bool) {
-        if let Some(call) = batch.calls.get(number)
-            && let Some(store) = &self.store
-            && !call.drop_first_parameter
-            && call.cached().is_none()
-        {
-            for prefetch in self.foresight.asks(call.procedure) {
-                prefetch.ask(store, batch.parameters(call), row);
+    fn ask_ahead(&mut self, batch: &CallBatch, number: usize) {
+        let Some(store) = &self.store else { return };
+        match number % prefetch::GROUP {
+            0 if batch.calls.len() > prefetch::GROUP => {
+                let first = if number == 0 { 0 } else { number + prefetch::GROUP };
+                let calls = batch.calls[..batch.calls.len().min(number + 2 * prefetch::GROUP)].iter().skip(first);
+                let plain = calls.filter(|call| !call.drop_first_parameter && call.cached().is_none());
+                let look_ups = plain.flat_map(|call| {
+                    let parameters = batch.parameters(call);
+                    self.foresight.asks(call.procedure).iter().map(move |prefetch| (prefetch, parameters))
+                });
+                self.ahead.ask_buckets(store, look_ups);
             }
+            prefetch::ROWS_AFTER if batch.calls.len() > prefetch::GROUP => self.ahead.ask_rows(store),
+            _ => {}
         }
     }
 

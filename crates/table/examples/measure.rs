@@ -114,7 +114,8 @@ fn ahead(votes: u64) {
         let phone = Value::Integer(2_010_000_000 + scout.below(8_000_000_000) as i64);
         scout.next();
         scout.next();
-        store.table(view).prefetch_lookup(index, &[phone]);
+        let view = store.table(view);
+        view.hashed_key(index, &[phone]).into_iter().for_each(|key| view.prefetch_bucket(index, key));
     };
     (0..32).for_each(|_| phone_ahead(&store, &mut scout));
     let batches = Batches::run(votes, |i| {

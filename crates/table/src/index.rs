@@ -15,6 +15,10 @@ use ferrite_catalog::{Index, IndexKind};
 use ferrite_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where a hash index looks for a key.
+#[derive(Clone, Copy)]
+pub struct HashedKey(u32);
+
 /// A row's key as one index keeps it.
 #[derive(Clone, PartialEq)]
 pub(crate) enum EncodedKey {
@@ -452,19 +456,28 @@ impl IndexData {
         Rows::new(inner, descending)
     }
 
+    /// Where a whole key is looked for; None in ordered indexes.
+    #[inline]
+    pub(crate) fn hashed_key(&self, key: &[Value<'_>]) -> Option<HashedKey> {
+        let hashed = matches!(self.structure, Structure::Hash(_)) && key.len() == self.columns.len();
+        hashed.then(|| HashedKey(self.tag_of_values(|part| key[part])))
+    }
+
     /// Asks the processor to have the key's place at hand soon; for hash indexes only, as all that follows here.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &[Value<'_>]) {
-        if key.len() == self.columns.len() {
-            self.prefetch_parts(|part| key[part]);
+    pub(crate) fn prefetch(&self, key: HashedKey) {
+        if let Structure::Hash(table) = &self.structure {
+            table.prefetch(key.0);
         }
     }
 
     /// Asks for the row too that a key may lead to; its bucket should be at hand by now.
     #[inline]
-    pub(crate) fn prefetch_row(&self, key: &[Value<'_>], rows: &RowStore) {
-        if key.len() == self.columns.len() {
-            self.prefetch_row_of_parts(|part| key[part], rows);
+    pub(crate) fn prefetch_row(&self, key: HashedKey, rows: &RowStore) {
+        if let Structure::Hash(table) = &self.structure
+            && let Some(row) = table.find(key.0, |_| true)
+        {
+            rows.pages.prefetch(row);
         }
     }
 
@@ -490,7 +503,7 @@ impl IndexData {
     #[inline]
     pub(crate) fn prefetch_row_of_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>, rows: &RowStore) {
         if let Structure::Hash(table) = &self.structure
-            && let Some(row) = table.candidates(self.tag_of_values(value)).next()
+            && let Some(row) = table.find(self.tag_of_values(value), |_| true)
         {
             rows.pages.prefetch(row);
         }

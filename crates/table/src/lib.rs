@@ -40,6 +40,7 @@ mod view_plan;
 pub use ahead::Ahead;
 pub use evaluation::take_work;
 pub use image::{ImageError, RunReader, Shape, StoredColumn};
+pub use index::HashedKey;
 pub use load::Loading;
 pub use look_up::Rows;
 pub use memory::{IndexMemory, TableMemory};

@@ -3,7 +3,7 @@
 use crate::constraint;
 use crate::evaluation::{Rows as RowContext, note_row};
 use crate::holds::{Hold, Holds};
-use crate::index::{EncodedKey, IndexData};
+use crate::index::{EncodedKey, HashedKey, IndexData};
 use crate::layout::RowLayout;
 use crate::look_up::Rows;
 use crate::pages::{PlaceError, Scan};
@@ -152,15 +152,21 @@ impl TableData {
         self.index(index).range(equal, lower, upper, descending, false)
     }
 
+    /// Where a key is looked for, for [`TableData::prefetch_bucket`]; None in ordered indexes.
+    #[inline]
+    pub fn hashed_key(&self, index: IndexId, key: &[Value<'_>]) -> Option<HashedKey> {
+        self.index(index).hashed_key(key)
+    }
+
     /// Asks the processor to have a key's hash bucket at hand soon. Worth its while some tens of nanoseconds ahead.
     #[inline]
-    pub fn prefetch_lookup(&self, index: IndexId, key: &[Value<'_>]) {
+    pub fn prefetch_bucket(&self, index: IndexId, key: HashedKey) {
         self.index(index).prefetch(key);
     }
 
-    /// The second step of [`TableData::prefetch_lookup`]: the row that the bucket, at hand by now, leads to.
+    /// The second step: the row that the bucket, at hand by now, leads to.
     #[inline]
-    pub fn prefetch_row(&self, index: IndexId, key: &[Value<'_>]) {
+    pub fn prefetch_row(&self, index: IndexId, key: HashedKey) {
         self.index(index).prefetch_row(key, &self.contents.rows);
     }
 
