@@ -5,6 +5,7 @@
 use crate::evaluation::{ColumnSet, KeyPart, Rows as RowContext};
 use crate::hash_table::{HashTable, tag_of};
 use crate::hashing::{hash_integer, hash_values};
+use crate::integer_map::IntegerMap;
 use crate::key_bytes::{KeyBuffer, KeyBytes, append_part, ordered_integer};
 use crate::layout::{RowLayout, Storage};
 use crate::look_up::{Inner, Rows, bytes_range, equal_in_kind, integer_range};
@@ -32,7 +33,7 @@ pub(crate) enum EncodedKey {
 
 pub(crate) enum Structure {
     Hash(HashTable),
-    UniqueIntegers(BTreeMap<u64, u32>),
+    UniqueIntegers(IntegerMap),
     Integers(BTreeSet<(u64, u32)>),
     UniqueBytes(BTreeMap<KeyBytes, u32>),
     Bytes(BTreeSet<(KeyBytes, u32)>),
@@ -104,7 +105,7 @@ impl IndexData {
         let single_integer = parts.len() == 1 && !parts[0].nullable && parts[0].kind.is_some_and(is_integer_like);
         let structure = match (definition.kind, definition.unique) {
             (IndexKind::Hash, _) if columns.is_some() => Structure::Hash(HashTable::new()),
-            (_, true) if single_integer => Structure::UniqueIntegers(BTreeMap::new()),
+            (_, true) if single_integer => Structure::UniqueIntegers(IntegerMap::default()),
             (_, false) if single_integer => Structure::Integers(BTreeSet::new()),
             (_, true) => Structure::UniqueBytes(BTreeMap::new()),
             (_, false) => Structure::Bytes(BTreeSet::new()),
@@ -170,7 +171,7 @@ impl IndexData {
     pub(crate) fn rebuild(&mut self) {
         match &mut self.structure {
             Structure::Hash(_) => {}
-            Structure::UniqueIntegers(map) => *map = std::mem::take(map).into_iter().collect(),
+            Structure::UniqueIntegers(map) => map.rebuild(),
             Structure::Integers(set) => *set = std::mem::take(set).into_iter().collect(),
             Structure::UniqueBytes(map) => *map = std::mem::take(map).into_iter().collect(),
             Structure::Bytes(set) => *set = std::mem::take(set).into_iter().collect(),
@@ -181,7 +182,7 @@ impl IndexData {
     pub(crate) fn bytes(&self) -> usize {
         match &self.structure {
             Structure::Hash(table) => table.bytes(),
-            Structure::UniqueIntegers(map) => map.len() * 12 * 3 / 2,
+            Structure::UniqueIntegers(map) => map.bytes(),
             Structure::Integers(set) => set.len() * 16 * 3 / 2,
             Structure::UniqueBytes(map) => map.len() * 36 * 3 / 2 + map.keys().map(KeyBytes::heap_bytes).sum::<usize>(),
             Structure::Bytes(set) => {
@@ -246,7 +247,7 @@ impl IndexData {
                         SourceRow::Stored(row) => self.equals(candidate, rows, |part| row.column(self.columns[part])),
                     }
             }),
-            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(key).map(|row| RowId(*row)),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(*key),
             (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key).map(|row| RowId(*row)),
             _ => unreachable!("only unique indexes are asked for conflicts, with keys of their own"),
         };
@@ -258,10 +259,7 @@ impl IndexData {
         match (&mut self.structure, key) {
             (_, EncodedKey::NotIndexed) => {}
             (Structure::Hash(table), EncodedKey::Tag(tag)) => table.insert(tag, row),
-            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => {
-                let before = map.insert(key, row.0);
-                debug_assert!(before.is_none());
-            }
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.insert(key, row),
             (Structure::Integers(set), EncodedKey::Integer(key)) => {
                 set.insert((key, row.0));
             }
@@ -281,7 +279,7 @@ impl IndexData {
         let was_there = match (&mut self.structure, key) {
             (_, EncodedKey::NotIndexed) => true,
             (Structure::Hash(table), EncodedKey::Tag(tag)) => table.remove(tag, row),
-            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.remove(&key) == Some(row.0),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.remove(key, row),
             (Structure::Integers(set), EncodedKey::Integer(key)) => set.remove(&(key, row.0)),
             (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.remove(&key) == Some(row.0),
             (Structure::Bytes(set), EncodedKey::Bytes(key)) => set.remove(&(key, row.0)),
@@ -295,7 +293,7 @@ impl IndexData {
         match (&self.structure, key) {
             (_, EncodedKey::NotIndexed) => true,
             (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, |other| other == row).is_some(),
-            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(key) == Some(&row.0),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(*key) == Some(row),
             (Structure::Integers(set), EncodedKey::Integer(key)) => set.contains(&(*key, row.0)),
             (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key) == Some(&row.0),
             (Structure::Bytes(set), EncodedKey::Bytes(key)) => set.contains(&(key.clone(), row.0)),
@@ -338,7 +336,7 @@ impl IndexData {
         match &self.structure {
             Structure::UniqueIntegers(map) => {
                 let integer = integer_of(&value(0)).expect("integer-like columns hold integers");
-                map.get(&ordered_integer(integer)).map(|row| RowId(*row))
+                map.get(ordered_integer(integer))
             }
             Structure::UniqueBytes(map) => {
                 let mut buffer = KeyBuffer::new();
@@ -356,7 +354,7 @@ impl IndexData {
     pub(crate) fn look_up_one(&self, key: &[Value<'_>], rows: &RowStore) -> Option<Option<RowId>> {
         match (&self.structure, key) {
             (Structure::UniqueIntegers(map), [Value::Integer(wanted)]) if self.holds_integers() => {
-                Some(map.get(&ordered_integer(*wanted)).map(|row| RowId(*row)))
+                Some(map.get(ordered_integer(*wanted)))
             }
             (Structure::Hash(_), [Value::Integer(wanted)])
                 if self.single_integer && self.definition.unique && self.holds_integers() =>
@@ -436,8 +434,8 @@ impl IndexData {
         let inner = match &self.structure {
             Structure::Hash(_) => panic!("hash index {} has no order", self.definition.name),
             Structure::UniqueIntegers(map) => match integer_range(&self.parts[0], equal, lower, upper) {
-                Some((least, greatest)) if least == greatest => Inner::One(map.get(&least).map(|row| RowId(*row))),
-                Some((least, greatest)) => Inner::UniqueIntegers(map.range(least..=greatest)),
+                Some((least, greatest)) if least == greatest => Inner::One(map.get(least)),
+                Some((least, greatest)) => Inner::UniqueIntegers(map.range(least, greatest)),
                 None => Inner::One(None),
             },
             Structure::Integers(set) => match integer_range(&self.parts[0], equal, lower, upper) {
