@@ -70,17 +70,19 @@ impl Bucket {
     }
 }
 
+/// Sixteen bytes, as each look-up meets one of thousands.
 struct Segment {
-    /// Points into `page`, or owns a boxed slice where there is none.
+    /// Owned: a page where there are as many as a page has, else a boxed slice.
     buckets: NonNull<Bucket>,
     /// Number of buckets, a power of two, less one.
-    mask: u32,
-    live: u32,
-    tombstones: u32,
+    mask: u16,
+    live: u16,
+    tombstones: u16,
     /// How many top bits all tags in here share.
-    depth: u32,
-    page: Option<Block>,
+    depth: u8,
 }
+
+const _: () = assert!(size_of::<Segment>() == 16 && BUCKETS_MAX * ENTRIES <= u16::MAX as usize);
 
 // SAFETY: a segment owns the memory that it points to.
 unsafe impl Send for Segment {}
@@ -89,13 +91,19 @@ unsafe impl Sync for Segment {}
 
 impl Segment {
     fn new(buckets: usize, depth: u32) -> Segment {
-        let mut page = (buckets == BUCKETS_MAX).then(|| Block::zeroed(PAGE_BYTES));
-        let pointer: *mut Bucket = match &mut page {
-            Some(block) => block.as_mut_ptr().cast(),
-            None => Box::into_raw(vec![EMPTY_BUCKET; buckets].into_boxed_slice()).cast(),
+        let pointer: *mut Bucket = match buckets {
+            BUCKETS_MAX => Block::zeroed(PAGE_BYTES).into_raw().0.as_ptr().cast(),
+            _ => Box::into_raw(vec![EMPTY_BUCKET; buckets].into_boxed_slice()).cast(),
         };
         let buckets_start = NonNull::new(pointer).expect("memory has an address");
-        Segment { buckets: buckets_start, mask: buckets as u32 - 1, live: 0, tombstones: 0, depth, page }
+        Segment { buckets: buckets_start, mask: (buckets - 1) as u16, live: 0, tombstones: 0, depth: depth as u8 }
+    }
+
+    /// The bytes of a grown segment.
+    fn page(&self) -> Option<&[u8]> {
+        // SAFETY: buckets are plain numbers without padding, and `new` made this pointer from a page of as many bytes.
+        let bytes = || unsafe { std::slice::from_raw_parts(self.buckets.as_ptr().cast(), PAGE_BYTES) };
+        (self.buckets().len() == BUCKETS_MAX).then(bytes)
     }
 
     #[inline(always)]
@@ -107,23 +115,23 @@ impl Segment {
     #[inline(always)]
     fn bucket(&self, index: u32) -> &Bucket {
         // SAFETY: the mask keeps the index below the number of buckets.
-        unsafe { self.buckets.add((index & self.mask) as usize).as_ref() }
+        unsafe { self.buckets.add((index & self.mask as u32) as usize).as_ref() }
     }
 
     #[inline(always)]
     fn bucket_mut(&mut self, index: u32) -> &mut Bucket {
         // SAFETY: the mask keeps the index below the number of buckets; `&mut self` is the only access.
-        unsafe { self.buckets.add((index & self.mask) as usize).as_mut() }
+        unsafe { self.buckets.add((index & self.mask as u32) as usize).as_mut() }
     }
 
     fn capacity(&self) -> u32 {
-        (self.mask + 1) * ENTRIES as u32
+        (self.mask as u32 + 1) * ENTRIES as u32
     }
 
     /// Room for another entry below four fifths?
     #[inline]
     fn has_room(&self) -> bool {
-        (self.live + self.tombstones + 1) * 5 <= self.capacity() * 4
+        (self.live as u32 + self.tombstones as u32 + 1) * 5 <= self.capacity() * 4
     }
 
     fn bytes(&self) -> usize {
@@ -155,11 +163,14 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if self.page.is_none() {
-            let buckets = std::ptr::slice_from_raw_parts_mut(self.buckets.as_ptr(), self.mask as usize + 1);
-            // SAFETY: without a page, `new` made the pointer from a box of this length.
-            drop(unsafe { Box::from_raw(buckets) });
+        if self.mask as usize + 1 == BUCKETS_MAX {
+            // SAFETY: `new` or `move_place` took a page apart for this pointer, which nobody else has.
+            drop(unsafe { Block::from_raw(self.buckets.cast(), PAGE_BYTES) });
+            return;
         }
+        let buckets = std::ptr::slice_from_raw_parts_mut(self.buckets.as_ptr(), self.mask as usize + 1);
+        // SAFETY: fewer buckets than a page has are from a box of this length, as `new` made it.
+        drop(unsafe { Box::from_raw(buckets) });
     }
 }
 
@@ -245,7 +256,7 @@ impl HashTable {
         let segment = &self.segments[self.segment_of(tag)];
         let overflow =
             if self.overflow.is_empty() { None } else { Some(self.overflow.range((tag, 0)..=(tag, u32::MAX))) };
-        Candidates { segment, tag, index: tag, buckets_left: segment.mask + 1, bits: 0, overflow }
+        Candidates { segment, tag, index: tag, buckets_left: segment.mask as u32 + 1, bits: 0, overflow }
     }
 
     /// Asks the processor to have the tag's bucket at hand soon.
@@ -291,7 +302,7 @@ impl HashTable {
                 bucket.tags[entry] = tag;
                 bucket.rows[entry] = row.0;
                 segment.live += 1;
-                segment.tombstones -= u32::from(was_tombstone);
+                segment.tombstones -= u16::from(was_tombstone);
             }
             _ => {
                 self.overflow.insert((tag, row.0));
@@ -315,7 +326,7 @@ impl HashTable {
                     bucket.tags[entry] = if empty != 0 { EMPTY } else { TOMBSTONE };
                     bucket.rows[entry] = 0;
                     segment.live -= 1;
-                    segment.tombstones += u32::from(empty == 0);
+                    segment.tombstones += u16::from(empty == 0);
                     return true;
                 }
                 candidates &= candidates - 1;
@@ -333,7 +344,7 @@ impl HashTable {
     #[inline(never)]
     fn make_room(&mut self, number: usize) -> bool {
         let segment = &self.segments[number];
-        if segment.tombstones * 4 > segment.live {
+        if segment.tombstones as u32 * 4 > segment.live as u32 {
             self.rebuild(number, segment.buckets().len());
         } else if segment.buckets().len() < BUCKETS_MAX {
             self.rebuild(number, segment.buckets().len() * 2);
@@ -345,20 +356,20 @@ impl HashTable {
 
     /// Puts a segment's entries into `buckets` fresh buckets, without the tombstones.
     fn rebuild(&mut self, number: usize, buckets: usize) {
-        let mut fresh = Segment::new(buckets, self.segments[number].depth);
+        let mut fresh = Segment::new(buckets, self.segments[number].depth as u32);
         self.segments[number].entries().for_each(|(tag, row)| fresh.place(tag, row));
         self.segments[number] = fresh;
     }
 
     /// Divides a segment's entries by the next bit of their tags.
     fn split(&mut self, number: usize) -> bool {
-        let depth = self.segments[number].depth;
+        let depth = self.segments[number].depth as u32;
         if depth == DEPTH_MAX || (depth == self.depth && !self.double_directory()) {
             return false;
         }
         let mut other = Segment::new(BUCKETS_MAX, depth + 1);
         let segment = &mut self.segments[number];
-        segment.depth = depth + 1;
+        segment.depth = depth as u8 + 1;
         let (mut some_tag, mut live) = (0, 0);
         // Entries of the lower half stay where they are, but for those that are not in the bucket of their tag: with holes
         // before them they would not be found any more.
@@ -413,15 +424,18 @@ impl HashTable {
             self.halve_directory();
             return false;
         };
-        let depth = self.segments[number].depth;
+        let depth = self.segments[number].depth as u32;
         let span = 1usize << (self.depth - depth);
         *place = *place / span * span;
         // The sibling differs in the last bit that the tags share. Looked at from the first of the two.
         if depth > 0 && *place & span == 0 {
             let other = self.directory[*place + span] as usize;
             let (one, two) = (&self.segments[number], &self.segments[other]);
-            let sparse = (one.live + two.live) as usize * MERGED_PART <= BUCKETS_MAX * ENTRIES;
-            if two.depth == depth && sparse && one.buckets().len() == BUCKETS_MAX && two.buckets().len() == BUCKETS_MAX
+            let sparse = (one.live as usize + two.live as usize) * MERGED_PART <= BUCKETS_MAX * ENTRIES;
+            if two.depth as u32 == depth
+                && sparse
+                && one.buckets().len() == BUCKETS_MAX
+                && two.buckets().len() == BUCKETS_MAX
             {
                 let mut merged = Segment::new(BUCKETS_MAX, depth - 1);
                 one.entries().chain(two.entries()).for_each(|(tag, row)| merged.place(tag, row));
@@ -449,11 +463,11 @@ impl HashTable {
     /// Moves a segment to a better place in memory, if it lies badly; whether it did. None: there are not so many.
     pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
         let segment = self.segments.get_mut(number)?;
-        let Some(page) = segment.page.as_ref().filter(|page| memory::lies_sparsely(page)) else { return Some(false) };
-        let mut copy = Block::copy_of(page);
-        let buckets: *mut Bucket = copy.as_mut_ptr().cast();
-        segment.buckets = NonNull::new(buckets).expect("memory has an address");
-        segment.page = Some(copy);
+        let Some(page) = segment.page().filter(|page| memory::lies_sparsely(page)) else { return Some(false) };
+        let copy = Block::copy_of(page);
+        let old = std::mem::replace(&mut segment.buckets, copy.into_raw().0.cast());
+        // SAFETY: the segment had this page from `new` or from here, and does not know it any more.
+        drop(unsafe { Block::from_raw(old.cast(), PAGE_BYTES) });
         Some(true)
     }
 
