@@ -294,8 +294,8 @@ impl<'r, 'x> Run<'r, 'x> {
                 },
             )?;
         }
-        for (register, value) in into.iter().zip(fetched) {
-            self.assign(*register, value)?;
+        for (register, value) in into.iter().zip(&fetched) {
+            self.assign(*register, *value)?;
         }
         Ok(())
     }
