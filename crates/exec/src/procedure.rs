@@ -10,19 +10,21 @@ use ferrite_expr::Expr;
 use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
 use ferrite_table::Store;
 use ferrite_value::{Value, convert};
-use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// What putting out the head of a result is for each column, in units of work.
 const COLUMN_WORK: usize = 64;
+/// Variables of a SELECT INTO that need no memory.
+const VARIABLES_INLINE: usize = 4;
 
-/// How a step ended.
+/// How a step ended. Whole words, which are read as they were written.
+#[repr(u64)]
 enum Next {
     Step,
     /// Out of the block or loop with this label.
-    Leave(u16),
+    Leave(u64),
     /// To the next round of the loop with this label.
-    Iterate(u16),
+    Iterate(u64),
     /// The program has returned.
     End,
 }
@@ -133,8 +135,8 @@ impl<'r, 'x> Run<'r, 'x> {
                     self.tick()?;
                     match self.steps(body, sink)? {
                         Next::Step => {}
-                        Next::Iterate(target) if target == *label => {}
-                        Next::Leave(target) if target == *label => break,
+                        Next::Iterate(target) if target == u64::from(*label) => {}
+                        Next::Leave(target) if target == u64::from(*label) => break,
                         other => return Ok(other),
                     }
                 }
@@ -149,18 +151,18 @@ impl<'r, 'x> Run<'r, 'x> {
                     }
                     match self.steps(body, sink)? {
                         Next::Step => {}
-                        Next::Iterate(target) if target == *label => {}
-                        Next::Leave(target) if target == *label => break,
+                        Next::Iterate(target) if target == u64::from(*label) => {}
+                        Next::Leave(target) if target == u64::from(*label) => break,
                         other => return Ok(other),
                     }
                 }
             }
             Step::Block { label, body } => match self.steps(body, sink)? {
-                Next::Leave(target) if target == *label => {}
+                Next::Leave(target) if target == u64::from(*label) => {}
                 other => return Ok(other),
             },
-            Step::Leave { label } => return Ok(Next::Leave(*label)),
-            Step::Iterate { label } => return Ok(Next::Iterate(*label)),
+            Step::Leave { label } => return Ok(Next::Leave(u64::from(*label))),
+            Step::Iterate { label } => return Ok(Next::Iterate(u64::from(*label))),
             Step::Return(value) => {
                 self.return_value(value, sink)?;
                 return Ok(Next::End);
@@ -280,21 +282,34 @@ impl<'r, 'x> Run<'r, 'x> {
 
     /// SELECT ... INTO.
     fn fetch(&mut self, query: &'x Query, into: &'x [u16]) -> UserResult<()> {
-        let mut fetched: SmallVec<[Value<'x>; 8]> = SmallVec::new();
+        let arena = self.call.arena;
+        let (mut few, mut many) = ([Value::Null; VARIABLES_INLINE], Vec::new());
+        let row = if into.len() <= VARIABLES_INLINE {
+            &mut few[..into.len()]
+        } else {
+            many.resize(into.len(), Value::Null);
+            &mut many[..]
+        };
+        let mut places = row.iter_mut();
         {
             let slots = Slots::new(self.call);
             let frame = self.frame(&slots);
-            let arena = self.call.arena;
             frame.single_row(
                 query,
-                |value| fetched.push(value.copied_to(arena)),
+                |value| {
+                    if let Some(place) = places.next() {
+                        *place = value.copied_to(arena);
+                    }
+                },
                 || {
                     UserError::data("21000", "SELECT INTO found more than one row")
                         .with_hint("narrow it with WHERE or LIMIT 1, or use FOR to take all rows")
                 },
             )?;
         }
-        for (register, value) in into.iter().zip(&fetched) {
+        // Without a row all places are left.
+        let count = into.len() - places.len();
+        for (register, value) in into.iter().zip(&row[..count]) {
             self.assign(*register, *value)?;
         }
         Ok(())

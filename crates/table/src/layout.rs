@@ -80,6 +80,18 @@ impl Storage {
             Storage::InlineGeography | Storage::LongGeography => matches!(value, Value::Geography(_)),
         }
     }
+
+    /// Whether an integer may stand in such a column, if it holds integers: the least of each width stands for NULL elsewhere.
+    #[inline(always)]
+    pub(crate) fn fits_integer(self, integer: i64) -> bool {
+        match self {
+            Storage::Bigint => integer != i64::MIN,
+            Storage::Integer => integer == i64::from(integer as i32) && integer != i64::from(i32::MIN),
+            Storage::Smallint => integer == i64::from(integer as i16) && integer != i64::from(i16::MIN),
+            Storage::Tinyint => integer == i64::from(integer as i8) && integer != i64::from(i8::MIN),
+            _ => false,
+        }
+    }
 }
 
 const NOT_NULLABLE: u16 = u16::MAX;

@@ -174,6 +174,11 @@ impl TableData {
     #[inline]
     pub(crate) fn check_value(&self, column: u16, value: &Value<'_>) -> UserResult<()> {
         let layout = &self.layout().columns[column as usize];
+        if let Value::Integer(integer) = value
+            && layout.storage.fits_integer(*integer)
+        {
+            return Ok(());
+        }
         if value.is_null() {
             return if layout.nullable() { Ok(()) } else { Err(constraint::not_null(&self.definition, column)) };
         }
@@ -306,8 +311,8 @@ impl TableData {
             column.write(bytes, value, &mut rows.longs);
         }
         fault::point(fault::Point::Structure);
-        for (index, key) in self.contents.indexes.iter_mut().zip(self.keys.drain(..)) {
-            index.insert(key, id);
+        for (index, key) in self.contents.indexes.iter_mut().zip(&mut self.keys) {
+            index.insert(std::mem::replace(key, EncodedKey::NotIndexed), id);
         }
         undo.inserted(self.definition.id, id);
         undo.settle();

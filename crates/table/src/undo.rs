@@ -130,7 +130,9 @@ impl UndoLog {
         if self.bytes.capacity() - self.bytes.len() < before.len() + FOOTER_BYTES {
             self.grow(before.len() + FOOTER_BYTES);
         }
-        self.bytes.extend_from_slice(before);
+        if !before.is_empty() {
+            self.bytes.extend_from_slice(before);
+        }
         self.bytes.extend_from_slice(&footer);
     }
 
