@@ -63,7 +63,7 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
     if !staged.is_empty() && with_schema {
         staged.insert_str(0, &ferrite_catalog::decimal_scale_text(backup.decimals));
     }
-    if staged.is_empty() && backup.tables.is_empty() {
+    if staged.is_empty() && backup.tables.is_empty() && backup.plain_views.is_empty() {
         return Ok(Restored::new());
     }
     let stage = if staged.is_empty() { Ok(()) } else { server.change_schema(&staged) };

@@ -86,6 +86,14 @@ pub const REGULAR_EXPRESSIONS_KEPT: usize = 8;
 pub const POLYGON_EDGE_PAIRS_MAX: u64 = 20_000_000;
 /// Tables joined in one SELECT.
 pub const JOIN_TABLES_MAX: usize = 64;
+/// Views computed when read that stand in one view, those inside others counted for each place where they stand.
+pub const VIEW_EXPANSIONS_MAX: usize = 256;
+/// How deep such views stand in each other.
+pub const VIEW_NESTING_MAX: usize = 32;
+/// Such views that one statement, batch or procedure reads, those inside others counted for each place.
+pub const STATEMENT_VIEWS_MAX: usize = 16_384;
+/// Bytes of their definitions, counted for each place.
+pub const STATEMENT_VIEW_BYTES_MAX: usize = 4_194_304;
 /// Tables of WITH in one query; those that refer to rows outside count once for each place where they are used.
 pub const COMMON_TABLES_MAX: usize = 100;
 /// Rounds of one WITH RECURSIVE.
@@ -242,6 +250,8 @@ const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_
 const _: () = assert!(CONNECTION_OUTSTANDING_BYTES_MAX < NODE_OUTSTANDING_BYTES_MAX);
 const _: () = assert!(STATEMENT_BYTES_MAX < EXPRESSIONS_MAX);
 const _: () = assert!(SUBQUERIES_MAX <= u16::MAX as usize);
+const _: () = assert!(VIEW_NESTING_MAX <= VIEW_EXPANSIONS_MAX && VIEW_EXPANSIONS_MAX <= STATEMENT_VIEWS_MAX);
+const _: () = assert!(STATEMENT_BYTES_MAX <= STATEMENT_VIEW_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES.is_power_of_two());
 const _: () = assert!(PLAN_CACHE_LITERALS_MAX < PARAMETERS_MAX);
 const _: () = assert!(PLAN_CACHE_TEXT_BYTES_MAX <= STATEMENT_BYTES_MAX);

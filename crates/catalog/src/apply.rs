@@ -9,6 +9,7 @@ mod decimals;
 mod fill;
 mod function;
 mod index;
+mod plain_view;
 mod procedure;
 mod rename;
 mod settle;
@@ -58,6 +59,7 @@ impl Draft {
             Change::CreateIndex { table, index } => self.create_index(table, index),
             Change::DropIndex { name, if_exists } => self.drop_index(name, *if_exists),
             Change::CreateView { name, columns, view } => self.create_view(name, columns, view),
+            Change::CreatePlainView { view } => self.create_plain_view(view),
             Change::CreateProcedure { procedure } => self.create_procedure(procedure),
             Change::PartitionProcedure { name, partitioning } => self.partition_procedure(name, partitioning),
             Change::DropProcedure { name, if_exists } => self.drop_procedure(name, *if_exists),
@@ -84,7 +86,7 @@ impl Draft {
     }
 
     fn table_named(&self, name: &str) -> UserResult<&Arc<Table>> {
-        self.catalog.table_named(name).ok_or_else(|| UserError::ddl_not_found(name))
+        self.catalog.table_named(name).ok_or_else(|| self.catalog.no_table(name))
     }
 
     fn table(&self, id: TableId) -> UserResult<&Arc<Table>> {

@@ -71,6 +71,9 @@ pub enum Change {
         columns: Vec<Column>,
         view: View,
     },
+    CreatePlainView {
+        view: crate::PlainView,
+    },
     CreateProcedure {
         procedure: Procedure,
     },

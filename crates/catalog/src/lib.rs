@@ -21,8 +21,8 @@ pub use cron::Cron;
 pub use ids::Ids;
 pub use jar::Classes;
 pub use objects::{
-    Catalog, Check, Column, DecimalScale, Export, FunctionValues, Index, IndexKind, IndexText, Procedure,
-    ProcedurePartitioning, Table, TableKind, TimeToLive, TimeUnit, VIEW_KEY_INDEX, View, ViewOutput,
+    Catalog, Check, Column, DecimalScale, Export, FunctionValues, Index, IndexKind, IndexText, Parsed, PlainView,
+    Procedure, ProcedurePartitioning, Table, TableKind, TimeToLive, TimeUnit, VIEW_KEY_INDEX, View, ViewOutput,
 };
 pub use schema_text::{DECIMAL_SCALE, decimal_scale_text, schema_text, schema_text_without_classes};
 pub use task::{Interval, IntervalUnit, OnError, RunOn, Schedule, Task};

@@ -1,10 +1,13 @@
 //! The objects of a schema.
 
 use crate::task::Task;
-use ferrite_base::{CatalogVersion, IndexId, TableId};
+use ferrite_base::{CatalogVersion, IndexId, TableId, UserError};
 use ferrite_expr::{Aggregate, Expr, UserFunction};
 use ferrite_value::ColumnType;
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// One version of the schema, made by [`Catalog::apply`] from the one before. Names are as stored: upper case unless they were quoted.
@@ -22,6 +25,8 @@ pub struct Catalog {
     /// By name in lower case: permissions as wire-protocol 12.11 names them, in lower case, implied ones included. Without
     /// the built-in roles; [`Catalog::permissions_of`] knows them too.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// Views that are computed when they are read, by name. No table has the name of one.
+    pub plain_views: BTreeMap<String, Arc<PlainView>>,
     /// What Java procedures are made of.
     pub classes: crate::Classes,
     /// User-defined functions, by name.
@@ -68,6 +73,41 @@ impl DecimalScale {
 
     pub fn from_name(name: &str) -> Option<DecimalScale> {
         [DecimalScale::Declared, DecimalScale::Ignored].into_iter().find(|one| one.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// A view that is no more than its query: whoever reads it runs that. The stores do not know it.
+#[derive(Clone, Debug)]
+pub struct PlainView {
+    pub name: String,
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// The query, with columns in place of each `*`.
+    pub text: String,
+    /// Tables and views that it reads, also through other views.
+    pub reads: BTreeSet<String>,
+    pub parsed: Parsed,
+}
+
+/// What whoever knows SQL has made of a text, to be spared making it again.
+#[derive(Clone)]
+pub struct Parsed(Arc<dyn Any + Send + Sync + UnwindSafe + RefUnwindSafe>);
+
+impl Parsed {
+    pub fn new<T: Any + Send + Sync + UnwindSafe + RefUnwindSafe>(parsed: T) -> Parsed {
+        Parsed(Arc::new(parsed))
+    }
+
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        let parsed: &dyn Any = &*self.0;
+        parsed.downcast_ref()
+    }
+}
+
+/// It follows from the text.
+impl fmt::Debug for Parsed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Parsed")
     }
 }
 
@@ -410,6 +450,21 @@ impl Catalog {
 
     pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {
         self.tables.get(name)
+    }
+
+    /// There is no table of this name; maybe a view that is computed when it is read.
+    #[cold]
+    pub fn no_table(&self, name: &str) -> UserError {
+        if !self.plain_views.contains_key(name) {
+            return UserError::ddl_not_found(name);
+        }
+        UserError::ddl("42809", format!("{name} is a view that is computed when it is read"))
+            .with_hint("it has no rows of its own; to change what it shows, drop it and create it again")
+    }
+
+    /// Whether a table, stream or view has the name.
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.plain_views.contains_key(name)
     }
 
     /// The views over a table, by name.

@@ -1,7 +1,7 @@
 //! The schema as statements that make it again: the same text for the same schema, whatever changes led to it.
 
 use crate::objects::{
-    Catalog, Column, DecimalScale, Export, Index, IndexKind, Procedure, Table, TableKind, TimeToLive,
+    Catalog, Column, DecimalScale, Export, Index, IndexKind, PlainView, Procedure, Table, TableKind, TimeToLive,
     VIEW_KEY_CONSTRAINT,
 };
 use crate::task::Task;
@@ -16,8 +16,8 @@ pub const DECIMAL_SCALE: &str = "SET DECIMAL_SCALE";
 /// How the names begin that are made up for constraints without one.
 const MADE_UP: &str = "VOLTDB_AUTOGEN_CT__";
 
-/// Statements that make this schema from [`Catalog::before_history`]: what DECIMAL(p, s) means, classes, then roles and functions, then tables, streams and views in the order in which
-/// they were made, then procedures and tasks.
+/// Statements that make this schema from [`Catalog::before_history`]: what DECIMAL(p, s) means, classes, then roles and functions, then tables, streams and materialized views in the order in which
+/// they were made, then plain views, procedures and tasks.
 pub fn schema_text(catalog: &Catalog) -> String {
     let mut out = String::new();
     set_decimal_scale(&mut out, catalog.decimals);
@@ -74,6 +74,13 @@ fn objects(out: &mut String, catalog: &Catalog) {
         for index in table.indexes.iter().filter(|index| index.constraint.is_none()) {
             create_index(out, table, index);
         }
+    }
+    // One that reads another reads all that the other does, and that besides.
+    let mut plain_views: Vec<&PlainView> = catalog.plain_views.values().map(|view| &**view).collect();
+    plain_views.sort_by_key(|view| view.reads.len());
+    for view in plain_views {
+        let columns = list(view.columns.iter().map(String::as_str));
+        statement(out, format_args!("CREATE VIEW {} ({columns}) AS\n{}", quoted(&view.name), view.text));
     }
     for procedure in catalog.procedures.values() {
         create_procedure(out, catalog, procedure);

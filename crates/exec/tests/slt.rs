@@ -32,7 +32,6 @@ const NOT_OUR_DIALECT: &[(&str, &str, &str)] = &[
     ("evidence/slt_lang_update", "x=3, x=4, x=5", "a column assigned twice is an error, as in the standard"),
     ("evidence/slt_lang_update", "WHERE x=4", "follows the column assigned twice"),
     ("evidence/slt_lang_update", "WHERE x=5", "follows the column assigned twice"),
-    ("index/view/", "view_", "views are materialized, so they have aggregates and are not made of views"),
 ];
 
 /// The SQL text of a record that is run.

@@ -139,11 +139,17 @@ pub fn explain_json(compiled: &Compiled, limits: &SqlLimits, text: &str) -> Syst
     Ok(tables)
 }
 
-/// `@ExplainView`: how a materialized view is kept.
+/// `@ExplainView`: how a materialized view is kept, or what another one runs.
 pub fn explain_view(compiled: &Compiled, name: &str) -> SystemResult {
     let catalog = &compiled.catalog;
     let folded = name.to_uppercase();
     let found = catalog.tables.get(name).or_else(|| catalog.tables.get(&folded));
+    let plain = || catalog.plain_views.get(name).or_else(|| catalog.plain_views.get(&folded));
+    if let (None, Some(view)) = (found, plain()) {
+        let mut answer = SystemTable::new(&[("TASK", SqlType::Varchar), ("EXECUTION_PLAN", SqlType::Varchar)]);
+        answer.row(["", &format!("computed when it is read: {}", view.text)]);
+        return Ok(vec![answer]);
+    }
     let table = found.ok_or_else(|| UserError::not_found(name))?;
     let Some(view) = &table.view else {
         return Err(

@@ -7,7 +7,7 @@ use crate::result::{self, Cell, Columns, SystemResult, SystemTable, cells};
 use ferrite_base::UserError;
 use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_catalog::objects::BUILT_IN_ROLES;
-use ferrite_catalog::{Catalog, Index, IndexKind, Table, TableKind};
+use ferrite_catalog::{Catalog, Column, Index, IndexKind, Table, TableKind};
 use ferrite_expr::Expr;
 use ferrite_partition::Compiled;
 use ferrite_sql::plan::{Parameter, Program, Routing};
@@ -150,6 +150,9 @@ fn tables(catalog: &Catalog) -> SystemTable {
         };
         answer.row(cells![NULL, NULL, &table.name, kind, table_remarks(catalog, table), NULL, NULL, NULL, NULL, NULL]);
     }
+    for name in catalog.plain_views.keys() {
+        answer.row(cells![NULL, NULL, name, "VIEW", NULL, NULL, NULL, NULL, NULL, NULL]);
+    }
     answer
 }
 
@@ -209,47 +212,62 @@ fn columns(catalog: &Catalog) -> SystemTable {
         ("SOURCE_DATA_TYPE", Smallint),
         ("IS_AUTOINCREMENT", Varchar),
     ]);
-    const NULL: Cell = Cell::NULL;
     for table in catalog.tables.values() {
         let mut columns: Vec<_> = table.columns.iter().enumerate().collect();
         columns.sort_by(|a, b| a.1.name.cmp(&b.1.name));
         for (position, column) in columns {
-            let column_type = column.column_type;
-            let sql_type = column_type.sql_type;
             let is_key = table.partition_column == Some(position as u16);
-            let size = match sql_type {
-                SqlType::Varchar | SqlType::Varbinary => Some(column_type.length as i32),
-                SqlType::Geography => None,
-                _ => precision(&column_type),
-            };
-            answer.row(cells![
-                NULL,
-                NULL,
-                &table.name,
-                &column.name,
-                java_type(sql_type),
-                sql_type.name(),
-                size,
-                NULL,
-                scale(&column_type),
-                radix(sql_type),
-                i32::from(column.nullable),
-                is_key.then_some("PARTITION_COLUMN"),
-                column.default_text.as_ref(),
-                NULL,
-                NULL,
-                octet_length(&column_type),
-                position as i32 + 1,
-                if column.nullable { "YES" } else { "NO" },
-                NULL,
-                NULL,
-                NULL,
-                NULL,
-                "NO"
-            ]);
+            column_row(&mut answer, &table.name, column, position, is_key);
+        }
+    }
+    for view in catalog.plain_views.values() {
+        // One that does not fit the schema any more is listed without columns.
+        let found = ferrite_sql::view_columns(catalog, view).unwrap_or_default();
+        let mut columns: Vec<_> = found.into_iter().enumerate().collect();
+        columns.sort_by(|a, b| a.1.0.cmp(&b.1.0));
+        for (position, (name, sql_type)) in columns {
+            let column_type = ColumnType::unbounded(sql_type);
+            let column = Column { name, column_type, nullable: true, default: None, default_text: None };
+            column_row(&mut answer, &view.name, &column, position, false);
         }
     }
     answer
+}
+
+fn column_row(answer: &mut SystemTable, name: &str, column: &Column, position: usize, is_key: bool) {
+    const NULL: Cell = Cell::NULL;
+    let column_type = column.column_type;
+    let sql_type = column_type.sql_type;
+    let size = match sql_type {
+        SqlType::Varchar | SqlType::Varbinary => Some(column_type.length as i32),
+        SqlType::Geography => None,
+        _ => precision(&column_type),
+    };
+    answer.row(cells![
+        NULL,
+        NULL,
+        name,
+        &column.name,
+        java_type(sql_type),
+        sql_type.name(),
+        size,
+        NULL,
+        scale(&column_type),
+        radix(sql_type),
+        i32::from(column.nullable),
+        is_key.then_some("PARTITION_COLUMN"),
+        column.default_text.as_ref(),
+        NULL,
+        NULL,
+        octet_length(&column_type),
+        position as i32 + 1,
+        if column.nullable { "YES" } else { "NO" },
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        "NO"
+    ]);
 }
 
 /// The numbers of `java.sql.Types`.

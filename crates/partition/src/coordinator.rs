@@ -489,6 +489,7 @@ impl Coordinator {
             "a schema change",
             |_| {
                 let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
+                watcher.watch(|| ferrite_sql::check_views(&self.compiled.catalog, &planned.catalog))?;
                 let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
                 let compiled = Arc::new(watcher.watch(|| self.compiled.next(Arc::clone(&planned.catalog)))?);
                 if of_client {

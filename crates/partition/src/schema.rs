@@ -259,6 +259,7 @@ pub fn at_first_start(
     plan_within(&classes, text, limits)?;
     let whole = load + text;
     let mut planned = plan(before, &whole)?;
+    ferrite_sql::check_views(before, &planned.catalog)?;
     planned.warnings.extend(judge_classes(before, &planned.catalog)?);
     let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
     task_check::check(&recovered.compiled, &compiled)?;

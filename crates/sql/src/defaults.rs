@@ -200,6 +200,7 @@ fn select(table: &Table, key: &Index, columns: &[u16]) -> Program {
         presorted: false,
         limit: None,
         offset: None,
+        view: None,
     };
     let parameters = parameters(table, columns.iter().copied());
     program(

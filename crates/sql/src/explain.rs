@@ -414,8 +414,11 @@ impl<'p> Writer<'p> {
             }
             Input::Derived { query, correlated } => {
                 let again = if *correlated { " for each row" } else { "" };
-                let name = self.names.slot(slot);
-                self.line_of(slot, depth, &format!("{join}derived table {name}{again}{conditions}"));
+                let name = match &query.view {
+                    Some(view) => format!("view {view}"),
+                    None => format!("derived table {}", self.names.slot(slot)),
+                };
+                self.line_of(slot, depth, &format!("{join}{name}{again}{conditions}"));
                 self.query(query, depth + 1);
             }
             Input::Common { table } => {

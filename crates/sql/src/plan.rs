@@ -199,12 +199,14 @@ pub struct Query {
     pub presorted: bool,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// The view whose query it is, to be told by EXPLAIN.
+    pub view: Option<Box<str>>,
 }
 
 impl Query {
     /// The body alone, without order or limit.
     pub fn of(body: QueryBody, columns: Vec<OutputColumn>) -> Query {
-        Query { body, columns, order_by: Vec::new(), presorted: false, limit: None, offset: None }
+        Query { body, columns, order_by: Vec::new(), presorted: false, limit: None, offset: None, view: None }
     }
 }
 

@@ -173,6 +173,9 @@ impl Draft {
                 procedures.iter().for_each(|procedure| {
                     self.catalog.procedures.remove(&procedure.to_uppercase());
                 });
+                if let Some(name) = self.catalog.table(view).map(|view| view.name.clone()) {
+                    self.remove_readers_of(&[name]);
+                }
                 self.remove_view_or_table(view);
                 table.dependent_views.retain(|dependent| *dependent != view);
             }

@@ -9,6 +9,9 @@ use std::sync::Arc;
 impl Draft {
     pub(super) fn rename_table(&mut self, name: &str, to: &str, kind: TableKind) -> UserResult<()> {
         check::identifier(to)?;
+        if self.catalog.plain_views.contains_key(name) && kind == TableKind::View {
+            return self.rename_plain_view(name, to);
+        }
         let mut table = Table::clone(self.table_named(name)?);
         if table.kind != kind && kind != TableKind::Table {
             return Err(invalid(format!(
@@ -16,11 +19,12 @@ impl Draft {
                 if kind == TableKind::View { "view" } else { "stream" }
             )));
         }
-        if self.catalog.table_named(to).is_some() {
+        if self.catalog.is_taken(to) {
             return Err(already_exists(to));
         }
-        let views: Vec<String> =
+        let mut views: Vec<String> =
             self.catalog.views_of(&table).iter().map(|view| format!("view {}", view.name)).collect();
+        views.extend(self.readers_of(&[name]).iter().map(|view| format!("view {}", view.name)));
         let qualified = format!("{name}.");
         let names_it = |text: &String| text.to_uppercase().contains(&qualified);
         let in_text = table
@@ -110,7 +114,7 @@ impl Draft {
     }
 }
 
-fn refuse_rename(name: &str, dependents: &[String]) -> UserResult<()> {
+pub(super) fn refuse_rename(name: &str, dependents: &[String]) -> UserResult<()> {
     if dependents.is_empty() {
         return Ok(());
     }

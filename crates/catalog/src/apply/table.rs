@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Draft {
     /// One more table, stream or view may be made.
     pub(super) fn check_room_for_table(&self) -> UserResult<()> {
-        if self.catalog.tables.len() >= TABLES_MAX {
+        if self.catalog.tables.len() + self.catalog.plain_views.len() >= TABLES_MAX {
             return Err(UserError::limit(format!(
                 "there are {TABLES_MAX} tables and views, and there may not be more"
             )));
@@ -25,7 +25,7 @@ impl Draft {
             unreachable!("called for CreateTable only");
         };
         check::identifier(name)?;
-        if self.catalog.table_named(name).is_some() {
+        if self.catalog.is_taken(name) {
             return Err(already_exists(name));
         }
         check::columns(name, columns)?;
@@ -82,6 +82,9 @@ impl Draft {
     }
 
     pub(super) fn drop_table(&mut self, name: &str, if_exists: bool, cascade: bool, kind: TableKind) -> UserResult<()> {
+        if self.catalog.plain_views.contains_key(name) {
+            return self.drop_plain_view(name, cascade, kind);
+        }
         let Some(table) = self.catalog.table_named(name) else {
             return if if_exists { Ok(()) } else { Err(UserError::ddl_not_found(name)) };
         };
@@ -94,6 +97,9 @@ impl Draft {
         if !cascade {
             self.refuse_if_depended_on(&table, &procedures)?;
         }
+        let gone: Vec<String> =
+            self.catalog.views_of(&table).iter().map(|view| view.name.clone()).chain([name.to_owned()]).collect();
+        self.remove_readers_of(&gone);
         for procedure in &procedures {
             self.catalog.procedures.remove(&procedure.to_uppercase());
         }
@@ -109,6 +115,7 @@ impl Draft {
         let views = table.dependent_views.iter().filter_map(|view| self.catalog.table(*view));
         let dependents: Vec<String> = views
             .map(|view| format!("view {}", view.name))
+            .chain(self.readers_of(&[&table.name]).iter().map(|view| format!("view {}", view.name)))
             .chain(procedures.iter().map(|procedure| format!("procedure {procedure}")))
             .collect();
         if dependents.is_empty() {

@@ -13,7 +13,7 @@ impl Draft {
     pub(super) fn create_view(&mut self, name: &str, columns: &[Column], view: &View) -> UserResult<()> {
         check::identifier(name)?;
         self.check_room_for_table()?;
-        if self.catalog.table_named(name).is_some() {
+        if self.catalog.is_taken(name) {
             return Err(already_exists(name));
         }
         check::columns(name, columns)?;

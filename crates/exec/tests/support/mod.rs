@@ -106,6 +106,7 @@ impl Database {
         }
         let effects = ferrite_catalog::settle(effects, &self.catalog, &catalog);
         let catalog = Arc::new(catalog);
+        ferrite_sql::check_views(&self.catalog, &catalog)?;
         let mut programs = HashMap::new();
         for procedure in catalog.procedures.values() {
             let program = ferrite_sql::compile_procedure(&catalog, procedure)?;

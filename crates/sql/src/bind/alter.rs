@@ -18,6 +18,7 @@ pub(crate) fn alter_table(
     warnings: &mut Vec<String>,
 ) -> UserResult<Change> {
     match catalog.table_named(name) {
+        None if catalog.plain_views.contains_key(name) => return Err(catalog.no_table(name)),
         None if if_exists => return Ok(Change::Several(Vec::new())),
         Some(table) if stream && table.kind != TableKind::Stream => {
             return Err(UserError::ddl("42809", format!("{name} is not a stream")));

@@ -39,6 +39,10 @@ impl Binder<'_> {
     }
 
     fn changeable_table(&self, name: &str, verb: &str) -> UserResult<Arc<Table>> {
+        if self.catalog.plain_views.contains_key(name) {
+            return Err(UserError::compile("42809", format!("view {name} cannot be {verb}"))
+                .with_hint("it is computed when it is read; change the tables that it reads"));
+        }
         let table = self.table_named(name)?;
         match table.kind {
             TableKind::Table => Ok(table),

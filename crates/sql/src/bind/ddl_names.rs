@@ -53,7 +53,8 @@ pub(crate) fn procedure(catalog: &Catalog, name: &str) -> String {
 }
 
 fn table(catalog: &Catalog, name: &str) -> UserResult<()> {
-    found(name, catalog.table_named(name).is_some(), catalog.tables.keys().map(String::as_str))
+    let names = catalog.tables.keys().chain(catalog.plain_views.keys());
+    found(name, catalog.is_taken(name), names.map(String::as_str))
 }
 
 /// A column of a table that is there, or that an action before adds or renames.

@@ -84,6 +84,8 @@ fn derived_join(join: &ast::TableWithJoins, alias: &Option<ast::TableAlias>) -> 
     let Ok(mut query) = parsed else { return Err(UserError::internal("a query was not understood")) };
     if let ast::SetExpr::Select(select) = query.body.as_mut() {
         select.from = vec![join.clone()];
+        // Its own stands in no text of the user's.
+        select.projection = vec![ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
     }
     Ok(ast::TableFactor::Derived { lateral: false, subquery: query, alias: alias.clone(), sample: None })
 }
@@ -240,7 +242,9 @@ impl Binder<'_> {
         let Some(scope) = self.scope() else { return Vec::new() };
         let name = |place: &(usize, usize)| scope.sources[place.0].columns[place.1].name.clone();
         let on_right: Vec<String> = right.star.iter().map(name).collect();
-        left.star.iter().map(name).filter(|name| on_right.contains(name)).collect()
+        let names: Vec<String> = left.star.iter().map(name).filter(|name| on_right.contains(name)).collect();
+        names.iter().for_each(|name| self.views.name_means(|| format!("natural {name}")));
+        names
     }
 
     /// Equality of the column on both sides, which become one: the side that may be NULL is no longer reached without a
@@ -307,6 +311,9 @@ impl Binder<'_> {
                 let folded = object_name(name)?;
                 let source = match self.common_table_named(&folded) {
                     Some(position) => self.common_source(position, &folded, alias.as_ref())?,
+                    None if self.catalog.plain_views.contains_key(&folded) => {
+                        self.plain_view_source(&folded, alias.as_ref())?
+                    }
                     None => {
                         let table = self.table_at(&folded, super::suggest::place(name))?;
                         self.table_source(table, alias.as_ref())?
@@ -439,6 +446,7 @@ impl Binder<'_> {
                 .with_hint("a stream keeps no rows; create a view of it"));
         }
         let slot = self.new_slot()?;
+        self.views.reads(&table.name);
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         self.enter_source(table.name.clone(), slot, columns, alias)?;
         self.note_migration(&table);

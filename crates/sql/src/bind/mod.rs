@@ -19,6 +19,7 @@ pub(crate) mod literal;
 pub(crate) mod ordering;
 pub(crate) mod percentile;
 pub(crate) mod place;
+pub(crate) mod plain_view;
 pub(crate) mod procedure;
 mod projection;
 pub(crate) mod query;
@@ -83,6 +84,8 @@ pub(crate) struct Binder<'c> {
     pub streams_allowed: bool,
     /// What is being defined whose values are kept with the rows, if something is.
     pub schema_object: Option<&'static str>,
+    /// Plain views in what is bound.
+    views: plain_view::Views,
     /// How deep the recursion is.
     depth: usize,
     /// Expressions bound so far; see [`size`].
@@ -126,6 +129,7 @@ impl<'c> Binder<'c> {
             facts: Facts::default(),
             streams_allowed: false,
             schema_object: None,
+            views: plain_view::Views::default(),
             depth: 0,
             expressions: 0,
             subquery_parts: Vec::new(),

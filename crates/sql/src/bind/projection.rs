@@ -6,6 +6,7 @@ use super::types::Typed;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
+use sqlparser::tokenizer::Location;
 
 /// Output columns of a SELECT while it is bound.
 pub(crate) struct Output {
@@ -27,10 +28,19 @@ impl Binder<'_> {
                     let typed = self.output_expression(expr)?;
                     outputs.push(Output { name: fold_name(alias), typed });
                 }
-                ast::SelectItem::Wildcard(_) => self.expand(None, &mut outputs)?,
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-                    let name = object_name(name)?;
+                ast::SelectItem::Wildcard(options) => {
+                    self.expand(None, &mut outputs)?;
+                    let token = options.wildcard_token.0.span;
+                    self.note_star(token.start, token.end, None);
+                }
+                ast::SelectItem::QualifiedWildcard(
+                    ast::SelectItemQualifiedWildcardKind::ObjectName(written),
+                    options,
+                ) => {
+                    let name = object_name(written)?;
                     self.expand(Some(&name), &mut outputs)?;
+                    let start = super::suggest::place(written).unwrap_or(Location::empty());
+                    self.note_star(start, options.wildcard_token.0.span.end, Some(&name));
                 }
                 _ => return Err(UserError::not_supported("this kind of item in SELECT")),
             }
@@ -82,7 +92,7 @@ fn check_columns(outputs: &[Output]) -> UserResult<()> {
     Ok(())
 }
 
-fn implied_name(expr: &ast::Expr) -> Option<String> {
+pub(super) fn implied_name(expr: &ast::Expr) -> Option<String> {
     match expr {
         ast::Expr::Identifier(ident) if !ident.value.eq_ignore_ascii_case("NOW") => Some(fold_name(ident)),
         ast::Expr::CompoundIdentifier(parts) => parts.last().map(fold_name),

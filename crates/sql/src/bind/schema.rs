@@ -28,12 +28,14 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
     super::ddl_names::check(catalog, ddl)?;
     let mut warnings = Vec::new();
     let change = match ddl.as_ref() {
-        Ddl::CreateTable(table) if table.if_not_exists && catalog.table_named(&table.name).is_some() => {
+        Ddl::CreateTable(table) if table.if_not_exists && catalog.is_taken(&table.name) => {
             there_already(&table.name, &mut warnings)
         }
         Ddl::CreateTable(table) => create_table(catalog, table, &mut warnings)?,
         Ddl::AlterTable { table, stream, if_exists, actions } => {
-            super::alter::alter_table(catalog, table, *stream, *if_exists, actions, &mut warnings)?
+            let change = super::alter::alter_table(catalog, table, *stream, *if_exists, actions, &mut warnings)?;
+            let cascade = actions.iter().any(|action| matches!(action, AlterAction::DropColumn { cascade: true, .. }));
+            if cascade { super::plain_view::without_misfits(catalog, change)? } else { change }
         }
         Ddl::Rename { object, name, to } => match object {
             Renamed::Table(kind) => Change::RenameTable { table: name.clone(), to: to.clone(), kind: *kind },
@@ -46,7 +48,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             if let Some(table) = table
                 && catalog.table_named(table).is_none()
             {
-                return Err(UserError::ddl_not_found(table));
+                return Err(catalog.no_table(table));
             }
             warnings.push("DR TABLE: nothing is replicated to other databases".to_owned());
             Change::Several(Vec::new())
@@ -64,7 +66,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         }
         Ddl::CreateIndex { table, index, .. } => create_index(catalog, table, index)?,
         Ddl::DropIndex { name, if_exists } => Change::DropIndex { name: name.clone(), if_exists: *if_exists },
-        Ddl::CreateView(view) if view.if_not_exists && catalog.table_named(&view.name).is_some() => {
+        Ddl::CreateView(view) if view.if_not_exists && catalog.is_taken(&view.name) => {
             there_already(&view.name, &mut warnings)
         }
         Ddl::CreateView(view) => create_view(catalog, view, &mut warnings)?,
@@ -119,7 +121,13 @@ fn there_already(name: &str, warnings: &mut Vec<String>) -> Change {
 
 fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>) -> UserResult<Change> {
     let CreateView { name, columns, query, text, export, time_to_live, .. } = view;
-    let create = super::view::bind_view(catalog, name, columns.as_deref(), query, text)?;
+    let kept_up = super::view::bind_view(catalog, name, columns.as_deref(), query, text)
+        .and_then(|create| catalog.apply(&create).map(|_| create));
+    let create = match kept_up {
+        Ok(create) => create,
+        Err(reason) if export.is_some() || time_to_live.is_some() => return Err(reason),
+        Err(reason) => return super::plain_view::instead(catalog, view, reason, warnings),
+    };
     if let Change::CreateView { view, .. } = &create {
         warnings.extend(extremes_are_slow(catalog, name, view));
     }
@@ -442,7 +450,7 @@ fn index_text(keys: &[Expr], written: &[WrittenExpr], predicate: Option<&Written
 }
 
 fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) -> UserResult<Change> {
-    let table = catalog.table_named(table_name).ok_or_else(|| UserError::ddl_not_found(table_name))?;
+    let table = catalog.table_named(table_name).ok_or_else(|| catalog.no_table(table_name))?;
     if table.kind == TableKind::Stream {
         return Err(UserError::ddl("42809", format!("stream {table_name} cannot have an index")));
     }
@@ -467,7 +475,7 @@ fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) ->
 }
 
 fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<ProcedurePartitioning> {
-    let table = catalog.table_named(&clause.table).ok_or_else(|| UserError::ddl_not_found(&clause.table))?;
+    let table = catalog.table_named(&clause.table).ok_or_else(|| catalog.no_table(&clause.table))?;
     let column = table.column_named(&clause.column).ok_or_else(|| UserError::ddl_not_found(&clause.column))?;
     if table.partition_column != Some(column) {
         return Err(UserError::ddl(

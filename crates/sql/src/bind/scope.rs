@@ -39,6 +39,17 @@ pub(crate) struct Scope {
     pub aliases: Vec<(String, Typed)>,
 }
 
+impl Scope {
+    /// The names of the source and its column that an expression is.
+    fn place_of(&self, column: &Expr) -> Option<(&str, &str)> {
+        self.sources.iter().find_map(|source| {
+            let position = (0..source.columns.len())
+                .find(|position| source.unqualified(*position) == *column || source.column(*position) == *column)?;
+            Some((source.name.as_str(), source.columns[position].name.as_str()))
+        })
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct ScopeSource {
     pub name: String,
@@ -150,6 +161,8 @@ impl Binder<'_> {
                 for frame in &mut self.frames {
                     frame.correlated |= scope < frame.first_scope;
                 }
+                let levels = self.scopes.len() - scope;
+                self.views.name_means(|| format!("{levels} {name} {:?}", self.scopes[scope].place_of(&typed.expr)));
                 Ok(typed)
             }
             (Found::Nothing, Some(variable)) => Ok(variable),

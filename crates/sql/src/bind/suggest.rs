@@ -72,7 +72,7 @@ impl Binder<'_> {
             return Ok(table.clone());
         }
         let error = located(UserError::not_found(name), place);
-        let tables = self.catalog.tables.values().map(|table| table.name.as_str());
+        let tables = self.catalog.tables.keys().chain(self.catalog.plain_views.keys()).map(String::as_str);
         let common = self.common_names.iter().map(super::common::CommonName::name);
         Err(meant(error, nearest(name, tables.chain(common))))
     }

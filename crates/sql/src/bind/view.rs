@@ -106,7 +106,9 @@ fn source_tables(name: &str, pending: &[PendingSource]) -> UserResult<Vec<(u16, 
         if source.join != crate::plan::JoinKind::Inner {
             return refuse("must not have outer joins");
         }
-        let PendingInput::Table(table) = &source.input else { return refuse("must not have derived tables") };
+        let PendingInput::Table(table) = &source.input else {
+            return refuse("must not have derived tables, or views that are computed when read");
+        };
         if table.kind == TableKind::View {
             return refuse("must not be a view of a view");
         }

@@ -76,8 +76,9 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     if cursor.accept("STREAM") {
         return super::table::create_table(cursor, true);
     }
+    let materialized = cursor.is_word_at(1, "VIEW") && cursor.accept("MATERIALIZED");
     if cursor.accept("VIEW") {
-        return create_view(cursor);
+        return create_view(cursor, materialized);
     }
     if cursor.accept("ROLE") {
         return create_role(cursor);
@@ -146,7 +147,7 @@ fn drop_function(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     Ok(Ddl::DropFunction { name, aggregate, if_exists })
 }
 
-fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
+fn create_view(cursor: &mut Cursor<'_>, materialized: bool) -> UserResult<Ddl> {
     let if_not_exists = cursor.accept_all(&["IF", "NOT", "EXISTS"]);
     let name = cursor.name("a view name")?;
     let exported = cursor.is_word("MIGRATE") || cursor.is_word("EXPORT");
@@ -171,7 +172,16 @@ fn create_view(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     if placeholders > 0 {
         return Err(UserError::ddl("42601", "a view must not have parameters"));
     }
-    Ok(Ddl::CreateView(CreateView { name, columns, query: parsed, text, export, time_to_live, if_not_exists }))
+    Ok(Ddl::CreateView(CreateView {
+        name,
+        columns,
+        query: parsed,
+        text,
+        export,
+        time_to_live,
+        materialized,
+        if_not_exists,
+    }))
 }
 
 fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {

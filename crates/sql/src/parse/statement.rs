@@ -219,6 +219,8 @@ pub(crate) struct CreateView {
     pub text: String,
     pub export: Option<Export>,
     pub time_to_live: Option<TimeToLiveClause>,
+    /// CREATE MATERIALIZED VIEW: it must be one that is kept up as rows change.
+    pub materialized: bool,
     pub if_not_exists: bool,
 }
 

@@ -42,6 +42,40 @@ pub(crate) fn choose(table: &Table, slot: u16, conjuncts: &[Expr], reached: &Rea
         .fold(Choice::scan(), |best, choice| if choice.cost < best.cost { choice } else { best })
 }
 
+/// The conditions that an access path has fulfilled, for another to be chosen. None for paths that say more than conditions.
+pub(crate) fn conditions_of(table: &Table, slot: u16, access: &Access) -> Option<Vec<Expr>> {
+    let compare = |key: &Expr, operator, value: &Expr| Expr::Compare {
+        operator,
+        left: Box::new(move_slot(key, 0, slot)),
+        right: Box::new(value.clone()),
+    };
+    let equal = |keys: &[Expr], values: &[Expr]| -> Vec<Expr> {
+        keys.iter().zip(values).map(|(key, value)| compare(key, CompareOperator::Equal, value)).collect()
+    };
+    match access {
+        Access::Scan => Some(Vec::new()),
+        Access::Lookup { index, keys } => Some(equal(&table.index(*index)?.keys, keys)),
+        Access::Range { index, equal: values, lower, upper, .. } => {
+            let keys = &table.index(*index)?.keys;
+            let mut conditions = equal(keys, values);
+            let bounds = [
+                (lower, CompareOperator::GreaterOrEqual, CompareOperator::Greater),
+                (upper, CompareOperator::LessOrEqual, CompareOperator::Less),
+            ];
+            for (bound, inclusive, exclusive) in bounds {
+                // Where NULL is no bound, the condition is tested besides.
+                if let (Some(bound), Some(key)) =
+                    (bound.as_ref().filter(|bound| !bound.open_if_null), keys.get(values.len()))
+                {
+                    conditions.push(compare(key, if bound.inclusive { inclusive } else { exclusive }, &bound.value));
+                }
+            }
+            Some(conditions)
+        }
+        Access::Lookups { .. } | Access::Extreme { .. } => None,
+    }
+}
+
 /// Every index that the conditions can use.
 fn choices(table: &Table, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) -> Vec<Choice> {
     if conjuncts.is_empty() {

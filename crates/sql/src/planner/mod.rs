@@ -352,6 +352,7 @@ fn added_up(
         presorted: false,
         limit: None,
         offset: None,
+        view: None,
     }
 }
 

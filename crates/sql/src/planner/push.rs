@@ -1,7 +1,7 @@
 //! Conditions pushed into derived tables, below their grouping and set operations where that changes nothing.
 
 use super::Reached;
-use super::access::choose;
+use super::access::{choose, conditions_of};
 use crate::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Subquery};
 use crate::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
 use ferrite_catalog::Catalog;
@@ -67,7 +67,7 @@ fn take(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16
                 Expr::Column { slot: found, column } if *found == slot => inner(select, *column).cloned(),
                 _ => None,
             });
-            add(catalog, subqueries, select, moved);
+            add(catalog, subqueries, select, moved, query.presorted);
         }
         QueryBody::SetOperation { left, right, .. } => {
             take(catalog, subqueries, left, slot, condition);
@@ -78,7 +78,7 @@ fn take(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16
 }
 
 /// Adds a condition to a planned block, at the first source where it can be decided.
-fn add(catalog: &Catalog, subqueries: &[Subquery], select: &mut Select, condition: Expr) {
+fn add(catalog: &Catalog, subqueries: &[Subquery], select: &mut Select, condition: Expr, presorted: bool) {
     let slots: Vec<u16> = select.sources.iter().map(|source| source.slot).collect();
     let mut last = None;
     for_each_slot(&condition, subqueries, &mut |read| {
@@ -108,13 +108,20 @@ fn add(catalog: &Catalog, subqueries: &[Subquery], select: &mut Select, conditio
         split_conjunction(filter, &mut conditions);
     }
     conditions.push(condition);
-    if let Input::Table { table, access: access @ Access::Scan } = &mut source.input
-        && let (true, Some(table)) = (inner, catalog.table(*table))
+    if let Input::Table { table, access } = &mut source.input
+        && let (true, Some(table)) = (inner && (!presorted || matches!(access, Access::Scan)), catalog.table(*table))
+        && let Some(fulfilled) = conditions_of(table, source.slot, access)
     {
         let reached = Reached { local: &slots, bound: &slots[..position], subqueries };
-        let choice = choose(table, source.slot, &conditions, &reached);
-        super::remove_all(&mut conditions, &choice.consumed);
-        *access = choice.access;
+        let cost = choose(table, source.slot, &fulfilled, &reached).cost;
+        let mut all = fulfilled;
+        all.extend(conditions.iter().cloned());
+        let choice = choose(table, source.slot, &all, &reached);
+        if choice.cost < cost {
+            super::remove_all(&mut all, &choice.consumed);
+            *access = choice.access;
+            conditions = all;
+        }
     }
     source.filter = conjunction(conditions);
 }

@@ -123,31 +123,8 @@ impl Facts {
 
     /// A derived table's columns equal the expressions inside it, as long as it shows all rows that these make.
     pub fn derived_columns(&mut self, slot: u16, query: &Query) {
-        let QueryBody::Select(select) = &query.body else { return };
-        if query.limit.is_some() || query.offset.is_some() {
-            return;
-        }
         let mut pairs = Vec::new();
-        for (position, expr) in select.output.iter().enumerate().take(query.columns.len()) {
-            let inner = match (&select.aggregation, expr) {
-                (None, expr) => expr,
-                (Some(aggregation), Expr::Column { slot, column })
-                    if *slot == aggregation.slot && aggregation.sets.is_empty() =>
-                {
-                    match aggregation.group_by.get(usize::from(*column)) {
-                        Some(key) => key,
-                        None => continue,
-                    }
-                }
-                _ => continue,
-            };
-            // A window that other partitions' rows reach is not decided by one partition.
-            let windows = select.windowing.iter().flat_map(|windowing| &windowing.windows);
-            if windows.into_iter().any(|window| !window.partition_by.contains(expr)) {
-                continue;
-            }
-            pairs.push((Expr::column(slot, position as u16), inner.clone()));
-        }
+        shown_columns(slot, query, true, &mut pairs);
         // They go to the block around: all inner blocks see them, and they say nothing about other tables' rows.
         if let Some(block) = self.open.last().copied() {
             self.blocks[block].equalities.extend(pairs);
@@ -331,6 +308,49 @@ impl Facts {
             position += 1;
         }
         equal
+    }
+}
+
+/// What a query's columns equal inside it. In a set operation each side makes rows of its own: there only the side's own columns
+/// count, for what else they equal, the other side's do not.
+fn shown_columns(slot: u16, query: &Query, whole: bool, pairs: &mut Vec<(Expr, Expr)>) {
+    if query.limit.is_some() || query.offset.is_some() {
+        return;
+    }
+    match &query.body {
+        QueryBody::Select(select) => {
+            let own = |expr: &Expr| match expr {
+                Expr::Column { slot, .. } => select.sources.iter().any(|source| source.slot == *slot),
+                _ => false,
+            };
+            for (position, expr) in select.output.iter().enumerate().take(query.columns.len()) {
+                let inner = match (&select.aggregation, expr) {
+                    (None, expr) => expr,
+                    (Some(aggregation), Expr::Column { slot, column })
+                        if *slot == aggregation.slot && aggregation.sets.is_empty() =>
+                    {
+                        match aggregation.group_by.get(usize::from(*column)) {
+                            Some(key) => key,
+                            None => continue,
+                        }
+                    }
+                    _ => continue,
+                };
+                // A window that other partitions' rows reach is not decided by one partition.
+                let windows = select.windowing.iter().flat_map(|windowing| &windowing.windows);
+                if windows.into_iter().any(|window| !window.partition_by.contains(expr)) {
+                    continue;
+                }
+                if whole || own(inner) {
+                    pairs.push((Expr::column(slot, position as u16), inner.clone()));
+                }
+            }
+        }
+        QueryBody::SetOperation { left, right, .. } => {
+            shown_columns(slot, left, false, pairs);
+            shown_columns(slot, right, false, pairs);
+        }
+        _ => {}
     }
 }
 
