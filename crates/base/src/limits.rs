@@ -190,6 +190,8 @@ pub const NODE_OUTSTANDING_BYTES_MAX: usize = 536_870_912;
 pub const CONNECTION_CANCELS_MAX: usize = 64;
 /// How long one call may execute whose client has ended its side of the connection.
 pub const ENDED_CONNECTION_QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+/// Bytes of answers that the system is to take for one connection whose peer does not read. It doubles that for what it needs beside.
+pub const SOCKET_SEND_BYTES: usize = 262_144;
 /// Calls that a connection may make however much is held for clients, and bytes of them and of its unread answers.
 pub const CONNECTION_ALWAYS_CALLS: usize = 8;
 pub const CONNECTION_ALWAYS_BYTES: usize = 4_096;

@@ -218,10 +218,11 @@ impl Connection {
         self.outstanding.calls * self.known_answer_bytes
     }
 
-    /// Of that, what its unread answers take.
+    /// Of that, what its unread answers take, with those that the system has taken where it takes no more.
     #[inline]
     pub fn unread_capacity(&self) -> usize {
-        self.out.capacity() + self.later.capacity
+        let of_system = if self.blocked_since.is_some() { 2 * limits::SOCKET_SEND_BYTES } else { 0 };
+        self.out.capacity() + self.later.capacity + of_system
     }
 
     /// Has to wait for memory.

@@ -18,6 +18,8 @@ pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Serve
     let failed = |error| ServerError::Listen(address, error);
     let listener = TcpListener::bind(address).map_err(failed)?;
     keep_alive(&listener).map_err(failed)?;
+    // The system's own choice grows to megabytes, which nobody counts, for each connection that does not read.
+    sockopt::set_socket_send_buffer_size(&listener, limits::SOCKET_SEND_BYTES).map_err(|error| failed(error.into()))?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
 }
@@ -79,6 +81,9 @@ mod tests {
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
         };
+        // The system takes as much again for itself.
+        let buffer = sockopt::socket_send_buffer_size(&accepted).expect("an option of the socket");
+        assert!((limits::SOCKET_SEND_BYTES..=2 * limits::SOCKET_SEND_BYTES).contains(&buffer), "{buffer}");
         assert!(sockopt::socket_keepalive(&accepted).expect("an option of the socket"));
         let idle = sockopt::tcp_keepidle(&accepted).expect("an option of the socket");
         let between = sockopt::tcp_keepintvl(&accepted).expect("an option of the socket");

@@ -573,6 +573,10 @@ impl NetworkThread {
         if self.shared.work.give_back(answered) {
             self.wake_held();
         }
+        // What these take where they are now counts before they go: others are built meanwhile.
+        if self.ledger.is_large() {
+            self.tell_ledger();
+        }
     }
 
     fn tell_subscribers(&mut self) {

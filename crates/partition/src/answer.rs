@@ -76,6 +76,7 @@ impl AnswerBatch {
     pub fn count(&mut self) {
         memory::answers_changed(self.bytes.len() as isize - self.counted.0 as isize);
         self.counted.0 = self.bytes.len();
+        memory::answer_built();
     }
 
     /// Replaces every answer by `error`: what they say must not be told, because it will not be durable.

@@ -8,6 +8,7 @@ use super::ceiling::{rows_limit, used};
 use crate::UserError;
 use crate::error::ErrorKind;
 use crate::limits::{ANSWER_ALWAYS_BYTES, ANSWER_SMALL_BYTES, CLIENTS_BYTES_DEFAULT, CLIENTS_MEMORY_PART};
+use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicIsize, AtomicUsize};
 
@@ -15,6 +16,25 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize};
 const ALWAYS_PART: usize = 4;
 
 static MOST: AtomicUsize = AtomicUsize::new(CLIENTS_BYTES_DEFAULT);
+/// What this thread has counted of an answer that it is building. What a thread leaves behind goes with it.
+struct Building(Cell<usize>);
+
+impl Building {
+    fn is(&self, bytes: usize) {
+        answers_changed(bytes as isize - self.0.replace(bytes) as isize);
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.is(0);
+    }
+}
+
+thread_local! {
+    static BUILDING: Building = const { Building(Cell::new(0)) };
+}
+
 /// Signed, since threads tell of what came and what went in their own time.
 static ANSWERS: AtomicIsize = AtomicIsize::new(0);
 
@@ -53,12 +73,32 @@ pub fn is_full_of_answers() -> bool {
     answers_held() >= clients_bytes_max()
 }
 
-/// Whether an answer that has so many bytes by now may go on. A small one has a place always, or nothing would ever be answered; a
-/// middling one, while the unread ones are only a little too many.
+/// Whether an answer that has so many bytes by now may go on; they count until [`answer_built`]. A small one has a place always, or
+/// nothing would ever be answered; a middling one, while all others are only a little too many. A large one must not make them too
+/// many either, but where there are few.
 #[cold]
 pub fn takes_answer(bytes: usize) -> bool {
-    let (held, most) = (answers_held(), clients_bytes_max());
-    bytes <= ANSWER_ALWAYS_BYTES || held < most || (bytes <= ANSWER_SMALL_BYTES && held < most + most / 4)
+    let most = clients_bytes_max();
+    BUILDING.with(|building| building.is(bytes));
+    let others = answers_held().saturating_sub(bytes);
+    let takes = bytes <= ANSWER_ALWAYS_BYTES
+        || (bytes <= ANSWER_SMALL_BYTES && others < most + most / 4)
+        || (others < most && (others < most / ALWAYS_PART || others + bytes < most + most / 4));
+    if !takes {
+        answer_built();
+    }
+    takes
+}
+
+/// The answer that this thread was building is counted where it is now, or was taken back.
+#[inline]
+pub fn answer_built() {
+    // A thread that ends builds no more.
+    let _ = BUILDING.try_with(|building| {
+        if building.0.get() > 0 {
+            building.is(0);
+        }
+    });
 }
 
 /// What whoever is refused is told whose answer has no place.
@@ -97,7 +137,13 @@ mod tests {
         assert_eq!((most, clients_room(0)), (CLIENTS_BYTES_DEFAULT, CLIENTS_BYTES_DEFAULT));
         assert_eq!((clients_room(most - 1), clients_room(most), clients_room(most + 1)), (1, 0, 0));
         let sizes = [ANSWER_ALWAYS_BYTES, ANSWER_ALWAYS_BYTES + 1, ANSWER_SMALL_BYTES, ANSWER_SMALL_BYTES + 1];
-        let taken = || sizes.map(takes_answer);
+        let taken = || {
+            sizes.map(|bytes| {
+                let takes = takes_answer(bytes);
+                answer_built();
+                takes
+            })
+        };
         assert_eq!(taken(), [true; 4]);
         let mut held = 0;
         let mut hold = |bytes: usize| {
@@ -112,6 +158,17 @@ mod tests {
         assert_eq!(taken(), [true, true, true, false], "at the limit");
         hold(most + most / 4);
         assert_eq!(taken(), [true, false, false, false]);
+        hold(0);
+        assert!(takes_answer(2 * most), "alone it may be as large as answers may be");
+        assert!(is_full_of_answers(), "it counts while it is built");
+        let other = std::thread::spawn(|| [ANSWER_SMALL_BYTES, ANSWER_SMALL_BYTES + 1, 1].map(takes_answer));
+        assert_eq!(other.join().expect("no panic"), [false, false, true]);
+        answer_built();
+        assert_eq!(answers_held(), 0, "also that of a thread that is gone");
+        hold(most / 2);
+        assert!(takes_answer(most / 2) && !takes_answer(most), "beside others it must not be too much");
+        assert_eq!(answers_held(), most / 2, "refused is not counted");
+        hold(most + most / 4);
         assert!(refused_answer().to_string().contains("call again"), "{}", refused_answer());
         hold(0);
         assert_eq!((answers_held(), taken()), (0, [true; 4]));
