@@ -19,83 +19,99 @@ fn path(shared: &Shared) -> String {
     shared.identity.dir.join(DIRECTORY).display().to_string()
 }
 
-/// A row per partition's file. Times in milliseconds since 1970, durations in seconds, sizes in bytes.
-pub fn status(shared: &Shared) -> SystemTable {
-    let mut table = empty(&[BASE, SNAPSHOT_STATUS]);
-    for Attempt { snapshot, begun_ms, ended_ms, outcome } in shared.snapshot_status.attempts() {
-        let (bytes, result) = match &outcome {
-            Ok(saved) => (saved.bytes as i64, "SUCCESS"),
-            Err(_) => (0, "FAILURE"),
-        };
-        let milliseconds = (ended_ms - begun_ms).max(1);
-        let row: [Cell; 12] = cells![
+/// A snapshot or backup whose writing has ended. Times in milliseconds since 1970.
+struct Written {
+    path: String,
+    file: String,
+    nonce: String,
+    number: i64,
+    begun_ms: i64,
+    ended_ms: i64,
+    /// None: it failed.
+    bytes: Option<i64>,
+    kind: &'static str,
+}
+
+impl Written {
+    /// Durations in seconds, sizes in bytes.
+    fn cells(self) -> [Cell; 12] {
+        let (bytes, result) = self.bytes.map_or((0, "FAILURE"), |bytes| (bytes, "SUCCESS"));
+        let milliseconds = (self.ended_ms - self.begun_ms).max(1);
+        cells![
             "",
-            path(shared),
-            format!("{}.manifest", own_name(snapshot)),
-            own_name(snapshot),
-            snapshot as i64,
+            self.path,
+            self.file,
+            self.nonce,
+            self.number,
+            self.begun_ms,
+            self.ended_ms,
+            bytes,
+            milliseconds / 1_000,
+            OwnedValue::Float(bytes as f64 / milliseconds as f64 * 1_000.0),
+            result,
+            self.kind
+        ]
+    }
+}
+
+/// A row for each that has ended.
+pub fn status(shared: &Shared) -> SystemTable {
+    let snapshots = shared.snapshot_status.attempts().into_iter().map(|attempt| {
+        let Attempt { snapshot, begun_ms, ended_ms, outcome } = attempt;
+        Written {
+            path: path(shared),
+            file: format!("{}.manifest", own_name(snapshot)),
+            nonce: own_name(snapshot),
+            number: snapshot as i64,
             begun_ms,
             ended_ms,
-            bytes,
-            milliseconds / 1_000,
-            OwnedValue::Float(bytes as f64 / milliseconds as f64 * 1_000.0),
-            result,
-            TYPE
-        ];
-        table.row(base(shared).into_iter().chain(row));
-    }
-    for backup in shared.backup.attempts() {
-        let Some((ended_ms, outcome)) = backup.ended else { continue };
-        let (bytes, result) = outcome.map_or((0, "FAILURE"), |bytes| (bytes as i64, "SUCCESS"));
-        let milliseconds = (ended_ms - backup.begun_ms).max(1);
-        let row: [Cell; 12] = cells![
-            "",
-            backup.dir.display().to_string(),
-            backup.file,
-            backup.nonce,
-            0i64,
-            backup.begun_ms,
+            bytes: outcome.ok().map(|saved| saved.bytes as i64),
+            kind: TYPE,
+        }
+    });
+    let backups = shared.backup.attempts().into_iter().filter_map(|backup| {
+        let (ended_ms, outcome) = backup.ended?;
+        Some(Written {
+            path: backup.dir.display().to_string(),
+            file: backup.file,
+            nonce: backup.nonce,
+            number: 0,
+            begun_ms: backup.begun_ms,
             ended_ms,
-            bytes,
-            milliseconds / 1_000,
-            OwnedValue::Float(bytes as f64 / milliseconds as f64 * 1_000.0),
-            result,
-            BACKUP
-        ];
-        table.row(base(shared).into_iter().chain(row));
+            bytes: outcome.ok().map(|bytes| bytes as i64),
+            kind: BACKUP,
+        })
+    });
+    let mut table = empty(&[BASE, SNAPSHOT_STATUS]);
+    for written in snapshots.chain(backups) {
+        table.row(base(shared).into_iter().chain(written.cells()));
     }
     table
 }
 
 pub fn summary(shared: &Shared) -> SystemTable {
     let mut table = empty(&[SNAPSHOT_SUMMARY]);
-    let mut row = |snapshot: u64, begun: i64, ended: i64, percent: f64, result: &str| {
-        let duration = ((ended - begun) / 1_000).max(0);
-        let row: [Cell; 9] = cells![
-            own_name(snapshot),
-            snapshot as i64,
-            TYPE,
-            path(shared),
-            begun,
-            ended,
-            duration,
-            OwnedValue::Float(percent),
-            result
-        ];
-        table.row(row);
-    };
+    let mut row =
+        |nonce: String, number: u64, of: (&str, String), [begun, ended]: [i64; 2], percent: f64, result: &str| {
+            let (kind, path) = of;
+            let duration = ((ended - begun) / 1_000).max(0);
+            let percent = OwnedValue::Float(percent);
+            let row: [Cell; 9] = cells![nonce, number as i64, kind, path, begun, ended, duration, percent, result];
+            table.row(row);
+        };
+    let own = || (TYPE, path(shared));
     let attempts = shared.snapshot_status.attempts();
     // Each byte is written and read back; how many there will be is taken from the last that succeeded.
     let expected = attempts.iter().rev().find_map(|attempt| attempt.outcome.as_ref().ok()).map(|saved| 2 * saved.bytes);
     for Attempt { snapshot, begun_ms, ended_ms, outcome } in attempts {
         let (percent, result) = if outcome.is_ok() { (100.0, "SUCCESS") } else { (0.0, "FAILURE") };
-        row(snapshot, begun_ms, ended_ms, percent, result);
+        row(own_name(snapshot), snapshot, own(), [begun_ms, ended_ms], percent, result);
     }
     let running = shared.snapshot_status.running.load(Relaxed);
     if running > 0 {
         let done = shared.snapshot_status.bytes_done.load(Relaxed) as f64;
         let percent = expected.map_or(0.0, |expected| (100.0 * done / expected.max(1) as f64).min(99.0));
-        row(running, 0, 0, percent, "IN_PROGRESS");
+        row(own_name(running), running, own(), [0, 0], percent, "IN_PROGRESS");
     }
     for backup in shared.backup.attempts() {
         let (ended, percent, result) = match backup.ended {
@@ -103,18 +119,8 @@ pub fn summary(shared: &Shared) -> SystemTable {
             Some((at, Ok(_))) => (at, 100.0, "SUCCESS"),
             Some((at, Err(_))) => (at, 0.0, "FAILURE"),
         };
-        let row: [Cell; 9] = cells![
-            backup.nonce,
-            0i64,
-            BACKUP,
-            backup.dir.display().to_string(),
-            backup.begun_ms,
-            ended,
-            ((ended - backup.begun_ms) / 1_000).max(0),
-            OwnedValue::Float(percent),
-            result
-        ];
-        table.row(row);
+        let of = (BACKUP, backup.dir.display().to_string());
+        row(backup.nonce, 0, of, [backup.begun_ms, ended], percent, result);
     }
     table
 }
