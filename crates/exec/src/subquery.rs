@@ -266,16 +266,22 @@ impl<'s> Frame<'s> {
     /// Whether the lookup has a match, whose row then is bound; two are an error.
     #[inline]
     fn only_match(&self, lookup: &PlainLookup<'s>, several: impl Fn() -> UserError) -> UserResult<bool> {
-        let mut only = None;
-        self.each_match(lookup, |row| match only.replace(row) {
-            None => Ok(Flow::More),
-            Some(_) => Err(several()),
+        // Rows that a condition refuses are bound after the one that it took; without one the row stays where it is.
+        let conditional = lookup.source.filter.is_some() || lookup.select.filter.is_some();
+        let (mut found, mut only) = (false, None);
+        self.each_match(lookup, |row| {
+            if std::mem::replace(&mut found, true) {
+                return Err(several());
+            }
+            if conditional {
+                only = Some(row);
+            }
+            Ok(Flow::More)
         })?;
         if let Some(row) = only {
-            // Rows that the filter refused may have come after it.
             self.bind(lookup.source.slot, RowSlot::Stored(row));
         }
-        Ok(only.is_some())
+        Ok(found)
     }
 
     fn exists(&self, query: &'s Query) -> UserResult<bool> {
