@@ -7,12 +7,11 @@ use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
-use ferrite_expr::Expr;
-use ferrite_sql::plan::{OutputColumn, Program, Routing, SnapshotPlan};
-use ferrite_sql::{Argument, Fitted, Lifter, Statistics};
+use ferrite_sql::plan::{OutputColumn, Program, SnapshotPlan};
+use ferrite_sql::{Argument, Fitted, Lifter, Owners, Statistics};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
-use ferrite_value::{OwnedValue, Value, convert, hash};
+use ferrite_value::{OwnedValue, Value, convert};
 use std::cell::Cell as Counter;
 use std::ops::Range;
 use std::sync::Arc;
@@ -110,7 +109,7 @@ impl Engine {
         for (value, parameter) in fitted.values.iter().zip(&program.parameters) {
             parameters.push(convert::to_declared(*value, &parameter.column_type, &arena)?);
         }
-        let range = self.route(&called, &parameters)?;
+        let range = self.route(&called, &given)?;
         self.call(program, &parameters, range)
     }
 
@@ -199,24 +198,13 @@ impl Engine {
 
     /// The stores that a call is lent.
     fn route(&self, program: &Program, parameters: &[Value<'_>]) -> UserResult<Range<usize>> {
-        let owner = |key: &Value<'_>, sql_type| -> UserResult<Range<usize>> {
-            let token = hash::partition_token(key, sql_type)?;
-            let owner = self.ring.partition_of_optional(token).index();
-            Ok(owner..owner + 1)
-        };
-        match &program.routing {
-            Routing::Parameter { index, sql_type } => {
-                // A value that cannot be the key's is no partition's.
-                let compared = program.variants.as_ref().is_some_and(|variants| variants.takes_others(*index));
-                let routed = owner(&parameters[*index as usize], *sql_type);
-                routed.or_else(|error| if compared { Ok(0..1) } else { Err(error) })
-            }
-            Routing::Constant { value: Expr::Constant(value), sql_type } => owner(&value.as_value(), *sql_type),
-            Routing::Constant { .. } => Err(UserError::internal("a routing constant that is none")),
-            Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),
-            Routing::All | Routing::Several { .. } => Ok(0..self.stores.len()),
-            Routing::Compound => Err(UserError::internal("a compound procedure in SQL alone")),
-        }
+        let count = self.stores.len();
+        Ok(match program.owners(|index| Ok(parameters[usize::from(index)]), &self.ring)? {
+            Owners::One(partition) => partition.index()..partition.index() + 1,
+            Owners::Any | Owners::Named => count - 1..count,
+            Owners::All | Owners::Several(_) => 0..count,
+            Owners::None => return Err(UserError::internal("a compound procedure in SQL alone")),
+        })
     }
 
     /// What must hold between transactions: indexes and views say what the rows say, replicas are alike, and copies that

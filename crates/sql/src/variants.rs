@@ -7,9 +7,9 @@
 use crate::adhoc;
 use crate::bind::{self, Reach};
 use crate::parse::statement::Statement;
-use crate::plan::{Parameter, Program, SnapshotPlan};
+use crate::plan::{Parameter, Program, Routing, SnapshotPlan};
 use bumpalo::Bump;
-use ferrite_base::{TableId, UserResult, limits};
+use ferrite_base::{TableId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Procedure};
 use ferrite_value::{Decimal, SqlType, Value, convert, temporal, text};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -71,9 +71,17 @@ impl Variants {
         Variants { recipe, adoptions, pinned, without_indexes, made: RwLock::default() }
     }
 
-    /// Whether a value of another type than the declared one may be given for the parameter.
-    pub fn takes_others(&self, parameter: u16) -> bool {
-        self.adoptions.get(usize::from(parameter)).is_some_and(|adoption| *adoption != Adoption::Fixed)
+    /// Whether a call of `program` with this value of its routing parameter is run by a variant, which is then compiled for
+    /// all partitions: in it the parameter is converted before it is compared or stored. A procedure that is bound to one
+    /// partition has no such variants; its partitioning parameter is of the column's type.
+    pub(crate) fn reaches_all(&self, program: &Program, index: u16, value: Value<'_>) -> bool {
+        let place = usize::from(index);
+        let (Some(adoption), Some(parameter)) = (self.adoptions.get(place), program.parameters.get(place)) else {
+            return false;
+        };
+        let in_statements = matches!(self.recipe, Recipe::Statements(..));
+        let whole = || whole(value, *adoption, parameter, &Bump::new()).is_some();
+        in_statements && !value.is_null() && !whole() && preset(value, *adoption, parameter).is_some()
     }
 
     /// What `given` is to be converted to and run by, for a call of `program`, whose variants these are. A value that fits
@@ -128,11 +136,27 @@ impl Variants {
         };
         let mut variant = match &self.recipe {
             Recipe::Procedure(procedure) => bind::procedure::compile_with(catalog, procedure, presets)?,
-            Recipe::Statements(statements, reach) => adhoc::compile_with(catalog, statements, presets, *reach)?,
+            Recipe::Statements(statements, _) if self.presets_route(program, presets) => {
+                adhoc::compile_with(catalog, statements, presets, Reach::All)?
+            }
+            Recipe::Statements(statements, reach) => {
+                let variant = adhoc::compile_with(catalog, statements, presets, *reach)?;
+                if *reach == Reach::Local && variant.routing != program.routing {
+                    return Err(UserError::internal("the variant reaches other partitions than it is called on"));
+                }
+                variant
+            }
         };
         variant.name.clone_from(&program.name);
         variant.variants = None;
         Ok(variant)
+    }
+
+    /// Whether the routing parameter is among those of other types: the call has all partitions then.
+    fn presets_route(&self, program: &Program, presets: &Presets) -> bool {
+        let Routing::Parameter { index, .. } = program.routing else { return false };
+        let place = usize::from(index);
+        presets[place].is_some() && self.pinned[place].is_none()
     }
 
     /// The same for a program that stands for many texts: parameters that `given` does not mark are literals.

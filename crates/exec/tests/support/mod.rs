@@ -7,11 +7,11 @@ use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, Watcher};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
-use ferrite_sql::Fitted;
-use ferrite_sql::plan::{OutputColumn, Program, Routing};
+use ferrite_sql::plan::{OutputColumn, Program};
+use ferrite_sql::{Fitted, Owners};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
-use ferrite_value::{Decimal, OwnedValue, Value, convert, hash};
+use ferrite_value::{Decimal, OwnedValue, Value, convert};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,10 +75,14 @@ impl Database {
         }
     }
 
-    /// Runs SQL text, or `EXEC procedure argument, ...`.
+    /// Runs SQL text, `EXEC procedure argument, ...`, or `WITH ARGUMENTS argument, ... : text with ?`.
     pub fn run(&mut self, text: &str) -> UserResult<Collected> {
         if let Some(call) = text.trim().strip_prefix("EXEC ") {
             return self.call_text(call);
+        }
+        if let Some(prepared) = text.trim().strip_prefix("WITH ARGUMENTS ") {
+            let (words, text) = prepared.split_once(": ").expect("arguments, a colon, and the text");
+            return self.prepared(text, &arguments_of(words));
         }
         let statements = ferrite_sql::parse_batch(text)?;
         if statements.iter().any(|statement| statement.is_ddl()) {
@@ -126,13 +130,15 @@ impl Database {
     fn call_text(&mut self, text: &str) -> UserResult<Collected> {
         let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
         let program = self.programs.get(&name.to_uppercase()).expect("a procedure by that name").clone();
-        // A comma inside quotes parts no arguments.
-        let mut quoted = false;
-        let words = arguments.split(|character| {
-            quoted ^= character == '\'';
-            character == ',' && !quoted
-        });
-        let arguments: Vec<OwnedValue> = words.map(str::trim).filter(|word| !word.is_empty()).map(literal).collect();
+        let arguments = arguments_of(arguments);
+        let arguments: Vec<Value<'_>> = arguments.iter().map(OwnedValue::as_value).collect();
+        self.call(&program, &arguments)
+    }
+
+    /// A text with its parameters, as drivers send prepared statements.
+    fn prepared(&mut self, text: &str, arguments: &[OwnedValue]) -> UserResult<Collected> {
+        let statements = ferrite_sql::parse_batch(text)?;
+        let program = ferrite_sql::compile_adhoc(&self.catalog, &statements, arguments.len())?;
         let arguments: Vec<Value<'_>> = arguments.iter().map(OwnedValue::as_value).collect();
         self.call(&program, &arguments)
     }
@@ -161,7 +167,7 @@ impl Database {
         let mut collected = Collected::default();
         let range = match self.lending {
             Lending::All => 0..self.stores.len(),
-            Lending::AsRouted => self.route(called, &parameters)?,
+            Lending::AsRouted => self.route(called, arguments)?,
         };
         let call = Call {
             crew: (self.lending == Lending::All).then_some(&Threads as &dyn Crew),
@@ -180,26 +186,15 @@ impl Database {
         Ok(collected)
     }
 
-    fn route(&self, program: &Program, parameters: &[Value<'_>]) -> UserResult<std::ops::Range<usize>> {
-        let owner = |key: &Value<'_>, sql_type| -> UserResult<std::ops::Range<usize>> {
-            let token = hash::partition_token(key, sql_type)?;
-            let owner = self.ring.partition_of_optional(token).index();
-            Ok(owner..owner + 1)
-        };
-        match &program.routing {
-            Routing::Parameter { index, sql_type } => {
-                let key = &parameters[*index as usize];
-                let compared = program.variants.as_ref().is_some_and(|variants| variants.takes_others(*index));
-                owner(key, *sql_type).or_else(|error| if compared { Ok(0..1) } else { Err(error) })
-            }
-            Routing::Constant { value: ferrite_expr::Expr::Constant(value), sql_type } => {
-                owner(&value.as_value(), *sql_type)
-            }
-            Routing::Constant { .. } => panic!("a routing constant that is none"),
-            Routing::Any | Routing::Directed => Ok(self.stores.len() - 1..self.stores.len()),
-            Routing::All | Routing::Several { .. } => Ok(0..self.stores.len()),
-            Routing::Compound => panic!("a compound procedure is no transaction"),
-        }
+    /// The stores of the partitions that the server would ask.
+    fn route(&self, program: &Program, given: &[Value<'_>]) -> UserResult<std::ops::Range<usize>> {
+        let count = self.stores.len();
+        Ok(match program.owners(|index| Ok(given[usize::from(index)]), &self.ring)? {
+            Owners::One(partition) => partition.index()..partition.index() + 1,
+            Owners::Any | Owners::Named => count - 1..count,
+            Owners::All | Owners::Several(_) => 0..count,
+            Owners::None => panic!("a compound procedure is no transaction"),
+        })
     }
 
     /// The invariants that hold between transactions: indexes and views say what the rows say, replicas are alike, and copies made by
@@ -237,6 +232,16 @@ fn table_rows(store: &Store, table: ferrite_base::TableId, columns: usize) -> Ve
     assert_eq!(all.len() as u64, rows.row_count());
     all.sort();
     all
+}
+
+fn arguments_of(text: &str) -> Vec<OwnedValue> {
+    // A comma inside quotes parts no arguments.
+    let mut quoted = false;
+    let words = text.split(|character| {
+        quoted ^= character == '\'';
+        character == ',' && !quoted
+    });
+    words.map(str::trim).filter(|word| !word.is_empty()).map(literal).collect()
 }
 
 /// An argument of EXEC: a number (with an exponent a FLOAT), quoted text, or NULL.
