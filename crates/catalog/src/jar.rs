@@ -86,6 +86,14 @@ impl Classes {
         if bytes.len() == entry.size as usize { Ok(bytes) } else { Err(damaged()) }
     }
 
+    /// Whether one of the names stands in a class file, in whatever place.
+    pub fn mention(&self, names: &[&str]) -> bool {
+        let has = |bytes: &[u8], name: &str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        self.class_names()
+            .filter_map(|class| self.class_bytes(&class).ok())
+            .any(|bytes| names.iter().any(|name| has(&bytes, name)))
+    }
+
     /// With the entries of `jar` added, in the place of those that have their names.
     pub fn with_jar(&self, jar: &[u8]) -> UserResult<Classes> {
         let mut entries = BTreeMap::clone(&self.entries);

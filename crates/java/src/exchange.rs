@@ -1,7 +1,7 @@
 //! A thread's crossing to Java and back: two buffers outside of Java's heap, and what native code is called for while a procedure runs.
 
 use crate::machine::{Machine, unusable};
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_sql::foreign::Host;
 use jni::objects::GlobalRef;
 use jni::signature::ReturnType;
@@ -223,14 +223,17 @@ extern "system" fn request(env: *mut RawEnv, _: jclass, purpose: jint, bytes: ji
     direct_buffer(env, exchange.request.as_mut_ptr(), exchange.request.len())
 }
 
-/// `Bridge.error`.
+/// `Bridge.error`: a letter, C for a constraint that would be violated, then the words.
 extern "system" fn error(env: *mut RawEnv, _: jclass) -> jstring {
     let exchange = known(Purpose::Procedure as jint);
     if exchange.is_null() {
         return null_mut();
     }
     // SAFETY: the exchange is this thread's.
-    let text = unsafe { (*exchange).error.as_ref() }.map_or_else(String::new, ToString::to_string);
+    let text = unsafe { (*exchange).error.as_ref() }.map_or_else(
+        || "E".to_owned(),
+        |error| format!("{}{error}", if error.kind() == ErrorKind::ConstraintViolation { 'C' } else { 'E' }),
+    );
     // SAFETY: the environment is the one that the native method was called with.
     let Ok(env) = (unsafe { JNIEnv::from_raw(env) }) else { return null_mut() };
     env.new_string(text).map_or(null_mut(), |text| text.into_raw())

@@ -58,17 +58,23 @@ impl Runtime for JavaRuntime {
             };
             env.new_global_ref(loader.l()?)
         })?;
+        let texts = classes.mention(&RUN_TEXTS);
         let library =
-            Arc::new_cyclic(|me| JavaLibrary { machine, loader, described: Mutex::default(), me: me.clone() });
+            Arc::new_cyclic(|me| JavaLibrary { machine, loader, texts, described: Mutex::default(), me: me.clone() });
         state.last = Some((classes.clone(), Arc::downgrade(&library)));
         Ok(library)
     }
 }
 
+/// Methods that run SQL that is made up. Whoever calls them, by reflection too, has their names.
+const RUN_TEXTS: [&str; 2] = ["voltQueueSQLExperimental", "voltLoadTable"];
+
 /// A class loader, and what has been asked of it.
 pub(crate) struct JavaLibrary {
     machine: Arc<Machine>,
     loader: GlobalRef,
+    /// Some class knows the name of a method that runs SQL that is made up.
+    texts: bool,
     /// By class name. A procedure keeps its library alive, and the programs of a catalog version their procedures.
     described: Mutex<HashMap<String, Weak<Procedure>>>,
     me: Weak<JavaLibrary>,
@@ -104,7 +110,7 @@ impl Library for JavaLibrary {
             let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _library: library };
             let body: Arc<dyn Compound> = Arc::new(body);
             let body = if futures { ForeignBody::NonTransactional(body) } else { ForeignBody::Compound(body) };
-            return read_description(lines, body);
+            return read_description(lines, body, false);
         }
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let body = described.get(class).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -113,7 +119,7 @@ impl Library for JavaLibrary {
             described.insert(class.to_owned(), Arc::downgrade(&body));
             body
         });
-        read_description(lines, ForeignBody::Transaction(body))
+        read_description(lines, ForeignBody::Transaction(body), self.texts)
     }
 
     fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
@@ -157,7 +163,7 @@ fn strings(env: &mut JNIEnv<'_>, array: JObject<'_>) -> jni::errors::Result<Vec<
 }
 
 /// The lines of `ProcedureClass.description`.
-fn read_description(lines: Vec<String>, body: ForeignBody) -> UserResult<Description> {
+fn read_description(lines: Vec<String>, body: ForeignBody, texts: bool) -> UserResult<Description> {
     let damaged = || UserError::internal("the bridge's description of a class is damaged");
     // The first said what kind of body it is.
     let mut lines = lines.into_iter().skip(1);
@@ -180,7 +186,7 @@ fn read_description(lines: Vec<String>, body: ForeignBody) -> UserResult<Descrip
     while let Ok(field) = next() {
         statements.push((field, next()?));
     }
-    Ok(Description { parameters, statements, partition_info, body })
+    Ok(Description { parameters, statements, partition_info, texts, body })
 }
 
 /// Runs `ask` on a thread that is attached, and frees its local references. An exception is an error that says which.

@@ -21,12 +21,14 @@ const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/Bytes.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Bytes.java";
     "org/voltdb/CallContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CallContext.java";
     "org/voltdb/CompoundContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CompoundContext.java";
+    "org/voltdb/DeprecatedProcedureAPIAccess.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/DeprecatedProcedureAPIAccess.java";
     "org/voltdb/Expectation.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Expectation.java";
     "org/voltdb/Json.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Json.java";
     "org/voltdb/ProcInfo.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/ProcInfo.java";
     "org/voltdb/ProcedureContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/ProcedureContext.java";
     "org/voltdb/SQLFailureException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/SQLFailureException.java";
     "org/voltdb/SQLStmt.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/SQLStmt.java";
+    "org/voltdb/SQLStmtAdHocHelper.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/SQLStmtAdHocHelper.java";
     "org/voltdb/VoltCompoundProcedure.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltCompoundProcedure.java";
     "org/voltdb/VoltNonTransactionalProcedure.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltNonTransactionalProcedure.java";
     "org/voltdb/VoltOverflowException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltOverflowException.java";
@@ -37,6 +39,9 @@ const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/VoltTypeException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/VoltTypeException.java";
     "org/voltdb/client/ClientResponse.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/client/ClientResponse.java";
     "org/voltdb/client/ClientResponseWithPartitionKey.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/client/ClientResponseWithPartitionKey.java";
+    "org/voltdb/exceptions/ConstraintFailureException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/exceptions/ConstraintFailureException.java";
+    "org/voltdb/exceptions/SQLException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/exceptions/SQLException.java";
+    "org/voltdb/exceptions/SerializableException.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/exceptions/SerializableException.java";
     "org/voltdb/types/GeographyPointValue.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/GeographyPointValue.java";
     "org/voltdb/types/GeographyValue.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/GeographyValue.java";
     "org/voltdb/types/TimestampType.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/types/TimestampType.java";

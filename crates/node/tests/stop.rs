@@ -208,7 +208,7 @@ impl Body for Endless {
 
 fn describe(_: &str) -> UserResult<Description> {
     let body = ForeignBody::Transaction(Arc::new(Endless));
-    Ok(Description { parameters: Vec::new(), statements: Vec::new(), partition_info: None, body })
+    Ok(Description { parameters: Vec::new(), statements: Vec::new(), partition_info: None, texts: false, body })
 }
 
 #[test]

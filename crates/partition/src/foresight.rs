@@ -136,7 +136,7 @@ mod tests {
     use crate::execute::{Executor, Outcome};
     use crate::schema;
     use ferrite_base::{PartitionId, UserResult};
-    use ferrite_sql::foreign::{Body, Foreign, ForeignBody, Host};
+    use ferrite_sql::foreign::{Body, Foreign, ForeignBody, Host, Texts};
     use ferrite_table::Store;
     use ferrite_value::SqlType;
     use ferrite_value::ring::Ring;
@@ -222,7 +222,7 @@ mod tests {
         let statements = ["S0", "S1", "S2"].map(program).to_vec();
         let mut caller = Program::clone(&program("Vote"));
         caller.parameters.iter_mut().for_each(|parameter| parameter.column_type.sql_type = SqlType::Bigint);
-        caller.foreign = Some(Arc::new(Foreign { body, statements, broken: None }));
+        caller.foreign = Some(Arc::new(Foreign { body, statements, texts: Texts::None, broken: None }));
         let mut executor = Executor::new(Duration::from_secs(10));
         let mut lesson = Lesson::of(&caller, &compiled.catalog);
         for call in 0..i64::from(CALLS_WATCHED) {

@@ -9,7 +9,7 @@ use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, base64, schema_text};
 use ferrite_partition::execute::{Executor, Outcome};
 use ferrite_partition::{AnswerBatch, Compiled, Hold, Mailbox, ProgramCall, Reply, schema};
-use ferrite_sql::foreign::{Body, Description, ForeignBody, Host};
+use ferrite_sql::foreign::{self, Body, Description, ForeignBody, Host};
 use ferrite_sql::plan::{Parameter, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
@@ -33,19 +33,29 @@ fn describe(class: &str) -> UserResult<Description> {
                 statement("count", "SELECT COUNT(*) FROM t"),
             ],
             partition_info: None,
+            texts: false,
             body: ForeignBody::Transaction(Arc::new(Batches)),
         }),
         "a.Annotated" => Ok(Description {
             parameters: vec![parameter(SqlType::Varchar), parameter(SqlType::Bigint)],
             statements: vec![statement("write", "INSERT INTO everywhere (id) VALUES (?)")],
             partition_info: Some("t.id : 1".to_owned()),
+            texts: false,
             body: ForeignBody::Transaction(Arc::new(Batches)),
         }),
         "a.Broken" => Ok(Description {
             parameters: vec![],
             statements: vec![statement("wrong", "SELECT nothing FROM t")],
             partition_info: None,
+            texts: false,
             body: ForeignBody::Transaction(Arc::new(Batches)),
+        }),
+        "a.Texts" | "a.Silent" => Ok(Description {
+            parameters: vec![parameter(SqlType::Bigint)],
+            statements: vec![statement("count", "SELECT COUNT(*) FROM everywhere")],
+            partition_info: None,
+            texts: class == "a.Texts",
+            body: ForeignBody::Transaction(Arc::new(MakesUp)),
         }),
         _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
     }
@@ -112,12 +122,55 @@ impl Body for Batches {
     }
 }
 
+/// Inserts a row by a statement that it makes up, and another by the same statement, then is refused three.
+#[derive(Debug)]
+struct MakesUp;
+
+fn texts(statements: &[(&str, &[i64])]) -> Vec<u8> {
+    let mut out = (statements.len() as u32).to_be_bytes().to_vec();
+    for (text, values) in statements {
+        let one = batch(&[(foreign::TEXT, values)]);
+        out.extend_from_slice(&one[4..6]);
+        out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(&one[6..]);
+    }
+    out
+}
+
+impl Body for MakesUp {
+    fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()> {
+        let &[Value::Integer(id)] = parameters else { panic!("{parameters:?}") };
+        let mut tables = Vec::new();
+        let insert = "INSERT INTO t (id, x) VALUES (?, ?)";
+        host.execute(
+            &texts(&[(insert, &[id, 1]), ("", &[id + 1, 2]), ("UPDATE t SET x = 5 WHERE id = ?", &[id])]),
+            &mut tables,
+        )?;
+        let mut refused =
+            |statements: &[(&str, &[i64])]| host.execute(&texts(statements), &mut tables).unwrap_err().to_string();
+        assert!(refused(&[(insert, &[id + 2, 1]), ("SELEC", &[])]).contains("did you mean SELECT"));
+        assert!(refused(&[("DROP TABLE t", &[])]).contains("unexpected token: DROP"));
+        assert!(refused(&[("", &[])]).contains("unexpected end"), "no text was before it");
+        tables.clear();
+        host.execute(&texts(&[("SELECT SUM(x) FROM t", &[])]), &mut tables)?;
+        host.answer(&tables)
+    }
+}
+
 const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, x INTEGER, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
     CREATE TABLE everywhere (id BIGINT);";
 
 fn with_classes(more: &str) -> String {
-    let jar =
-        base64::encode(&jar(&["a/Batches.class", "a/Annotated.class", "a/Broken.class", "a/Other.class", "r.txt"]));
+    let jar = base64::encode(&jar(&[
+        "a/Batches.class",
+        "a/Annotated.class",
+        "a/Broken.class",
+        "a/Other.class",
+        "a/Texts.class",
+        "a/Silent.class",
+        "r.txt",
+    ]));
     format!("LOAD CLASSES '{jar}';\n{TABLES}\n{more}")
 }
 
@@ -144,6 +197,52 @@ fn bodies_are_transactions() {
 #[test]
 fn as_many_statements_in_a_batch_as_the_limit_and_not_one_more() {
     call_with(&[(1, "")], &[(1, "many", true)]);
+}
+
+#[test]
+fn a_body_may_make_its_statements_up() {
+    let classes = with_classes("CREATE PROCEDURE FROM CLASS a.Texts; CREATE PROCEDURE FROM CLASS a.Silent;");
+    let (planned, compiled) = compile(&classes).unwrap();
+    let ring = Arc::new(Ring::new_default(3));
+    let mut stores: Vec<Store> = (0..3).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
+    schema::apply(&mut stores, &planned, 0).unwrap();
+    let mut call = |name: &str, id: i64| {
+        let program = compiled.program(compiled.require(name).unwrap());
+        let (mut parameters, mut out) = (Vec::new(), Vec::new());
+        (id,).write_set(&mut parameters).unwrap();
+        let mut executor = Executor::new(Duration::from_secs(10));
+        executor.call(&mut stores, program, &parameters, false, 1, 0, &mut out);
+        let (_, body) = frame::split(&out).unwrap().unwrap();
+        Response::parse(body).unwrap().to_owned_response().unwrap()
+    };
+    assert_eq!(call("Texts", 1).scalar(), Some(5 + 2));
+    assert_eq!(call("Texts", 11).scalar(), Some(2 * (5 + 2)));
+    assert!(format!("{:?}", call("Silent", 21)).contains("of their own making"));
+    // Its own statement only reads what is everywhere, but nobody knows what else it does.
+    let program = |name: &str| compiled.program(compiled.require(name).unwrap());
+    assert_eq!((&program("Texts").routing, program("Texts").read_only), (&Routing::All, false));
+    assert_eq!((&program("Silent").routing, program("Silent").read_only), (&Routing::Any, true));
+}
+
+#[test]
+fn statements_that_are_made_up_stay_on_their_partition() {
+    let classes = with_classes("CREATE PROCEDURE PARTITION ON TABLE t COLUMN id FROM CLASS a.Texts;");
+    let (planned, compiled) = compile(&classes).unwrap();
+    let ring = Arc::new(Ring::new_default(3));
+    // A key whose neighbour is somewhere else.
+    let owner = |id: i64| ring.partition_of(ferrite_value::hash::partition_token_i64(id));
+    let id = (0..).find(|id| owner(*id) != owner(*id + 1)).unwrap();
+    let mut stores = [Store::new(owner(id), Arc::clone(&ring))];
+    schema::apply(&mut stores, &planned, 0).unwrap();
+    let (mut parameters, mut out) = (Vec::new(), Vec::new());
+    (id,).write_set(&mut parameters).unwrap();
+    let program = compiled.program(compiled.require("Texts").unwrap());
+    Executor::new(Duration::from_secs(10)).call(&mut stores, program, &parameters, false, 1, 0, &mut out);
+    assert!(
+        String::from_utf8_lossy(&out).contains("belongs to another partition"),
+        "{}",
+        String::from_utf8_lossy(&out)
+    );
 }
 
 /// Calls with an id and what to do, and whether that inserts a row; over so many partitions with such a clause.

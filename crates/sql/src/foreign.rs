@@ -18,8 +18,19 @@ use std::task::Waker;
 pub struct Foreign {
     pub body: ForeignBody,
     pub statements: Vec<Arc<Program>>,
+    /// Whether it may run SQL that it makes up.
+    pub texts: Texts,
     /// Its class could not be loaded when the database was recovered: every call is answered with this.
     pub broken: Option<UserError>,
+}
+
+/// Statements that a body makes up while it runs, and how far they reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Texts {
+    None,
+    /// As far as its own partition.
+    OnePartition,
+    All,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +49,9 @@ pub trait Body: fmt::Debug + Send + Sync {
     fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()>;
 }
 
+/// In the place of a statement's number in a batch: its text follows.
+pub const TEXT: u16 = u16::MAX;
+
 /// The transaction that a body runs in.
 pub trait Host {
     /// Microseconds since 1970, the same for the whole transaction.
@@ -50,7 +64,8 @@ pub trait Host {
     fn partition(&self) -> Option<u32>;
 
     /// Runs a batch of statements: u32 how many, then for each u16 its number, u32 length and the parameter set as clients encode
-    /// it, all big-endian. Appends a result table for each, as clients get them. After an error none of the batch has happened.
+    /// it, all big-endian. For the number [`TEXT`] a length and a statement's own text stand in front of the parameters' length; no text is
+    /// the one before it. Appends a result table for each, as clients get them. After an error none of the batch has happened.
     fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()>;
 
     /// What the caller gets: tables with their lengths in front, one after the other.
@@ -124,6 +139,8 @@ pub struct Description {
     pub statements: Vec<(String, String)>,
     /// An annotation of old: `TABLE.COLUMN: parameter`.
     pub partition_info: Option<String>,
+    /// It may run SQL that it makes up.
+    pub texts: bool,
     pub body: ForeignBody,
 }
 

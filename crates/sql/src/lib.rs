@@ -27,7 +27,7 @@ mod variants;
 mod walk;
 
 pub use adhoc::{compile_adhoc, compile_adhoc_with};
-pub use bind::class::{broken_class, compile_class};
+pub use bind::class::{broken_class, compile_class, compile_text};
 pub use bind::plain_view::{check_views, view_columns};
 pub use bind::procedure::compile_procedure;
 pub use bind::schema::bind_ddl;

@@ -68,7 +68,8 @@ impl<'a> Table<'a> {
         self.columns().position(|(column, _)| column.eq_ignore_ascii_case(name))
     }
 
-    /// The rows, in order. Ends after the first error; bytes left over behind the last row are an error too.
+    /// The rows, in order. Ends after the first error. What stands behind the last row is nobody's: the published client makes
+    /// empty tables with room for rows, and sends the room.
     #[inline]
     pub fn rows(&self) -> Rows<'a> {
         Rows { types: self.types, left: self.row_count, reader: Reader::new(self.rows), ended: false }
@@ -123,8 +124,7 @@ impl<'a> Iterator for Rows<'a> {
             return None;
         }
         if self.left == 0 {
-            self.ended = true;
-            return self.reader.expect_end().err().map(Err);
+            return None;
         }
         self.left -= 1;
         match self.reader.bytes() {

@@ -60,7 +60,7 @@ fn describe(class: &str) -> UserResult<Description> {
     };
     let column_type = ColumnType::unbounded(SqlType::Varchar);
     let parameters = vec![Parameter { name: None, column_type, array: false, table: false }];
-    Ok(Description { parameters, statements: Vec::new(), partition_info: None, body })
+    Ok(Description { parameters, statements: Vec::new(), partition_info: None, texts: false, body })
 }
 
 /// A transaction that does nothing.

@@ -11,10 +11,11 @@ use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
 use ferrite_sql::Fitted;
 use ferrite_sql::foreign::{self as sql, Host};
-use ferrite_sql::plan::OutputColumn;
+use ferrite_sql::plan::{OutputColumn, Program};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_wire::{OpenTable, TableWriter, table};
+use std::sync::Arc;
 
 /// What is kept from call to call.
 #[derive(Default)]
@@ -99,11 +100,7 @@ impl Host for Transaction<'_, '_, '_, '_> {
     }
 
     fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()> {
-        if self.call.interrupted.is_some_and(|interrupted| interrupted()) {
-            return Err(UserError::data("57014", "Transaction Interrupted").with_hint(
-                "the procedure ran longer than it may; shorten it, or start the server with a longer --query-timeout",
-            ));
-        }
+        self.in_time()?;
         let mut rest = batch;
         let count = u32::from_be_bytes(take(&mut rest)?);
         if count as usize > limits::FOREIGN_BATCH_STATEMENTS_MAX {
@@ -112,8 +109,9 @@ impl Host for Transaction<'_, '_, '_, '_> {
                 .with_hint("execute them in several batches: they are one transaction all the same"));
         }
         let marks = (count > 1).then(|| set_marks(self.stores));
+        let mut made_up = None;
         for _ in 0..count {
-            if let Err(error) = self.statement(&mut rest, tables) {
+            if let Err(error) = self.statement(&mut rest, tables, &mut made_up) {
                 if let Some(marks) = marks {
                     roll_back(self.stores, marks);
                 }
@@ -142,13 +140,31 @@ impl Host for Transaction<'_, '_, '_, '_> {
 }
 
 impl Transaction<'_, '_, '_, '_> {
-    /// One statement of a batch; all or nothing.
-    fn statement(&mut self, rest: &mut &[u8], tables: &mut Vec<u8>) -> UserResult<()> {
+    fn in_time(&self) -> UserResult<()> {
+        if self.call.interrupted.is_some_and(|interrupted| interrupted()) {
+            return Err(UserError::data("57014", "Transaction Interrupted").with_hint(
+                "the procedure ran longer than it may; shorten it, or start the server with a longer --query-timeout",
+            ));
+        }
+        Ok(())
+    }
+
+    /// One statement of a batch; all or nothing. `made_up` is the last one that came as a text.
+    fn statement<'b>(
+        &mut self,
+        rest: &mut &'b [u8],
+        tables: &mut Vec<u8>,
+        made_up: &mut Option<(&'b [u8], Arc<Program>)>,
+    ) -> UserResult<()> {
         let number = u16::from_be_bytes(take(rest)?);
-        let length = u32::from_be_bytes(take(rest)?) as usize;
-        let (parameters, behind) = rest.split_at_checked(length).ok_or_else(malformed)?;
-        *rest = behind;
-        let program = self.foreign.statements.get(usize::from(number)).ok_or_else(malformed)?;
+        let compiled;
+        let program = if number == sql::TEXT {
+            compiled = self.made_up(sized(rest)?, made_up)?;
+            &*compiled
+        } else {
+            self.foreign.statements.get(usize::from(number)).ok_or_else(malformed)?
+        };
+        let parameters = sized(rest)?;
         self.arena.reset();
         let catalog = self.stores.first().map(Store::catalog).expect("a transaction has a store");
         let fitted = decode_parameters(program, catalog, parameters, false, self.arena)?;
@@ -172,6 +188,41 @@ impl Transaction<'_, '_, '_, '_> {
             )
         })
     }
+
+    /// The statement that the body gives as a text; without one, the last such statement again.
+    #[cold]
+    #[inline(never)]
+    fn made_up<'b>(&mut self, text: &'b [u8], last: &mut Option<(&'b [u8], Arc<Program>)>) -> UserResult<Arc<Program>> {
+        if let Some((known, program)) = last
+            && (text.is_empty() || *known == text)
+        {
+            return Ok(Arc::clone(program));
+        }
+        self.in_time()?;
+        let (outside, reach) = (self.outside, self.foreign.texts);
+        let marks = set_marks(self.stores);
+        let program = outside.inside(|| {
+            contained(
+                self.stores,
+                |_| marks,
+                outside,
+                "a statement that a procedure made up",
+                |stores| {
+                    let catalog = stores.first().map(Store::catalog).expect("a transaction has a store");
+                    ferrite_sql::compile_text(catalog, str::from_utf8(text).map_err(|_| malformed())?, reach)
+                },
+            )
+        })?;
+        let (_, program) = last.insert((text, Arc::new(program)));
+        Ok(Arc::clone(program))
+    }
+}
+
+fn sized<'b>(bytes: &mut &'b [u8]) -> UserResult<&'b [u8]> {
+    let length = u32::from_be_bytes(take(bytes)?) as usize;
+    let (head, tail) = bytes.split_at_checked(length).ok_or_else(malformed)?;
+    *bytes = tail;
+    Ok(head)
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> UserResult<[u8; N]> {
@@ -270,12 +321,10 @@ mod tests {
     use crate::schema;
     use ferrite_base::RowId;
     use ferrite_catalog::Catalog;
-    use ferrite_sql::foreign::{Body, Foreign as ForeignProgram, ForeignBody};
-    use ferrite_sql::plan::Program;
+    use ferrite_sql::foreign::{Body, Foreign as ForeignProgram, ForeignBody, Texts};
     use ferrite_value::OwnedValue;
     use ferrite_value::ring::Ring;
     use ferrite_wire::parameters::ParameterSet;
-    use std::sync::Arc;
     use std::time::Duration;
 
     /// Queues `UPDATE ... SET v = n * ?` with a double, an integer and a double again.
@@ -308,7 +357,7 @@ mod tests {
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
         let body = ForeignBody::Transaction(Arc::new(Multiplies));
         let statements = vec![program("multiply")];
-        let foreign = Some(Arc::new(ForeignProgram { body, statements, broken: None }));
+        let foreign = Some(Arc::new(ForeignProgram { body, statements, texts: Texts::None, broken: None }));
         let caller = Program { foreign, ..Program::clone(&program("fill")) };
         let mut executor = Executor::new(Duration::from_secs(10));
         for program in [&*program("fill"), &caller] {

@@ -1,7 +1,7 @@
 //! Procedures FROM CLASS: the class's statements become programs, its `run` method's parameters the procedure's.
 
 use super::procedure;
-use crate::foreign::{Broken, Description, Foreign, ForeignBody};
+use crate::foreign::{Broken, Description, Foreign, ForeignBody, Texts};
 use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
@@ -61,16 +61,25 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
     let routing = match &partitioning {
         Some(partitioning) => procedure::route_by(catalog, procedure, partitioning, &description.parameters)?,
         None if procedure.directed => Routing::Directed,
-        None if !statements.is_empty() && statements.iter().all(|program| program.routing == Routing::Any) => {
+        None if !description.texts
+            && !statements.is_empty()
+            && statements.iter().all(|program| program.routing == Routing::Any) =>
+        {
             Routing::Any
         }
         None => Routing::All,
     };
+    let made_up = match (description.texts, local) {
+        (false, _) => Texts::None,
+        (true, true) => Texts::OnePartition,
+        (true, false) => Texts::All,
+    };
     Ok(Program {
-        read_only: statements.iter().all(|program| program.read_only),
+        // What it makes up may write.
+        read_only: made_up == Texts::None && statements.iter().all(|program| program.read_only),
         parameters: description.parameters.clone(),
         statements: texts,
-        foreign: Some(Arc::new(Foreign { body: description.body.clone(), statements, broken: None })),
+        foreign: Some(Arc::new(Foreign { body: description.body.clone(), statements, texts: made_up, broken: None })),
         ..bare(procedure, routing)
     })
 }
@@ -78,13 +87,14 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
 /// A procedure that answers every call with what is wrong with it.
 pub fn broken_class(procedure: &Procedure, error: UserError) -> Program {
     let body = ForeignBody::Transaction(Arc::new(Broken));
-    let foreign = Foreign { body, statements: Vec::new(), broken: Some(error) };
+    let foreign = Foreign { body, statements: Vec::new(), texts: Texts::None, broken: Some(error) };
     Program { foreign: Some(Arc::new(foreign)), ..bare(procedure, Routing::All) }
 }
 
 /// It changes nothing by itself: the calls that it makes are admitted one by one.
 fn compound(procedure: &Procedure, description: &Description) -> Program {
-    let foreign = Foreign { body: description.body.clone(), statements: Vec::new(), broken: None };
+    let body = description.body.clone();
+    let foreign = Foreign { body, statements: Vec::new(), texts: Texts::None, broken: None };
     Program {
         parameters: description.parameters.clone(),
         foreign: Some(Arc::new(foreign)),
@@ -108,6 +118,14 @@ fn bare(procedure: &Procedure, routing: Routing) -> Program {
         foreign: None,
         variants: None,
     }
+}
+
+/// A statement that a body has made up while it ran.
+pub fn compile_text(catalog: &Catalog, text: &str, reach: Texts) -> UserResult<Program> {
+    if reach == Texts::None {
+        return Err(UserError::internal("a procedure whose classes run no SQL of their own making has done so"));
+    }
+    statement(catalog, "made up by a procedure", text, reach == Texts::OnePartition)
 }
 
 /// One SQLStmt.

@@ -110,7 +110,7 @@ final class Decoder {
                     case 27:
                         return GeographyValue.fromBytes(Arrays.copyOfRange(bytes, at + 4, end));
                     case 21:
-                        return VoltTable.ofResult(bytes, at + 4, end);
+                        return VoltTable.ofParameter(bytes, at + 4, end);
                     default:
                         return binary(Arrays.copyOfRange(bytes, at + 4, end));
                 }

@@ -3,6 +3,8 @@ package org.voltdb;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
+import org.voltdb.exceptions.ConstraintFailureException;
+import org.voltdb.exceptions.SQLException;
 
 /** What a thread of the server and Java hand each other: two buffers outside of Java's heap. Used by that thread only. */
 final class Exchange {
@@ -117,7 +119,8 @@ final class Exchange {
                 if (answer == Long.MIN_VALUE) {
                     throw new IllegalStateException("voltExecuteSQL was called outside of a procedure's run, or by another thread");
                 }
-                throw new SQLFailureException(Bridge.error());
+                String words = Bridge.error();
+                throw words.startsWith("C") ? new ConstraintFailureException(words.substring(1)) : new SQLException(words.substring(1));
             }
             return receive(answer);
         } finally {

@@ -13,7 +13,7 @@ final class Failure {
     /** See {@link Bridge#failure}. */
     static String of(Throwable e, String procedure) {
         try {
-            char kind = e instanceof VoltProcedure.VoltAbortException ? 'A'
+            char kind = e instanceof SQLFailureException ? 'S' : e instanceof VoltProcedure.VoltAbortException ? 'A'
                     : e instanceof VoltCompoundProcedure.CompoundProcAbortException ? 'C' : 'E';
             for (Throwable at = e; at != null && kind == 'E'; at = at.getCause()) {
                 if (at instanceof SQLFailureException) {

@@ -8,6 +8,8 @@ final class Runner implements ProcedureContext {
     /** Statements of one batch: the server's FOREIGN_BATCH_STATEMENTS_MAX, and one more, which it refuses. */
     private static final int BATCH_MAX = 100_001;
     private static final int STATUS_NOT_SET = -128;
+    /** In the place of a statement's number: its text follows, or nothing, for the one before it. */
+    private static final int TEXT = 0xFFFF;
 
     private final ProcedureClass procedure;
     private final VoltProcedure object;
@@ -113,6 +115,50 @@ final class Runner implements ProcedureContext {
     }
 
     @Override
+    public void queueText(String sql, Object[] values) {
+        if (sql == null) {
+            throw new IllegalArgumentException("voltQueueSQLExperimental was given null for a statement");
+        }
+        checkRoom();
+        int start = batch.length;
+        batch.putShort(TEXT);
+        batch.putString(sql);
+        putValues(batch, start, values);
+        queued(null, null);
+    }
+
+    @Override
+    public void load(String table, VoltTable rows) {
+        int columns = rows.getColumnCount();
+        String sql = "INSERT INTO " + table + " VALUES (?" + ", ?".repeat(columns - 1) + ")";
+        Bytes inserts = new Bytes(rows.getSerializedSize() + 1024);
+        VoltTableRow row = rows.cloneRow();
+        row.resetRowPosition();
+        int count = 0;
+        inserts.putInt(0);
+        while (row.advanceRow()) {
+            int start = inserts.length;
+            inserts.putShort(TEXT);
+            inserts.putString(count == 0 ? sql : "");
+            putValues(inserts, start, row.getRowObjects());
+            if (++count == BATCH_MAX - 1) {
+                insert(inserts, count);
+                count = 0;
+                inserts.length = 0;
+                inserts.putInt(0);
+            }
+        }
+        if (count > 0) {
+            insert(inserts, count);
+        }
+    }
+
+    private void insert(Bytes inserts, int count) {
+        inserts.setInt(0, count);
+        exchange.execute(inserts);
+    }
+
+    @Override
     public void queue(SQLStmt statement, Expectation expectation, Object[] values) {
         if (statement == null) {
             throw new IllegalArgumentException("voltQueueSQL was given null for a statement");
@@ -121,27 +167,41 @@ final class Runner implements ProcedureContext {
             throw new IllegalArgumentException("an SQLStmt that is not a field of the procedure's class cannot be queued: "
                     + statement.getText());
         }
+        checkRoom();
+        int start = batch.length;
+        batch.putShort(statement.number);
+        putValues(batch, start, values);
+        queued(statement, expectation);
+    }
+
+    private void checkRoom() {
         if (queued == BATCH_MAX) {
             throw new IllegalStateException("more than " + (BATCH_MAX - 1) + " statements in a batch: execute them in several");
         }
-        int start = batch.length;
-        batch.putShort(statement.number);
-        batch.putInt(0);
+    }
+
+    /** A statement's values, their length in front; what began at `start` is taken back when one of them does not fit. */
+    private static void putValues(Bytes out, int start, Object[] values) {
+        int length = out.length;
+        out.putInt(0);
         int count = values == null ? 1 : values.length;
-        batch.putShort(count);
+        out.putShort(count);
         try {
             if (values == null) {
-                batch.putParameter(null);
+                out.putParameter(null);
             } else {
                 for (Object value : values) {
-                    batch.putParameter(value);
+                    out.putParameter(value);
                 }
             }
         } catch (RuntimeException e) {
-            batch.length = start;
+            out.length = start;
             throw e;
         }
-        batch.setInt(start + 2, batch.length - start - 6);
+        out.setInt(length, out.length - length - 4);
+    }
+
+    private void queued(SQLStmt statement, Expectation expectation) {
         if (queued == statements.length) {
             statements = java.util.Arrays.copyOf(statements, queued * 2);
             expectations = java.util.Arrays.copyOf(expectations, queued * 2);

@@ -375,18 +375,20 @@ final class Bytes {
         }
         boolean whole = value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte
                 || value instanceof java.util.concurrent.atomic.AtomicLong;
+        // What a double has behind the point is cut off, as in a cast: a cell of a table is the procedure's own affair.
+        whole |= value instanceof Double || value instanceof Float;
         if (!whole) {
             throw misfit(type, value);
         }
         long number = ((Number) value).longValue();
         if (number <= smallest || number > largest) {
-            throw new VoltTypeException("the value " + number + " is out of range for " + type);
+            throw new VoltTypeException("the value " + number + " is out of range for " + type.getName());
         }
         return number;
     }
 
     private static VoltTypeException misfit(VoltType type, Object value) {
-        return new VoltTypeException("a " + value.getClass().getSimpleName() + " is no value for a " + type);
+        return new VoltTypeException("a " + value.getClass().getSimpleName() + " is no value for a " + type.getName());
     }
 
     void putNull(VoltType type) {

@@ -6,6 +6,10 @@ import java.util.Random;
 interface ProcedureContext {
     void queue(SQLStmt statement, Expectation expectation, Object[] values);
 
+    void queueText(String sql, Object[] values);
+
+    void load(String table, VoltTable rows);
+
     VoltTable[] execute(boolean last);
 
     long uniqueId();

@@ -44,7 +44,7 @@ public abstract class VoltProcedure {
     public VoltProcedure() {
     }
 
-    private ProcedureContext context() {
+    ProcedureContext context() {
         if (context == null) {
             throw new IllegalStateException("a procedure runs in a server only, and not in its own constructor");
         }

@@ -5,8 +5,10 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.zip.CRC32;
 import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
@@ -294,6 +296,13 @@ public final class VoltTable extends VoltTableRow {
         return table;
     }
 
+    /** A table that a client sent: it may have left room behind the rows. */
+    static VoltTable ofParameter(byte[] bytes, int start, int end) {
+        VoltTable table = ofResult(bytes, start, end);
+        table.end = table.rowCount == 0 ? table.rowsStart : table.startOfRow(table.rowCount, -1, -1) - 4;
+        return table;
+    }
+
     /** Writes rows at the end, and takes them back when that fails. */
     private Bytes appending() {
         own();
@@ -401,7 +410,7 @@ public final class VoltTable extends VoltTableRow {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof VoltTable && hasSameContents((VoltTable) other);
+        return other instanceof VoltTable && hasSameContents((VoltTable) other, false);
     }
 
     @Override
@@ -409,9 +418,9 @@ public final class VoltTable extends VoltTableRow {
         return rowCount * 31 + Arrays.hashCode(types());
     }
 
-    /** Same columns, same rows in the same order. */
+    /** Same columns, same rows in any order. */
     public boolean hasSameContents(VoltTable other) {
-        return hasSameContents(other, false);
+        return hasSameContents(other, true);
     }
 
     public boolean hasSameContents(VoltTable other, boolean anyOrder) {
@@ -461,34 +470,53 @@ public final class VoltTable extends VoltTableRow {
         out.put(bytes, start, end - start);
     }
 
+    /** With a checksum, so that long ones can be told apart. */
     public static String varbinaryToPrintableString(byte[] value) {
-        StringBuilder out = new StringBuilder(value.length * 2);
-        for (byte one : value) {
-            out.append(Character.forDigit(one >> 4 & 15, 16)).append(Character.forDigit(one & 15, 16));
+        return "bin[crc:" + crc(value, 0, value.length) + ",value:0x" + hex(value) + "]";
+    }
+
+    private static long crc(byte[] bytes, int from, int to) {
+        CRC32 crc = new CRC32();
+        crc.update(bytes, from, to - from);
+        return crc.getValue();
+    }
+
+    /** The same for the same rows in any order; with the names and types of the columns, too. */
+    public long getTableCheckSum(boolean includeHeader) {
+        long sum = includeHeader ? crc(bytes, start, rowsStart) : 0;
+        int at = rowsStart;
+        for (int i = 0; i < rowCount; i++) {
+            int next = at + 4 + Bytes.intAt(bytes, at);
+            sum += crc(bytes, at, next);
+            at = next;
         }
-        return out.toString().toUpperCase();
+        return sum;
     }
 
     static String cellText(VoltTableRow row, int column) {
         Object value = row.get(column);
-        if (value == null) {
+        if (row.wasNull()) {
             return "NULL";
         }
         return value instanceof byte[] ? varbinaryToPrintableString((byte[]) value) : value.toString();
     }
 
+    private static String hex(byte[] value) {
+        return HexFormat.of().withUpperCase().formatHex(value);
+    }
+
     @Override
     public String toString() {
         StringBuilder out = new StringBuilder();
-        out.append(" header size: ").append(getColumnCount()).append("\n status code: ").append(status);
-        out.append(" column count: ").append(getColumnCount()).append("\n cols ");
+        out.append(" header size: ").append(Bytes.intAt(bytes, start)).append("\n status code: ").append(status);
+        out.append(" column count: ").append(getColumnCount()).append("\n");
         for (int i = 0; i < getColumnCount(); i++) {
-            out.append("(").append(getColumnName(i)).append(":").append(getColumnType(i)).append("), ");
+            out.append("(").append(getColumnName(i)).append(":").append(getColumnType(i).getName()).append("), ");
         }
-        out.append("\n rows -\n");
+        out.append(" rows -\n");
         VoltTableRow row = new Row(this);
         while (row.advanceRow()) {
-            out.append("  ").append(row.getRow()).append("\n");
+            out.append("  ").append(row.getRow());
         }
         return out.toString();
     }
@@ -497,40 +525,43 @@ public final class VoltTable extends VoltTableRow {
         return toFormattedString(true);
     }
 
-    /** Aligned columns, for people. */
+    /** Aligned columns, for people: numbers to the right. */
     public String toFormattedString(boolean withNames) {
         int columns = getColumnCount();
         String[][] cells = new String[rowCount][columns];
         int[] widths = new int[columns];
         for (int i = 0; i < columns; i++) {
-            widths[i] = withNames ? getColumnName(i).length() : 1;
+            widths[i] = getColumnName(i).length();
         }
         VoltTableRow row = new Row(this);
         for (int r = 0; row.advanceRow(); r++) {
             for (int i = 0; i < columns; i++) {
-                cells[r][i] = cellText(row, i);
+                boolean bytes = getColumnType(i) == VoltType.VARBINARY && row.getVarbinary(i) != null;
+                cells[r][i] = bytes ? hex(row.getVarbinary(i)) : cellText(row, i);
                 widths[i] = Math.max(widths[i], cells[r][i].length());
             }
         }
         StringBuilder out = new StringBuilder();
         if (withNames) {
             for (int i = 0; i < columns; i++) {
-                pad(out, getColumnName(i), widths[i], i + 1 == columns);
+                pad(out, i, getColumnName(i), widths[i] + 1, false);
             }
             for (int i = 0; i < columns; i++) {
-                pad(out, "-".repeat(widths[i]), widths[i], i + 1 == columns);
+                pad(out, i, "-".repeat(widths[i] + 1), widths[i] + 1, false);
             }
         }
         for (String[] line : cells) {
             for (int i = 0; i < columns; i++) {
-                pad(out, line[i], widths[i], i + 1 == columns);
+                pad(out, i, line[i], widths[i] + 1, getColumnType(i).isNumber());
             }
         }
         return out.toString();
     }
 
-    private static void pad(StringBuilder out, String text, int width, boolean last) {
-        out.append(text).append(" ".repeat(width - text.length())).append(last ? "\n" : " ");
+    private void pad(StringBuilder out, int column, String text, int width, boolean right) {
+        String room = " ".repeat(width - text.length());
+        out.append(right ? room : "").append(text).append(right ? "" : room);
+        out.append(column + 1 == getColumnCount() ? "\n" : " ");
     }
 
     /** As the HTTP interface gives it. */
@@ -548,8 +579,12 @@ public final class VoltTable extends VoltTableRow {
             for (int i = 0; i < getColumnCount(); i++) {
                 out.append(i == 0 ? "" : ",");
                 Object value = getColumnType(i) == VoltType.TIMESTAMP ? (Object) row.getLong(i) : row.get(i);
-                if (value == null || row.wasNull()) {
+                if (row.wasNull()) {
                     out.append("null");
+                } else if (value instanceof Double && (Double) value == Math.rint((Double) value) && Math.abs((Double) value) < 1e15) {
+                    out.append((long) (double) (Double) value);
+                } else if (value instanceof byte[]) {
+                    quote(out, hex((byte[]) value));
                 } else if (value instanceof Number && !(value instanceof BigDecimal)) {
                     out.append(value);
                 } else {

@@ -103,8 +103,8 @@ public abstract class VoltTableRow {
         return column;
     }
 
-    private VoltTypeException notA(String what, int column) {
-        return new VoltTypeException("the column " + table().getColumnName(column) + " of type " + getColumnType(column)
+    private IllegalArgumentException notA(String what, int column) {
+        return new IllegalArgumentException("the column " + table().getColumnName(column) + " of type " + getColumnType(column).getName()
                 + " cannot be read as " + what);
     }
 
@@ -287,33 +287,31 @@ public abstract class VoltTableRow {
         return getDecimalAsBigDecimal(column(column));
     }
 
-    /** The value as an object of its type's class; integers as the type asked for. Null for NULL. */
+    /**
+     * The value as an object of its type's class; integers as the type asked for. For NULL the number that means it in the column, and null where
+     * no number does: {@link #wasNull} tells.
+     */
     public final Object get(int column, VoltType type) {
         VoltType own = getColumnType(column);
         if (own != type && !(own.isBackendIntegerType() && type.isBackendIntegerType())
                 && !(own == VoltType.BOOLEAN && type.isAnyIntegerType())) {
-            throw notA(type.toString(), column);
+            throw notA(type.getName(), column);
         }
         long number;
         switch (type) {
             case TINYINT:
-                number = getLong(column);
-                return wasNull ? null : (Object) (byte) number;
+                return (byte) getLong(column);
             case SMALLINT:
-                number = getLong(column);
-                return wasNull ? null : (Object) (short) number;
+                return (short) getLong(column);
             case INTEGER:
-                number = getLong(column);
-                return wasNull ? null : (Object) (int) number;
+                return (int) getLong(column);
             case BIGINT:
-                number = getLong(column);
-                return wasNull ? null : (Object) number;
+                return getLong(column);
             case BOOLEAN:
                 number = getLong(column);
                 return wasNull ? null : (Object) (number != 0);
             case FLOAT:
-                double value = getDouble(column);
-                return wasNull ? null : (Object) value;
+                return getDouble(column);
             case STRING:
                 return getString(column);
             case TIMESTAMP:
@@ -328,7 +326,7 @@ public abstract class VoltTableRow {
             case GEOGRAPHY:
                 return getGeographyValue(column);
             default:
-                throw notA(type.toString(), column);
+                throw notA(type.getName(), column);
         }
     }
 
@@ -336,8 +334,10 @@ public abstract class VoltTableRow {
         return get(column(column), type);
     }
 
+    /** The value as an object of the column type's class; null for NULL. */
     public final Object get(int column) {
-        return get(column, getColumnType(column));
+        Object value = get(column, getColumnType(column));
+        return wasNull ? null : value;
     }
 
     public final Object[] getRowObjects() {
@@ -354,6 +354,6 @@ public abstract class VoltTableRow {
         for (int column = 0; column < getColumnCount(); column++) {
             out.append(column == 0 ? "" : ",").append(VoltTable.cellText(this, column));
         }
-        return out.toString();
+        return out.append("\n").toString();
     }
 }

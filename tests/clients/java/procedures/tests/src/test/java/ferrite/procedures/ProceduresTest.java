@@ -39,6 +39,9 @@ class ProceduresTest {
             + "CREATE PROCEDURE FROM CLASS app.Nulls;"
             + "CREATE PROCEDURE FROM CLASS app.Tables;"
             + "CREATE PROCEDURE FROM CLASS app.Context; PARTITION PROCEDURE Context ON TABLE accounts COLUMN id;"
+            + "CREATE PROCEDURE FROM CLASS app.TableTexts;"
+            + "CREATE PROCEDURE FROM CLASS app.Loads;"
+            + "CREATE PROCEDURE FROM CLASS app.MakesUp;"
             + "CREATE PROCEDURE FROM CLASS app.Annotated;"
             + "CREATE PROCEDURE FROM CLASS app.Outer$Nested;"
             + "CREATE PROCEDURE " + ON_ACCOUNTS + "FROM CLASS app.Fails;"
@@ -84,6 +87,53 @@ class ProceduresTest {
 
     private static long count(String where) throws IOException, ProcCallException {
         return number("@AdHoc", "SELECT COUNT(*) FROM " + where);
+    }
+
+    /** The published client's classes here, the server's there. */
+    @Test
+    void tablesDoInProceduresWhatThePublishedOnesDo() throws Exception {
+        VoltTable there = call("TableTexts")[0];
+        List<String> here = app.TableLines.lines();
+        for (String line : here) {
+            assertTrue(there.advanceRow());
+            assertEquals(line, there.getString(0));
+        }
+        assertFalse(there.advanceRow());
+    }
+
+    private static VoltTable rows(String other, long first, int count) {
+        VoltTable.ColumnInfo id = new VoltTable.ColumnInfo("ID", VoltType.BIGINT);
+        VoltTable rows = other == null ? new VoltTable(id) : new VoltTable(id, new VoltTable.ColumnInfo(other, VoltType.BIGINT));
+        for (int row = 0; row < count; row++) {
+            rows.addRow(other == null ? new Object[] {first + row} : new Object[] {first + row, 1});
+        }
+        return rows;
+    }
+
+    @Test
+    void proceduresLoadTables() throws Exception {
+        long ones = count("one");
+        assertEquals(ones, number("Loads", rows("BALANCE", 70_000, 500), rows(null, 70_000, 3)) - 3);
+        assertEquals(500, count("accounts WHERE id BETWEEN 70000 AND 70499"));
+        contains(refused("Loads", rows("BALANCE", 71_000, 2), rows(null, 70_002, 2)), ClientResponse.GRACEFUL_FAILURE, "UNIQUE");
+        contains(refused("Loads", rows(null, 71_000, 2), rows(null, 71_000, 2)), ClientResponse.GRACEFUL_FAILURE, "2 columns of ACCOUNTS and 1 values");
+        assertEquals(0, count("accounts WHERE id BETWEEN 71000 AND 71001"));
+        // The client sends the room that it has made for rows.
+        VoltTable roomy = rows("BALANCE", 0, 3).clone(1_000);
+        assertEquals(ones + 3, number("Loads", roomy, rows(null, 0, 0)));
+        call("@AdHoc", "DELETE FROM accounts WHERE id BETWEEN 70000 AND 70499; DELETE FROM one WHERE id BETWEEN 70000 AND 70002");
+    }
+
+    @Test
+    void proceduresMakeStatementsUpAndCatchTheirFailures() throws Exception {
+        assertEquals(1, number("MakesUp", "INSERT INTO one VALUES (?)", 80_000));
+        ClientResponse constraint = client.callProcedure("MakesUp", "INSERT INTO one VALUES (?)", 80_000);
+        assertTrue(constraint.getAppStatusString().startsWith("a constraint: "), constraint.getAppStatusString());
+        ClientResponse sql = client.callProcedure("MakesUp", "SELECT 1 / (? - 80000) FROM one", 80_000);
+        assertTrue(sql.getAppStatusString().startsWith("SQL: "), sql.getAppStatusString());
+        ClientResponse nonsense = client.callProcedure("MakesUp", "SELECT FROM ?", 1);
+        assertTrue(nonsense.getAppStatusString().startsWith("SQL: "), nonsense.getAppStatusString());
+        assertEquals(1, number("MakesUp", "DELETE FROM one WHERE id = ?", 80_000));
     }
 
     private static ClientResponse refused(String procedure, Object... parameters) throws IOException {
