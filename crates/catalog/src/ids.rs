@@ -12,7 +12,7 @@ pub struct Ids {
     pub next_index_id: u32,
     /// By name.
     pub tables: BTreeMap<String, TableId>,
-    /// By the names of table and index.
+    /// By the names of table and index, the latter as [`crate::Index::distinct_name`] says it.
     pub indexes: BTreeMap<(String, String), IndexId>,
 }
 
@@ -37,7 +37,7 @@ impl Catalog {
             table.id = new_id(table.id)?;
             let mut primary_key = None;
             for index in &mut table.indexes {
-                let key = (table.name.clone(), index.name.clone());
+                let key = (table.name.clone(), index.distinct_name().to_owned());
                 let id = *ids.indexes.get(&key).ok_or_else(|| missing(&index.name))?;
                 if table.primary_key == Some(index.id) {
                     primary_key = Some(id);

@@ -313,6 +313,11 @@ impl Index {
         self.constraint.as_deref() == Some(VIEW_KEY_CONSTRAINT)
     }
 
+    /// Its name, no other of its table's having it: a view may have a declared index that is named as the one over its groups.
+    pub fn distinct_name(&self) -> &str {
+        if self.name == VIEW_KEY_INDEX && !self.is_view_key() { "MATVIEW_PK_INDEX, declared" } else { &self.name }
+    }
+
     /// Whether one of the keys is this column itself.
     pub fn has_key_column(&self, wanted: u16) -> bool {
         self.keys.iter().any(|key| matches!(key, Expr::Column { slot: 0, column } if *column == wanted))

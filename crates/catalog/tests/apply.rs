@@ -436,6 +436,23 @@ fn a_view_has_an_index_over_its_groups() {
         "object not found: MATVIEW_PK_INDEX",
     );
 
+    // One of that name may be declared beside it, and is found and dropped by it.
+    let declared = [table("T"), view("V", 0, &[2]), create_index("V", index("MATVIEW_PK_INDEX", &[0]))];
+    let (catalog, _) = applied(&declared);
+    let names = |catalog: &Catalog| -> Vec<String> {
+        let view = catalog.table_named("V").unwrap();
+        view.indexes.iter().map(|index| index.distinct_name().to_owned()).collect()
+    };
+    assert_eq!(names(&catalog), ["MATVIEW_PK_INDEX", "MATVIEW_PK_INDEX, declared"]);
+    assert_eq!(
+        names(&applied(&[&declared[..], &[drop_index("MATVIEW_PK_INDEX", false)]].concat()).0),
+        ["MATVIEW_PK_INDEX"]
+    );
+    refused(
+        &[&declared[..], &[create_index("V", index("MATVIEW_PK_INDEX", &[0]))]].concat(),
+        "object name already exists: MATVIEW_PK_INDEX",
+    );
+
     let (catalog, _) = applied(&[table("T"), view("V", 0, &[])]);
     assert!(catalog.table_named("V").unwrap().indexes.is_empty());
     applied(&[table("T"), view("V", 0, &[2]), create_index("V", index("I", &[1]))]);

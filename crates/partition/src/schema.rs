@@ -74,7 +74,9 @@ impl SchemaHistory {
             indexes: catalog
                 .tables
                 .values()
-                .flat_map(|table| table.indexes.iter().map(|index| (index.id.0, table.name.clone(), &index.name)))
+                .flat_map(|table| {
+                    table.indexes.iter().map(|index| (index.id.0, table.name.clone(), index.distinct_name()))
+                })
                 .map(|(id, table, index)| (id, format!("{table}\0{index}")))
                 .collect(),
         };

@@ -92,6 +92,7 @@ pub(crate) fn other_statement(word: &str) -> Option<UserError> {
         "LOCK" => "every transaction runs alone",
         "COPY" | "LOAD" => "ferrite load reads files",
         "IMPORT" => "put the class into a jar, and load that: LOAD CLASSES, or load classes FILE in the shell",
+        "EXPORT" => "say it in the declaration: CREATE STREAM s EXPORT TO TARGET t (...)",
         "VACUUM" | "ANALYZE" | "REINDEX" => "it is not needed here",
         _ => return None,
     };

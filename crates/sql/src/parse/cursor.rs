@@ -227,6 +227,9 @@ impl<'l> Cursor<'l> {
         if name == "DOUBLE" {
             self.accept("PRECISION");
         }
+        if name == "TIMESTAMP" {
+            self.accept_all(&["WITHOUT", "TIME", "ZONE"]);
+        }
         let mut length = None;
         let mut in_bytes = false;
         if self.accept_token(&Token::LParen) {

@@ -111,6 +111,9 @@ fn create(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     if cursor.accept("TASK") {
         return super::task::create_task(cursor);
     }
+    if cursor.is_word("TOPIC") {
+        return Err(no_topics(cursor));
+    }
     for clause in ["COMPOUND", "MIGRATING", "TEMPORARY", "SCHEMA", "DATABASE", "USER", "OR"] {
         if cursor.is_word(clause) {
             return Err(cursor.refused(UserError::not_supported(format!("CREATE {clause}"))));
@@ -451,6 +454,11 @@ fn partition(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     Ok(Ddl::PartitionProcedure { name, partitioning: partition_clause(cursor)? })
 }
 
+fn no_topics(cursor: &Cursor<'_>) -> UserError {
+    let hint = "leave it out: nothing is published or consumed here; its stream and its procedure may stay";
+    cursor.refused(UserError::not_supported("TOPIC").with_hint(hint))
+}
+
 fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let object = match cursor.peek() {
         Some(Token::Word(word)) => word.value.to_uppercase(),
@@ -464,6 +472,9 @@ fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         let name = cursor.name("a task name")?;
         let if_exists = before | cursor.accept_all(&["IF", "EXISTS"]);
         return Ok(Ddl::DropTask { name, if_exists });
+    }
+    if object == "TOPIC" {
+        return Err(no_topics(cursor));
     }
     if !["TABLE", "VIEW", "STREAM", "INDEX", "PROCEDURE", "ROLE"].contains(&object.as_str()) {
         return Err(cursor.unexpected("TABLE, VIEW, INDEX, PROCEDURE, FUNCTION, TASK, STREAM or ROLE"));
