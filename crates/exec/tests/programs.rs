@@ -124,6 +124,7 @@ fn query(sources: Vec<Source>, filter: Option<Expr>, output: Vec<Expr>) -> Query
         presorted: false,
         limit: None,
         offset: None,
+        view: None,
     }
 }
 
