@@ -11,8 +11,9 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
-/// Freed memory goes back after so long, if it was not used again: before its second release the allocator did so by itself.
-const PURGE_DELAY_MS: c_long = 10;
+/// Freed memory goes back after so long, if it was not used again. Buffers of batches come and go at 10 ms and more under load: with
+/// that time as the delay a tenth of the work of large answers was to take their memory anew.
+const PURGE_DELAY_MS: c_long = 100;
 /// `mi_option_purge_delay` in mimalloc.h.
 const PURGE_DELAY_OPTION: c_int = 15;
 
