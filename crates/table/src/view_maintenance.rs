@@ -231,7 +231,7 @@ impl<'a> Surroundings<'a> {
             undo.settle();
             for aggregate in &plan.aggregates {
                 let column = &layout.columns[aggregate.column as usize];
-                column.write_bigint(bytes, column.read_bigint(bytes) + 1);
+                column.write_bigint(bytes, counted(column.read_bigint(bytes), 1)?);
             }
             return Ok(());
         }
@@ -359,7 +359,7 @@ impl<'a> Surroundings<'a> {
             let column = &layout.columns[aggregate.column as usize];
             if aggregate.operation == Operation::CountRows {
                 let difference = change.after.is_some() as i64 - change.before.is_some() as i64;
-                column.write_bigint(bytes, column.read_bigint(bytes) + difference);
+                column.write_bigint(bytes, counted(column.read_bigint(bytes), difference)?);
                 continue;
             }
             let argument = |slots: Option<&[SourceRow<'a>]>| match (slots, &aggregate.argument) {
@@ -373,11 +373,11 @@ impl<'a> Surroundings<'a> {
             let difference = !after.is_null() as i64 - !before.is_null() as i64;
             match aggregate.operation {
                 Operation::CountRows => unreachable!("done above"),
-                Operation::Count => column.write_bigint(bytes, column.read_bigint(bytes) + difference),
+                Operation::Count => column.write_bigint(bytes, counted(column.read_bigint(bytes), difference)?),
                 Operation::Sum => {
                     let counter = &layout.columns[aggregate.non_null.unwrap_or(self.plan.row_count) as usize];
                     if aggregate.non_null.is_some() {
-                        counter.write_bigint(bytes, counter.read_bigint(bytes) + difference);
+                        counter.write_bigint(bytes, counted(counter.read_bigint(bytes), difference)?);
                     }
                     let sum = if counter.read_bigint(bytes) == 0 {
                         Value::Null
@@ -502,6 +502,17 @@ fn same(before: &Value<'_>, after: &Value<'_>) -> bool {
 #[cold]
 fn lacks_group(view: &TableData) -> UserError {
     UserError::internal(format!("view {} lacks a group of its source", view.definition().name))
+}
+
+/// A count of rows, which an UPDATE of a view of a stream may have brought to the end of its type.
+#[inline]
+fn counted(count: i64, difference: i64) -> UserResult<i64> {
+    count.checked_add(difference).ok_or_else(count_out_of_range)
+}
+
+#[cold]
+fn count_out_of_range() -> UserError {
+    UserError::out_of_range("the count in a materialized view is out of range")
 }
 
 /// A sum in which one argument becomes another. Only what comes out must be in range: what is left without either need not be.

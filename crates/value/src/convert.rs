@@ -26,9 +26,8 @@ pub fn to_declared<'a>(value: Value<'a>, ty: &ColumnType, arena: &'a Bump) -> Us
         (Value::Integer(x), SqlType::Tinyint) => *x == *x as i8 as i64 && *x != i8::MIN as i64,
         (Value::Text(x), SqlType::Varchar) => *x != NULL_TEXT,
         (Value::Decimal(_), SqlType::Decimal) => ty.length == 0,
-        (Value::Float(_), SqlType::Float)
-        | (Value::Boolean(_), SqlType::Boolean)
-        | (Value::Bytes(_), SqlType::Varbinary) => true,
+        (Value::Float(x), SqlType::Float) => x.is_finite(),
+        (Value::Boolean(_), SqlType::Boolean) | (Value::Bytes(_), SqlType::Varbinary) => true,
         (Value::Timestamp(x), SqlType::Timestamp) => temporal::is_valid_timestamp(*x),
         _ => false,
     };
@@ -65,7 +64,8 @@ fn convert<'a>(value: Value<'a>, declared: &ColumnType, arena: &'a Bump) -> User
             Value::Integer(x) => Some(Value::Float(x as f64)),
             Value::Decimal(x) => Some(Value::Float(x.to_f64())),
             Value::Text(x) => text::parse_float(x).map(Value::Float),
-            Value::Float(_) => Some(value),
+            Value::Float(x) if x.is_finite() => Some(value),
+            Value::Float(_) => return Err(not_finite(&value)),
             _ => None,
         },
         SqlType::Decimal => return convert_to_decimal(value, declared),
@@ -154,6 +154,12 @@ fn convert_to_decimal<'a>(value: Value<'a>, to: &ColumnType) -> UserResult<Value
 /// The integer that a FLOAT is, if it is one.
 pub fn whole_float(value: f64) -> Option<i64> {
     (value.trunc() == value && value.abs() < 9.2e18).then_some(value as i64)
+}
+
+/// Texts and computations have no such values either; they could not be written down and read again.
+#[cold]
+fn not_finite(value: &Value<'_>) -> UserError {
+    UserError::parameters(format!("{} is not a FLOAT of SQL; use NULL for a value that is not a number", shown(value)))
 }
 
 /// An integer of microseconds, or a date with or without time.

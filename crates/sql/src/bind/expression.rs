@@ -3,7 +3,7 @@
 use super::comparison::Likeness;
 use super::literal::{cast_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
-use super::types::{Typed, cast_constant, common_type, fold, to_kind, valid_timestamp, widest};
+use super::types::{Typed, cast_constant, common_type, fold, to_common, valid_timestamp, widest};
 use super::{Binder, place, suggest};
 use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
@@ -300,11 +300,11 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(branches.len());
         for (condition, mut result) in branches {
             self.settle_as(&mut result, widest(decided), Adoption::Computed);
-            bound.push((condition, to_kind(result, decided)?));
+            bound.push((condition, to_common(result, decided)?));
         }
         let mut otherwise = otherwise;
         self.settle_as(&mut otherwise, widest(decided), Adoption::Computed);
-        let otherwise = Box::new(to_kind(otherwise, decided)?);
+        let otherwise = Box::new(to_common(otherwise, decided)?);
         Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
     }
 }

@@ -7,7 +7,7 @@ use super::size::check_count;
 use super::types::{Typed, fold, to_kind, widest};
 use crate::variants::Adoption;
 use ferrite_base::limits::AGGREGATES_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::function::Resolved;
 use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
 use ferrite_value::temporal::TimeUnit;
@@ -215,8 +215,12 @@ impl Binder<'_> {
             let operand = self.again(&operand)?;
             let condition = if value.is_null() {
                 Expr::IsNull { operand: Box::new(operand.expr), negated: false }
-            } else {
+            } else if earlier::values() {
                 self.compare(operand, CompareOperator::Equal, value)?.expr
+            } else {
+                // NULL equals NULL, wherever it comes from.
+                let (left, right) = self.comparable(operand, value)?;
+                fold(Expr::IsDistinct { left: Box::new(left), right: Box::new(right), negated: true })?
             };
             branches.push((condition, self.expression(result)?));
             rest = tail;

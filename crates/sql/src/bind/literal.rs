@@ -7,6 +7,7 @@ use crate::parse::cursor::{sized_type, type_named};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_expr::Expr;
+use ferrite_value::text::FLOAT_NULL_MAX;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, decimal};
 use sqlparser::ast;
 
@@ -17,7 +18,8 @@ pub(crate) fn number(digits: &str, negative: bool) -> UserResult<Typed> {
     if digits.contains(['e', 'E']) {
         let value: f64 =
             format!("{sign}{digits}").parse().map_err(|_| UserError::syntax(format!("malformed number {digits}")))?;
-        if !value.is_finite() {
+        // The doubles at the lower end mean NULL on the wire.
+        if !value.is_finite() || value <= FLOAT_NULL_MAX {
             return Err(out_of_range());
         }
         return Ok(Typed::new(Expr::Constant(OwnedValue::Float(value)), SqlType::Float));

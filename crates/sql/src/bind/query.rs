@@ -259,7 +259,7 @@ impl Binder<'_> {
             for (mut typed, sql_type) in row.into_iter().zip(&types) {
                 let sql_type = sql_type.unwrap_or(SqlType::Varchar);
                 self.settle_as(&mut typed, ColumnType::unbounded(sql_type), Adoption::Computed);
-                bound.push(super::types::to_kind(typed, sql_type)?);
+                bound.push(super::types::to_common(typed, sql_type)?);
             }
             bound_rows.push(bound);
         }

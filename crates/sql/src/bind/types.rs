@@ -109,6 +109,14 @@ pub(crate) fn to_kind(typed: Typed, to: SqlType) -> UserResult<Expr> {
     }
 }
 
+/// [`to_kind`] for values that become one column or result: a DATE beside TIMESTAMPs must be one of theirs.
+pub(crate) fn to_common(typed: Typed, to: SqlType) -> UserResult<Expr> {
+    if (typed.sql_type, to) == (Some(SqlType::Date), SqlType::Timestamp) {
+        return valid_timestamp(typed.expr);
+    }
+    to_kind(typed, to)
+}
+
 /// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with decimals are no integers, where
 /// CAST would cut the decimals off.
 pub(crate) fn to_stored_kind(expr: Expr, from: SqlType, to: SqlType) -> UserResult<Expr> {
