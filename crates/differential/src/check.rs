@@ -476,7 +476,8 @@ fn is_hazardous(expr: &Expr) -> bool {
 /// Views are not in the bare copy.
 fn reads_view(query: &Query) -> bool {
     print::query(query, Dialect::Ours).split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
-        word.strip_prefix('m').is_some_and(|number| number.len() == 1 && number.chars().all(|c| c.is_ascii_digit()))
+        word.strip_prefix(['m', 'v'])
+            .is_some_and(|number| number.len() == 1 && number.chars().all(|c| c.is_ascii_digit()))
     })
 }
 

@@ -39,6 +39,11 @@ pub fn scenario(
         let view = Generator::new(&mut fork, &schema).view(number);
         schema.views.push(view);
     }
+    for number in 0..random.below(3) {
+        let mut fork = random.fork();
+        let view = Generator::new(&mut fork, &schema).plain_view(number);
+        schema.views.extend(view);
+    }
     for refusal in settle(&mut schema) {
         let (message, text) = refusal.split_once(" | ").unwrap_or((&refusal, ""));
         counts.refused.entry(message.to_owned()).or_insert((0, text.to_owned())).0 += 1;

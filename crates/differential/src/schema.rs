@@ -41,12 +41,14 @@ pub struct Table {
     pub partition_column: Option<String>,
 }
 
-/// Materialized in ours, a plain view in theirs.
+/// In ours materialized, or computed when it is read; always the latter in theirs.
 #[derive(Clone, Debug)]
 pub struct View {
     pub name: String,
     pub query: Query,
     pub columns: Vec<(String, Type)>,
+    /// How large the numbers of its columns can be; none for sums over whatever the tables have.
+    pub bounds: Option<Vec<f64>>,
 }
 
 #[derive(Clone, Debug)]

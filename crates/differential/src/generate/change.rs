@@ -247,7 +247,7 @@ impl Generator<'_> {
             .map(|(number, item)| (format!("{}{number}", if number < group.len() { "g" } else { "m" }), item.type_of()))
             .collect();
         let body = Body::Select(Select { items, from: Some(from), condition, group, ..Select::default() });
-        View { name: format!("m{number}"), query: Query { body, ..Query::default() }, columns }
+        View { name: format!("m{number}"), query: Query { body, ..Query::default() }, columns, bounds: None }
     }
 
     /// The view's table with another one, joined on their partitioning columns where both have one: else ours refuses it.

@@ -87,6 +87,20 @@ impl Generator<'_> {
         common
     }
 
+    /// A view of any query, which may be one of other views. None where reading it could be an error.
+    pub fn plain_view(&mut self, number: usize) -> Option<View> {
+        let types = self.types(3);
+        self.nesting += 1;
+        let query = self.query_of(&types, Vec::new());
+        self.nesting -= 1;
+        if query.any(&|part| matches!(part, Expr::Apply { function, .. } if function.hazardous)) {
+            return None;
+        }
+        let (types, bounds): (Vec<Type>, Vec<f64>) = columns_of(&query.body).into_iter().unzip();
+        let columns = types.into_iter().enumerate().map(|(number, ty)| (format!("p{number}"), ty)).collect();
+        Some(View { name: format!("v{number}"), query, columns, bounds: Some(bounds) })
+    }
+
     /// A query with columns of these types, that may refer to `outer`.
     pub fn query_of(&mut self, types: &[Type], outer: Vec<Expr>) -> Query {
         let body = if self.nesting < 2 && self.random.chance(10) {
@@ -260,13 +274,17 @@ impl Generator<'_> {
             return derived(From::Derived { query: Box::new(query), alias: alias.clone() }, &alias, &columns);
         }
         if !self.schema.views.is_empty() && self.random.chance(12) {
-            let View { name, columns, .. } = self.random.pick(&self.schema.views).clone();
+            let View { name, columns, bounds, .. } = self.random.pick(&self.schema.views).clone();
             let wild = self.schema.wild;
-            let column = |(name, ty): (String, Type)| {
-                let bound = if wild { f64::INFINITY } else { 1e4 * Datum::bound_of(ty).max(1.0) };
+            let column = |(number, (name, ty)): (usize, (String, Type))| {
+                let bound = match &bounds {
+                    Some(bounds) => bounds[number],
+                    None if wild => f64::INFINITY,
+                    None => 1e4 * Datum::bound_of(ty).max(1.0),
+                };
                 Expr::Column { qualifier: Some(alias.clone()), name, ty, bound }
             };
-            let columns = columns.into_iter().map(column).collect();
+            let columns = columns.into_iter().enumerate().map(column).collect();
             return Source { from: From::Table { name, alias }, columns, key: Vec::new() };
         }
         let table = self.random.pick(&self.schema.tables).clone();

@@ -25,6 +25,7 @@ mod long_reads;
 mod multi_partition;
 mod old_database;
 mod overload;
+mod plain_views;
 mod plan_cache;
 mod privilege;
 mod schema_time;
