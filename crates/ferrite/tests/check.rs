@@ -183,3 +183,29 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
     let without = findings(&check(dir.path(), &["ddl.sql", "app.jar", "--json", "--no-java"]));
     assert_eq!(without.len(), 2, "{without:#?}");
 }
+
+#[test]
+fn views_that_are_computed_when_read_are_warned_of_and_judged_at_the_end() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let schema = "CREATE TABLE good (id INTEGER NOT NULL, name VARCHAR(10), PRIMARY KEY (id));
+CREATE VIEW names AS SELECT DISTINCT name FROM good;
+CREATE VIEW ids AS SELECT id FROM good;
+CREATE MATERIALIZED VIEW kept AS SELECT id FROM good;
+ALTER TABLE good DROP COLUMN name;
+";
+    fs::write(dir.path().join("ddl.sql"), schema).expect("a file");
+    let output = check(dir.path(), &["ddl.sql", "--json", "--no-java"]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = [
+        (2, "warning", "view NAMES is computed when it is read: a materialized view must not have DISTINCT"),
+        (2, "refused", "view NAMES does not fit what comes after it: object not found: NAME"),
+        (3, "warning", "view IDS is computed when it is read"),
+        (4, "refused", "must have non-group by columns"),
+    ];
+    let found = findings(&output);
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (line, severity, words) in expected {
+        let is_it = |found: &(u64, String, String)| found.0 == line && found.1 == severity && found.2.contains(words);
+        assert!(found.iter().any(is_it), "{line} {words}: {found:#?}");
+    }
+}

@@ -6,7 +6,7 @@
 
 use super::names::{excerpt, made_by, mentioned};
 use ferrite_base::{Place, SqlLimits, UserError, UserResult};
-use ferrite_catalog::{Catalog, Change, Procedure, references};
+use ferrite_catalog::{Catalog, Change, PlainView, Procedure, references};
 use ferrite_partition::{Compiled, schema, task_check};
 use ferrite_shell::command::{self, Command};
 use ferrite_shell::script::{Item, pieces};
@@ -227,6 +227,10 @@ impl Engine {
         for task in self.catalog.tasks.keys().filter(|name| !before.tasks.contains_key(*name)) {
             self.made.insert(task.clone(), Lost { file: source.file.to_owned(), place: source.start });
         }
+        for view in self.catalog.plain_views.keys().filter(|name| !before.plain_views.contains_key(*name)) {
+            let made = Lost { file: source.file.to_owned(), place: source.start };
+            self.made.insert(format!("view {view}"), made);
+        }
         let mut classes = Classes::default();
         let procedures: Vec<Arc<Procedure>> = self.catalog.procedures.values().cloned().collect();
         for procedure in procedures {
@@ -379,6 +383,17 @@ impl Engine {
                 let error = error
                     .moved(|_| None)
                     .in_context(format_args!("procedure {} does not fit what comes after it", procedure.name));
+                self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
+            }
+        }
+        let views: Vec<Arc<PlainView>> = self.catalog.plain_views.values().cloned().collect();
+        for view in views {
+            if let Err(error) = ferrite_sql::view_columns(&self.catalog, &view) {
+                let error = error
+                    .moved(|_| None)
+                    .in_context(format_args!("view {} does not fit what comes after it", view.name));
+                let made = self.made.get(&format!("view {}", view.name));
+                let (file, place) = made.map(|made| (made.file.clone(), made.place)).unzip();
                 self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
             }
         }
