@@ -3,6 +3,7 @@
 //! What becomes of the call in which one comes is decided where calls are executed (docs/decisions/0022-panics.md). Knows nothing of calls.
 
 use std::backtrace::Backtrace;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reports with a backtrace, which takes milliseconds to write; later ones have none.
@@ -29,9 +30,9 @@ fn is_reported(number: u64) -> bool {
     number <= REPORTS_MAX || number.is_power_of_two()
 }
 
-/// From now on panics are reported on stderr, where the server's log goes, with where they came from.
-pub fn report_panics() {
-    std::panic::set_hook(Box::new(|panic| {
+/// From now on panics are reported, with where they came from.
+pub fn report_panics(report: fn(fmt::Arguments<'_>)) {
+    std::panic::set_hook(Box::new(move |panic| {
         let number = PANICS.fetch_add(1, Ordering::Relaxed) + 1;
         if !is_reported(number) {
             return;
@@ -39,10 +40,10 @@ pub fn report_panics() {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
         if number > BACKTRACES_MAX {
-            eprintln!("ferrite: fault {number} of the server in thread {name}: {panic}");
+            report(format_args!("ferrite: fault {number} of the server in thread {name}: {panic}"));
         } else {
             let backtrace = Backtrace::force_capture();
-            eprintln!("ferrite: fault {number} of the server in thread {name}: {panic}\n{backtrace}");
+            report(format_args!("ferrite: fault {number} of the server in thread {name}: {panic}\n{backtrace}"));
         }
     }));
 }

@@ -1,15 +1,16 @@
 //! `ferrite server`.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 use clap::Args;
 use ferrite_base::Settings;
 use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
-use ferrite_io::{RealDisk, VolatileDisk};
+use ferrite_io::{RealDisk, VolatileDisk, stdio};
 use ferrite_node::privilege;
 use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -212,8 +213,28 @@ fn quarter_of_the_cores() -> usize {
     (cores() / 4).max(1)
 }
 
+/// Whatever ends the server, its last lines get out, if somebody takes them.
+struct LastLines;
+
+impl Drop for LastLines {
+    fn drop(&mut self) {
+        stdio::flush(stdio::LAST_LINES_TIME);
+    }
+}
+
+/// A panic may be the last that is heard of the process, so it is waited for, but not long: the call in which it came may go on.
+fn report_panic(words: fmt::Arguments<'_>) {
+    stdio::ERROR.line(words);
+    stdio::flush(stdio::LAST_LINES_TIME / 10);
+}
+
 pub fn run(options: Options) -> ExitCode {
-    ferrite_base::fault::report_panics();
+    let started = stdio::start();
+    let _last_lines = LastLines;
+    ferrite_base::fault::report_panics(report_panic);
+    if let Err(error) = started {
+        return fail(&format!("cannot start a thread: {error}"));
+    }
     // Signals are blocked from here on in every thread, and taken by this one.
     let mut ends = vec![SIGTERM, SIGINT];
     // The end of a terminal session is an orderly end too; whoever has it ignored (nohup) wants the server to outlive the session.
@@ -310,7 +331,7 @@ pub fn run(options: Options) -> ExitCode {
     if !recovery.created {
         if let Some(loaded) = &recovery.snapshot {
             let seconds = loaded.duration.as_secs_f64();
-            eprintln!(
+            ferrite_io::errln!(
                 "ferrite: snapshot {}: {} rows and {:.1} MB loaded in {seconds:.3} s ({:.0} MB/s)",
                 loaded.snapshot,
                 loaded.rows,
@@ -320,7 +341,7 @@ pub fn run(options: Options) -> ExitCode {
         }
         let seconds = recovery.replay_duration.as_secs_f64();
         let (first, last) = recovery.log_segments;
-        eprintln!(
+        ferrite_io::errln!(
             "ferrite: recovered {} transactions ({} row changes) and {} schema changes from {:.1} MB of log, segments {first} to {last}, \
              in {seconds:.3} s ({:.0} row changes/s per thread, {} threads); {:.3} s in all",
             recovery.transactions,
@@ -334,31 +355,31 @@ pub fn run(options: Options) -> ExitCode {
             recovery.duration.as_secs_f64()
         );
         for (snapshot, why) in &recovery.damaged {
-            eprintln!(
+            ferrite_io::errln!(
                 "ferrite: snapshot {snapshot} is damaged, and was left as it is; an older one and the longer log were used: {why}"
             );
         }
     }
     if recovery.torn_bytes > 0 {
-        eprintln!(
+        ferrite_io::errln!(
             "ferrite: cut off {} bytes at the end of the redo log that are no whole write. A crash leaves a write unfinished \
              that was not acknowledged, unless the server ran with durability interval or none; all that is known to have been \
              durable is there",
             recovery.torn_bytes
         );
     } else if !recovery.clean {
-        eprintln!(
+        ferrite_io::errln!(
             "ferrite: the server before did not end in good order; all that is known to have been durable is there"
         );
     }
     if !ferrite_base::memory::takes_rows() {
-        eprintln!(
+        ferrite_io::errln!(
             "ferrite: the data take {} bytes, as much as --memory-limit allows: new rows are refused until some are deleted",
             ferrite_base::memory::used()
         );
     }
     for line in privilege::notices(server.address(), server.admin_address(), options.trust_clients) {
-        eprintln!("ferrite: {line}");
+        ferrite_io::errln!("ferrite: {line}");
     }
     let partitions = server.partition_count();
     let plural = if partitions == 1 { "" } else { "s" };
@@ -368,8 +389,7 @@ pub fn run(options: Options) -> ExitCode {
         Durability::None => "none".to_owned(),
     };
     let admin = server.admin_address().map_or_else(String::new, |address| format!(", administration on {address}"));
-    println!("ferrite ready on {} ({partitions} partition{plural}, durability {mode}{admin})", server.address());
-    let _ = std::io::stdout().flush();
+    ferrite_io::outln!("ferrite ready on {} ({partitions} partition{plural}, durability {mode}{admin})", server.address());
     // @Shutdown ends the process the same way.
     server.on_shutdown(|| {
         let _ = signal_hook::low_level::raise(SIGTERM);
@@ -380,13 +400,13 @@ pub fn run(options: Options) -> ExitCode {
         signals.forever().for_each(|_| insist.insist());
     });
     if let Err(error) = listening {
-        eprintln!("ferrite: a second signal will not be heard: {error}");
+        ferrite_io::errln!("ferrite: a second signal will not be heard: {error}");
     }
     match server.stop() {
         Ok(Stopped::Wholly) => ExitCode::SUCCESS,
         // Not by way of main: what is done there at the end (the JVM's, too) would meet threads that still run.
         Ok(Stopped::LeavingThreads) => {
-            let _ = std::io::stdout().flush();
+            stdio::flush(stdio::LAST_LINES_TIME);
             signal_hook::low_level::exit(0)
         }
         Err(failure) => fail(&format!("stopped, but the log was not closed: {failure}")),
@@ -402,6 +422,6 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn fail(message: &str) -> ExitCode {
-    eprintln!("ferrite: {message}");
+    ferrite_io::errln!("ferrite: {message}");
     ExitCode::FAILURE
 }

@@ -1,7 +1,11 @@
-//! The seam to the world: clock, random numbers, disk. The real ones live here; a simulated one can take their place.
+//! The seam to the world: clock, random numbers, disk, standard output and error. The real ones live here; a simulated one can take
+//! the place of the first three.
 //!
-//! Owns no state. Promises that every error names the operation and the file. Does not know what is stored.
+//! Owns no state but the lines that wait to be written to the latter. Promises that every error names the operation and the file. Does not know what is stored.
 //! Everything is `dyn`: the calls behind it are one per batch, so an indirect call costs nothing that could be measured.
+
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod clock;
 mod disk;
@@ -12,6 +16,7 @@ mod priority;
 mod random;
 mod real_disk;
 pub mod simulated;
+pub mod stdio;
 mod volatile_disk;
 
 pub use clock::{Clock, SystemClock, coarse_monotonic};

@@ -12,6 +12,9 @@
 //! that thread alone; *the host* is the transaction of the call that is going on, set before Java is entered and taken away when it is
 //! left.
 
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod bell;
 mod compound;
 mod exchange;

@@ -4,6 +4,9 @@
 //! [`Durability`] covers, whole and in order; that damage to what was durable is an error, never a silent cut; and that the first
 //! write or fsync error is the last thing it ever does to the disk. Does not know what the appended bytes say, nor partitions.
 
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod aside;
 mod beginning;
 mod begun;

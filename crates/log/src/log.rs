@@ -155,7 +155,7 @@ impl<C: Completion> Log<C> {
         let statistics = Arc::new(LogStatistics::default());
         let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
         // A log that has begun waits for file descriptors: a segment that cannot be made yet has lost nothing.
-        let disk = Arc::new(PatientDisk::new(disk, |line| eprintln!("ferrite: redo log: {line}")));
+        let disk = Arc::new(PatientDisk::new(disk, |line| ferrite_io::errln!("ferrite: redo log: {line}")));
         let writer = Writer::open(Arc::clone(&disk) as Arc<dyn Disk>, dir, &options, statistics.clone(), tail)
             .map_err(LogError::Disk)?;
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max, statistics.clone()));

@@ -127,6 +127,6 @@ fn note(parameters: &[Value<'_>]) -> SystemResult {
         return Err(UserError::limit(format!("a note has at most {} bytes", limits::NOTE_BYTES_MAX)));
     }
     // Control characters would let a client write lines that look like the server's.
-    eprintln!("ferrite: note: {}", text.escape_debug());
+    ferrite_io::errln!("ferrite: note: {}", text.escape_debug());
     status(0)
 }

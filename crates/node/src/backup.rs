@@ -137,7 +137,7 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     }
     let result = begun.write(&mut SystemRandom);
     if let Err(error) = &result {
-        eprintln!("ferrite: {error}");
+        ferrite_io::errln!("ferrite: {error}");
     }
     shared.backup.ended(&result);
     // Who was told may begin the next at once.
@@ -206,7 +206,7 @@ fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult
 /// After a start: what a restore left that a crash has ended.
 pub fn drop_leftovers(shared: &Arc<Shared>) {
     if let Err(error) = restore::drop_leftovers(&Errand::new(Arc::clone(shared))) {
-        eprintln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
+        ferrite_io::errln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
     }
 }
 

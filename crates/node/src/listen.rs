@@ -39,7 +39,7 @@ pub fn connections_max(wanted: usize, network_threads: usize) -> usize {
     let Some(descriptors) = ferrite_io::descriptors() else { return wanted };
     let room = connections_within(descriptors.most, descriptors.open, network_threads);
     if room < wanted {
-        eprintln!(
+        ferrite_io::errln!(
             "ferrite: at most {room} connections are taken: the process may open {} files (ulimit -n), and needs some for \
              the log and administrators",
             descriptors.most

@@ -280,7 +280,7 @@ impl NetworkThread {
                 Err(error) => {
                     // Once for as long as it lasts.
                     if !self.starved {
-                        eprintln!("ferrite: no connection can be accepted: {error}; they wait until others are closed");
+                        ferrite_io::errln!("ferrite: no connection can be accepted: {error}; they wait until others are closed");
                     }
                     return false;
                 }
@@ -560,7 +560,7 @@ impl NetworkThread {
             let unread = connection.unwritten();
             if unread > unread_bytes_max {
                 let peer = connection.report().peer;
-                eprintln!(
+                ferrite_io::errln!(
                     "ferrite: a connection from {peer} was closed: it has not read {unread} bytes of its answers"
                 );
             }

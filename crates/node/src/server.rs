@@ -156,7 +156,7 @@ impl CompoundThreads {
         shared.compounds.stop(self.workers);
         join([self.watch]);
         if self.ended.recv_timeout(WORKERS_END_WITHIN) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("ferrite: a stage of a compound procedure does not end, and is left behind");
+            ferrite_io::errln!("ferrite: a stage of a compound procedure does not end, and is left behind");
         }
     }
 }
@@ -209,7 +209,7 @@ impl Server {
                 partitions: options.partitions,
                 partitions_default: default_partitions(),
                 threads: options.recovery_threads,
-                report: &|line| eprintln!("ferrite: {line}"),
+                report: &|line| ferrite_io::errln!("ferrite: {line}"),
                 sight: &sight,
             };
             let (disk, clock) = (Arc::clone(&disk) as Arc<dyn Disk>, Arc::clone(&clock));
@@ -227,7 +227,7 @@ impl Server {
             let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
             let warnings = schema::at_first_start(&mut recovered, jars, text, &options.settings.sql, &*clock)
                 .map_err(|error| ServerError::Schema(error.to_string()))?;
-            warnings.iter().for_each(|warning| eprintln!("ferrite: warning: {warning}"));
+            warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         }
 
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes now.
@@ -431,9 +431,10 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
     impl Drop for AbortOnPanic {
         fn drop(&mut self) {
             if thread::panicking() {
-                eprintln!(
+                ferrite_io::errln!(
                     "ferrite: a fault of the server, see above; stopping. Acknowledged transactions are in the log."
                 );
+                ferrite_io::stdio::flush(ferrite_io::stdio::LAST_LINES_TIME);
                 std::process::abort();
             }
         }

@@ -222,7 +222,7 @@ impl Connections {
         let mut told = self.told.lock().expect("nobody panics with it");
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());
-            eprintln!(
+            ferrite_io::errln!(
                 "ferrite: {} connections are open, as many as may be (--limit connections, and ulimit -n): more are refused",
                 self.open.load(Relaxed)
             );

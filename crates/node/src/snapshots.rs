@@ -129,9 +129,9 @@ impl SnapshotThread {
             match &outcome {
                 Ok(saved) => {
                     (written, before, last) = (position, 0, Instant::now());
-                    eprintln!("ferrite: {saved}");
+                    ferrite_io::errln!("ferrite: {saved}");
                     if let Some(why) = &saved.not_cut {
-                        eprintln!(
+                        ferrite_io::errln!(
                             "ferrite: snapshot {} is whole, but what it replaces could not be removed: {why}",
                             saved.snapshot
                         );
@@ -140,7 +140,7 @@ impl SnapshotThread {
                 Err(SaveError::Stopped) => return,
                 Err(error) => {
                     quiet_until = Instant::now() + AFTER_FAILURE;
-                    eprintln!("ferrite: no snapshot was taken: {error}");
+                    ferrite_io::errln!("ferrite: no snapshot was taken: {error}");
                 }
             }
             let outcome = outcome.map_err(|error| error.to_string());

@@ -60,7 +60,7 @@ impl SpaceWatch {
             // What cannot be seen is not taken for full: a disk that is broken fails the log, which then says so.
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
-                    eprintln!("ferrite: {error}; whether the disk is nearly full is not known");
+                    ferrite_io::errln!("ferrite: {error}; whether the disk is nearly full is not known");
                 }
             }
         }
@@ -69,12 +69,12 @@ impl SpaceWatch {
     fn tell(&self, free: u64) {
         let reserve = self.reserve;
         if self.shared.mode.is_disk_low() {
-            eprintln!(
+            ferrite_io::errln!(
                 "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): writes are \
                  refused until there is more"
             );
         } else {
-            eprintln!("ferrite: the disk has {free} bytes free again: writes are taken");
+            ferrite_io::errln!("ferrite: the disk has {free} bytes free again: writes are taken");
         }
     }
 }

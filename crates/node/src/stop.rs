@@ -126,14 +126,14 @@ pub(crate) fn stop(
     };
     let mut stopped = Stopped::Wholly;
     if !wait(Duration::from_secs(shared.settings.stop_seconds)) {
-        eprintln!(
+        ferrite_io::errln!(
             "ferrite: the end is not waited for any longer: running calls are interrupted, others are not executed"
         );
         shared.cancellations.end_all();
         shared.long_reads.drop_cancelled();
         tell_network(&shared, || Mail::Hurry);
         if !wait(shared.settings.stop_grace) {
-            eprintln!("ferrite: some calls cannot be interrupted, and are left behind; nothing of them is kept");
+            ferrite_io::errln!("ferrite: some calls cannot be interrupted, and are left behind; nothing of them is kept");
             stopped = Stopped::LeavingThreads;
         }
     }

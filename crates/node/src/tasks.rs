@@ -113,7 +113,7 @@ impl Tasks {
         self.follow_catalog();
         while !self.stopping {
             self.start_due();
-            self.complaints.due(self.clock.monotonic_nanos()).iter().for_each(|line| eprintln!("ferrite: {line}"));
+            self.complaints.due(self.clock.monotonic_nanos()).iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
             let told = match self.nearest() {
                 None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => self.inbox.recv_timeout(wait),
@@ -241,11 +241,11 @@ impl Tasks {
             (None, _) | (Some(_), OnError::Ignore) => {}
             (Some(why), OnError::Log) => {
                 if let Some(line) = self.complaints.failed(&task.name, &why, now) {
-                    eprintln!("ferrite: {line}");
+                    ferrite_io::errln!("ferrite: {line}");
                 }
             }
             (Some(why), OnError::Stop) => {
-                eprintln!("ferrite: task {} is stopped: {}", task.name, why.escape_debug());
+                ferrite_io::errln!("ferrite: task {} is stopped: {}", task.name, why.escape_debug());
                 run.due = None;
                 run.figures.failed(why);
             }

@@ -175,7 +175,7 @@ impl Work {
             let mut told = self.told_short.lock().expect("nobody panics with it");
             if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 *told = Some(Instant::now());
-                eprintln!(
+                ferrite_io::errln!(
                     "ferrite: {} bytes are held for clients, of {} (a quarter of --memory-limit) or of what the tables leave:                      connections wait, and those that do not go on are ended",
                     self.held(0),
                     memory::clients_bytes_max()
@@ -199,7 +199,7 @@ impl Work {
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());
             let Outstanding { calls, bytes } = self.outstanding();
-            eprintln!(
+            ferrite_io::errln!(
                 "ferrite: {calls} calls of {bytes} bytes are outstanding, as many as may be (--limit \
                  node-outstanding-calls, node-outstanding-bytes): connections wait"
             );

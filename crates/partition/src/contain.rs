@@ -58,13 +58,13 @@ fn undo(
         sound &= store.recover();
     }
     if !sound {
-        eprintln!("ferrite: the fault above came in {name}, where it cannot be undone");
+        ferrite_io::errln!("ferrite: the fault above came in {name}, where it cannot be undone");
         resume_unwind(panic);
     }
     let marks = marks(stores);
     roll_back(stores, marks);
     if fault::contain() {
-        eprintln!("ferrite: the fault above came in {name}; the call was rolled back, and the server goes on");
+        ferrite_io::errln!("ferrite: the fault above came in {name}; the call was rolled back, and the server goes on");
     }
     UserError::internal(format!("a fault of the server ended {name}; it was rolled back"))
         .with_hint("please report it together with what the server's log says")

@@ -527,7 +527,7 @@ impl Coordinator {
         put_back(&mut borrowed, &mut stores, &mut places);
         self.give_back(borrowed);
         applied?;
-        classes.iter().for_each(|warning| eprintln!("ferrite: warning: {warning}"));
+        classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         planned.warnings.extend(classes);
         Ok((planned.warnings, rows))
     }

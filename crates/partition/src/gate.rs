@@ -45,7 +45,7 @@ impl Failure {
 /// Tells the operator on the terminal.
 impl Default for Failure {
     fn default() -> Self {
-        Failure { first: OnceLock::new(), tell: |failure| eprintln!("ferrite: {failure}") }
+        Failure { first: OnceLock::new(), tell: |failure| ferrite_io::errln!("ferrite: {failure}") }
     }
 }
 

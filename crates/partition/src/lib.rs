@@ -4,6 +4,9 @@
 //! transaction over several partitions is one record in the log. Knows no sockets and no sessions: calls come in batches
 //! with opaque connection numbers and answers go out the same way.
 
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod answer;
 pub mod cancel;
 pub mod commit;

@@ -5,7 +5,7 @@ use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, Paramete
 use ferrite_value::OwnedValue;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 pub const VOTER: &str = include_str!("voter.sql");
 
@@ -70,6 +70,11 @@ impl Server {
             .unwrap_or_else(|| panic!("not a ready line: {ready_line}"))
             .to_owned();
         Ok(Server { child, address, ready_line })
+    }
+
+    /// What the server's log comes out of.
+    pub fn take_stderr(&mut self) -> ChildStderr {
+        self.child.stderr.take().expect("nobody has taken it yet")
     }
 
     pub fn id(&self) -> u32 {
