@@ -6,7 +6,7 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Disk, DiskResult};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::Files;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,13 +31,15 @@ pub struct Seen {
 pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
     let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
     let files = Files::new(Arc::clone(disk), dir);
-    let nonces: BTreeSet<&str> = names.iter().filter_map(|name| nonce_of(name)).collect();
-    let files_of = |nonce: &str| -> Vec<(String, u64)> {
-        let own = names.iter().filter(|name| nonce_of(name) == Some(nonce));
-        own.map(|name| (name.clone(), fs::metadata(dir.join(name)).map_or(0, |metadata| metadata.len()))).collect()
-    };
-    let seen = nonces.into_iter().map(|nonce| {
-        let own = files_of(nonce);
+    let mut backups: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
+    for name in &names {
+        if let Some(nonce) = nonce_of(name) {
+            backups.entry(nonce).or_default().push(name);
+        }
+    }
+    let bytes = |name: &String| fs::metadata(dir.join(name)).map_or(0, |metadata| metadata.len());
+    let seen = backups.into_iter().map(|(nonce, names)| {
+        let own: Vec<_> = names.iter().map(|name| (String::clone(name), bytes(name))).collect();
         let mut seen = Seen {
             nonce: nonce.to_owned(),
             created_ms: 0,
@@ -53,7 +55,7 @@ pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
             seen.created_ms = modified.map_or(0, |time| time.as_millis() as i64);
             let of_csv =
                 |name: &String| Some(name.strip_prefix(nonce)?.strip_prefix('-')?.strip_suffix(".csv")?.to_owned());
-            seen.tables = names.iter().filter_map(of_csv).collect::<Vec<_>>().join(",");
+            seen.tables = names.into_iter().filter_map(of_csv).collect::<Vec<_>>().join(",");
             return seen;
         }
         match files.manifest(nonce) {

@@ -38,6 +38,8 @@ pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
 pub const STATEMENT_BYTES_CEILING: usize = 16_777_216;
 /// Bytes of one note for the log of the server.
 pub const NOTE_BYTES_MAX: usize = 4_096;
+/// Directories that are scanned for backups at a time.
+pub const BACKUP_SCANS_MAX: usize = 8;
 /// Bytes of lines for standard output, and for standard error, that wait to be written; others are lost, and counted.
 pub const STDIO_QUEUE_BYTES_MAX: usize = 1_048_576;
 /// Bytes of all loaded Java classes and resources, compressed as in their jars.

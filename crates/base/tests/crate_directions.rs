@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sim",
         &["base", "io", "value", "wire", "catalog", "sql", "table", "snapshot", "log", "partition", "backup", "node"],
     ),
-    ("java", &["base", "value", "expr", "wire", "catalog", "sql"]),
+    ("java", &["base", "io", "value", "expr", "wire", "catalog", "sql"]),
     ("bench", &["base", "value", "wire", "client"]),
     ("shell", &["base", "value", "wire", "client"]),
     ("ferrite", &["base", "io", "value", "catalog", "sql", "partition", "node", "java", "client", "bench", "shell"]),

@@ -8,13 +8,14 @@ use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_
 use ferrite_io::{RealDisk, VolatileDisk, stdio};
 use ferrite_node::privilege;
 use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
 use signal_hook::iterator::Signals;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Args)]
@@ -216,8 +217,38 @@ fn quarter_of_the_cores() -> usize {
 /// Whatever ends the server, its last lines get out, if somebody takes them.
 struct LastLines;
 
+/// The process ends because the server wants to.
+static ENDS: AtomicBool = AtomicBool::new(false);
+/// A signal is waited for.
+static READY: AtomicBool = AtomicBool::new(false);
+/// It was code in Java that asked for the end.
+static JAVA_EXITS: AtomicBool = AtomicBool::new(false);
+
+/// Somebody has called `exit` who is not us: `Runtime.halt`, a library of Java code's, a JVM that cannot go on.
+extern "C" fn exited() {
+    if !ENDS.load(Ordering::Relaxed) {
+        ferrite_io::errln!(
+            "ferrite: code in Java, or the JVM, has ended the process. Acknowledged transactions are in the log."
+        );
+        stdio::flush(stdio::LAST_LINES_TIME);
+    }
+}
+
+/// What `System.exit` does.
+fn java_exits() {
+    JAVA_EXITS.store(true, Ordering::Relaxed);
+    if READY.load(Ordering::Acquire) {
+        let _ = signal_hook::low_level::raise(SIGTERM);
+        return;
+    }
+    // The thread that starts the server may be the one that waits for the exit.
+    stdio::flush(stdio::LAST_LINES_TIME);
+    signal_hook::low_level::exit(1);
+}
+
 impl Drop for LastLines {
     fn drop(&mut self) {
+        ENDS.store(true, Ordering::Relaxed);
         stdio::flush(stdio::LAST_LINES_TIME);
     }
 }
@@ -236,7 +267,8 @@ pub fn run(options: Options) -> ExitCode {
         return fail(&format!("cannot start a thread: {error}"));
     }
     // Signals are blocked from here on in every thread, and taken by this one.
-    let mut ends = vec![SIGTERM, SIGINT];
+    // At its limit of time on the processor the process has a second left.
+    let mut ends = vec![SIGTERM, SIGINT, SIGXCPU];
     // The end of a terminal session is an orderly end too; whoever has it ignored (nohup) wants the server to outlive the session.
     if !is_ignored(SIGHUP) {
         ends.push(SIGHUP);
@@ -245,6 +277,8 @@ pub fn run(options: Options) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
+    ferrite_io::ignore_harmless_signals();
+    ferrite_io::at_exit(exited);
     ferrite_io::raise_descriptors();
     if let Err(error) = crate::allocator::give_back() {
         return fail(&format!("cannot start a thread: {error}"));
@@ -281,7 +315,7 @@ pub fn run(options: Options) -> ExitCode {
     let durability = options.durability;
     let query_time_max = Duration::from_secs(options.query_timeout);
     let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
-    ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect(), query_time_max));
+    ferrite_sql::foreign::install(ferrite_java::runtime(java_options.collect(), query_time_max, java_exits));
     let admin_listen = match options.admin_listen {
         Some(AdminListen::At(address)) => Some(address),
         Some(AdminListen::Nowhere) => None,
@@ -389,11 +423,15 @@ pub fn run(options: Options) -> ExitCode {
         Durability::None => "none".to_owned(),
     };
     let admin = server.admin_address().map_or_else(String::new, |address| format!(", administration on {address}"));
-    ferrite_io::outln!("ferrite ready on {} ({partitions} partition{plural}, durability {mode}{admin})", server.address());
+    ferrite_io::outln!(
+        "ferrite ready on {} ({partitions} partition{plural}, durability {mode}{admin})",
+        server.address()
+    );
     // @Shutdown ends the process the same way.
     server.on_shutdown(|| {
         let _ = signal_hook::low_level::raise(SIGTERM);
     });
+    READY.store(true, Ordering::Release);
     let _ = signals.forever().next();
     let insist = server.insist();
     let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -403,11 +441,12 @@ pub fn run(options: Options) -> ExitCode {
         ferrite_io::errln!("ferrite: a second signal will not be heard: {error}");
     }
     match server.stop() {
+        Ok(Stopped::Wholly) if JAVA_EXITS.load(Ordering::Relaxed) => ExitCode::FAILURE,
         Ok(Stopped::Wholly) => ExitCode::SUCCESS,
         // Not by way of main: what is done there at the end (the JVM's, too) would meet threads that still run.
         Ok(Stopped::LeavingThreads) => {
             stdio::flush(stdio::LAST_LINES_TIME);
-            signal_hook::low_level::exit(0)
+            signal_hook::low_level::exit(i32::from(JAVA_EXITS.load(Ordering::Relaxed)))
         }
         Err(failure) => fail(&format!("stopped, but the log was not closed: {failure}")),
     }

@@ -60,3 +60,140 @@ fn classes_and_schema_of_a_new_database_come_together() {
         assert!(refused.contains(words) && refused.contains(jar), "{refused}");
     }
 }
+
+/// A jar with a procedure that does what it should not. None: there is no JDK.
+fn abuse(folder: &Path) -> Option<Vec<u8>> {
+    let source = folder.join("Abuse.java");
+    fs::write(&source, include_str!("common/Abuse.java")).expect("a file");
+    let api = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/java/procedure-api/src/main/java");
+    let mut compile = Command::new("javac");
+    compile.args(["--release", "17", "-implicit:none", "-proc:none", "-sourcepath"]).arg(api).arg("-d").arg(folder);
+    assert!(compile.arg(&source).status().ok()?.success());
+    let (jar, mut pack) = (folder.join("abuse.jar"), Command::new("jar"));
+    pack.args(["--create", "--file"]).arg(&jar);
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let name = entry.expect("a file").file_name().into_string().expect("a plain name");
+        if name.starts_with("Abuse") && name.ends_with(".class") {
+            pack.arg("-C").arg(folder).arg(name);
+        }
+    }
+    assert!(pack.status().expect("a JDK has jar").success());
+    Some(fs::read(jar).expect("a jar"))
+}
+
+/// A server with that procedure, and a table for it.
+fn abused(dir: &Path, jar: Vec<u8>, options: &[&str]) -> (Server, common::Db) {
+    let server = Server::start(&dir.join("data"), options);
+    let db = server.connect();
+    db.sql("CREATE TABLE t (a BIGINT)");
+    db.call("@UpdateClasses", (OwnedValue::Bytes(jar.into()), OwnedValue::Null));
+    db.sql("CREATE PROCEDURE FROM CLASS Abuse");
+    (server, db)
+}
+
+#[test]
+fn what_exceptions_say_of_themselves_holds_nobody_up() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = abuse(dir.path()) else { return };
+    let (server, db) = abused(dir.path(), jar, &[]);
+    for (what, words) in [
+        ("circle", "circle-b"),
+        ("thrown by getMessage", "Abuse$Evil"),
+        ("endless causes", "endless"),
+        ("long chain", "c99999"),
+        ("null for a stack", "without a stack"),
+        ("abort without words", "rolled back"),
+    ] {
+        let response = db.fail("Abuse", (what,));
+        let said = response.status_text.clone().unwrap_or_default();
+        assert!(said.contains(words), "{what}: {said}");
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn statements_of_another_thread_are_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = abuse(dir.path()) else { return };
+    let (server, db) = abused(dir.path(), jar, &[]);
+    // It fails where any of the other thread's calls is taken, or one of its own goes wrong.
+    db.call("Abuse", ("another thread",));
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), 2_000);
+    server.stop();
+}
+
+#[test]
+fn what_java_prints_is_not_waited_for() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = abuse(dir.path()) else { return };
+    let (mut server, db) = abused(dir.path(), jar, &[]);
+    db.call("Abuse", ("print",));
+    let mut stderr = server.take_stderr();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut text).expect("stderr is text");
+        text
+    });
+    server.stop();
+    let text = reader.join().expect("the server's log ends");
+    assert!(text.lines().any(|line| line.starts_with("printed x")), "lines of Java's stand in the log");
+}
+
+#[test]
+fn an_exit_of_java_is_an_end_in_good_order() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = abuse(dir.path()) else { return };
+    let options = ["--limit", "stop-seconds=1"];
+    let (mut server, _) = abused(dir.path(), jar, &options);
+    let log_of = |server: &mut Server, what: Option<&str>| {
+        let mut stderr = server.take_stderr();
+        let client = server.connect();
+        // A log to which nothing came since the last end is as it was then.
+        client.sql("INSERT INTO t VALUES (1)");
+        let _call = what.map(|what| client.0.call("Abuse", (what,)));
+        if what.is_none() {
+            server.signal("TERM");
+        }
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut text).expect("stderr is text");
+        text
+    };
+    let unclean = "the server before did not end in good order";
+    for (rows, what, words, before) in [
+        (1, Some("exit"), "code in Java has called System.exit: the server stops\n    at Abuse.run(Abuse.java:", false),
+        (2, Some("halt"), "code in Java, or the JVM, has ended the process", false),
+        (3, None, unclean, true),
+    ] {
+        let text = log_of(&mut server, what);
+        assert!(text.contains(words), "{what:?}: {text}");
+        assert_eq!(text.contains(unclean), before, "{what:?}: {text}");
+        drop(server);
+        server = Server::start(&dir.path().join("data"), &options);
+        assert_eq!(server.connect().scalar("SELECT COUNT(*) FROM t"), rows);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_jvm_that_cannot_begin_does_not_end_the_server() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = abuse(dir.path()) else { return };
+    for options in ["-Xmx1m", "-agentlib:nope", "-Xmx99999999g"] {
+        let data = dir.path().join(options);
+        let server = Server::start(&data, &["--java-options", options]);
+        let db = server.connect();
+        db.call("@UpdateClasses", (OwnedValue::Bytes(jar.clone().into()), OwnedValue::Null));
+        db.sql_fails("CREATE PROCEDURE FROM CLASS Abuse", Status::GracefulFailure, "the JVM cannot be used");
+        server.stop();
+    }
+    // A small heap will do, also for a database that has procedures already.
+    let (server, _) = abused(dir.path(), jar, &["--java-options", "-Xmx64m"]);
+    server.stop();
+    let server = Server::start(&dir.path().join("data"), &["--java-options", "-Xmx48m"]);
+    server.connect().call("Abuse", ("nothing",));
+    server.stop();
+    let server = Server::start(&dir.path().join("data"), &["--java-options", "-Xmx1m"]);
+    server.connect().fail("Abuse", ("nothing",));
+    server.stop();
+}

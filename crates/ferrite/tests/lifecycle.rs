@@ -75,6 +75,27 @@ fn the_end_of_a_session_is_an_orderly_end_unless_it_is_ignored() {
 }
 
 #[test]
+fn signals_that_ask_for_nothing_do_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(dir.path(), &[]);
+    for signal in ["XFSZ", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PIPE"] {
+        server.signal(signal);
+    }
+    server.connect().sql("CREATE TABLE t (a INTEGER)");
+    server.signal("XCPU");
+    server.ends();
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_ferrite")]);
+    let refused = Server::try_start_by(shell, dir.path(), &[]).err().expect("the log has no room");
+    assert!(refused.contains("exit status: 1") && refused.contains("File too large"), "{refused}");
+}
+
+#[test]
 fn administrators_ask_what_recovery_found() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (dir, options) = (dir.path(), ["--admin-listen", "127.0.0.1:0"]);

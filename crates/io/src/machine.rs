@@ -38,6 +38,25 @@ pub fn raise_descriptors() {
     }
 }
 
+/// Signals that would end the process by default, and that nobody means its end with: a limit on the size of files, which then is
+/// an ordinary error of the write, timers, what asks other programs to reopen their logs. (SIGPIPE is ignored by every program in Rust.)
+const HARMLESS: [libc::c_int; 7] =
+    [libc::SIGXFSZ, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF, libc::SIGIO];
+
+/// From now on signals that ask for nothing do nothing.
+pub fn ignore_harmless_signals() {
+    for signal in HARMLESS {
+        // SAFETY: a plain system call; no code of ours runs in a handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Runs `last` when somebody in the process calls `exit`, the C library's, after what was registered later.
+pub fn at_exit(last: extern "C" fn()) {
+    // SAFETY: the function stays; it is called once, when the process ends. Without memory for it, it is not.
+    unsafe { libc::atexit(last) };
+}
+
 fn total_of(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<usize>().ok()?.checked_mul(1024)

@@ -37,7 +37,8 @@ impl Disk for RealDisk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true);
+        // A pipe that somebody has put in a file's place would be waited for.
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
         let result = match mode {
             OpenMode::Read => options.open(path),
             OpenMode::Write => options.write(true).open(path),
@@ -45,7 +46,11 @@ impl Disk for RealDisk {
             OpenMode::WriteDirect => open_direct(path, options.write(true)),
             OpenMode::Create => options.write(true).create(true).truncate(true).open(path),
         };
-        let file = result.map_err(|error| DiskError::new("open", path, error))?;
+        let failed = |error| DiskError::new("open", path, error);
+        let file = result.map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("it is not a regular file")));
+        }
         let direct = mode == OpenMode::ReadDirect;
         Ok(Box::new(RealFile { file, path: path.to_path_buf(), direct }))
     }
@@ -123,7 +128,7 @@ impl Disk for RealDisk {
 
 /// Opens past the page cache; on file systems that refuse, through it.
 fn open_direct(path: &Path, options: &fs::OpenOptions) -> io::Result<fs::File> {
-    let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
+    let direct = options.clone().custom_flags((OFlags::DIRECT | OFlags::NONBLOCK).bits() as i32).open(path);
     match direct {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => options.open(path),
         result => result,
@@ -282,6 +287,20 @@ mod tests {
             let mut read = vec![0; content.len()];
             assert_eq!(file.read_at(&mut read, 0).unwrap(), content.len());
             assert!(read == content);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
+        for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::Write, OpenMode::WriteDirect, OpenMode::Create] {
+            for name in ["pipe", "zero"] {
+                let error = RealDisk.open(&dir.path().join(name), mode).err().unwrap().to_string();
+                assert!(error.contains("it is not a regular file"), "{name}, {mode:?}: {error}");
+            }
         }
     }
 

@@ -207,7 +207,8 @@ fn write(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> usize {
             Err(Errno::INTR) => {}
             // Somebody else who has the stream wants it so.
             Err(Errno::AGAIN) => {
-                if poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], None).is_err_and(|error| error != Errno::INTR) {
+                if poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], None).is_err_and(|error| error != Errno::INTR)
+                {
                     break;
                 }
             }

@@ -18,7 +18,11 @@ const ROUNDS: usize = 9;
 fn main() {
     let jar = std::env::args().nth(1).expect("the path of voter.jar");
     let jar = std::fs::read(jar).expect("the jar can be read");
-    ferrite_sql::foreign::install(ferrite_java::runtime(std::env::args().skip(2).collect(), Duration::from_secs(10)));
+    ferrite_sql::foreign::install(ferrite_java::runtime(
+        std::env::args().skip(2).collect(),
+        Duration::from_secs(10),
+        || std::process::exit(1),
+    ));
     let text = format!(
         "LOAD CLASSES '{}';
          CREATE TABLE votes (phone_number BIGINT NOT NULL);

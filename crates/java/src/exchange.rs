@@ -152,7 +152,7 @@ impl Exchange {
     }
 }
 
-pub(crate) fn native_methods() -> [NativeMethod; 5] {
+pub(crate) fn native_methods() -> [NativeMethod; 7] {
     let method = |name: &str, signature: &str, function: *mut std::ffi::c_void| NativeMethod {
         name: name.into(),
         sig: signature.into(),
@@ -164,6 +164,8 @@ pub(crate) fn native_methods() -> [NativeMethod; 5] {
         method("request", "(II)Ljava/nio/ByteBuffer;", request as *mut _),
         method("ring", "(J)V", crate::bell::ring as *mut _),
         method("error", "()Ljava/lang/String;", error as *mut _),
+        method("say", "(I[B)V", crate::output::say as *mut _),
+        method("exit", "(Ljava/lang/String;)V", crate::output::exit as *mut _),
     ]
 }
 

@@ -6,7 +6,8 @@
 //!
 //! The rooms: [`locate`] finds a JDK, `sources` compiles the Java side of the bridge with it, `machine` starts the JVM, `exchange` is
 //! a thread's crossing, `library` loads classes and describes procedures, `procedure` calls them, `compound`
-//! calls those that run outside of transactions, `bell` lets Java ask for such a call's next stage, `function` calls user-defined functions.
+//! calls those that run outside of transactions, `bell` lets Java ask for such a call's next stage, `function` calls user-defined functions,
+//! `output` takes what code in Java prints.
 //!
 //! Words of the `SAFETY:` comments: *the exchange* of a thread is made once when the thread first calls Java, is never freed, and is used by
 //! that thread alone; *the host* is the transaction of the call that is going on, set before Java is entered and taken away when it is
@@ -23,6 +24,7 @@ mod function;
 mod library;
 pub mod locate;
 mod machine;
+mod output;
 mod procedure;
 mod sources;
 
@@ -31,7 +33,9 @@ use std::time::Duration;
 
 /// The runtime for `ferrite_sql::foreign::install`. `options` go to the JVM, after our own. Where a call is that runs longer than
 /// `time_max` is told on the standard error.
-pub fn runtime(options: Vec<String>, time_max: Duration) -> Box<dyn Runtime> {
+/// `stop` ends the server, as code that calls `System.exit` wants it.
+pub fn runtime(options: Vec<String>, time_max: Duration, stop: fn()) -> Box<dyn Runtime> {
+    output::on_exit(stop);
     let limit = format!("-Dferrite.procedure.time.max.ms={}", time_max.as_millis());
     Box::new(library::JavaRuntime::new([vec![limit], options].concat()))
 }

@@ -204,6 +204,8 @@ fn in_java<R>(machine: &Machine, ask: impl FnOnce(&mut JNIEnv<'_>) -> jni::error
             .call_method(&exception, "toString", "()Ljava/lang/String;", &[])
             .and_then(|words| words.l())
             .and_then(|words| env.get_string(&JString::from(words)).map(String::from));
+        // What it says of itself may fail, too.
+        let _ = env.exception_clear();
         UserError::ddl("42P13", words.unwrap_or_else(|_| "an exception without words".to_owned()))
     })
 }

@@ -1,25 +1,32 @@
 //! The process's JVM: started once, never stopped, its bridge classes looked up once.
 
 use crate::exchange;
-use crate::locate;
+use crate::locate::{self, Jdk};
 use crate::sources;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use jni::objects::{GlobalRef, JClass, JStaticMethodID};
 use jni::sys::{jint, jvalue};
 use jni::{InitArgsBuilder, JNIEnv, JNIVersion, JavaVM};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Options that the JVM gets unless `--java-options` say otherwise, which come after them.
-const OPTIONS: [&str; 6] = [
+const OPTIONS: [&str; 4] = [
     // Signals are the server's.
     "-Xrs",
     // No files of figures, which a slow disk makes every pause wait for.
     "-XX:-UsePerfData",
     // Procedures leave garbage that dies young; a small heap and a simple collector pause least where there are few cores.
     "-XX:+UseSerialGC",
-    "-Xms128m",
     "-Xmx512m",
-    "-Xmn64m",
 ];
+/// Where the heap may be so large.
+const OPTIONS_WITH_ROOM: [&str; 2] = ["-Xms128m", "-Xmn64m"];
+const ROOM_BYTES: u64 = 192 << 20;
+/// Options of the user's are tried so long; those with which a JVM does not end by itself then are taken for good.
+const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
+/// Characters of what a JVM says that cannot begin.
+const WORDS_MAX: usize = 2_000;
 
 pub(crate) struct Machine {
     pub vm: JavaVM,
@@ -50,7 +57,13 @@ impl Machine {
         }
         let mut builder = InitArgsBuilder::new().version(JNIVersion::V8);
         let class_path = format!("-Djava.class.path={}", compiled.jar.display());
-        for option in OPTIONS.into_iter().chain(options.iter().map(String::as_str)).chain([class_path.as_str()]) {
+        let ours = OPTIONS_WITH_ROOM.into_iter().filter(|_| heap_max(options).is_none_or(|bytes| bytes >= ROOM_BYTES));
+        let all = OPTIONS.into_iter().chain(ours).chain(options.iter().map(String::as_str));
+        let all: Vec<&str> = all.chain([class_path.as_str()]).collect();
+        if options.iter().any(|option| !option.starts_with("-Dferrite.")) {
+            try_options(&jdk, &all)?;
+        }
+        for option in all {
             builder = builder.option(option.to_owned());
         }
         let arguments = builder.build().map_err(|error| unusable(&error))?;
@@ -87,6 +100,7 @@ impl Machine {
     fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 12])> {
         let class = env.find_class("org/voltdb/Bridge")?;
         env.register_native_methods(&class, &exchange::native_methods())?;
+        env.call_static_method(&class, "takeStreams", "()V", &[])?;
         let methods = [
             ("load", "([B)Lorg/voltdb/JarLoader;"),
             ("describe", "(Lorg/voltdb/JarLoader;Ljava/lang/String;)Ljava/lang/Object;"),
@@ -138,6 +152,60 @@ impl Machine {
     }
 }
 
+/// What the last -Xmx says, in bytes.
+fn heap_max(options: &[String]) -> Option<u64> {
+    let said = options.iter().rev().find_map(|option| option.strip_prefix("-Xmx"))?;
+    let digits = said.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let shift = match said[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A JVM that cannot begin with its options ends the process that it is in: so a process of its own tries them first.
+fn try_options(jdk: &Jdk, options: &[&str]) -> UserResult<()> {
+    let mut command = Command::new(jdk.home.join("bin/java"));
+    command.args(options).arg("-version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Without the program there is nothing to try it with.
+    let Ok(mut child) = command.spawn() else { return Ok(()) };
+    let began = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(None) if began.elapsed() < TRIAL_TIME_MAX => std::thread::sleep(Duration::from_millis(5)),
+            Ok(Some(_)) => break,
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(());
+            }
+        }
+    }
+    let output = child.wait_with_output().map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    let words: String = String::from_utf8_lossy(&output).chars().take(WORDS_MAX).collect();
+    Err(unusable(&words.trim()).with_hint("see --java-options"))
+}
+
 pub(crate) fn unusable(error: &dyn std::fmt::Display) -> UserError {
     UserError::new(ErrorKind::Compile, "FE022", format!("the JVM cannot be used: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_size_of_a_heap_counts() {
+        let max = |text: &str| heap_max(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(max("-Xmx2g -Xmx64m"), Some(64 << 20));
+        assert_eq!(max("-Xmx1048576 -Xss1m"), Some(1 << 20));
+        assert_eq!(max("-Xms1g"), None);
+        assert_eq!(max("-Xmx99999999999999999999g"), None);
+        assert_eq!(max("-Xmxgarbage"), None);
+    }
 }

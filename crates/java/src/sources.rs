@@ -55,6 +55,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/FunctionClass.java": "../bridge/org/voltdb/FunctionClass.java";
     "org/voltdb/FutureCall.java": "../bridge/org/voltdb/FutureCall.java";
     "org/voltdb/JarLoader.java": "../bridge/org/voltdb/JarLoader.java";
+    "org/voltdb/Lines.java": "../bridge/org/voltdb/Lines.java";
     "org/voltdb/ProcedureClass.java": "../bridge/org/voltdb/ProcedureClass.java";
     "org/voltdb/Runner.java": "../bridge/org/voltdb/Runner.java";
     "org/voltdb/StagedCall.java": "../bridge/org/voltdb/StagedCall.java";

@@ -8,6 +8,7 @@ use crate::shared::Shared;
 use errand::Errand;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
+use ferrite_base::limits::BACKUP_SCANS_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Clock, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_partition::{AnswerBatch, Reply};
@@ -15,8 +16,8 @@ use ferrite_snapshot::Files;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
 use std::collections::VecDeque;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -31,6 +32,8 @@ const REMEMBERED: usize = 16;
 #[derive(Default)]
 pub struct Turn {
     taken: AtomicBool,
+    /// Threads that look through directories.
+    scans: Arc<AtomicUsize>,
     /// Oldest first.
     attempts: Mutex<VecDeque<Attempt>>,
 }
@@ -48,6 +51,15 @@ pub struct Attempt {
     pub ended: Option<(i64, Result<u64, String>)>,
 }
 
+/// A scan that goes on.
+struct Scan(Arc<AtomicUsize>);
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Gives the turn back.
 struct Taken<'t>(&'t AtomicBool);
 
@@ -57,6 +69,15 @@ impl Turn {
             return Err(UserError::parameters("another backup or restore is in progress").with_hint("wait for its end"));
         }
         Ok(Taken(&self.taken))
+    }
+
+    fn scan(&self) -> UserResult<Scan> {
+        let scan = (self.scans.fetch_add(1, Ordering::AcqRel), Scan(Arc::clone(&self.scans)));
+        match scan {
+            (before, scan) if before < BACKUP_SCANS_MAX => Ok(scan),
+            _ => Err(UserError::parameters(format!("{BACKUP_SCANS_MAX} directories are being scanned already"))
+                .with_hint("wait for the end of one")),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Attempt>> {
@@ -107,7 +128,17 @@ pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &
             let (shared, reply) = (Arc::clone(shared), reply.clone());
             return spawn(move || answer(&reply, &run_restore(&shared, &request)));
         }
-        "@SnapshotScan" => scan(shared, parameters),
+        "@SnapshotScan" => {
+            let dir = scanned(shared, parameters)?;
+            let going = shared.backup.scan()?;
+            let (shared, reply) = (Arc::clone(shared), reply.clone());
+            return spawn(move || {
+                let result = scan(&shared, &dir);
+                // Who is answered may ask again at once.
+                drop(going);
+                answer(&reply, &result);
+            });
+        }
         _ => delete(shared, parameters),
     };
     answer(reply, &result);
@@ -210,11 +241,14 @@ pub fn drop_leftovers(shared: &Arc<Shared>) {
     }
 }
 
-fn scan(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
-    let [Value::Text(path)] = parameters else {
-        return Err(UserError::parameters("@SnapshotScan takes a path"));
-    };
-    let dir = shared.identity.backups.directory(path)?;
+fn scanned(shared: &Shared, parameters: &[Value<'_>]) -> UserResult<PathBuf> {
+    match parameters {
+        [Value::Text(path)] => shared.identity.backups.directory(path),
+        _ => Err(UserError::parameters("@SnapshotScan takes a path")),
+    }
+}
+
+fn scan(shared: &Shared, dir: &Path) -> SystemResult {
     let path = dir.display().to_string();
     let (host_id, host) = (shared.identity.host_id, shared.identity.host_name.as_str());
     let mut snapshots = SystemTable::new(&[
@@ -257,7 +291,7 @@ fn scan(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
         ]);
         return Ok(vec![snapshots, space, files]);
     }
-    for seen in listing::look(&shared.disk, &dir)? {
+    for seen in listing::look(&shared.disk, dir)? {
         let whole = if seen.fault.is_none() { "TRUE" } else { "FALSE" };
         let result = if seen.fault.is_none() { "SUCCESS" } else { "FAILURE" };
         let incomplete = if seen.fault.is_none() { "" } else { seen.tables.as_str() };
@@ -285,7 +319,7 @@ fn scan(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
             ]);
         }
     }
-    match rustix::fs::statvfs(&dir) {
+    match rustix::fs::statvfs(dir) {
         Ok(figures) => {
             let (total, free) = (figures.f_blocks * figures.f_frsize, figures.f_bavail * figures.f_frsize);
             let used = total.saturating_sub(free);
@@ -354,4 +388,21 @@ fn answer(reply: &Reply, result: &SystemResult) {
     write_response(&mut answers.bytes, reply.handle, result);
     answers.finish_answer(reply.connection);
     reply.mailbox.deliver(answers);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_directories_are_scanned_at_a_time() {
+        let turn = Turn::default();
+        let going: Vec<_> = (0..BACKUP_SCANS_MAX).map(|_| turn.scan().expect("there is room")).collect();
+        for _ in 0..2 {
+            let refused = turn.scan().err().expect("that is one too many").to_string();
+            assert!(refused.contains("8 directories are being scanned already"), "{refused}");
+        }
+        drop(going);
+        assert!(turn.scan().is_ok());
+    }
 }

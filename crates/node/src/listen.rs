@@ -20,6 +20,8 @@ pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Serve
     keep_alive(&listener).map_err(failed)?;
     // The system's own choice grows to megabytes, which nobody counts, for each connection that does not read.
     sockopt::set_socket_send_buffer_size(&listener, limits::SOCKET_SEND_BYTES).map_err(|error| failed(error.into()))?;
+    // Many may come at once, after a restart: as many as the system lets wait (net.core.somaxconn).
+    rustix::net::listen(&listener, i32::MAX).map_err(|error| failed(error.into()))?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
 }
@@ -69,6 +71,19 @@ mod tests {
         assert_eq!(connections_within(usize::MAX, 30, 2), usize::MAX - 34 - kept);
         let now = ferrite_io::descriptors().expect("the system says");
         assert!(now.open >= 3 && now.most > now.open, "{now:?}");
+    }
+
+    #[test]
+    fn as_many_connections_may_wait_as_the_system_lets() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("the system says");
+        let most: usize = most.trim().parse().expect("a number");
+        let (_listener, address) = listen_on("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        // More than any library's usual number, unless the system wants it so.
+        let waiting: Vec<_> = (0..most.min(300))
+            .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(900)))
+            .collect::<Result<_, _>>()
+            .expect("there is room for all");
+        assert_eq!(waiting.len(), most.min(300));
     }
 
     #[test]

@@ -280,7 +280,9 @@ impl NetworkThread {
                 Err(error) => {
                     // Once for as long as it lasts.
                     if !self.starved {
-                        ferrite_io::errln!("ferrite: no connection can be accepted: {error}; they wait until others are closed");
+                        ferrite_io::errln!(
+                            "ferrite: no connection can be accepted: {error}; they wait until others are closed"
+                        );
                     }
                     return false;
                 }

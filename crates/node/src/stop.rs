@@ -133,7 +133,9 @@ pub(crate) fn stop(
         shared.long_reads.drop_cancelled();
         tell_network(&shared, || Mail::Hurry);
         if !wait(shared.settings.stop_grace) {
-            ferrite_io::errln!("ferrite: some calls cannot be interrupted, and are left behind; nothing of them is kept");
+            ferrite_io::errln!(
+                "ferrite: some calls cannot be interrupted, and are left behind; nothing of them is kept"
+            );
             stopped = Stopped::LeavingThreads;
         }
     }

@@ -113,7 +113,10 @@ impl Tasks {
         self.follow_catalog();
         while !self.stopping {
             self.start_due();
-            self.complaints.due(self.clock.monotonic_nanos()).iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
+            self.complaints
+                .due(self.clock.monotonic_nanos())
+                .iter()
+                .for_each(|line| ferrite_io::errln!("ferrite: {line}"));
             let told = match self.nearest() {
                 None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => self.inbox.recv_timeout(wait),

@@ -1,9 +1,14 @@
 package org.voltdb;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 
 /** The fence between the server and Java: native code comes in through the methods here, and is called through those below. */
 final class Bridge {
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(Bridge::exits, "procedure-exit"));
+    }
+
     private Bridge() {
     }
 
@@ -25,6 +30,42 @@ final class Bridge {
 
     /** Lets a server's thread come by to a call that goes on; nothing happens when it has ended. By any thread. */
     static native void ring(long bell);
+
+    /** Says lines on standard output (0) or standard error (1) without waiting for whoever reads them. By any thread. */
+    static native void say(int stream, byte[] lines);
+
+    /** Code has called {@link System#exit}; where, if that is known. Answers when the server is about to end in good order. By any thread. */
+    static native void exit(String where);
+
+    /** What code prints goes the way of the server's own lines from now on. */
+    static void takeStreams() {
+        System.setOut(Lines.stream(0));
+        System.setErr(Lines.stream(1));
+    }
+
+    /** Keeps whoever has called {@link System#exit} where it is: the process ends when the server has ended. */
+    private static void exits() {
+        StringBuilder where = new StringBuilder();
+        Thread.getAllStackTraces().forEach((thread, stack) -> {
+            for (StackTraceElement frame : stack) {
+                if (frame.getClassName().equals("java.lang.Shutdown") && frame.getMethodName().equals("exit")) {
+                    StackTraceElement[] code = Arrays.stream(stack).filter(at -> !at.getClassName().startsWith("java.lang."))
+                            .toArray(StackTraceElement[]::new);
+                    where.append(Failure.frames(code));
+                    return;
+                }
+            }
+        });
+        exit(where.toString());
+        while (true) {
+            try {
+                Thread.sleep(Long.MAX_VALUE);
+            } catch (InterruptedException e) {
+                // Nobody is to come past this.
+                continue;
+            }
+        }
+    }
 
     static Exchange attach(int slot, int purpose, String serverThread, ByteBuffer request, ByteBuffer response) {
         Exchange exchange = new Exchange(slot, purpose, serverThread, request, response);

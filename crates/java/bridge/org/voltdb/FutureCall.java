@@ -20,6 +20,7 @@ import org.voltdb.client.ClientResponseWithPartitionKey;
  * calls that it made are answered.
  */
 final class FutureCall extends StagedCall implements CallContext {
+    private static final int WRAPPINGS_MAX = 100;
     private static final byte NOT_SET = ClientResponse.UNINITIALIZED_APP_STATUS_CODE;
 
     /** A call that has not been taken. */
@@ -178,8 +179,13 @@ final class FutureCall extends StagedCall implements CallContext {
 
     /** What has happened, without what futures wrap it into. */
     private static Throwable reason(Throwable e) {
-        while ((e instanceof CompletionException || e instanceof ExecutionException) && e.getCause() != null) {
-            e = e.getCause();
+        // No deeper than any wrapping goes: causes may go in a circle.
+        for (int i = 0; i < WRAPPINGS_MAX && (e instanceof CompletionException || e instanceof ExecutionException); i++) {
+            Throwable cause = Failure.cause(e);
+            if (cause == null) {
+                break;
+            }
+            e = cause;
         }
         return e;
     }

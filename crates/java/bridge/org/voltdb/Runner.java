@@ -114,8 +114,16 @@ final class Runner implements ProcedureContext {
         batch.putInt(0);
     }
 
+    /** A batch belongs to the thread whose call it is. */
+    private void check(String method) {
+        if (Thread.currentThread() != exchange.thread) {
+            throw new IllegalStateException(method + " was called by another thread than that which runs the procedure");
+        }
+    }
+
     @Override
     public void queueText(String sql, Object[] values) {
+        check("voltQueueSQL");
         if (sql == null) {
             throw new IllegalArgumentException("voltQueueSQLExperimental was given null for a statement");
         }
@@ -129,6 +137,7 @@ final class Runner implements ProcedureContext {
 
     @Override
     public void load(String table, VoltTable rows) {
+        check("voltLoadTable");
         int columns = rows.getColumnCount();
         String sql = "INSERT INTO " + table + " VALUES (?" + ", ?".repeat(columns - 1) + ")";
         Bytes inserts = new Bytes(rows.getSerializedSize() + 1024);
@@ -160,6 +169,7 @@ final class Runner implements ProcedureContext {
 
     @Override
     public void queue(SQLStmt statement, Expectation expectation, Object[] values) {
+        check("voltQueueSQL");
         if (statement == null) {
             throw new IllegalArgumentException("voltQueueSQL was given null for a statement");
         }
@@ -213,6 +223,7 @@ final class Runner implements ProcedureContext {
 
     @Override
     public VoltTable[] execute(boolean last) {
+        check("voltExecuteSQL");
         int count = queued;
         if (count == 0) {
             return new VoltTable[0];
@@ -251,6 +262,7 @@ final class Runner implements ProcedureContext {
 
     @Override
     public Random random() {
+        check("getSeededRandomNumberGenerator");
         if (random == null) {
             random = new Random(uniqueId);
         }
@@ -259,11 +271,13 @@ final class Runner implements ProcedureContext {
 
     @Override
     public void statusCode(byte code) {
+        check("setAppStatusCode");
         statusCode = code;
     }
 
     @Override
     public void statusString(String text) {
+        check("setAppStatusString");
         statusString = text;
     }
 
