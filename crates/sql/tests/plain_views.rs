@@ -109,3 +109,43 @@ fn its_text_makes_the_same_schema() {
     assert_eq!(described(&again), described(&made), "{text}");
     assert_eq!(made.plain_views["Z"].text, "SELECT T.A, T.B FROM t");
 }
+
+/// Views of views, each of which nests what may stand in itself, until one is refused: never a stack that runs out. The thread
+/// gets a small one on purpose.
+#[test]
+fn deep_views_of_deep_queries_are_refused_and_exhaust_no_stack() {
+    let nested = |open: &str, middle: &str, close: &str, depth: usize| {
+        format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
+    };
+    let worker = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || {
+        for (open, close) in [
+            ("SELECT a FROM (", ") AS x"),
+            ("SELECT x.a FROM t AS y JOIN (", ") AS x ON x.a = y.a"),
+            ("SELECT a FROM t WHERE a IN (", ")"),
+            ("SELECT (", ") AS a FROM t"),
+            ("WITH w AS (", ") SELECT a FROM w"),
+            ("(", " UNION SELECT a FROM t)"),
+        ] {
+            for depth in [3, 20, 60, 90] {
+                let mut catalog = table();
+                let mut before = "SELECT a FROM t".to_owned();
+                let mut refused = false;
+                for number in 0..=VIEW_NESTING_MAX {
+                    let query = nested(open, &before, close, depth);
+                    let Ok(next) = changed(&catalog, &format!("CREATE VIEW v{number} (a) AS {query}")) else {
+                        refused = true;
+                        break;
+                    };
+                    catalog = next;
+                    before = format!("SELECT MAX(a) AS a FROM v{number}");
+                    read(&catalog, &format!("SELECT a FROM v{number}")).expect("what was made can be read");
+                    for deep in [50, 150, 199] {
+                        drop(read(&catalog, &nested("SELECT a FROM (", &before, ") AS x", deep)));
+                    }
+                }
+                assert!(refused, "{open} {depth}");
+            }
+        }
+    });
+    worker.expect("a thread").join().expect("no panic");
+}
