@@ -191,6 +191,15 @@ impl Variant {
                 let name = format!("w{number}");
                 let key = *random.pick(&["id", "v", "name"]);
                 self.views.push(name.clone());
+                if random.percent(30) {
+                    // Computed when it is read: in the log and in snapshots by its text alone.
+                    let query = *random.pick(&[
+                        "SELECT DISTINCT v FROM items",
+                        "SELECT home, id FROM items ORDER BY home, id LIMIT 3",
+                        "SELECT h.*, r.lowest FROM heads h LEFT JOIN items_by_home r ON r.home = h.home",
+                    ]);
+                    return format!("CREATE VIEW {name} AS {query}");
+                }
                 format!(
                     "CREATE VIEW {name} AS SELECT {key}, COUNT(*) AS entries, SUM(v) AS total FROM items GROUP BY {key}"
                 )
