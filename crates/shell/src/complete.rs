@@ -392,6 +392,7 @@ mod tests {
             name: name.to_owned(),
             kind: TableKind::Table,
             columns: columns.iter().map(|name| column(name)).collect(),
+            computed: false,
             partition_column: None,
             partitioned: false,
             primary_key: Vec::new(),

@@ -33,6 +33,7 @@ fn kind_name(kind: TableKind) -> &'static str {
 fn placement(table: &Table) -> String {
     match table.partition_column {
         Some(column) => format!("partitioned by {}", table.columns[column].name),
+        None if table.computed => "computed when read".to_owned(),
         None if table.partitioned => "partitioned".to_owned(),
         None => "replicated".to_owned(),
     }

@@ -26,6 +26,8 @@ pub struct Table {
     pub name: String,
     pub kind: TableKind,
     pub columns: Vec<Column>,
+    /// A view that is computed when it is read: it has no rows of its own.
+    pub computed: bool,
     /// Position of the partitioning column; None for replicated tables and for views that do not have it.
     pub partition_column: Option<usize>,
     /// Whether rows live on one partition each.
@@ -116,6 +118,8 @@ impl Names {
                 name: row.text("TABLE_NAME").to_owned(),
                 kind,
                 columns: Vec::new(),
+                // One that is kept up names the table that it follows.
+                computed: kind == TableKind::View && !row.text("REMARKS").contains("\"sourceTable\""),
                 partition_column: None,
                 partitioned: row.text("REMARKS").contains("\"partitionColumn\""),
                 primary_key: Vec::new(),

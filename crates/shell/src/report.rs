@@ -244,6 +244,7 @@ mod tests {
             name: "VOTES".into(),
             kind: TableKind::Table,
             columns: Vec::new(),
+            computed: false,
             partition_column: None,
             partitioned: false,
             primary_key: Vec::new(),

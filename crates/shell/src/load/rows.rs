@@ -238,6 +238,7 @@ mod tests {
             ],
             partition_column: None,
             partitioned: false,
+            computed: false,
             primary_key: Vec::new(),
         }
     }
