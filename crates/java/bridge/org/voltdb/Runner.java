@@ -138,6 +138,9 @@ final class Runner implements ProcedureContext {
     @Override
     public void load(String table, VoltTable rows) {
         check("voltLoadTable");
+        if (rows == null) {
+            return;
+        }
         int columns = rows.getColumnCount();
         String sql = "INSERT INTO " + table + " VALUES (?" + ", ?".repeat(columns - 1) + ")";
         Bytes inserts = new Bytes(rows.getSerializedSize() + 1024);
