@@ -119,9 +119,11 @@ impl Binder<'_> {
             Definition::Inline { table, recursive } => {
                 // It sees what was in reach at its WITH: outer scopes and the tables before it.
                 let inner_scopes = self.hide_scopes(scopes);
+                let arguments = std::mem::take(&mut self.arguments);
                 let later = self.common_names.split_off(position);
                 let bound = self.deeper(|binder| binder.common_body(&table, recursive));
                 self.common_names.extend(later);
+                self.arguments = arguments;
                 self.show_scopes(inner_scopes);
                 let (query, correlated) = bound?;
                 return self.derived_source(query, correlated, name.to_owned(), alias);

@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::literal::constant_as;
-use super::scope::object_name;
+use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
 use super::types::{Typed, fold, to_kind, widest};
 use crate::variants::Adoption;
@@ -285,7 +285,17 @@ impl Binder<'_> {
         }
         let windows = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
         let first_subquery = self.subqueries.len();
-        let aggregate = bind(self)?;
+        self.arguments.push(ArgumentColumns::of(self.scope_depth()));
+        let bound = bind(self);
+        let columns = self.arguments.pop();
+        let aggregate = bound?;
+        if columns.is_some_and(|columns| columns.are_outer()) && !earlier::values() {
+            return Err(UserError::compile(
+                "42803",
+                format!("the aggregate {name} of columns of the outer query only is not allowed in a subquery"),
+            )
+            .with_hint("compute it in the outer query, or in a derived table that the outer query reads"));
+        }
         let inside = first_subquery..self.subqueries.len();
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;

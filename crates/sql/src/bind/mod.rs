@@ -78,6 +78,8 @@ pub(crate) struct Binder<'c> {
     scopes: Vec<Scope>,
     /// Queries being bound, innermost last.
     frames: Vec<Frame>,
+    /// Aggregates whose arguments are being bound, innermost last.
+    arguments: Vec<scope::ArgumentColumns>,
     /// What the statement being bound says about partitions.
     pub facts: Facts,
     /// A view is being defined: it may read a stream.
@@ -126,6 +128,7 @@ impl<'c> Binder<'c> {
             variables: Vec::new(),
             scopes: Vec::new(),
             frames: Vec::new(),
+            arguments: Vec::new(),
             facts: Facts::default(),
             streams_allowed: false,
             schema_object: None,

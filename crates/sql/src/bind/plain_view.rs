@@ -330,12 +330,14 @@ impl Binder<'_> {
     fn apart<T>(&mut self, bind: impl FnOnce(&mut Self) -> UserResult<T>) -> UserResult<T> {
         let scopes = std::mem::take(&mut self.scopes);
         let frames = std::mem::take(&mut self.frames);
+        let arguments = std::mem::take(&mut self.arguments);
         let common_names = std::mem::take(&mut self.common_names);
         let variables = std::mem::take(&mut self.variables);
         let (common_bound, streams_allowed) = (self.common_bound, self.streams_allowed);
         self.streams_allowed = false;
         let result = bind(self);
         (self.scopes, self.frames, self.common_names, self.variables) = (scopes, frames, common_names, variables);
+        self.arguments = arguments;
         (self.common_bound, self.streams_allowed) = (common_bound, streams_allowed);
         result
     }

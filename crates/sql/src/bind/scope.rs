@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::types::Typed;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{Aggregate, Expr};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
@@ -102,6 +102,30 @@ pub(crate) struct AggregateScope {
     pub inside: Vec<std::ops::Range<usize>>,
 }
 
+/// Whose columns the argument of an aggregate names.
+pub(crate) struct ArgumentColumns {
+    /// Scopes that are in reach where the aggregate stands; the last is its block's.
+    depth: usize,
+    local: bool,
+    outer: bool,
+}
+
+impl ArgumentColumns {
+    pub fn of(depth: usize) -> ArgumentColumns {
+        ArgumentColumns { depth, local: false, outer: false }
+    }
+
+    fn names(&mut self, scope: usize) {
+        self.outer |= scope + 1 < self.depth;
+        self.local |= scope + 1 == self.depth;
+    }
+
+    /// The standard has such an aggregate computed by the outer query.
+    pub fn are_outer(&self) -> bool {
+        self.outer && !self.local
+    }
+}
+
 /// A parameter or variable of a procedure.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
@@ -161,6 +185,7 @@ impl Binder<'_> {
                 for frame in &mut self.frames {
                     frame.correlated |= scope < frame.first_scope;
                 }
+                self.arguments.iter_mut().for_each(|columns| columns.names(scope));
                 let levels = self.scopes.len() - scope;
                 self.views.name_means(|| format!("{levels} {name} {:?}", self.scopes[scope].place_of(&typed.expr)));
                 Ok(typed)
@@ -179,11 +204,13 @@ impl Binder<'_> {
                     continue;
                 }
                 qualifier_known |= qualifier.is_some();
-                let position = source
-                    .columns
-                    .iter()
-                    .position(|column| column.name == name && (qualifier.is_some() || !column.hidden));
-                let Some(position) = position else { continue };
+                let named = |column: &ScopeColumn| column.name == name && (qualifier.is_some() || !column.hidden);
+                let Some(position) = source.columns.iter().position(named) else { continue };
+                let again = !earlier::values() && source.columns[position + 1..].iter().any(named);
+                if again {
+                    return Err(UserError::compile("42702", format!("column reference {name} is ambiguous"))
+                        .with_hint(format!("give the columns that are called {name} in {} other names", source.name)));
+                }
                 if matches!(found, Found::Column { .. }) {
                     return Err(UserError::compile("42702", format!("column reference {name} is ambiguous"))
                         .with_hint("qualify it with the table's name or alias"));
@@ -243,6 +270,7 @@ impl Binder<'_> {
                     for frame in &mut self.frames {
                         frame.correlated |= level < frame.first_scope;
                     }
+                    self.arguments.iter_mut().for_each(|columns| columns.names(level));
                     return Ok(column);
                 }
                 (Some(one), Some(other)) => {

@@ -1,7 +1,7 @@
 //! A cursor over lexemes, for the productions that are our own.
 
 use super::advice;
-use super::tokens::{self, FerriteDialect, Lexeme, for_sqlparser, token_is_word, too_deep, unexpected};
+use super::tokens::{self, FerriteDialect, Lexeme, for_sqlparser, is_argument, token_is_word, too_deep, unexpected};
 use crate::errors;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_value::{ColumnType, SqlType};
@@ -173,6 +173,8 @@ impl<'l> Cursor<'l> {
                 break;
             }
             match &lexeme.token.token {
+                // TIME_WINDOW(..., END): after a comma END closes nothing.
+                _ if is_argument(self.lexemes, self.position) => {}
                 Token::LParen => parentheses += 1,
                 Token::RParen if parentheses == 0 => break,
                 Token::RParen => parentheses -= 1,

@@ -288,6 +288,7 @@ pub(crate) fn split(lexemes: &[Lexeme]) -> Vec<std::ops::Range<usize>> {
                 Keyword::BEGIN => depth += 1,
                 // `END CASE` closes what CASE opened.
                 Keyword::CASE if position == 0 || !lexemes[position - 1].is_word("END") => depth += 1,
+                Keyword::END if is_argument(lexemes, position) => {}
                 Keyword::END => {
                     let closes_other = lexemes.get(position + 1).is_some_and(|next| {
                         ["IF", "WHILE", "FOR", "LOOP", "REPEAT"].iter().any(|word| next.is_word(word))
@@ -305,6 +306,12 @@ pub(crate) fn split(lexemes: &[Lexeme]) -> Vec<std::ops::Range<usize>> {
         ranges.push(start..lexemes.len());
     }
     ranges
+}
+
+/// Whether END stands where an argument does, as in TIME_WINDOW(..., END): it closes nothing there.
+pub(crate) fn is_argument(lexemes: &[Lexeme], position: usize) -> bool {
+    let follows_comma = position > 0 && lexemes[position - 1].token.token == Token::Comma;
+    follows_comma && lexemes[position].is_word("END")
 }
 
 fn is_create_procedure(lexemes: &[Lexeme]) -> bool {
