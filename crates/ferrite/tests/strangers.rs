@@ -195,6 +195,40 @@ fn unread_answers_have_a_budget() {
     server.stop();
 }
 
+/// Many who ask again and again for large answers and read none: what is built, refused and freed counts too, and what others write is
+/// small enough for its share.
+#[test]
+fn large_answers_to_many_stay_within_the_limit() {
+    const CONNECTIONS: usize = 100;
+    const LIMIT: usize = 384 * MEBIBYTE;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let limit = LIMIT.to_string();
+    let (server, db) = blobs(Server::start(&dir.path().join("data"), &["--partitions", "2", "--memory-limit", &limit]));
+    db.sql("CREATE TABLE wide (id BIGINT NOT NULL, text VARCHAR(1000000 BYTES) NOT NULL, PRIMARY KEY (id))");
+    let text = "x".repeat(900_000);
+    (0..12i64).for_each(|id| drop(db.call("WIDE.upsert", (id, text.as_str()))));
+    let (before, _) = resident(&server);
+    let query = "SELECT * FROM wide";
+    let calls: Vec<u8> = (0..200).flat_map(|handle| call("@AdHoc", handle, &(query,))).collect();
+    let open: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut stream = log_in(&server);
+            push(&mut stream, &calls);
+            stream
+        })
+        .collect();
+    // Who does not read is closed after a while, where others wait; the memory fills and empties meanwhile.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(4) {
+        db.call("BLOB.upsert", (1i64, &[1u8; 100][..]));
+    }
+    let (_, most) = resident(&server);
+    assert!(most < LIMIT, "{most} bytes, and {before} before");
+    drop(open);
+    memory_returns(&server, before, 64 * MEBIBYTE);
+    server.stop();
+}
+
 fn try_connect(address: &str) -> Option<Db> {
     Client::connect(ClientOptions::new([address])).ok().map(Db)
 }

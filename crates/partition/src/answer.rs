@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// fits 32 bits.
 pub(crate) const ANSWER_BATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// A batch leaves its thread with no more memory than this beyond what its answers take, or twice that: their bytes are what is counted.
+const SPARE_BYTES_MAX: usize = 256 * 1024;
+
 /// Consecutive answers of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -74,6 +77,12 @@ impl AnswerBatch {
 
     /// From now on until they are dropped these are answers that were made and have not left.
     pub fn count(&mut self) {
+        // The buffer of a large answer that was refused or taken back, or what one that doubled has not used. Here, where it was made:
+        // freed by another thread it would stay with this one's share of the allocator.
+        let spare = self.bytes.capacity() - self.bytes.len();
+        if spare > SPARE_BYTES_MAX && (spare > self.bytes.len() || spare > 2 * ANSWER_BATCH_BYTES_MAX) {
+            self.bytes.shrink_to_fit();
+        }
         memory::answers_changed(self.bytes.len() as isize - self.counted.0 as isize);
         self.counted.0 = self.bytes.len();
         memory::answer_built();
