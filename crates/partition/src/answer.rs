@@ -161,6 +161,22 @@ mod tests {
         assert_eq!(runs(&sample()), expected);
     }
 
+    /// As one is left when a large answer was refused: a small error in a buffer that had grown.
+    #[test]
+    fn a_batch_leaves_without_the_room_that_it_does_not_use() {
+        let mut batch = sample();
+        let answers = runs(&batch);
+        batch.bytes.reserve_exact(2 * ANSWER_BATCH_BYTES_MAX);
+        batch.count();
+        assert!(batch.bytes.capacity() <= batch.bytes.len() + SPARE_BYTES_MAX, "{}", batch.bytes.capacity());
+        assert_eq!(runs(&batch), answers);
+        // One that has grown as buffers do keeps its room: it is used again soon.
+        let mut usual = AnswerBatch { bytes: Vec::with_capacity(ANSWER_BATCH_BYTES_MAX), ..AnswerBatch::default() };
+        usual.bytes.resize(ANSWER_BATCH_BYTES_MAX / 2 + 1, 0);
+        usual.count();
+        assert_eq!(usual.bytes.capacity(), ANSWER_BATCH_BYTES_MAX);
+    }
+
     #[test]
     fn replaced_answers_keep_their_handles_and_connections() {
         for message in ["", "short", &"a long message ".repeat(100)] {
