@@ -29,7 +29,7 @@ enum Inverse {
 /// microseconds since 1970. On an error all stores are as they were. Must not be called within a transaction.
 pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
     // What was once committed is carried out to its end.
-    watch::unwatched(|| carry_out(stores, catalog, effects, time))
+    watch::unwatched(|| carry_out(stores, catalog, effects, time, Values::AsCommitted))
 }
 
 /// The same, of a change that is not committed yet, which `watcher` may end.
@@ -40,14 +40,29 @@ pub fn change_schema_watched(
     time: i64,
     watcher: &Watcher,
 ) -> UserResult<()> {
-    watcher.watch(|| carry_out(stores, catalog, effects, time))
+    watcher.watch(|| carry_out(stores, catalog, effects, time, Values::New))
 }
 
-fn carry_out(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
+/// What rows may become.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// What may be stored today.
+    New,
+    /// What they became when the change was committed, perhaps by an earlier release.
+    AsCommitted,
+}
+
+fn carry_out(
+    stores: &mut [Store],
+    catalog: &Arc<Catalog>,
+    effects: &[Effect],
+    time: i64,
+    values: Values,
+) -> UserResult<()> {
     for store in stores.iter() {
         assert!(store.mark().undo == 0, "a schema change is a transaction of its own");
     }
-    let mut change = SchemaChange { stores, catalog, time, done: Vec::new() };
+    let mut change = SchemaChange { stores, catalog, time, values, done: Vec::new() };
     let mut result = effects.iter().try_for_each(|effect| change.carry_out(effect, effects));
     if result.is_ok() {
         result = change.stores.iter().try_for_each(Store::check_plans);
@@ -69,6 +84,7 @@ struct SchemaChange<'c> {
     stores: &'c mut [Store],
     catalog: &'c Catalog,
     time: i64,
+    values: Values,
     /// Which store, and how it becomes what it was.
     done: Vec<(usize, Inverse)>,
 }
@@ -168,7 +184,7 @@ impl SchemaChange<'_> {
                     ColumnSource::Value(Some(_)) => Value::Timestamp(self.time),
                     ColumnSource::Value(None) => Value::Null,
                 };
-                values[position] = convert(value, column, &definition.columns[position].name, &arena)?;
+                values[position] = convert(value, column, &definition.columns[position].name, self.values, &arena)?;
             }
             if let (Some(store), Some(column)) = (owner, definition.partition_column)
                 && !store.owns(&definition, &values[column as usize])?
@@ -203,9 +219,21 @@ impl SchemaChange<'_> {
 }
 
 /// A value on its way to a column of another type.
-fn convert<'a>(value: Value<'a>, column: &RebuiltColumn, name: &str, arena: &'a Bump) -> UserResult<Value<'a>> {
+fn convert<'a>(
+    value: Value<'a>,
+    column: &RebuiltColumn,
+    name: &str,
+    values: Values,
+    arena: &'a Bump,
+) -> UserResult<Value<'a>> {
     column.through.iter().try_fold(value, |value, to| {
-        cast::cast(value, to, arena).map_err(|error| {
+        let converted = match (value, cast::cast(value, to, arena)) {
+            (Value::Date(_), Ok(Value::Timestamp(midnight))) if values == Values::New => {
+                temporal::valid_timestamp(midnight).map(Value::Timestamp)
+            }
+            (_, converted) => converted,
+        };
+        converted.map_err(|error| {
             let from = constraint::shown(&value);
             UserError::data(
                 error.code(),

@@ -4,8 +4,8 @@ mod common;
 
 use common::*;
 use ferrite_base::limits::{INLINE_BYTES_MAX, TABLE_COLUMNS_MAX, VALUE_BYTES_MAX};
-use ferrite_base::{ErrorKind, TableId};
-use ferrite_catalog::{Change, Effect, IndexKind};
+use ferrite_base::{ErrorKind, TableId, Watcher};
+use ferrite_catalog::{Change, Effect, IndexKind, TableAction};
 use ferrite_expr::{AggregateKind, CompareOperator, Expr};
 use ferrite_table::{RedoError, Store};
 use ferrite_value::{Decimal, SqlType, Value};
@@ -494,6 +494,27 @@ fn schema_changes_fill_and_refuse() {
     });
     store.apply_effects(Arc::new(schema.catalog.clone()), &effects).unwrap();
     assert_eq!(store.memory().len(), 0);
+}
+
+/// A DATE before 1583 is no TIMESTAMP that may be stored; where an earlier release has stored it so, the log says that it did.
+#[test]
+fn what_a_committed_change_stored_is_stored_again() {
+    let mut schema = Schema::default();
+    let effects = schema.table("T", vec![column("D", SqlType::Date, 0, true)], vec![]);
+    let mut store = store();
+    store.apply_effects(Arc::new(schema.catalog.clone()), &effects).unwrap();
+    store.insert(T, &[Value::Date((1 << 16) | 0x101)]).unwrap();
+    store.commit();
+    let to = column("", SqlType::Timestamp, 0, true).column_type;
+    let action = TableAction::SetType { column: "D".into(), to, default: None, default_text: None };
+    let effects = schema.change(Change::AlterTable { table: "T".into(), action });
+    let catalog = Arc::new(schema.catalog.clone());
+    let (mut stores, watcher) = ([store], Watcher::new(|| Ok(())));
+    let refused = ferrite_table::change_schema_watched(&mut stores, &catalog, &effects, 0, &watcher).unwrap_err();
+    assert!(refused.message().contains("cannot become TIMESTAMP"), "{refused}");
+    assert_eq!(sorted_contents(&stores[0], T), ["Date(65793)"]);
+    ferrite_table::change_schema(&mut stores, &catalog, &effects, 0).unwrap();
+    assert_eq!(sorted_contents(&stores[0], T), ["Timestamp(-62135596800000000)"]);
 }
 
 #[test]

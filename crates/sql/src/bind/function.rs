@@ -4,7 +4,7 @@ use super::Binder;
 use super::literal::constant_as;
 use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
-use super::types::{Typed, fold, to_kind, widest};
+use super::types::{Typed, fold, to_common, to_kind, widest};
 use crate::variants::Adoption;
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
@@ -132,6 +132,8 @@ impl Binder<'_> {
             arguments.push(match typed.sql_type {
                 // A hexadecimal literal is a number where one is needed.
                 Some(SqlType::Varbinary) if to.is_integer() => constant_as(typed, *to)?,
+                // What it answers is made of it.
+                _ if resolved.result_type == SqlType::Timestamp => to_common(typed, *to)?,
                 _ => to_kind(typed, *to)?,
             });
         }
@@ -182,7 +184,7 @@ impl Binder<'_> {
             last = bound.swap_remove(decided);
             bound.truncate(decided);
             if let Some(sql_type) = sql_type {
-                last = Typed::new(to_kind(last, sql_type)?, sql_type);
+                last = Typed::new(to_common(last, sql_type)?, sql_type);
             }
         }
         let mut branches = Vec::with_capacity(bound.len());
