@@ -196,7 +196,8 @@ fn unread_answers_have_a_budget() {
 }
 
 /// Many who ask again and again for large answers and read none: what is built, refused and freed counts too, and what others write is
-/// small enough for its share.
+/// small enough for its share. Whether more would be kept depends on the moment; what a single answer leaves behind is the matter of
+/// `a_refused_answer_leaves_its_partition_as_small_as_the_error`.
 #[test]
 fn large_answers_to_many_stay_within_the_limit() {
     const CONNECTIONS: usize = 100;
