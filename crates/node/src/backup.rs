@@ -139,7 +139,16 @@ pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &
                 answer(&reply, &result);
             });
         }
-        _ => delete(shared, parameters),
+        _ => {
+            let asked = deletions(shared, parameters)?;
+            let going = shared.backup.scan()?;
+            let (shared, reply) = (Arc::clone(shared), reply.clone());
+            return spawn(move || {
+                let result = delete(&shared, asked);
+                drop(going);
+                answer(&reply, &result);
+            });
+        }
     };
     answer(reply, &result);
     Ok(())
@@ -330,7 +339,8 @@ fn scan(shared: &Shared, dir: &Path) -> SystemResult {
     Ok(vec![snapshots, space, files])
 }
 
-fn delete(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
+/// Directories and nonces. All are judged before the first file goes.
+fn deletions(shared: &Shared, parameters: &[Value<'_>]) -> UserResult<Vec<(PathBuf, String)>> {
     let pairs = match parameters {
         [paths, nonces] => texts(paths).zip(texts(nonces)).filter(|(paths, nonces)| paths.len() == nonces.len()),
         _ => None,
@@ -338,11 +348,14 @@ fn delete(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
     let Some((paths, nonces)) = pairs else {
         return Err(UserError::parameters("@SnapshotDelete takes paths and as many nonces"));
     };
-    // All are judged before the first file goes.
-    let mut asked: Vec<(PathBuf, &str)> = Vec::new();
-    for (path, nonce) in paths.into_iter().zip(nonces) {
-        asked.push((shared.identity.backups.directory(path)?, checked_nonce(nonce)?));
-    }
+    let asked = paths
+        .into_iter()
+        .zip(nonces)
+        .map(|(path, nonce)| Ok((shared.identity.backups.directory(path)?, checked_nonce(nonce)?.to_owned())));
+    asked.collect()
+}
+
+fn delete(shared: &Shared, asked: Vec<(PathBuf, String)>) -> SystemResult {
     let mut table = SystemTable::new(&columns([
         ("PATH", Varchar),
         ("PATHTYPE", Varchar),
@@ -352,14 +365,14 @@ fn delete(shared: &Shared, parameters: &[Value<'_>]) -> SystemResult {
         ("DELETED", Varchar),
     ]));
     for (dir, nonce) in asked {
-        for removed in listing::remove(&shared.disk, &dir, nonce)? {
+        for removed in listing::remove(&shared.disk, &dir, &nonce)? {
             let (deleted, result) = if removed.result.is_ok() { ("TRUE", "SUCCESS") } else { ("FALSE", "FAILURE") };
             table.row(cells![
                 shared.identity.host_id,
                 shared.identity.host_name.as_str(),
                 dir.display().to_string(),
                 PATH_TYPE,
-                nonce,
+                nonce.as_str(),
                 removed.name,
                 removed.bytes as i64,
                 deleted,
