@@ -38,7 +38,9 @@ pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
 pub const STATEMENT_BYTES_CEILING: usize = 16_777_216;
 /// Bytes of one note for the log of the server.
 pub const NOTE_BYTES_MAX: usize = 4_096;
-/// Directories that are scanned for backups at a time.
+/// Requests for figures that a partition which does not answer is sent.
+pub const REPORTS_ASKED_MAX: usize = 16;
+/// Calls at a time that look through directories for backups.
 pub const BACKUP_SCANS_MAX: usize = 8;
 /// Bytes of lines for standard output, and for standard error, that wait to be written; others are lost, and counted.
 pub const STDIO_QUEUE_BYTES_MAX: usize = 1_048_576;
@@ -149,6 +151,8 @@ pub const EXTENTS_KEPT_MAX: usize = 32;
 pub const MEMORY_PERCENT_DEFAULT: usize = 80;
 /// Least memory limit: less does not run a server.
 pub const MEMORY_BYTES_MIN: usize = 67_108_864;
+/// Bytes of addresses that the server takes besides what it uses: stacks, and what its allocators keep at hand.
+pub const ADDRESS_SPACE_BYTES_MIN: usize = 3_221_225_472;
 /// One part in so many of the memory limit is kept for what is no new row: deletions, reads, rollbacks.
 pub const MEMORY_RESERVE_PART: usize = 16;
 /// Bytes that a query or a result may hold however full the memory is.

@@ -1,5 +1,6 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
+mod address;
 mod admin;
 mod allocator;
 mod check;

@@ -2,9 +2,12 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+use crate::address;
 use clap::Args;
 use ferrite_base::Settings;
-use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
+use ferrite_base::limits::{
+    ADDRESS_SPACE_BYTES_MIN, DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX,
+};
 use ferrite_io::{RealDisk, VolatileDisk, stdio};
 use ferrite_node::privilege;
 use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped};
@@ -23,8 +26,8 @@ pub struct Options {
     /// Directory of the database; made if it is not there.
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
-    /// Address and port to listen on.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212")]
+    /// Address, or name of the machine, and port to listen on.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]
     listen: SocketAddr,
     /// Address and port for administrators: only there may the server be paused, resumed and prepared for shutdown, and only from there
     /// written while it is paused. `none`: from everywhere [default: 127.0.0.1:21211, or none where --listen names another port
@@ -124,7 +127,7 @@ enum AdminListen {
 fn admin_listen(text: &str) -> Result<AdminListen, String> {
     match text {
         "none" => Ok(AdminListen::Nowhere),
-        _ => text.parse().map(AdminListen::At).map_err(|_| "say an address with a port, or none".to_owned()),
+        _ => address::listen(text).map(AdminListen::At).map_err(|error| format!("{error}; or none")),
     }
 }
 
@@ -265,6 +268,9 @@ pub fn run(options: Options) -> ExitCode {
     ferrite_base::fault::report_panics(report_panic);
     if let Err(error) = started {
         return fail(&format!("cannot start a thread: {error}"));
+    }
+    if let Some(problem) = ferrite_io::address_space_bytes().and_then(too_few_addresses) {
+        return fail(&problem);
     }
     // Signals are blocked from here on in every thread, and taken by this one.
     // At its limit of time on the processor the process has a second left.
@@ -450,6 +456,17 @@ pub fn run(options: Options) -> ExitCode {
         }
         Err(failure) => fail(&format!("stopped, but the log was not closed: {failure}")),
     }
+}
+
+/// Without addresses an allocation fails, which nobody can answer: the process would end, now or under load.
+fn too_few_addresses(bytes: usize) -> Option<String> {
+    let least = ADDRESS_SPACE_BYTES_MIN + MEMORY_BYTES_MIN;
+    (bytes < least).then(|| {
+        format!(
+            "the process may use {bytes} bytes of addresses (ulimit -v or -d), and needs {least} for little data: \
+             raise that limit, and bound the memory by --memory-limit or a control group"
+        )
+    })
 }
 
 /// Whether this process was started with the signal ignored.

@@ -25,8 +25,11 @@ fn the_administration_port_is_where_it_was_asked_for() {
     let server = Server::start(dir.path(), &["--admin-listen", "none"]);
     assert!(!server.ready_line.contains("administration"), "{}", server.ready_line);
     server.stop();
+    let server = Server::start(dir.path(), &["--admin-listen", "localhost:0"]);
+    assert!(server.ready_line.contains("administration on 127.0.0.1:"), "{}", server.ready_line);
+    server.stop();
     let refused = Server::try_start(dir.path(), &["--admin-listen", "everywhere"]).err().expect("no address");
-    assert!(refused.contains("say an address with a port, or none"), "{refused}");
+    assert!(refused.contains("say an address and a port, such as") && refused.contains("; or none"), "{refused}");
 }
 
 /// Numbers of the descriptors that a process has open.

@@ -96,6 +96,34 @@ fn a_limit_on_the_size_of_files_is_an_error() {
 }
 
 #[test]
+fn too_few_addresses_are_an_error() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let start = |limit: &str| {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit {limit}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_ferrite")]);
+        Server::try_start_by(shell, dir.path(), &["--partitions", "2"])
+    };
+    for few in ["-v 262144", "-v 3200000", "-d 262144"] {
+        let refused = start(few).err().expect("that is too little");
+        assert!(
+            refused.contains("exit status: 1") && refused.contains("bytes of addresses (ulimit -v or -d)"),
+            "{refused}"
+        );
+    }
+    // Where it starts it keeps room: rows are refused before an allocation fails.
+    let server = start("-v 3300000").expect("it is enough for little data");
+    let db = server.connect();
+    db.sql("CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, bytes VARBINARY(1000000) NOT NULL); PARTITION TABLE t ON COLUMN id");
+    let large = vec![1u8; 900_000];
+    let refused = (0..2_000i64).find_map(|id| db.0.call_blocking("T.insert", (id, &large[..])).err());
+    let refused = refused.expect("not all find room").to_string();
+    assert!(refused.contains("no memory for more rows"), "{refused}");
+    assert!(db.scalar("SELECT COUNT(*) FROM t") > 50);
+    server.stop();
+}
+
+#[test]
 fn administrators_ask_what_recovery_found() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (dir, options) = (dir.path(), ["--admin-listen", "127.0.0.1:0"]);

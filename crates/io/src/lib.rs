@@ -23,7 +23,9 @@ pub use clock::{Clock, SystemClock, coarse_monotonic};
 pub use disk::{
     Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, SectorBuffer, Space,
 };
-pub use machine::{Descriptors, at_exit, descriptors, ignore_harmless_signals, memory_bytes, raise_descriptors};
+pub use machine::{
+    Descriptors, address_space_bytes, at_exit, descriptors, ignore_harmless_signals, memory_bytes, raise_descriptors,
+};
 pub use metered_disk::MeteredDisk;
 pub use patient_disk::PatientDisk;
 pub use priority::{Yielding, lower_priority};

@@ -1,16 +1,26 @@
 //! What the machine, or the control group that the process is in, has.
 
+use ferrite_base::limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Bytes of memory that this process can have at most: the machine's, or less where its control group (v2 or v1) says so. None: neither
-/// can be read.
+/// Bytes of memory that this process can have at most: the machine's, or less where its control group (v2 or v1) or its limit on address
+/// space says so. None: none of them can be read.
 pub fn memory_bytes() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = group_limits(&groups, &|path| fs::read_to_string(path).ok());
-    [machine, group].into_iter().flatten().min()
+    // What is taken of it without being used is not there for use.
+    let space = address_space_bytes().map(|bytes| bytes.saturating_sub(limits::ADDRESS_SPACE_BYTES_MIN));
+    [machine, group, space].into_iter().flatten().min()
+}
+
+/// Bytes of addresses that this process may use (`ulimit -v`, and `-d`, which counts all that can be written to), whether there is memory
+/// behind them or not. None: as many as it likes.
+pub fn address_space_bytes() -> Option<usize> {
+    let least = [Resource::As, Resource::Data].into_iter().filter_map(|resource| getrlimit(resource).current).min();
+    least.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 /// File descriptors of this process.

@@ -13,6 +13,7 @@ pub use crate::shared::ConnectionLimits;
 use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
+use crate::statistics;
 use crate::stop::{self, Insist, Insistence, Stopped, Threads};
 use crate::system::{System, SystemJob};
 use crate::tasks::{self, Tasks};
@@ -353,6 +354,7 @@ impl Server {
         let compounds = CompoundThreads::start(&shared, compound_inboxes)?;
         let (told, stop) = bounded(0);
         let space = (told, spawn("space", move || watch.run(&stop))?);
+        statistics::begin(&shared);
         let network = start_network(
             &shared,
             Listeners { clients: listener, admin: admin.map(|(listener, _)| listener) },

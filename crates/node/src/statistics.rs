@@ -19,7 +19,7 @@ use crate::result::{Cell, Columns, SystemResult, SystemTable, cells};
 use crate::shared::Shared;
 use crate::system_information::cores;
 use crate::topology;
-pub use collect::Baselines;
+pub use collect::{Baselines, begin};
 use collect::{network, partitions};
 use ferrite_base::{ErrorKind, UserError};
 use ferrite_io::{Clock, SystemClock};

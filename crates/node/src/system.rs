@@ -23,7 +23,7 @@ use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::{self, ResponseWriter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::route::{self, Route};
@@ -116,7 +116,8 @@ impl System {
             }
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;
-                statistics::statistics(&self.shared, selector, interval, asker)
+                let tables = statistics::statistics(&self.shared, selector, interval, asker)?;
+                return Ok(Handled::Told(tables, self.words_of_figures()));
             }
             "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, asker, &compiled, body, reply),
             "@UpdateLogging" => {
@@ -256,10 +257,17 @@ impl System {
         let program = compiling::within(&self.shared, reply.call(), || {
             query_statistics::compile(&self.shared, compiled, text, asker)
         })?;
+        // The query's answer has no place for them.
+        self.words_of_figures();
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
         let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
         pass_on::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
+    }
+
+    /// What is to be said of the figures that were just collected.
+    fn words_of_figures(&self) -> String {
+        self.shared.baselines.lock().unwrap_or_else(PoisonError::into_inner).take_words()
     }
 
     /// One that a client asks for, so within the time that is set.

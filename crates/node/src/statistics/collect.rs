@@ -4,7 +4,8 @@ use crate::latency::Latencies;
 use crate::mailbox::Mail;
 use crate::shared::Shared;
 use crate::traffic::NetworkReport;
-use crossbeam_channel::{Receiver, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::limits::REPORTS_ASKED_MAX;
 use ferrite_partition::Event;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::counters::Report;
@@ -12,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// How long to wait for a thread that is busy with a long transaction; then its last report stands in.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait for a thread that is busy with a long transaction, or has much before it; then its last report stands in.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Figures, and the time that they are about.
 pub struct Collected<R> {
@@ -24,26 +25,103 @@ pub struct Collected<R> {
 /// What was answered before: for the interval flag, by selector, and in place of a report that does not come.
 #[derive(Default)]
 pub struct Baselines {
-    last: HashMap<Option<u32>, Report>,
+    parties: Parties,
+    /// What is to be said of the figures that were collected last.
+    words: String,
     partitions: HashMap<String, (Instant, Vec<Report>)>,
     network: HashMap<String, (Instant, NetworkReport)>,
 }
 
+impl Baselines {
+    /// Whose figures were old in the last collection. Empty: all were those of that moment.
+    pub fn take_words(&mut self) -> String {
+        std::mem::take(&mut self.words)
+    }
+}
+
+/// The partitions and the coordinator. Each answers its questions in their order, so that as many answers as questions make its
+/// report that of now; one that comes late does for the next question.
+struct Parties {
+    to: Sender<Report>,
+    answers: Receiver<Report>,
+    known: HashMap<Option<u32>, Party>,
+}
+
+#[derive(Default)]
+struct Party {
+    last: Option<(Instant, Report)>,
+    /// Questions that it has not answered.
+    asked: usize,
+}
+
+impl Default for Parties {
+    fn default() -> Parties {
+        let (to, answers) = unbounded();
+        Parties { to, answers, known: HashMap::new() }
+    }
+}
+
+impl Parties {
+    /// `send` says whether the party is there: one that has ended has stopped with the server.
+    fn ask(&mut self, party: Option<u32>, send: impl FnOnce(Sender<Report>) -> bool) {
+        let known = self.known.entry(party).or_default();
+        // Whoever asks a stuck one every second fills no queue.
+        if known.asked < REPORTS_ASKED_MAX && send(self.to.clone()) {
+            known.asked += 1;
+        }
+    }
+
+    fn wait(&mut self, deadline: Instant) {
+        while self.known.values().any(|party| party.asked > 0) {
+            let Ok(report) = self.answers.recv_deadline(deadline) else { break };
+            let party = self.known.entry(report.partition.map(|id| id.0)).or_default();
+            party.asked = party.asked.saturating_sub(1);
+            party.last = Some((Instant::now(), report));
+        }
+    }
+
+    /// In the partitions' order, the coordinator's behind them.
+    fn reports(&self) -> Vec<Report> {
+        let last = self.known.values().filter_map(|party| party.last.as_ref());
+        let mut reports: Vec<Report> = last.map(|(_, report)| report.clone()).collect();
+        reports.sort_by_key(|report| (report.partition.is_none(), report.partition));
+        reports
+    }
+
+    /// Whose reports are not those of now.
+    fn words(&self) -> String {
+        let mut late: Vec<_> = self.known.iter().filter(|(_, party)| party.asked > 0).collect();
+        late.sort_by_key(|(id, _)| (id.is_none(), **id));
+        let words = late.into_iter().map(|(id, party)| {
+            let who = id.map_or("the coordinator".to_owned(), |id| format!("partition {id}"));
+            match &party.last {
+                Some((at, _)) => format!("{who} is busy: its figures are {:.1} s old", at.elapsed().as_secs_f64()),
+                None => format!("{who} is busy: it has given no figures yet"),
+            }
+        });
+        words.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Asks for what the threads begin with, so that there is something to stand in for whoever is busy later. Waits for nobody.
+pub fn begin(shared: &Shared) {
+    ask(shared, &mut shared.baselines.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+fn ask(shared: &Shared, baselines: &mut Baselines) {
+    for (id, partition) in shared.partitions.iter().enumerate() {
+        baselines.parties.ask(Some(id as u32), |to| partition.send(Event::Report(to)).is_ok());
+    }
+    baselines.parties.ask(None, |to| shared.coordinator.send(Job::Report(to)).is_ok());
+}
+
 /// The partitions' reports in order, the coordinator's behind them.
 pub fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<Report>> {
-    let (to, answers) = unbounded();
-    let mut asked = 0;
-    for partition in &shared.partitions {
-        // A partition that has ended has stopped with the server.
-        asked += usize::from(partition.send(Event::Report(to.clone())).is_ok());
-    }
-    asked += usize::from(shared.coordinator.send(Job::Report(to)).is_ok());
     let mut baselines = shared.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-    for report in gather(&answers, asked) {
-        baselines.last.insert(report.partition.map(|id| id.0), report);
-    }
-    let mut reports: Vec<Report> = baselines.last.values().cloned().collect();
-    reports.sort_by_key(|report| (report.partition.is_none(), report.partition));
+    ask(shared, &mut baselines);
+    baselines.parties.wait(Instant::now() + PATIENCE);
+    baselines.words = baselines.parties.words();
+    let reports = baselines.parties.reports();
     if !interval {
         return Collected { reports, elapsed: shared.started.elapsed() };
     }
@@ -117,4 +195,54 @@ fn difference(now: &Latencies, then: &Latencies) -> Latencies {
 fn gather<R>(answers: &Receiver<R>, asked: usize) -> Vec<R> {
     let deadline = Instant::now() + PATIENCE;
     (0..asked).map_while(|_| answers.recv_deadline(deadline).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::PartitionId;
+
+    fn report(partition: Option<u32>, depth: usize) -> Report {
+        Report { partition: partition.map(PartitionId), queue_depth: depth, ..Report::default() }
+    }
+
+    fn depths(parties: &Parties) -> Vec<usize> {
+        parties.reports().iter().map(|report| report.queue_depth).collect()
+    }
+
+    #[test]
+    fn the_last_report_stands_in_for_whoever_is_busy_and_that_is_said() {
+        let soon = || Instant::now() + Duration::from_millis(1);
+        let (mut parties, mut busy) = (Parties::default(), Vec::new());
+        let mut ask = |parties: &mut Parties, depth| {
+            parties.ask(Some(0), |to| to.send(report(Some(0), depth)).is_ok());
+            parties.ask(Some(1), |to| {
+                busy.push(to);
+                true
+            });
+            parties.ask(None, |to| to.send(report(None, depth + 1)).is_ok());
+            parties.ask(Some(2), |_| false);
+            parties.wait(soon());
+            busy.len()
+        };
+        ask(&mut parties, 10);
+        assert_eq!(
+            (depths(&parties), &*parties.words()),
+            (vec![10, 11], "partition 1 is busy: it has given no figures yet")
+        );
+        let waits = ask(&mut parties, 20);
+        assert_eq!((depths(&parties), waits), (vec![20, 21], 2));
+        // The answer to the first question is not that of now, but better than nothing.
+        parties.to.send(report(Some(1), 1)).expect("it is there");
+        parties.wait(soon());
+        assert_eq!(depths(&parties), [20, 1, 21]);
+        assert!(parties.words().starts_with("partition 1 is busy: its figures are 0."), "{}", parties.words());
+        parties.to.send(report(Some(1), 2)).expect("it is there");
+        parties.wait(soon());
+        assert_eq!((depths(&parties), &*parties.words()), (vec![20, 2, 21], ""));
+        for _ in 0..2 * REPORTS_ASKED_MAX {
+            ask(&mut parties, 30);
+        }
+        assert_eq!(ask(&mut parties, 30), 2 + REPORTS_ASKED_MAX, "no more questions wait");
+    }
 }

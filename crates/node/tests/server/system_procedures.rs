@@ -1,8 +1,8 @@
 //! System procedures on a whole node: what they count, refuse, load and exchange.
 
-use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, text_of};
+use crate::common::{CONTESTANTS, Db, PATIENCE, VOTER, connect, integers, options, start, text_of};
 use ferrite_client::{OwnedTable, Status};
-use ferrite_node::Server;
+use ferrite_node::{Server, ServerOptions};
 use ferrite_value::{OwnedValue, SqlType, Value};
 use ferrite_wire::{TableHeader, TableWriter};
 
@@ -31,6 +31,37 @@ fn sum(table: &OwnedTable, column: &str, filter: (&str, &str)) -> i64 {
             ref other => panic!("{column} is not an integer: {other:?}"),
         })
         .sum()
+}
+
+/// One that is busy from the first call on has figures all the same, and those of the others are those of now.
+#[test]
+fn a_busy_partition_keeps_its_figures_and_that_is_said() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(ServerOptions { query_time_max: PATIENCE, ..options(dir.path(), PARTITIONS) });
+    let db = connect(&server);
+    db.sql("CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id");
+    db.sql(
+        "CREATE PROCEDURE Spin (id BIGINT) PARTITION ON TABLE t COLUMN id AS BEGIN
+            DECLARE turns BIGINT DEFAULT 0;
+            WHILE turns >= 0 DO SET turns = 1; END WHILE;
+        END",
+    );
+    let spinning = db.0.call("Spin", (1i64,));
+    // Sent by the same connection: some of them behind the busy one.
+    let behind: Vec<_> = (0..30i64).map(|id| db.0.call("T.insert", (id,))).collect();
+    let answer = db.call("@Statistics", ("IDLETIME", 0i32));
+    let words = text_of(&answer);
+    assert!(words.starts_with("partition ") && words.contains(" is busy: its figures are "), "{words}");
+    let rows = &answer.tables[0].rows;
+    assert_eq!(rows.len(), PARTITIONS as usize + 1, "each has a row, and the coordinator: {rows:?}");
+    db.call("@Cancel", ());
+    assert!(spinning.wait().is_err());
+    behind.into_iter().for_each(|call| drop(call.wait()));
+    // Those that were asked in vain answer now, before anything else.
+    let answer = db.call("@Statistics", ("PROCEDURE", 0i32));
+    assert_eq!(text_of(&answer), "");
+    assert_eq!(sum(&answer.tables[0], "INVOCATIONS", ("PROCEDURE", "Spin")), 1);
+    server.stop().expect("nothing failed");
 }
 
 #[test]
