@@ -86,8 +86,10 @@ impl fmt::Display for LogDamage {
         }
         write!(
             f,
-            " Restore the file from a copy; or, to go on without these transactions, run: ferrite admin recover --dir {} \
+            " Restore the file from a copy{}; or, to go on without these transactions, run: ferrite admin recover --dir {} \
              --accept-loss",
+            // One that was moved away and linked to is as good as gone.
+            if self.missing.is_some() { ", as a file and not as a link" } else { "" },
             self.path.parent().unwrap_or(&self.path).display()
         )
     }
