@@ -243,6 +243,56 @@ fn bulk_loads_are_all_or_nothing() {
     server.stop().expect("the log is closed");
 }
 
+/// What no text and no computation can be comes in by no other door either: a dump with it could not be loaded.
+#[test]
+fn no_door_lets_in_what_is_no_number_or_no_time() {
+    let (_dir, server, db) = voter();
+    db.sql(
+        "CREATE TABLE alone (id BIGINT NOT NULL, f FLOAT, t TIMESTAMP, PRIMARY KEY (id)); PARTITION TABLE alone ON COLUMN id;
+            CREATE TABLE everywhere (id BIGINT NOT NULL, f FLOAT, t TIMESTAMP, PRIMARY KEY (id));
+            CREATE PROCEDURE among AS SELECT COUNT(*) FROM everywhere WHERE f IN ?",
+    );
+    let header = TableHeader::new([("ID", SqlType::Bigint), ("F", SqlType::Float), ("T", SqlType::Timestamp)]);
+    let one = |f: f64, t: i64| {
+        let mut out = Vec::new();
+        let mut table = TableWriter::begin(&mut out, &header);
+        table.row(&[Value::Integer(1), Value::Float(f), Value::Timestamp(t)]).expect("a small row");
+        table.finish();
+        out.split_off(4)
+    };
+    let key = 1i64.to_le_bytes();
+    let before_1583 = -62_135_596_800_000_000;
+    for (f, t, words) in [
+        (f64::NAN, 0, "NaN is not a FLOAT of SQL"),
+        (f64::INFINITY, 0, "Infinity is not a FLOAT of SQL"),
+        (0.0, before_1583, "is not between 1583-01-01 and 9999-12-31"),
+    ] {
+        let rows = one(f, t);
+        for upsert in [0i8, 1] {
+            let alone = (Value::Bytes(&key), "alone", upsert, Value::Table(&rows));
+            db.fails("@LoadSinglepartitionTable", alone, Status::GracefulFailure, words);
+            let everywhere = ("everywhere", upsert, Value::Table(&rows));
+            db.fails("@LoadMultipartitionTable", everywhere, Status::GracefulFailure, words);
+        }
+        let row = (1i64, f, Value::Timestamp(t));
+        db.fails("ALONE.insert", row, Status::GracefulFailure, words);
+        db.fails("EVERYWHERE.upsert", row, Status::GracefulFailure, words);
+        let adhoc = ("INSERT INTO everywhere VALUES (?, ?, ?)", 1i64, f, Value::Timestamp(t));
+        db.fails("@AdHoc", adhoc, Status::GracefulFailure, words);
+    }
+    for f in [f64::NAN, f64::INFINITY] {
+        let words = "is not a FLOAT of SQL";
+        db.fails("among", (Value::Array(&[Value::Float(1.0), Value::Float(f)]),), Status::GracefulFailure, words);
+        db.fails("@AdHoc", ("SELECT ? + f FROM everywhere", f), Status::GracefulFailure, words);
+    }
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM alone") + db.scalar("SELECT COUNT(*) FROM everywhere"), 0);
+    // The doubles from -1.7E308 down are the NULL of the protocol.
+    let null = one(f64::NEG_INFINITY, 0);
+    assert!(db.0.call_blocking("@LoadMultipartitionTable", ("everywhere", 0i8, Value::Table(&null))).is_ok());
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM everywhere WHERE f IS NULL"), 1);
+    server.stop().expect("the log is closed");
+}
+
 #[test]
 fn swapped_tables_keep_their_names_and_survive_a_restart() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -329,12 +329,12 @@ mod tests {
 
     /// Queues `UPDATE ... SET v = n * ?` with a double, an integer and a double again.
     #[derive(Debug)]
-    struct Multiplies;
+    struct Multiplies(f64);
 
     impl Body for Multiplies {
         fn call(&self, host: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {
             let mut batch = 3u32.to_be_bytes().to_vec();
-            for factor in [OwnedValue::Float(15.1), OwnedValue::Integer(2), OwnedValue::Float(0.5)] {
+            for factor in [OwnedValue::Float(15.1), OwnedValue::Integer(2), OwnedValue::Float(self.0)] {
                 let mut set = Vec::new();
                 (factor,).write_set(&mut set).expect("it is small");
                 batch.extend_from_slice(&0u16.to_be_bytes());
@@ -355,15 +355,26 @@ mod tests {
         schema::apply(&mut stores, &planned, 0).expect("the store is empty");
         let compiled = Compiled::new(planned.catalog).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
-        let body = ForeignBody::Transaction(Arc::new(Multiplies));
-        let statements = vec![program("multiply")];
-        let foreign = Some(Arc::new(ForeignProgram { body, statements, texts: Texts::None, broken: None }));
-        let caller = Program { foreign, ..Program::clone(&program("fill")) };
+        let caller = |factor: f64| {
+            let body = ForeignBody::Transaction(Arc::new(Multiplies(factor)));
+            let statements = vec![program("multiply")];
+            let foreign = Some(Arc::new(ForeignProgram { body, statements, texts: Texts::None, broken: None }));
+            Program { foreign, ..Program::clone(&program("fill")) }
+        };
         let mut executor = Executor::new(Duration::from_secs(10));
-        for program in [&*program("fill"), &caller] {
+        let mut call = |program: &Program| {
             let mut out = Vec::new();
             let outcome = executor.call(&mut stores, program, &[0, 0], false, 1, 0, &mut out);
-            assert_eq!(outcome, Outcome::Committed, "{}", String::from_utf8_lossy(&out));
+            (outcome, String::from_utf8_lossy(&out).into_owned())
+        };
+        for program in [&*program("fill"), &caller(0.5)] {
+            let (outcome, answer) = call(program);
+            assert_eq!(outcome, Outcome::Committed, "{answer}");
+        }
+        for factor in [f64::NAN, f64::INFINITY] {
+            let (outcome, answer) = call(&caller(factor));
+            assert_eq!(outcome, Outcome::RolledBack, "{answer}");
+            assert!(answer.contains("is not a FLOAT of SQL"), "{answer}");
         }
         let table = compiled.catalog.table_named("POS").expect("it is there").id;
         let Value::Float(v) = stores[0].table(table).row(RowId(0)).column(1) else { panic!("v is a FLOAT") };

@@ -94,6 +94,8 @@ class FunctionsTest {
         assertEquals(7, value("f_integer(7)"));
         assertEquals(3.0, value("f_real(1.5)"));
         assertNull(value("f_real(NULL)"));
+        refused("SELECT f_real(1.7E308) FROM one", "F_REAL", "Infinity is not a FLOAT of SQL");
+        refused("SELECT weighted(1.7E308, 1000) FROM one", "WEIGHTED", "Infinity is not a FLOAT of SQL");
         assertEquals("\u00e4\u00e4\u00e4", value("f_text('\u00e4', 3)"));
         assertEquals("", value("f_text('', 3)"));
         assertArrayEquals(new byte[] {3, 2, 1}, (byte[]) value("f_reversed(x'010203')"));
