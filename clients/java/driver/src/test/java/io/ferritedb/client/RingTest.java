@@ -3,6 +3,8 @@ package io.ferritedb.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
@@ -44,7 +46,17 @@ class RingTest {
         assertEquals(2, ring.owner(0));
         assertEquals(0, ring.owner(Integer.MAX_VALUE));
         assertEquals(0, ring.owner(null, true));
-        assertEquals(ring.owner(7L, true), ring.owner("7", true));
+        // A wrong guess is passed on by the server, and so is harmless; for what a key is meant to be there is none.
+        for (int key = -128; key < 128; key++) {
+            int owner = ring.owner(Ring.token(key));
+            for (Object same : new Object[] {(byte) key, (short) key, key, (long) key, BigInteger.valueOf(key), new BigDecimal(key + ".0"), (double) key, " " + key + " "}) {
+                assertEquals(owner, ring.owner(same, true), same.getClass() + " " + same);
+            }
+            assertEquals(ring.owner(text("" + key)), ring.owner("" + key, false));
+            byte[] bytes = {(byte) key, 1, 2};
+            assertEquals(ring.owner(Ring.token(bytes)), ring.owner(bytes, false));
+        }
+        assertEquals(ring.owner(Ring.token(1)), ring.owner(true, true));
         assertNull(Ring.parse(new byte[] {0, 0, 0, 1}));
     }
 }
