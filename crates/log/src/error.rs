@@ -58,6 +58,9 @@ impl From<DiskError> for LogError {
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            LogError::Disk(error) if error.is_out_of_space() => {
+                write!(f, "{error}. Free disk space, then try again")
+            }
             LogError::Disk(error) => error.fmt(f),
             LogError::Locked(error) => error.fmt(f),
             LogError::Rot { path, position, missing: None, certain, detail } => write!(

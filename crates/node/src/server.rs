@@ -278,6 +278,7 @@ impl Server {
         });
 
         let failure = SharedFailure::default();
+        let log_failure = Arc::clone(&failure);
         let latched = Arc::clone(&failure);
         recovered.log.on_failure(move |reason| latched.set(reason.clone()));
         let mut borrowers = Vec::new();
@@ -339,6 +340,7 @@ impl Server {
             disk: Arc::clone(&options.disk),
             dirs: vec![options.dir.clone()],
             reserve: options.settings.disk_reserve_bytes,
+            log_failure,
             failed: Mutex::new(false),
         });
         watch.look();

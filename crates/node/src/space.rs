@@ -9,6 +9,7 @@
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_io::{Disk, DiskResult, MeteredDisk};
+use ferrite_partition::gate::SharedFailure;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct SpaceWatch {
     /// Directories of the log and the like; several may be on one disk.
     pub dirs: Vec<PathBuf>,
     pub reserve: u64,
+    /// The log's: after it nothing is written any more, whatever room there is.
+    pub log_failure: SharedFailure,
     /// The last look failed. Held while looking, so that an old look does not undo what a newer one saw.
     pub failed: Mutex<bool>,
 }
@@ -67,6 +70,9 @@ impl SpaceWatch {
     }
 
     fn tell(&self, free: u64) {
+        if self.log_failure.get().is_some() {
+            return;
+        }
         let reserve = self.reserve;
         if self.shared.mode.is_disk_low() {
             ferrite_io::errln!(
