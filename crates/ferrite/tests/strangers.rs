@@ -167,6 +167,16 @@ fn unfinished_frames_have_a_budget() {
     server.stop();
 }
 
+/// Connections that send their calls and never read an answer, for as long as they are kept.
+fn ask_and_read_nothing(server: &Server, connections: usize, calls: &[u8]) -> Vec<TcpStream> {
+    let ask = |_| {
+        let mut stream = log_in(server);
+        push(&mut stream, calls);
+        stream
+    };
+    (0..connections).map(ask).collect()
+}
+
 /// Answers that nobody reads share what clients may hold; who does not read is closed when others need the room.
 #[test]
 fn unread_answers_have_a_budget() {
@@ -176,13 +186,7 @@ fn unread_answers_have_a_budget() {
     others_are_served(&db);
     let (before, _) = resident(&server);
     let calls: Vec<u8> = (0..256).flat_map(|handle| call("BLOB.select", handle, &(1i64,))).collect();
-    let open: Vec<TcpStream> = (0..CONNECTIONS)
-        .map(|_| {
-            let mut stream = log_in(&server);
-            push(&mut stream, &calls);
-            stream
-        })
-        .collect();
+    let open = ask_and_read_nothing(&server, CONNECTIONS, &calls);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(3) {
         others_are_served(&db);
@@ -211,13 +215,7 @@ fn large_answers_to_many_stay_within_the_limit() {
     let (before, _) = resident(&server);
     let query = "SELECT * FROM wide";
     let calls: Vec<u8> = (0..200).flat_map(|handle| call("@AdHoc", handle, &(query,))).collect();
-    let open: Vec<TcpStream> = (0..CONNECTIONS)
-        .map(|_| {
-            let mut stream = log_in(&server);
-            push(&mut stream, &calls);
-            stream
-        })
-        .collect();
+    let open = ask_and_read_nothing(&server, CONNECTIONS, &calls);
     // Who does not read is closed after a while, where others wait; the memory fills and empties meanwhile.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(4) {
