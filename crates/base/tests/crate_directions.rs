@@ -53,7 +53,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("mio", &["node", "client", "bench", "shell"]),
     ("ratatui", &["bench", "ferrite"]),
     ("regex", &["expr"]),
-    ("rustix", &["base", "io", "node", "client", "bench", "shell", "ferrite"]),
+    ("rustix", &["base", "io", "node", "java", "client", "bench", "shell", "ferrite"]),
     ("rustyline", &["shell"]),
     ("serde", &["bench"]),
     ("serde_json", &["bench", "shell", "ferrite"]),

@@ -27,6 +27,7 @@ mod machine;
 mod output;
 mod procedure;
 mod sources;
+mod trial;
 
 use ferrite_sql::foreign::Runtime;
 use std::time::Duration;

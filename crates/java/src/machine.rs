@@ -3,12 +3,13 @@
 use crate::exchange;
 use crate::locate::{self, Jdk};
 use crate::sources;
+use crate::trial;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use jni::objects::{GlobalRef, JClass, JStaticMethodID};
 use jni::sys::{jint, jvalue};
 use jni::{InitArgsBuilder, JNIEnv, JNIVersion, JavaVM};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// Options that the JVM gets unless `--java-options` say otherwise, which come after them.
 const OPTIONS: [&str; 4] = [
@@ -68,7 +69,7 @@ impl Machine {
         }
         let arguments = builder.build().map_err(|error| unusable(&error))?;
         let vm = JavaVM::with_libjvm(arguments, || Ok(&jdk.library)).map_err(|error| {
-            unusable(&error).with_hint("what the JVM says stands in the server's standard error; see --java-options")
+            unusable(&error).with_hint("see the JVM's message in the server's standard error, and --java-options")
         })?;
         let machine = {
             let mut guard = vm.attach_current_thread().map_err(|error| unusable(&error))?;
@@ -170,25 +171,15 @@ fn heap_max(options: &[String]) -> Option<u64> {
 /// A JVM that cannot begin with its options ends the process that it is in: so a process of its own tries them first.
 fn try_options(jdk: &Jdk, options: &[&str]) -> UserResult<()> {
     let mut command = Command::new(jdk.home.join("bin/java"));
-    command.args(options).arg("-version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Without the program there is nothing to try it with.
-    let Ok(mut child) = command.spawn() else { return Ok(()) };
-    let began = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(None) if began.elapsed() < TRIAL_TIME_MAX => std::thread::sleep(Duration::from_millis(5)),
-            Ok(Some(_)) => break,
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Ok(());
-            }
+    command.args(options).arg("-version");
+    match trial::run(command, TRIAL_TIME_MAX) {
+        Ok(Some((status, said))) if !status.success() => {
+            let words: String = String::from_utf8_lossy(&said).chars().take(WORDS_MAX).collect();
+            Err(unusable(&words.trim()).with_hint("see --java-options"))
         }
+        // Without the program there is nothing to try them with.
+        _ => Ok(()),
     }
-    let output = child.wait_with_output().map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
-    let words: String = String::from_utf8_lossy(&output).chars().take(WORDS_MAX).collect();
-    Err(unusable(&words.trim()).with_hint("see --java-options"))
 }
 
 pub(crate) fn unusable(error: &dyn std::fmt::Display) -> UserError {

@@ -2,6 +2,7 @@ package org.voltdb;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
 
 /** The fence between the server and Java: native code comes in through the methods here, and is called through those below. */
 final class Bridge {
@@ -57,11 +58,13 @@ final class Bridge {
             }
         });
         exit(where.toString());
+        // System.exit returns to nobody, but ends the JVM, and the server with it, once the hooks have ended. So this one never does.
+        CountDownLatch never = new CountDownLatch(1);
         while (true) {
             try {
-                Thread.sleep(Long.MAX_VALUE);
+                never.await();
             } catch (InterruptedException e) {
-                // Nobody is to come past this.
+                // The interrupt is used up by this, and the next round waits again.
                 continue;
             }
         }
