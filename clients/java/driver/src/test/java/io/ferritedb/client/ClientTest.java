@@ -20,8 +20,11 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -254,6 +257,17 @@ class ClientTest {
         assertThrows(IllegalArgumentException.class, () -> Client.to("what is this:x"));
     }
 
+    /** A guard against hanging, which says nothing about speed. */
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    private static void waitUntil(BooleanSupplier condition) {
+        Instant deadline = Instant.now().plus(PATIENCE);
+        while (!condition.getAsBoolean()) {
+            assertTrue(Instant.now().isBefore(deadline), "nothing came within " + PATIENCE);
+            LockSupport.parkNanos(1_000_000);
+        }
+    }
+
     @Test
     void aServerKilledAndStartedAgain() throws Exception {
         try (TestServer own = new TestServer()) {
@@ -290,14 +304,14 @@ class ClientTest {
                 producer.start();
                 for (int round = 0; round < 3; round++) {
                     int goal = acknowledged.size() + 2000;
-                    while (acknowledged.size() < goal) Thread.onSpinWait();
+                    waitUntil(() -> acknowledged.size() >= goal);
                     own.kill();
                     own.start();
                 }
                 int goal = acknowledged.size() + 1000;
-                while (acknowledged.size() < goal) Thread.onSpinWait();
+                waitUntil(() -> acknowledged.size() >= goal);
                 running.set(false);
-                done.await();
+                assertTrue(done.await(PATIENCE.toSeconds(), TimeUnit.SECONDS));
                 assertEquals(made.get(), ended.get());
                 assertTrue(downs.get() >= 3);
                 Set<Long> there = new HashSet<>();
