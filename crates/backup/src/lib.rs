@@ -21,4 +21,4 @@ pub mod restore;
 pub mod save;
 mod server;
 
-pub use server::Server;
+pub use server::{Server, drop_statements};

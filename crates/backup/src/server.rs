@@ -35,3 +35,9 @@ pub trait Server {
     /// All stores as they are now.
     fn take_snapshot(&self) -> UserResult<Taken>;
 }
+
+/// Statements that drop all tables whose names begin so. Empty where there are none.
+pub fn drop_statements(catalog: &Catalog, prefix: &str) -> String {
+    let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix));
+    names.map(|table| format!("DROP TABLE {};\n", table.name)).collect()
+}

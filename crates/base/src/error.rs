@@ -62,6 +62,17 @@ pub struct Place {
     pub column: u64,
 }
 
+impl Place {
+    /// A place in a part of a text as one in the text. `start` is where the part begins.
+    pub fn after(self, start: Place) -> Place {
+        if self.line == 1 {
+            Place { line: start.line, column: start.column + self.column - 1 }
+        } else {
+            Place { line: start.line + self.line - 1, column: self.column }
+        }
+    }
+}
+
 /// One pointer wide, so that `Result<Value, UserError>` stays small on the hot path.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserError(Box<Body>);

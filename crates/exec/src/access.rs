@@ -296,7 +296,7 @@ impl<'s> Frame<'s> {
     }
 
     /// None when one of the keys is NULL: it equals nothing.
-    fn keys(&self, expressions: &'s [Expr]) -> UserResult<Option<Keys<'s>>> {
+    pub(super) fn keys(&self, expressions: &'s [Expr]) -> UserResult<Option<Keys<'s>>> {
         let mut keys = Keys::new();
         for expression in expressions {
             let value = self.evaluate(expression)?;

@@ -8,13 +8,9 @@ use crate::frame::{Frame, RowSlot};
 use crate::join::Identity;
 use crate::row_table::RowTable;
 use ferrite_base::UserResult;
-use ferrite_expr::Expr;
 use ferrite_sql::plan::Hashed;
 use ferrite_value::{Value, compare};
-use smallvec::SmallVec;
 use std::rc::Rc;
-
-type Keys<'s> = SmallVec<[Value<'s>; 4]>;
 
 /// No further row has the same keys.
 const END: u32 = u32::MAX;
@@ -50,13 +46,13 @@ impl<'s> Frame<'s> {
         hashed: &'s Hashed,
         visit: &mut dyn FnMut(Identity) -> UserResult<Flow>,
     ) -> UserResult<Flow> {
-        let Some(wanted) = self.hash_keys(&hashed.probed)? else { return Ok(Flow::More) };
+        let Some(wanted) = self.keys(&hashed.probed)? else { return Ok(Flow::More) };
         match self.kept_join(slot) {
             None => {
                 self.keep_join(slot, Kept::Asked);
                 self.each_input_row(slot, &hashed.input, &mut |identity| {
                     let passes = self.passes(&hashed.filter)?
-                        && self.hash_keys(&hashed.built)?.is_some_and(|keys| equal(&keys, &wanted));
+                        && self.keys(&hashed.built)?.is_some_and(|keys| equal(&keys, &wanted));
                     if passes { visit(identity) } else { Ok(Flow::More) }
                 })
             }
@@ -75,7 +71,7 @@ impl<'s> Frame<'s> {
             if !self.passes(&hashed.filter)? {
                 return Ok(Flow::More);
             }
-            let Some(keys) = self.hash_keys(&hashed.built)? else { return Ok(Flow::More) };
+            let Some(keys) = self.keys(&hashed.built)? else { return Ok(Flow::More) };
             let place = table.rows.len() as u32;
             let (key, new) = table.keys.insert(&keys);
             self.charge(size_of::<JoinRow<'_>>())?;
@@ -137,19 +133,6 @@ impl<'s> Frame<'s> {
             place = row.next;
         }
         Ok(Flow::More)
-    }
-
-    /// None when a key is NULL, which equals nothing.
-    fn hash_keys(&self, expressions: &'s [Expr]) -> UserResult<Option<Keys<'s>>> {
-        let mut keys = Keys::new();
-        for expression in expressions {
-            let value = self.evaluate(expression)?;
-            if value.is_null() {
-                return Ok(None);
-            }
-            keys.push(value);
-        }
-        Ok(Some(keys))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::clients::{Doors, again, reply};
 use crate::history::{Action, Outstanding, Told};
 use crate::node::Node;
 use crossbeam_channel::unbounded;
-use ferrite_backup::Server;
+use ferrite_backup::{Server, drop_statements};
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
@@ -114,9 +114,7 @@ impl Server for Errand<'_> {
         while !self.loads.borrow().is_empty() {
             let _ = self.wait_for_load();
         }
-        let catalog = self.catalog();
-        let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix));
-        let text: String = names.map(|table| format!("DROP TABLE {};\n", table.name)).collect();
+        let text = drop_statements(&self.catalog(), prefix);
         if text.is_empty() { Ok(()) } else { self.change_schema(&text) }
     }
 

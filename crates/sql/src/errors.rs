@@ -72,16 +72,7 @@ pub(crate) fn somewhere(error: UserError, statement: &str, start: Location) -> U
     }
     let named = error.subject().and_then(|subject| place_of(subject, statement));
     let Some(start) = place(start) else { return error };
-    error.at(named.map_or(start, |named| inside(named, start)))
-}
-
-/// A place in a part of a text as one in the text. `start` is where the part begins.
-pub(crate) fn inside(place: Place, start: Place) -> Place {
-    if place.line == 1 {
-        Place { line: start.line, column: start.column + place.column - 1 }
-    } else {
-        Place { line: start.line + place.line - 1, column: place.column }
-    }
+    error.at(named.map_or(start, |named| named.after(start)))
 }
 
 /// Where the name stands first in a statement. Of a qualified name, or one with a word before that says what it is, the last part.

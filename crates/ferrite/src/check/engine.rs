@@ -310,7 +310,7 @@ impl Engine {
                 self.tell(Severity::NotJudged, source.file, Some(source.start), Some(excerpt(source.text)), &error);
             }
             None => {
-                let place = error.place().map_or(source.start, |place| inside(place, source.start));
+                let place = error.place().map_or(source.start, |place| place.after(source.start));
                 self.tell(Severity::Refused, source.file, Some(place), Some(excerpt(source.text)), error);
             }
         }
@@ -430,14 +430,5 @@ impl Classes {
             return Ok(Arc::clone(library));
         }
         Ok(Arc::clone(self.0.insert(foreign::load(&catalog.classes)?)))
-    }
-}
-
-/// A place in a statement as one in its file.
-fn inside(place: Place, start: Place) -> Place {
-    if place.line == 1 {
-        Place { line: start.line, column: start.column + place.column - 1 }
-    } else {
-        Place { line: start.line + place.line - 1, column: place.column }
     }
 }

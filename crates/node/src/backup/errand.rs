@@ -3,7 +3,7 @@
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_backup::Server;
+use ferrite_backup::{Server, drop_statements};
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
@@ -115,9 +115,7 @@ impl Server for Errand {
         while self.loads.get() > 0 {
             let _ = self.answer_of_load();
         }
-        let catalog = self.catalog();
-        let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix));
-        let text: String = names.map(|table| format!("DROP TABLE {};\n", table.name)).collect();
+        let text = drop_statements(&self.catalog(), prefix);
         if text.is_empty() { Ok(()) } else { self.change_schema(&text) }
     }
 

@@ -522,10 +522,7 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &
             // Places are those in the body.
             let start = crate::errors::place(definition.body_start);
             let compiled = super::procedure::compile_procedure(catalog, &procedure);
-            drop(
-                compiled
-                    .map_err(|error| error.moved(|place| start.map(|start| crate::errors::inside(place, start))))?,
-            );
+            drop(compiled.map_err(|error| error.moved(|place| start.map(|start| place.after(start))))?);
         }
         // Whether it is a procedure, and what SQL it has, is seen when it is loaded.
         Some(class) if !catalog.classes.has_class(class) => {

@@ -198,18 +198,9 @@ pub(crate) fn cast_constant(value: &OwnedValue, to: &ColumnType) -> UserResult<O
 }
 
 pub(crate) fn owned(value: &Value<'_>) -> OwnedValue {
-    match *value {
-        Value::Null | Value::Array(_) | Value::Table(_) => OwnedValue::Null,
-        Value::Boolean(x) => OwnedValue::Boolean(x),
-        Value::Integer(x) => OwnedValue::Integer(x),
-        Value::Float(x) => OwnedValue::Float(x),
-        Value::Decimal(x) => OwnedValue::Decimal(x),
-        Value::Timestamp(x) => OwnedValue::Timestamp(x),
-        Value::Date(x) => OwnedValue::Date(x),
-        Value::Text(x) => OwnedValue::Text(x.into()),
-        Value::Bytes(x) => OwnedValue::Bytes(x.into()),
-        Value::Point(x) => OwnedValue::Point(x),
-        Value::Geography(x) => OwnedValue::Geography(x.into()),
+    match value {
+        Value::Array(_) | Value::Table(_) => OwnedValue::Null,
+        scalar => scalar.to_owned_value(),
     }
 }
 
