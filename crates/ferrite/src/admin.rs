@@ -13,15 +13,15 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write a snapshot into the directory of a running server, and wait until it is whole.
+    /// Write a snapshot into a running server's directory and wait until it is complete.
     Snapshot(ServerAddress),
-    /// Copy the database as it is now into a directory of the server's machine, and wait until the copy is whole.
+    /// Back up the database as it is now to a directory on the server's machine and wait until the backup is complete.
     Backup(BackupOptions),
-    /// Bring the rows of a backup into a running server's database, whatever its number of partitions: wholly, or not at all.
+    /// Restore the rows of a backup into a running server, whatever its number of partitions: all or nothing.
     Restore(RestoreOptions),
-    /// Say how far the recovery of a starting server is, and of one that has started what it found.
+    /// Show the progress of a starting server's recovery, or what a running server recovered at start.
     Recovery(AdminAddress),
-    /// Open a database that does not start because its redo log is damaged, without what cannot be read. The server must not run.
+    /// Make a database with a damaged redo log usable again, without the part that cannot be read. The server must not be running.
     Recover(RecoverOptions),
 }
 
@@ -30,7 +30,7 @@ pub struct ServerAddress {
     /// Address and port of the server.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212")]
     server: String,
-    /// Who logs in.
+    /// User name to log in with.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
     #[arg(long, value_name = "PASSWORD", default_value = "")]
@@ -42,7 +42,7 @@ pub struct AdminAddress {
     /// Address and port for administration: the only one that answers before the server is ready.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21211")]
     server: String,
-    /// Who logs in.
+    /// User name to log in with.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
     #[arg(long, value_name = "PASSWORD", default_value = "")]
@@ -59,7 +59,7 @@ pub struct BackupOptions {
     /// Name of the backup in its directory: letters, digits and _.
     #[arg(long, value_name = "NAME", default_value = "backup")]
     name: String,
-    /// One file of comma-separated values for each table. Such a copy is for other programs, or `ferrite load`.
+    /// Write one CSV file per table, for other programs or `ferrite load`. Such a backup cannot be restored.
     #[arg(long)]
     csv: bool,
 }
@@ -74,7 +74,7 @@ pub struct RestoreOptions {
     /// Name of the backup in its directory.
     #[arg(long, value_name = "NAME", default_value = "backup")]
     name: String,
-    /// Leave this table out; may be said several times.
+    /// Leave out this table. May be repeated.
     #[arg(long, value_name = "TABLE")]
     skip: Vec<String>,
 }
@@ -84,8 +84,8 @@ pub struct RecoverOptions {
     /// Directory of the database.
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
-    /// Cut the redo log where it cannot be read. Acknowledged transactions behind that place are lost; which, is printed and
-    /// written to a file in the directory. What is cut is kept beside it, in a folder accepted-loss-..., which may be deleted by hand.
+    /// Cut the redo log where it cannot be read. Acknowledged transactions after that point are lost; a report of them is printed
+    /// and written to a file in the directory. What is cut off is kept beside it, in accepted-loss-..., which may be deleted by hand.
     #[arg(long, required = true)]
     accept_loss: bool,
 }
@@ -123,7 +123,7 @@ fn backup(options: &BackupOptions) -> Result<String, String> {
     let settings =
         format!("{{path:{},nonce:{},block:true,format:{format}}}", quoted(&directory), quoted(&options.name));
     call(&options.server, "@SnapshotSave", (settings,))?;
-    Ok(format!("backup {} is whole in {directory}", options.name))
+    Ok(format!("backup {} is complete in {directory}", options.name))
 }
 
 fn restore(options: &RestoreOptions) -> Result<String, String> {
@@ -140,7 +140,7 @@ fn restore(options: &RestoreOptions) -> Result<String, String> {
             tables.push(table);
         }
     }
-    Ok(format!("{} tables are restored: {}", tables.len(), tables.join(", ")))
+    Ok(format!("restored {} tables: {}", tables.len(), tables.join(", ")))
 }
 
 /// The directory as the server understands it, which has another working directory: one that is not absolute goes by the server's own for
@@ -154,7 +154,7 @@ fn on_the_server(server: &ServerAddress, path: &Path) -> Result<String, String> 
             None => std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?,
         }
     };
-    absolute.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not text", path.display()))
+    absolute.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not valid UTF-8", path.display()))
 }
 
 /// The server's `--backup-dir`.
@@ -218,7 +218,7 @@ fn recover(options: &RecoverOptions) -> Result<String, String> {
     let report = |line: &str| eprintln!("ferrite: {line}");
     let outcome = ferrite_node::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &options.dir, &report);
     match outcome.map_err(|error| error.to_string())? {
-        None => Ok("nothing is lost: the database can be opened as it is".to_owned()),
+        None => Ok("nothing is lost: the database opens as it is".to_owned()),
         Some((note, text)) => Ok(format!("{text}Written to {}.", note.display())),
     }
 }

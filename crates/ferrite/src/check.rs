@@ -16,7 +16,7 @@ const UNREADABLE: u8 = 2;
 
 #[derive(Args)]
 #[command(
-    after_help = "Ends with 0: everything is taken, perhaps with warnings. 1: something is refused. 2: a file cannot be read."
+    after_help = "Exit status: 0: everything is accepted, perhaps with warnings. 1: something is refused. 2: a file cannot be read."
 )]
 pub struct Options {
     /// The schema: DDL as for `ferrite server --schema`, or a script as for `ferrite sql -f` or sqlcmd.
@@ -25,10 +25,10 @@ pub struct Options {
     /// Jars with the classes that the schema names. They are loaded before it.
     #[arg(value_name = "JAR")]
     jars: Vec<PathBuf>,
-    /// Leave out what needs a JDK: the SQL in Java procedures. It is found by loading the classes, which runs their constructors.
+    /// Do not check the SQL in Java procedures. Finding it needs a JDK, and loads the classes, which runs their constructors.
     #[arg(long)]
     no_java: bool,
-    /// One JSON object for programs.
+    /// Print one JSON object, for programs.
     #[arg(long)]
     json: bool,
 }

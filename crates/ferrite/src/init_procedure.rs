@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 pub struct Options {
-    /// Name of the procedure, which is that of its class and of the new folder
+    /// Name of the procedure, its class and the new folder
     name: String,
-    /// Where the folder is made
+    /// Where to create the folder
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     into: PathBuf,
 }
@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> ExitCode {
         eprintln!("ferrite: {}: {error}", folder.display());
         return ExitCode::FAILURE;
     }
-    println!("{} is made: a procedure, its test, and a README that says how to go on", folder.display());
+    println!("created {}: a procedure, its test, and a README with the next steps", folder.display());
     println!("  test it:  mvn test");
     println!("  load it:  mvn package && ferrite sql --file load.sql");
     println!("  call it:  ferrite sql --command \"exec {name} first 5\"");
@@ -121,10 +121,10 @@ fn unfit(name: &str) -> Option<&'static str> {
     ];
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !letters || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return Some("it must be letters, digits and _, beginning with a letter");
+        return Some("use letters, digits and _, beginning with a letter");
     }
     if WORDS.contains(&name) {
-        return Some("Java has another use for the word");
+        return Some("it is a reserved word or a well-known class of Java");
     }
     if name.len() > 100 {
         return Some("it is too long");

@@ -28,14 +28,14 @@ enum Command {
     Load(ferrite_shell::LoadOptions),
     /// Write schema and data as a script.
     Dump(ferrite_shell::DumpOptions),
-    /// Say what of a schema and its Java classes would be refused, or does less than it says: all of it, without a server.
+    /// Check a schema and its Java classes without a server: report everything that would be refused or only partly supported.
     Check(check::Options),
-    /// Make a Maven project with a Java procedure and its test, to begin with.
+    /// Create a Maven project with a Java procedure and its test, as a starting point.
     InitProcedure(init_procedure::Options),
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
     Bench(ferrite_bench::BenchCommand),
-    /// Look after a database: snapshots, and recovery where the log is damaged.
+    /// Administer a database: snapshots, backups, and recovery from a damaged log.
     #[command(subcommand)]
     Admin(admin::Command),
     /// See it run: a server, the Voter application and a live scoreboard.

@@ -23,88 +23,85 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub struct Options {
-    /// Directory of the database; made if it is not there.
+    /// Directory of the database; created if missing.
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
     /// Address, or name of the machine, and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]
     listen: SocketAddr,
-    /// Address and port for administrators: only there may the server be paused, resumed and prepared for shutdown, and only from there
-    /// written while it is paused. `none`: from everywhere [default: 127.0.0.1:21211, or none where --listen names another port
-    /// than 21212].
+    /// Address and port for administrators. Only this port accepts pause, resume and shutdown, and writes while the server is paused.
+    /// `none`: every port accepts them [default: 127.0.0.1:21211, or none if --listen names a port other than 21212].
     #[arg(long, value_name = "ADDRESS:PORT|none", value_parser = admin_listen)]
     admin_listen: Option<AdminListen>,
     /// Let every client load classes (that is, run code with the server's rights), name directories for backups and stop the server.
-    /// As long as clients reach --listen from this machine only they may anyway; where other machines reach it, too, all that is
-    /// taken on the administration port only, unless this is given.
+    /// Clients may do so anyway while --listen is reachable from this machine only. If other machines can reach it, only the
+    /// administration port accepts these requests, unless this option is given.
     #[arg(long)]
     trust_clients: bool,
-    /// The directory that all backups go to and come from, created if missing: callers name directories in it [default: they
-    /// name any directory of the machine but the database's].
+    /// The directory for all backups, created if missing; callers name directories inside it [default: callers may name any
+    /// directory on this machine except the database's].
     #[arg(long, value_name = "DIRECTORY")]
     backup_dir: Option<PathBuf>,
-    /// What becomes of rows whose time is up (USING TTL) in tables with MIGRATE TO: nothing takes them away, so they are kept, or
-    /// dropped.
+    /// What happens to expired rows (USING TTL) in tables with MIGRATE TO. There is no export, so they are either kept or dropped.
     #[arg(long, value_enum, value_name = "keep|drop", default_value = "keep")]
     migrating_rows: MigratingRows,
     /// Partitions of a new database [default: 75 % of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
-    /// When a transaction is acknowledged: `sync` (fsynced), `interval=MS` (written, fsynced at most MS milliseconds later),
-    /// `none` (written when the operating system likes).
+    /// When a transaction is acknowledged: `sync` (after fsync), `interval=MS` (after the write; fsync follows within MS
+    /// milliseconds), `none` (the operating system decides when to write).
     #[arg(long, value_name = "sync|interval=MS|none", default_value = "sync", value_parser = durability)]
     durability: Durability,
-    /// What precision and scale of DECIMAL(p, s) do in a new database: `declared` (values are rounded, and must fit), or `ignored`, as
-    /// in VoltDB [default: declared]. An old database keeps what it has.
+    /// How a new database treats the precision and scale of DECIMAL(p, s): `declared` (values are rounded and must fit) or `ignored`,
+    /// as in VoltDB [default: declared]. An existing database keeps its setting.
     #[arg(long, value_name = "declared|ignored", value_parser = decimal_scale)]
     decimal_scale: Option<DecimalScale>,
-    /// Jar with Java classes to load when the database is new, before the schema and in the same transaction. May be given several times.
+    /// Jar with Java classes to load into a new database, before the schema and in the same transaction. May be repeated.
     #[arg(long, value_name = "JAR")]
     classes: Vec<PathBuf>,
-    /// DDL to run when the database is new.
+    /// DDL to run in a new database.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// Seconds that one call may execute before it is interrupted and rolled back.
+    /// Seconds that one call may run before it is interrupted and rolled back.
     #[arg(long, value_name = "SECONDS", default_value_t = QUERY_TIME_MAX.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     query_timeout: u64,
-    /// Megabytes of memory for rows to take from the system at start. Where the first use of memory is slow (most virtual
-    /// machines), this keeps latency even while the data grow to that size.
+    /// Megabytes of memory for rows to reserve at start. Where first use of memory is slow (most virtual machines), this keeps
+    /// latency even until the data outgrow it.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     memory_ahead: u64,
-    /// Memory that the server may take: bytes (also as 500M, 16G), or a part of the machine's or control group's memory (80%). Before
-    /// it is reached, new rows are refused; deletions and queries go on.
+    /// Memory that the server may use: bytes (such as 500M or 16G), or a percentage of the machine's or control group's memory (80%).
+    /// Shortly before the limit new rows are refused; deletions and queries continue.
     #[arg(long, value_name = "BYTES|PERCENT", default_value_t = Memory::default(), value_parser = memory)]
     memory_limit: Memory,
-    /// Free room on the disk (bytes, also as 500M, 2G) from which on writes are refused, until there is more again; 0 for none.
+    /// Refuse writes while less disk space than this is free (bytes, such as 500M or 2G). 0: never.
     #[arg(long, value_name = "BYTES", default_value_t = DISK_RESERVE_BYTES, value_parser = size)]
     disk_reserve: u64,
-    /// Another value for a limit, by its name in docs/limits.md, such as temporary-bytes=500M. May be given several times.
+    /// Change a limit named in docs/limits.md, such as temporary-bytes=500M. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     limit: Vec<(String, String)>,
-    /// Threads for queries that take long: reports run there beside the transactions, so many at a time [default: a quarter of
-    /// the cores, at least 1].
+    /// Threads for long-running queries: up to this many run beside the transactions [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     report_threads: Option<u32>,
-    /// Options for the JVM that runs Java procedures, parted by blanks, such as "-Xmx2g -XX:+UseG1GC". It is started when the first
-    /// Java procedure is loaded.
+    /// Options for the JVM that runs Java procedures, separated by spaces, such as "-Xmx2g -XX:+UseG1GC". The JVM starts when the
+    /// first Java procedure is loaded.
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     java_options: Option<String>,
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     network_threads: Option<u32>,
-    /// Files of a snapshot that are written at a time. The threads yield to all others.
+    /// Threads that write snapshots, one file each. They yield to all other threads.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     snapshot_threads: u32,
-    /// Megabytes per second that writing a snapshot may take of the disk [default: what it gives, and a third of that while calls are under way].
+    /// Megabytes per second at which snapshots are written [default: unlimited; a third of the disk's speed while calls run].
     #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     snapshot_rate: Option<u64>,
-    /// Megabytes of redo log after which a snapshot is taken, though not before the log is as large as the data. 0: never.
+    /// Take a snapshot after this many megabytes of redo log, but not before the log is as large as the data. 0: never.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     snapshot_log: u64,
-    /// Seconds after which a snapshot is taken if anything was written. 0: never.
+    /// Take a snapshot after this many seconds if anything was written. 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
     snapshot_interval: u64,
-    /// Threads that load the newest snapshot and replay the redo log at start [default: the cores].
+    /// Threads that load the newest snapshot and replay the redo log at start [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     recovery_threads: Option<u32>,
     /// For tests of crashes: what was not fsynced dies with the process. The number decides which parts of it survive.
@@ -144,12 +141,12 @@ fn durability(text: &str) -> Result<Durability, String> {
             .and_then(|number| number.parse::<u64>().ok())
             .filter(|milliseconds| (1..=60_000).contains(milliseconds))
             .map(|milliseconds| Durability::Interval(Duration::from_millis(milliseconds)))
-            .ok_or_else(|| "say sync, none, or interval=MS with 1 to 60000 milliseconds".to_owned()),
+            .ok_or_else(|| "expected sync, none or interval=MS (1 to 60000 milliseconds)".to_owned()),
     }
 }
 
 fn decimal_scale(text: &str) -> Result<DecimalScale, String> {
-    DecimalScale::from_name(text).ok_or_else(|| "say declared or ignored".to_owned())
+    DecimalScale::from_name(text).ok_or_else(|| "expected declared or ignored".to_owned())
 }
 
 fn cores() -> usize {
@@ -191,8 +188,7 @@ impl Memory {
 }
 
 fn memory(text: &str) -> Result<Memory, String> {
-    let said =
-        || format!("say bytes from {MEMORY_BYTES_MIN} on, such as 16G, or a part of all there is from 1% to 100%");
+    let said = || format!("expected at least {MEMORY_BYTES_MIN} bytes (such as 16G), or 1% to 100%");
     if let Some(number) = text.strip_suffix('%') {
         let percent = number.parse().ok().filter(|percent| (1..=100).contains(percent)).ok_or_else(said)?;
         return Ok(Memory::Percent(percent));
@@ -204,13 +200,13 @@ fn memory(text: &str) -> Result<Memory, String> {
 fn name_and_value(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("say NAME=VALUE, with one of these names: {}", Settings::names().join(", ")))?;
+        .ok_or_else(|| format!("expected NAME=VALUE, where NAME is one of: {}", Settings::names().join(", ")))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 fn size(text: &str) -> Result<u64, String> {
     ferrite_base::settings::bytes(text)
-        .ok_or_else(|| "say a number of bytes, such as 1073741824, 500M or 2G".to_owned())
+        .ok_or_else(|| "expected a number of bytes, such as 1073741824, 500M or 2G".to_owned())
 }
 
 fn quarter_of_the_cores() -> usize {
@@ -231,7 +227,7 @@ static JAVA_EXITS: AtomicBool = AtomicBool::new(false);
 extern "C" fn exited() {
     if !ENDS.load(Ordering::Relaxed) {
         ferrite_io::errln!(
-            "ferrite: code in Java, or the JVM, has ended the process. Acknowledged transactions are in the log."
+            "ferrite: Java code, or the JVM, has ended the process. Acknowledged transactions are in the log."
         );
         stdio::flush(stdio::LAST_LINES_TIME);
     }
@@ -396,25 +392,24 @@ pub fn run(options: Options) -> ExitCode {
         );
         for (snapshot, why) in &recovery.damaged {
             ferrite_io::errln!(
-                "ferrite: snapshot {snapshot} is damaged, and was left as it is; an older one and the longer log were used: {why}"
+                "ferrite: snapshot {snapshot} is damaged and was left as it is; used an older snapshot and more of the log: {why}"
             );
         }
     }
     if recovery.torn_bytes > 0 {
         ferrite_io::errln!(
-            "ferrite: cut off {} bytes at the end of the redo log that are no whole write. A crash leaves a write unfinished \
-             that was not acknowledged, unless the server ran with durability interval or none; all that is known to have been \
-             durable is there",
+            "ferrite: cut off {} bytes of an incomplete write at the end of the redo log. A crash leaves such a write. It was not \
+             acknowledged, unless the server ran with durability interval or none; everything known to be durable was recovered",
             recovery.torn_bytes
         );
     } else if !recovery.clean {
         ferrite_io::errln!(
-            "ferrite: the server before did not end in good order; all that is known to have been durable is there"
+            "ferrite: the previous server did not shut down cleanly; everything known to be durable was recovered"
         );
     }
     if !ferrite_base::memory::takes_rows() {
         ferrite_io::errln!(
-            "ferrite: the data take {} bytes, as much as --memory-limit allows: new rows are refused until some are deleted",
+            "ferrite: the data take {} bytes, all that --memory-limit allows: new rows are refused until some are deleted",
             ferrite_base::memory::used()
         );
     }
@@ -454,7 +449,7 @@ pub fn run(options: Options) -> ExitCode {
             stdio::flush(stdio::LAST_LINES_TIME);
             signal_hook::low_level::exit(i32::from(JAVA_EXITS.load(Ordering::Relaxed)))
         }
-        Err(failure) => fail(&format!("stopped, but the log was not closed: {failure}")),
+        Err(failure) => fail(&format!("stopped, but could not close the log: {failure}")),
     }
 }
 

@@ -105,7 +105,7 @@ SELECT nothing FROM t;
         "all.sql:5:20: refused:",
         "more.sql:2:24: refused:",
         "all.sql:11:8: refused:",
-        "all.sql:10:1: warning: statements that are no DDL",
+        "all.sql:10:1: warning: --schema accepts DDL only",
         "6 statements and 0 classes: 3 refused, 0 not judged, 2 warnings",
     ]) {
         assert!(line.starts_with(begins), "{begins}: {said}");

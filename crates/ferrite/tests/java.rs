@@ -159,10 +159,10 @@ fn an_exit_of_java_is_an_end_in_good_order() {
         std::io::Read::read_to_string(&mut stderr, &mut text).expect("stderr is text");
         text
     };
-    let unclean = "the server before did not end in good order";
+    let unclean = "the previous server did not shut down cleanly";
     for (rows, what, words, before) in [
         (1, Some("exit"), "code in Java has called System.exit: the server stops\n    at Abuse.run(Abuse.java:", false),
-        (2, Some("halt"), "code in Java, or the JVM, has ended the process", false),
+        (2, Some("halt"), "Java code, or the JVM, has ended the process", false),
         (3, None, unclean, true),
     ] {
         let text = log_of(&mut server, what);

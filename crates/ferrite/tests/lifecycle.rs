@@ -145,7 +145,7 @@ fn the_number_of_partitions_stays() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     Server::start(dir.path(), &["--partitions", "3"]).stop();
     let refused = Server::try_start(dir.path(), &["--partitions", "2"]).err().expect("another number is refused");
-    assert!(refused.contains("made with 3 partitions"), "{refused}");
+    assert!(refused.contains("created with 3 partitions"), "{refused}");
     let server = Server::start(dir.path(), &[]);
     assert!(server.ready_line.contains("3 partitions"), "{}", server.ready_line);
 }
@@ -191,10 +191,10 @@ fn everything_is_there_after_a_restart() {
 fn bad_options_are_explained() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (options, words) in [
-        (["--durability", "often"], "sync, none, or interval=MS"),
+        (["--durability", "often"], "sync, none or interval=MS"),
         (["--partitions", "0"], "0 is not in 1..=1024"),
         (["--partitions", "1025"], "1025 is not in 1..=1024"),
-        (["--memory-limit", "67108863"], "say bytes from 67108864 on"),
+        (["--memory-limit", "67108863"], "expected at least 67108864 bytes"),
         (["--limit", "login-seconds=0"], "login-seconds must be from 1 to 86400"),
         (["--network-threads", "many"], "invalid digit"),
     ] {

@@ -412,8 +412,7 @@ impl Engine {
             self.tell(Severity::Warning, "classes", None, None, &error);
         }
         if let Some(Lost { file, place }) = self.changes_rows.take() {
-            let error = UserError::syntax("statements that are no DDL are refused in --schema")
-                .with_hint("run the script with ferrite sql -f");
+            let error = UserError::syntax("--schema accepts DDL only").with_hint("run the script with ferrite sql -f");
             self.tell(Severity::Warning, &file, Some(place), None, &error);
         }
         Found { findings: self.findings, statements: self.statements, classes }
