@@ -35,7 +35,7 @@ export interface ClientOptions {
   affinity?: boolean
   /** Connect to the cluster's other nodes too. Default true. */
   discover?: boolean
-  /** Pause before connecting again, doubled each time, with chance in it. Default 50 to 5000 ms. */
+  /** Pause before connecting again: exponential backoff with jitter. Default 50 to 5000 ms. */
   reconnect?: { minMs?: number; maxMs?: number }
   bigint?: BigintMode
   decimal?: DecimalMode

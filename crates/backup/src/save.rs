@@ -43,7 +43,7 @@ pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserRes
     let there = files.disk().list(&request.dir).map_err(failed)?;
     let of_this = |name: &&String| name.strip_prefix(&request.nonce).is_some_and(|rest| rest.starts_with(['.', '-']));
     if let Some(name) = there.iter().find(of_this) {
-        return Err(UserError::parameters(format!("{name} is there already in {}", request.dir.display()))
+        return Err(UserError::parameters(format!("{name} already exists in {}", request.dir.display()))
             .with_hint("name another nonce, or delete the older backup with @SnapshotDelete"));
     }
     Ok(Begun { taken: server.take_snapshot()?, files, request })
@@ -121,7 +121,7 @@ fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
     }
     catalog.version = whole.version;
     let history = SchemaHistory::at_once(&catalog).ok_or_else(|| {
-        UserError::parameters("the schema of these tables cannot be told by itself")
+        UserError::parameters("the schema of these tables cannot be separated from the rest")
             .with_hint("back up all tables, and choose when restoring")
     })?;
     Ok(Chosen { catalog, history })

@@ -43,7 +43,7 @@ pub enum BenchCommand {
     Scale(ScaleOptions),
     /// This build and another in turn: whether this one is slower. Exit code 1 if so, 2 if that could not be told.
     Regress(RegressOptions),
-    /// How long the machine itself stops each of its cores: what no server's latency can be better than.
+    /// How long the machine itself stops each of its cores: a lower bound on any server's latency.
     Pauses(PausesOptions),
     /// Two kept results side by side: each figure, its ratio, and whether that is more than noise.
     Diff(DiffOptions),

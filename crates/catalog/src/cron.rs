@@ -42,7 +42,7 @@ impl Cron {
             weekdays: (weekdays | weekdays >> 7) & 0x7f,
         };
         if cron.next_after(0).is_none() {
-            return Err(UserError::ddl("42601", format!("no day is ever as CRON {text} says")));
+            return Err(UserError::ddl("42601", format!("CRON {text} never comes due")));
         }
         Ok(cron)
     }
@@ -95,7 +95,7 @@ fn next(values: u64, from: i64) -> Option<i64> {
 
 fn field(what: &str, text: &str, least: u32, most: u32, names: &[&str], first_name: u32) -> UserResult<u64> {
     let wrong = |part: &str| {
-        UserError::ddl("42601", format!("{part} is no {what} of a CRON schedule"))
+        UserError::ddl("42601", format!("{part} is not a valid {what} in a CRON schedule"))
             .with_hint(format!("{least} to {most}, *, a-b, a,b or */n"))
     };
     let value = |word: &str| -> UserResult<u32> {
@@ -197,7 +197,7 @@ mod tests {
             ("0,,5 * * * * *", "is no second"),
             ("MON * * * * *", "MON is no second"),
             ("0 0 1MON * * *", "1MON is no hour"),
-            ("0 0 0 30 FEB *", "no day is ever"),
+            ("0 0 0 30 FEB *", "never comes due"),
         ] {
             let error = Cron::parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

@@ -39,7 +39,7 @@ fn tables_and_views_are_counted_together() {
     }
     let full = apply(&catalog, &table("LAST")).expect("at the limit");
     assert_eq!(full.tables.len(), TABLES_MAX);
-    refused(&full, &table("MORE"), "there are 10000 tables and views");
+    refused(&full, &table("MORE"), "limit of 10000 tables and views reached");
     let view = View {
         source: first.id,
         joins: Vec::new(),
@@ -50,7 +50,7 @@ fn tables_and_views_are_counted_together() {
         text: String::new(),
     };
     let view = Change::CreateView { name: "V".into(), columns: first.columns.clone(), view };
-    refused(&full, &view, "there are 10000 tables and views");
+    refused(&full, &view, "limit of 10000 tables and views reached");
 }
 
 #[test]
@@ -94,5 +94,5 @@ fn there_are_so_many_procedures() {
         catalog.procedures.insert(format!("P{number}"), first.clone());
     }
     let full = apply(&catalog, &create("LAST")).expect("at the limit");
-    refused(&full, &create("MORE"), "there are 10000 procedures");
+    refused(&full, &create("MORE"), "limit of 10000 procedures reached");
 }

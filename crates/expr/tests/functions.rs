@@ -153,7 +153,7 @@ fn built_text() {
         (call("OVERLAY", vec![text("abcdef"), text("XY"), int(3), int(0)]), "VARCHAR abXYcdef"),
         (call("OVERLAY", vec![text("ab"), text("XY"), int(9)]), "VARCHAR abXY"),
         (call("CHAR", vec![int(65)]), "VARCHAR A"),
-        (call("CHAR", vec![int(0xd800)]), "error: 55296 is no character's code"),
+        (call("CHAR", vec![int(0xd800)]), "error: 55296 is not a character code"),
         (call("STR", vec![float(123.456), int(6), int(2)]), "VARCHAR 123.46"),
         (call("STR", vec![float(123.456)]), "VARCHAR 123"),
         (call("STR", vec![float(123.456), int(2)]), "VARCHAR **"),

@@ -158,7 +158,7 @@ impl LogFailed {
             Durability::None => "with durability none, recently acknowledged transactions may be lost".to_owned(),
         };
         LogFailed(
-            format!("redo log: {error}. It takes no more writes; {safe}. To go on: {remedy}, then restart").into(),
+            format!("redo log: {error}. It accepts no more writes; {safe}. To continue: {remedy}, then restart").into(),
         )
     }
 
@@ -166,8 +166,8 @@ impl LogFailed {
     pub(crate) fn out_of_place(file: &Path) -> Self {
         LogFailed(
             format!(
-                "redo log: {} was removed, moved or replaced while the server uses it. It takes no more writes; what was \
-                 acknowledged before is in the files that were there. To go on: put them back, then restart",
+                "redo log: {} was removed, moved or replaced while the server uses it. It accepts no more writes; what was \
+                 acknowledged before is in the files that were there. To continue: put them back, then restart",
                 file.display()
             )
             .into(),
@@ -180,7 +180,7 @@ impl LogFailed {
 
     pub(crate) fn thread_ended() -> Self {
         LogFailed(
-            "redo log: its thread ended unexpectedly; acknowledged transactions are safe. To go on: restart".into(),
+            "redo log: its thread ended unexpectedly; acknowledged transactions are safe. To continue: restart".into(),
         )
     }
 

@@ -70,7 +70,7 @@ fn a_failed_fsync_is_final_even_if_the_next_would_succeed() {
         let text = failed.text();
         assert!(text.starts_with("redo log: cannot fsync /") && text.contains("redo-00000"), "{text}");
         assert!(text.contains("os error 5") && text.contains("acknowledged transactions are safe"), "{text}");
-        assert!(text.ends_with("To go on: repair the disk, then restart"), "{text}");
+        assert!(text.ends_with("To continue: repair the disk, then restart"), "{text}");
         assert!(failed.outcome_unknown().to_string().contains("cannot fsync"));
         check_reopened(&disk, &acknowledged);
     }

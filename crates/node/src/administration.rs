@@ -29,7 +29,7 @@ pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResu
             table.row([0]);
             Ok(vec![table])
         }
-        "@Promote" => Err(UserError::parameters("@Promote: this server is no replica")),
+        "@Promote" => Err(UserError::parameters("@Promote: this server is not a replica")),
         "@StopNode" | "@PrepareStopNode" => Err(UserError::parameters(format!("{name}: the only node cannot leave"))
             .with_hint("@Shutdown stops the server")),
         _ => match REFUSED.iter().find(|(refused, _)| *refused == name) {
@@ -46,7 +46,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("@ValidatePartitioning", "rows are checked against their partition when they are written"),
     (
         "@JStack",
-        "a Java procedure that runs too long is told of with its stack; for the rest use a debugger, or jstack of the JDK",
+        "a Java procedure that runs too long is reported with its stack; for the rest use a debugger, or jstack of the JDK",
     ),
     ("@ProfCtl", "use a profiler of the system"),
     ("@Trace", "use a profiler of the system"),

@@ -199,8 +199,7 @@ impl Compounds {
         let refusal = if going.stop_at.is_some() {
             Some(UserError::new(ErrorKind::Unavailable, "57P03", "Server is shutting down."))
         } else if going.calls.len() >= self.calls_max {
-            let words =
-                format!("there are {} calls of compound procedures already, and there may not be more", self.calls_max);
+            let words = format!("limit of {} concurrent compound procedure calls reached", self.calls_max);
             Some(UserError::limit(words).with_hint("send fewer at a time, or set --limit compound-calls"))
         } else {
             None

@@ -545,8 +545,8 @@ fn subscription(invocation: &Invocation<'_>) -> Result<(), UserError> {
         match invocation.parameters.nth(index) {
             Ok(Some(Value::Text(word))) if word.eq_ignore_ascii_case("TOPOLOGY") => {}
             Ok(Some(Value::Text(word))) => {
-                return Err(UserError::parameters(format!("{word} is nothing that can be subscribed to"))
-                    .with_hint("TOPOLOGY is"));
+                return Err(UserError::parameters(format!("unknown subscription topic {word}"))
+                    .with_hint("the only topic is TOPOLOGY"));
             }
             _ => return Err(UserError::parameters("@Subscribe takes strings")),
         }

@@ -28,7 +28,7 @@ pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clien
     let mut lines = Vec::new();
     if beyond(listen) {
         lines.push(match (trust_clients, admin_listen) {
-            (true, _) => format!("clients are trusted (--trust-clients): whoever reaches {listen} may {ALL}"),
+            (true, _) => format!("clients are trusted (--trust-clients): any client that reaches {listen} may {ALL}"),
             (false, Some(admin)) => format!(
                 "{listen} is reached from other machines: classes, backups and shutdown are taken on the administration port only, \
                  {admin} (--trust-clients: from every client)"
@@ -40,8 +40,9 @@ pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clien
         });
     }
     if let Some(admin) = admin_listen.filter(|admin| beyond(*admin)) {
-        lines
-            .push(format!("the administration port is reached from other machines: whoever reaches {admin} may {ALL}"));
+        lines.push(format!(
+            "the administration port is open to other machines: any client that reaches {admin} may {ALL}"
+        ));
     }
     lines
 }
@@ -127,13 +128,15 @@ mod tests {
         ));
         assert!(lines(all, None, false).contains("shutdown are refused (--admin-listen 127.0.0.1:21211: taken there;"));
         assert!(
-            lines(all, None, true)
-                .starts_with("clients are trusted (--trust-clients): whoever reaches 0.0.0.0:1 may load classes")
+            lines(all, None, true).starts_with(
+                "clients are trusted (--trust-clients): any client that reaches 0.0.0.0:1 may load classes"
+            )
         );
         let both = notices(all, Some(address("[::]:2")), false);
         assert_eq!(both.len(), 2, "{both:?}");
         assert!(
-            both[1].starts_with("the administration port is reached from other machines: whoever reaches [::]:2 may"),
+            both[1]
+                .starts_with("the administration port is open to other machines: any client that reaches [::]:2 may"),
             "{both:?}"
         );
     }

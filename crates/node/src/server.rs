@@ -436,7 +436,7 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         fn drop(&mut self) {
             if thread::panicking() {
                 ferrite_io::errln!(
-                    "ferrite: a fault of the server, see above; stopping. Acknowledged transactions are in the log."
+                    "ferrite: internal error (see above); shutting down. Acknowledged transactions are in the log."
                 );
                 ferrite_io::stdio::flush(ferrite_io::stdio::LAST_LINES_TIME);
                 std::process::abort();

@@ -132,7 +132,7 @@ impl SnapshotThread {
                     ferrite_io::errln!("ferrite: {saved}");
                     if let Some(why) = &saved.not_cut {
                         ferrite_io::errln!(
-                            "ferrite: snapshot {} is whole, but what it replaces could not be removed: {why}",
+                            "ferrite: snapshot {} is complete, but the files it replaces could not be removed: {why}",
                             saved.snapshot
                         );
                     }

@@ -43,7 +43,7 @@ fn views_stand_so_deep_in_each_other_and_not_deeper() {
     let deepest = changed(&table(), &chain(VIEW_NESTING_MAX)).expect("so deep is well");
     read(&deepest, &format!("SELECT a FROM v{VIEW_NESTING_MAX}")).expect("what was made can be read");
     let deeper = format!("CREATE VIEW deeper AS SELECT a FROM v{VIEW_NESTING_MAX}");
-    refused(changed(&deepest, &deeper), "views stand in each other more than 32 deep");
+    refused(changed(&deepest, &deeper), "views are nested more than 32 deep");
 }
 
 #[test]

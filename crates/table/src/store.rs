@@ -143,7 +143,7 @@ impl Store {
     #[cold]
     fn too_large(&self) -> UserError {
         match self.undo.excess() {
-            Some(Excess::Memory) => memory::refused("a transaction that changes so much"),
+            Some(Excess::Memory) => memory::refused("all the changes of the transaction"),
             Some(Excess::Transaction) | None => constraint::transaction_too_large(),
         }
     }

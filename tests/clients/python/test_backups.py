@@ -122,7 +122,7 @@ class Backups:
             ([self.path, "a-b", 1], "has a -"),
             ([self.path, "", 1], "is empty"),
             ([f"{self.path}/../x", "x", 1], "upwards"),
-            ([self.path, "one", 1], "is there already"),
+            ([self.path, "one", 1], "already exists"),
         ):
             refused = self.succeed("@SnapshotSave", [STRING, STRING, TINYINT], parameters)
             self.check(refused, HOST + [("TABLE", STRING)] + OUTCOME, 1, value="FAILURE")

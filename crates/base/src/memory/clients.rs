@@ -119,7 +119,7 @@ pub fn refused_answer() -> UserError {
 pub fn refused_call(bytes: usize) -> UserError {
     UserError::new(ErrorKind::Unavailable, "53200", format!("no memory for a call of {bytes} bytes"))
         .with_detail(format!(
-            "{} bytes are what clients may make the server hold in all (a quarter of --memory-limit)",
+            "the calls and answers of all clients may take {} bytes (a quarter of --memory-limit)",
             clients_bytes_max()
         ))
         .with_hint("the call was not executed: send it again later, or in smaller calls")

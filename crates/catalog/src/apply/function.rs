@@ -20,7 +20,7 @@ impl Draft {
             return Err(already_exists(name));
         }
         if self.catalog.functions.len() >= PROCEDURES_MAX {
-            return Err(UserError::limit(format!("there are {PROCEDURES_MAX} functions, and there may not be more")));
+            return Err(UserError::limit(format!("limit of {PROCEDURES_MAX} functions reached")));
         }
         let function = function(&self.catalog.classes, name, class, method)?;
         self.catalog.functions.insert(name.to_owned(), Arc::new(function));
@@ -34,7 +34,7 @@ impl Draft {
             None => return Err(UserError::ddl_not_found(name)),
             Some(function) if aggregate == Some(true) && !function.is_aggregate() => {
                 return Err(
-                    invalid(format!("{name} is no aggregate function")).with_hint(format!("DROP FUNCTION {name}"))
+                    invalid(format!("{name} is not an aggregate function")).with_hint(format!("DROP FUNCTION {name}"))
                 );
             }
             Some(_) => {}
@@ -118,7 +118,7 @@ impl Lookup<'_> {
         let Some(one) = found.next() else { return Ok(None) };
         if found.next().is_some() {
             return Err(unfit(format!("class {} has more than one public method {method}", self.class))
-                .with_hint("give the method that is meant a name of its own"));
+                .with_hint("give the method a name that no other method has"));
         }
         let (parameters, result) = one.types().ok_or_else(|| unfit(format!("class {} is damaged", self.class)))?;
         Ok(Some((parameters.into_iter().map(str::to_owned).collect(), result.to_owned())))
@@ -134,7 +134,9 @@ impl Lookup<'_> {
         let typed = |(index, descriptor): (usize, &String)| {
             sql_type(descriptor).ok_or_else(|| {
                 let (class, java) = (self.class, java_name(descriptor));
-                unfit(format!("parameter {index} of {class}.{method} is of type {java}, which no SQL type stands for"))
+                unfit(format!(
+                    "parameter {index} of {class}.{method} is of type {java}, which has no corresponding SQL type"
+                ))
             })
         };
         parameters.iter().enumerate().map(typed).collect()
@@ -143,7 +145,7 @@ impl Lookup<'_> {
     fn result(&self, method: &str, descriptor: &str) -> UserResult<SqlType> {
         sql_type(descriptor).ok_or_else(|| {
             let (class, java) = (self.class, java_name(descriptor));
-            unfit(format!("{class}.{method} returns {java}, which no SQL type stands for"))
+            unfit(format!("{class}.{method} returns {java}, which has no corresponding SQL type"))
         })
     }
 
@@ -202,12 +204,12 @@ mod tests {
             (create("TWICE", "a.F", Some("twice")), "already exists"),
             (create("X", "a.F", Some("fixed")), "is static"),
             (create("X", "a.F", Some("none")), "has no public method none"),
-            (create("X", "a.F", Some("list")), "java.util.List, which no SQL type stands for"),
+            (create("X", "a.F", Some("list")), "java.util.List, which has no corresponding SQL type"),
             (create("X", "a.None", Some("f")), "not among the loaded classes"),
             (create("X", "a.Lame", None), "needs the public method void combine(a.Lame)"),
             (Change::RemoveClasses { patterns: vec!["a.Sum".into()] }, "function TOTAL"),
             (load(&[("a/F.class", class(1, OBJECT, &[]))]), "function HALF"),
-            (Change::DropFunction { name: "HALF".into(), aggregate: Some(true), if_exists: false }, "no aggregate"),
+            (Change::DropFunction { name: "HALF".into(), aggregate: Some(true), if_exists: false }, "not an aggregate"),
         ];
         for (change, words) in refused {
             let error = catalog.apply(&change).unwrap_err().to_string();

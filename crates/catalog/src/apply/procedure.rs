@@ -31,7 +31,7 @@ impl Draft {
             return Err(already_exists(name));
         }
         if self.catalog.procedures.len() >= PROCEDURES_MAX {
-            return Err(UserError::limit(format!("there are {PROCEDURES_MAX} procedures, and there may not be more")));
+            return Err(UserError::limit(format!("limit of {PROCEDURES_MAX} procedures reached")));
         }
         if let Some(parameters) = &procedure.parameters {
             if parameters.len() > PARAMETERS_CEILING {

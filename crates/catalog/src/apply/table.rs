@@ -12,9 +12,7 @@ impl Draft {
     /// One more table, stream or view may be made.
     pub(super) fn check_room_for_table(&self) -> UserResult<()> {
         if self.catalog.tables.len() + self.catalog.plain_views.len() >= TABLES_MAX {
-            return Err(UserError::limit(format!(
-                "there are {TABLES_MAX} tables and views, and there may not be more"
-            )));
+            return Err(UserError::limit(format!("limit of {TABLES_MAX} tables and views reached")));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ impl Draft {
             return Err(already_exists(name));
         }
         if self.catalog.tasks.len() >= PROCEDURES_MAX {
-            return Err(UserError::limit(format!("there are {PROCEDURES_MAX} tasks, and there may not be more")));
+            return Err(UserError::limit(format!("limit of {PROCEDURES_MAX} tasks reached")));
         }
         self.check_task(task)?;
         self.catalog.tasks.insert(name.clone(), Arc::new(task.clone()));

@@ -60,7 +60,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Distance, [left, right]) => finite("DISTANCE", distance(left, right)?),
         (DistanceWithin, [left, right, Value::Float(most)]) => {
             if *most < 0.0 {
-                return Err(UserError::out_of_range("DWITHIN takes no negative distance"));
+                return Err(UserError::out_of_range("the distance of DWITHIN must not be negative"));
             }
             Ok(Value::Boolean(distance(left, right)? <= *most))
         }

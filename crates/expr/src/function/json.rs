@@ -548,7 +548,7 @@ fn is_name(quoted: &str, wanted: &str) -> bool {
 #[cold]
 fn malformed_path(path: &str) -> UserError {
     UserError::data("2203F", format!("invalid JSON path '{path}'"))
-        .with_hint("write names parted by points and array indexes in brackets, as in 'props.history[0].url'")
+        .with_hint("separate names with dots and put array indexes in brackets, as in 'props.history[0].url'")
 }
 
 #[cold]

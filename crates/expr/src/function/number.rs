@@ -185,7 +185,7 @@ fn exact_integer(value: &Value<'_>) -> UserResult<i64> {
             ));
         }
         UserError::out_of_range(format!("{} cannot be stored as an integer without loss", text::to_text_string(value)))
-            .with_hint("say what becomes of the decimals: CAST cuts them off, ROUND rounds them")
+            .with_hint("convert the value: CAST truncates it, ROUND rounds it")
     })
 }
 

@@ -84,7 +84,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
         (Char, [Value::Integer(code)]) => {
             let character = u32::try_from(*code).ok().and_then(char::from_u32);
             let character =
-                character.ok_or_else(|| UserError::out_of_range(format!("{code} is no character's code")))?;
+                character.ok_or_else(|| UserError::out_of_range(format!("{code} is not a character code")))?;
             Ok(Value::Text(character.encode_utf8(arena.alloc_slice_fill_copy(character.len_utf8(), 0u8))))
         }
         (Bin, [Value::Integer(x)]) => Ok(Value::Text(bumpalo::format!(in arena, "{:b}", x).into_bump_str())),
@@ -319,5 +319,5 @@ fn format_currency(value: Decimal, position: i32, arena: &Bump) -> UserResult<Va
 
 fn not_negative(name: &str, count: i64) -> UserResult<usize> {
     usize::try_from(count)
-        .map_err(|_| UserError::out_of_range(format!("{name} takes no negative count, such as {count}")))
+        .map_err(|_| UserError::out_of_range(format!("the count of {name} must not be negative: {count}")))
 }

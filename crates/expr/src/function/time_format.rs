@@ -158,7 +158,7 @@ fn append(out: &mut ArenaString<'_>, field: Field, written: &str, filled: bool, 
 #[cold]
 fn unknown(rest: &str) -> UserError {
     let word: String = rest.chars().take_while(|character| character.is_alphanumeric()).take(20).collect();
-    UserError::data("22007", format!("'{word}' is no field of a pattern of TO_CHAR")).with_hint(
+    UserError::data("22007", format!("unknown field '{word}' in a TO_CHAR pattern")).with_hint(
         "fields are YYYY YY MM MON MONTH DD DDD D DY DAY HH24 HH12 MI SS MS US AM Q IYYY IW ID; put other letters into double quotes",
     )
 }

@@ -187,7 +187,7 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     save(&db, &backups, "one");
     let again = db.call("@SnapshotSave", (path, "one", 1i8));
     assert_eq!(again.tables[0].rows[0][3], OwnedValue::Text("FAILURE".into()));
-    assert!(format!("{:?}", again.tables[0].rows).contains("is there already"));
+    assert!(format!("{:?}", again.tables[0].rows).contains("already exists"));
     let csv = format!("{{uripath:'file://{path}',nonce:two,format:csv,block:true,tables:[country,person]}}");
     saved(&db.call("@SnapshotSave", (csv,)));
     let country = fs::read_to_string(backups.join("two-COUNTRY.csv")).expect("a CSV file");

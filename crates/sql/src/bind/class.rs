@@ -35,7 +35,9 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
         (ForeignBody::Transaction(_) | ForeignBody::NonTransactional(_), true) => {
             return Err(UserError::ddl(
                 "42P13",
-                format!("class {class} is no compound procedure: it does not extend org.voltdb.VoltCompoundProcedure"),
+                format!(
+                    "class {class} is not a compound procedure: it does not extend org.voltdb.VoltCompoundProcedure"
+                ),
             )
             .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")));
         }

@@ -239,7 +239,7 @@ impl Binder<'_> {
             },
         };
         if how == Likeness::AnyCase && escape.is_some_and(char::is_alphabetic) {
-            return Err(UserError::compile("22019", "ILIKE takes no letter as ESCAPE character"));
+            return Err(UserError::compile("22019", "the ESCAPE character of ILIKE must not be a letter"));
         }
         let (operand, pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
         let prefix_only = how == Likeness::Prefix;

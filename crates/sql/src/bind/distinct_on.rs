@@ -22,7 +22,7 @@ impl Binder<'_> {
         let named: Vec<String> = on.iter().map(written).collect();
         if order.iter().take(on.len()).any(|expr| !named.contains(&written(expr))) {
             return Err(UserError::compile("42P10", "ORDER BY must begin with the expressions of DISTINCT ON")
-                .with_hint("order by them first, then by what says which row of several is taken"));
+                .with_hint("order by them first, then by what decides which row is kept"));
         }
         let mut numbered = select.clone();
         numbered.distinct = None;

@@ -131,7 +131,7 @@ impl Binder<'_> {
             }
             Err(error) if ident.quote_style.is_some() && error.hint().is_none() => {
                 let error =
-                    error.with_hint(format!("double quotes are for names; a text stands in single quotes: '{name}'"));
+                    error.with_hint(format!("double quotes are for names; use single quotes for text: '{name}'"));
                 Err(suggest::at(error, ident.span))
             }
             result => result.map_err(|error| suggest::at(error, ident.span)),

@@ -40,7 +40,10 @@ impl Binder<'_> {
             return self.aggregate(&name, kind, &arguments, distinct, function.filter.as_deref());
         }
         if function.filter.is_some() {
-            return Err(UserError::compile("42601", format!("FILTER is not allowed in {name}, which is no aggregate")));
+            return Err(UserError::compile(
+                "42601",
+                format!("FILTER is not allowed in {name}, which is not an aggregate"),
+            ));
         }
         if is_only_window(&name) {
             return Err(UserError::compile("42P20", format!("the window function {name} needs OVER"))
@@ -282,8 +285,9 @@ impl Binder<'_> {
     pub fn gathered(&mut self, name: &str, bind: impl FnOnce(&mut Self) -> UserResult<Aggregate>) -> UserResult<Typed> {
         let allowed = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.aggregates.allowed, false));
         if !allowed {
-            return Err(UserError::compile("42803", format!("the aggregate {name} is not allowed here"))
-                .with_hint("aggregates may stand in the SELECT list, HAVING and ORDER BY, and not inside each other"));
+            return Err(UserError::compile("42803", format!("the aggregate {name} is not allowed here")).with_hint(
+                "aggregates are allowed in the SELECT list, HAVING and ORDER BY, but not inside each other",
+            ));
         }
         let windows = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
         let first_subquery = self.subqueries.len();

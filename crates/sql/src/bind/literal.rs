@@ -80,7 +80,7 @@ pub(crate) fn constant_as(typed: Typed, to: SqlType) -> UserResult<Expr> {
 fn integer_of_bytes(bytes: &[u8]) -> UserResult<i64> {
     if bytes.is_empty() || bytes.len() > 8 {
         return Err(at_compile_time(UserError::out_of_range(format!(
-            "a hexadecimal literal of {} bytes is no BIGINT",
+            "a BIGINT cannot be a hexadecimal literal of {} bytes",
             bytes.len()
         ))));
     }

@@ -55,7 +55,7 @@ impl Views {
         self.bytes = self.bytes.saturating_add(bytes);
         let too_many = match self.met {
             _ if self.depth == VIEW_NESTING_MAX => {
-                format!("views stand in each other more than {VIEW_NESTING_MAX} deep")
+                format!("views are nested more than {VIEW_NESTING_MAX} deep")
             }
             Some(_) if self.count > VIEW_EXPANSIONS_MAX => {
                 format!("the view is made of more than {VIEW_EXPANSIONS_MAX} views when it is written out")

@@ -115,7 +115,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
 }
 
 fn there_already(name: &str, warnings: &mut Vec<String>) -> Change {
-    warnings.push(format!("{name} is there already, and stays as it is"));
+    warnings.push(format!("{name} already exists and stays as it is"));
     Change::Several(Vec::new())
 }
 

@@ -190,7 +190,7 @@ pub(crate) fn cast_constant(value: &OwnedValue, to: &ColumnType) -> UserResult<O
         let error = at_compile_time(error);
         match value {
             Value::Text(text) if error.detail().is_none() => {
-                error.with_detail(format!("'{}' is no {}", crate::errors::excerpt(text), to.sql_type))
+                error.with_detail(format!("'{}' is not a valid {}", crate::errors::excerpt(text), to.sql_type))
             }
             _ => error,
         }
@@ -253,6 +253,6 @@ impl<'a> Context<'a> for Constants<'a> {
     }
 
     fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {
-        Err(UserError::internal("a subquery is no constant"))
+        Err(UserError::internal("a subquery is not a constant"))
     }
 }

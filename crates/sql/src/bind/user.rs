@@ -48,7 +48,7 @@ impl Binder<'_> {
             if function.filter.is_some() {
                 return Err(UserError::compile(
                     "42601",
-                    format!("FILTER is not allowed in {name}, which is no aggregate"),
+                    format!("FILTER is not allowed in {name}, which is not an aggregate"),
                 ));
             }
             let arguments = self.user_arguments(user, arguments)?;

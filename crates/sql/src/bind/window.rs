@@ -62,7 +62,7 @@ impl Binder<'_> {
         let allowed = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
         if !allowed {
             return Err(UserError::compile("42P20", format!("the window function {name} is not allowed here")).with_hint(
-                "window functions may stand in the SELECT list and ORDER BY, and not inside each other; use a derived table",
+                "window functions are allowed in the SELECT list and ORDER BY, but not inside each other; use a derived table",
             ));
         }
         let result = self.window_function_inside(name, arguments, filter, over);
@@ -171,7 +171,7 @@ impl Binder<'_> {
                 window_frame: spec.window_frame.or(base.window_frame),
             };
         }
-        Err(UserError::compile("42P20", "windows are made from each other in a circle"))
+        Err(UserError::compile("42P20", "the definitions of these windows are circular"))
     }
 
     fn window_frame(&mut self, frame: Option<&ast::WindowFrame>, ordered_by: &[SqlType]) -> UserResult<WindowFrame> {

@@ -43,7 +43,7 @@ final class FunctionClass {
             decoders[i] = Decoder.of(parameters[i]);
             if (decoders[i] == null || decoders[i].array || decoders[i].type == VoltType.VOLTTABLE) {
                 throw new ProcedureClass.Unfit("parameter " + i + " of " + name + " is of type " + parameters[i].getTypeName()
-                        + ", which no SQL type stands for");
+                        + ", which has no corresponding SQL type");
             }
         }
         method = spread(found);

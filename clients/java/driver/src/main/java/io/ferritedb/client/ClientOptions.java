@@ -124,7 +124,7 @@ public final class ClientOptions {
         return this;
     }
 
-    /** Pause before connecting again: the first one, doubled each time up to the last, with chance in it. */
+    /** Pause before connecting again: exponential backoff with jitter, from the first to the last. */
     public ClientOptions reconnect(Duration first, Duration last) {
         reconnectFirst = first;
         reconnectLast = last;

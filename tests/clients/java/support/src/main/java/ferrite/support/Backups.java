@@ -112,7 +112,7 @@ final class Backups {
         // A save that cannot be is an answer with a table, as tools expect it.
         refuseSave("not absolute", "relative", "x", 1);
         refuseSave("has a -", path, "a-b", 1);
-        refuseSave("is there already", path, "one", 1);
+        refuseSave("already exists", path, "one", 1);
         refuseSave("not JSON", "no settings");
         refuseSave("no nonce", "{uripath:'file://" + path + "'}");
         refuseSave("xml", "{uripath:'file://" + path + "',nonce:'x',format:'xml'}");
