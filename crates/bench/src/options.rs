@@ -16,36 +16,36 @@ use std::time::Duration;
 /// Which load, and how.
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
-    /// The Voter application: each call a stored procedure of three reads and an insert that two views follow.
+    /// The Voter application: each call runs a stored procedure with three reads and an insert that updates two views.
     Voter(VoterOptions),
     /// Reads and writes of values by key.
     Kv(KvOptions),
-    /// Statements as text, with other literals each time.
+    /// SQL text with different literals in each call.
     #[command(name = "adhoc")]
     AdHoc(AdHocOptions),
     /// Transactions over several partitions.
     Multi(MultiOptions),
-    /// What the way into Java and back costs: an empty Java procedure against an empty SQL procedure.
+    /// The cost of calling into Java: an empty Java procedure against an empty SQL procedure.
     Crossing(CrossingOptions),
-    /// Hours of votes, with as many deleted as come in: whether memory, files or latency grow.
+    /// Hours of votes, with as many deleted as inserted: whether memory, files or latency grow.
     Soak(SoakOptions),
-    /// Kill a server again and again under load, and compare what clients were told with what is there.
+    /// Kill a server repeatedly under load, and compare what clients were told with what was recovered.
     Torture(TortureOptions),
     /// The yardstick: a bare client against a bare loop with hash tables, or with --rate, --connections or --threads the load generator.
     Limit(LimitOptions),
-    /// Throughput against latency: the most that clients get, then rates from there down; CSV, JSON and an HTML report.
+    /// Throughput against latency: maximum throughput, then lower rates; CSV, JSON and an HTML report.
     Curve(CurveOptions),
-    /// Node.js processes with our driver: transactions in all, per core and per process.
+    /// Node.js processes with our driver: transactions in total, per core and per process.
     Node(NodeOptions),
-    /// The same workloads on PostgreSQL, Redis and SQLite, by equal promises about crashes.
+    /// The same workloads on PostgreSQL, Redis and SQLite, with equal durability.
     Compare(CompareOptions),
     /// Throughput with 1, 2, 3... partitions or clients, and the Universal Scalability Law fitted to it.
     Scale(ScaleOptions),
-    /// This build and another in turn: whether this one is slower. Exit code 1 if so, 2 if that could not be told.
+    /// Compare this build with another, in turns. Exit code 1: this one is slower; 2: no clear result.
     Regress(RegressOptions),
-    /// How long the machine itself stops each of its cores: a lower bound on any server's latency.
+    /// How long the machine itself pauses each core: a lower bound on any server's latency.
     Pauses(PausesOptions),
-    /// Two kept results side by side: each figure, its ratio, and whether that is more than noise.
+    /// Compare two saved results: each figure, its ratio, and whether the difference is more than noise.
     Diff(DiffOptions),
     /// The server of the yardstick.
     #[command(hide = true)]
@@ -88,16 +88,16 @@ pub struct LoadOptions {
     /// Calls per second, sent by schedule; latency then counts from the scheduled moment [default: as fast as answers come]
     #[arg(long, value_name = "CALLS", value_parser = positive_rate)]
     pub rate: Option<f64>,
-    /// Calls without an answer at any time, all connections together
+    /// Outstanding calls at any time, over all connections
     #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub outstanding: u32,
-    /// Connections, all threads together
+    /// Connections, over all threads
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub connections: u16,
-    /// Threads that make load
+    /// Threads that generate load
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: u16,
-    /// Keep the result in JSON in this file, see `bench diff`
+    /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ impl LoadOptions {
 /// Which server.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TargetOptions {
-    /// A server that runs already [default: one is started for the run]
+    /// A running server [default: start one for the run]
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "durability", "partitions"])]
     pub server: Option<String>,
     /// Data directory of the server started for the run [default: a temporary one]
@@ -153,13 +153,13 @@ pub struct VoterOptions {
     /// Votes that one phone number may cast
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     pub max_votes: i32,
-    /// How the vote is written
+    /// How the vote is implemented
     #[arg(long, value_enum, default_value_t = VoteProcedure::Psm)]
     pub procedure: VoteProcedure,
     /// With --procedure java: the jar with the class voter.Vote, which examples/voter/java/build makes
     #[arg(long, value_name = "FILE", required_if_eq("procedure", "java"))]
     pub jar: Option<PathBuf>,
-    /// Keep the votes that the server has, instead of creating the tables anew
+    /// Keep the server's votes instead of creating the tables anew
     #[arg(long)]
     pub keep: bool,
     /// A query to run beside the load, again and again, on a connection of its own
@@ -168,7 +168,7 @@ pub struct VoterOptions {
     /// Alternate with the yardstick, half of the duration each, and print the ratio of the medians
     #[arg(long, conflicts_with_all = ["server", "rate"])]
     pub against_limit: bool,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -182,10 +182,10 @@ pub struct AdHocOptions {
     /// Rows of the table
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// Calls in a hundred that update a row; the others select one
+    /// Percentage of calls that update a row; the others select one
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub writes: f64,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -218,13 +218,13 @@ pub struct MultiOptions {
     /// Accounts, which every read adds up
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..))]
     pub accounts: u32,
-    /// Calls in a hundred that read all accounts
+    /// Percentage of calls that read all accounts
     #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percent)]
     pub reads: f64,
     /// What the other calls do
     #[arg(long, value_enum, default_value_t = MultiWrite::Transfer)]
     pub write: MultiWrite,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -247,16 +247,16 @@ pub struct KvOptions {
     /// Smallest value; the largest is --value-size [default: all values are of the same size]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub value_size_min: Option<u32>,
-    /// Calls in a hundred that read
+    /// Percentage of calls that read
     #[arg(long, value_name = "PERCENT", default_value_t = 90.0, value_parser = percent)]
     pub reads: f64,
     /// Different bytes in values: 1 for all the same, 256 for any
     #[arg(long, value_name = "COUNT", default_value_t = 127, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub entropy: u16,
-    /// Keep the rows that the server has, and do not write all keys first
+    /// Keep the server's rows and do not write all keys first
     #[arg(long)]
     pub keep: bool,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -267,10 +267,10 @@ pub struct SoakOptions {
     pub load: LoadOptions,
     #[command(flatten)]
     pub target: TargetOptions,
-    /// Votes that are there once the table is filled
+    /// Votes in the table once it is full
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub rows: u64,
-    /// Write the samples to this file, too
+    /// Also write the samples to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 }
@@ -280,7 +280,7 @@ pub struct TortureOptions {
     /// Kills under load
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub kills: u32,
-    /// No further kill after so many seconds
+    /// No further kills after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Seed of what happens when [default: another one each time]
@@ -292,16 +292,16 @@ pub struct TortureOptions {
     /// Durability of the server: sync, interval=MS or none
     #[arg(long, value_name = "HOW", default_value = "sync")]
     pub durability: String,
-    /// Let everything be lost that was not fsynced, as if the machine had lost power
+    /// Lose everything that was not fsynced, as in a power failure
     #[arg(long)]
     pub power_loss: bool,
     /// Data directory, new or empty; kept [default: a temporary one, kept when something is wrong]
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// Write the lines of the run to this file, too
+    /// Also write the lines of the run to this file
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Keep what was counted in JSON in this file, see `bench diff`
+    /// Save the counts as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// More options for the server, after --
@@ -313,7 +313,7 @@ pub struct TortureOptions {
 pub struct LimitOptions {
     #[command(flatten)]
     pub load: LoadOptions,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -323,7 +323,7 @@ pub struct PausesOptions {
     /// Seconds of measurement
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
-    /// Keep the result in JSON in this file, see `bench diff`
+    /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -335,7 +335,7 @@ pub struct LimitServerOptions {
     pub listen: SocketAddr,
     #[arg(long, value_name = "COUNT", default_value_t = 6)]
     pub contestants: u16,
-    /// Votes to have room for from the start
+    /// Votes to reserve room for at the start
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub rows: usize,
 }
@@ -345,7 +345,7 @@ pub struct DemoOptions {
     /// Seconds to run; 0: until Ctrl-C
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds_or_zero)]
     pub duration: Duration,
-    /// Calls without an answer at any time
+    /// Outstanding calls at any time
     #[arg(long, value_name = "CALLS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub outstanding: u32,
     /// Durability of the server: sync, interval=MS or none [default: the server's own]

@@ -9,7 +9,7 @@ const PORT_DEFAULT: u16 = 21212;
 /// Where the server is and who asks.
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionOptions {
-    /// The server.
+    /// Address and port of the server.
     #[arg(long, short = 's', value_name = "HOST[:PORT]", default_value = "127.0.0.1:21212", env = "FERRITE_SERVER")]
     pub server: String,
     /// User name.
@@ -53,32 +53,32 @@ impl Format {
 pub struct SqlOptions {
     #[command(flatten)]
     pub connection: ConnectionOptions,
-    /// Run these statements and commands and leave; may be given several times.
+    /// Run these statements and commands, then exit. May be repeated.
     #[arg(long, short = 'c', value_name = "TEXT")]
     pub command: Vec<String>,
-    /// Run this file and leave (after all -c); may be given several times, `-` is standard input. Read through gzip if its
+    /// Run this file, after all -c, then exit. May be repeated; `-` is standard input. Decompressed with gzip if its
     /// name ends in .gz.
     #[arg(long, short = 'f', value_name = "FILE")]
     pub file: Vec<PathBuf>,
-    /// Results as CSV, with a line of column names.
+    /// Print results as CSV, with a line of column names.
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// Results as JSON, an array of objects each.
+    /// Print each result as a JSON array of objects.
     #[arg(long, group = "format")]
     pub json: bool,
-    /// Results as Markdown tables.
+    /// Print results as Markdown tables.
     #[arg(long, group = "format")]
     pub markdown: bool,
-    /// One line per value instead of one per row.
+    /// Print one line per value instead of one per row.
     #[arg(long, short = 'x')]
     pub expanded: bool,
-    /// After each statement: rows, time, and whether one partition sufficed. Always on at the prompt.
+    /// Print rows, time, and whether one partition sufficed after each statement. Always on at the prompt.
     #[arg(long)]
     pub timing: bool,
-    /// Go on after an error. Without it a script stops with exit code 1.
+    /// Continue after an error. Without this option, a script stops with exit code 1.
     #[arg(long)]
     pub r#continue: bool,
-    /// What stands for NULL in aligned, expanded and Markdown results.
+    /// Text shown for NULL in aligned, expanded and Markdown results.
     #[arg(long, value_name = "TEXT", default_value = "<null>")]
     pub null: String,
     /// Colours: also off when NO_COLOR is set or the output is not a terminal.
@@ -121,15 +121,15 @@ pub enum Header {
     No,
 }
 
-/// Load a file into a table. Each row is a transaction of its own, so rows that the server refuses do not stop the others:
-/// they go to a file, each below a line that says why.
+/// Load a file into a table. Each row is a separate transaction, so rejected rows do not stop the others: they are
+/// written to a file, each below a line with the reason.
 #[derive(Clone, Debug, Args)]
 pub struct LoadOptions {
     #[command(flatten)]
     pub connection: ConnectionOptions,
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// The file; `-` or nothing is standard input. Read through gzip if it begins as gzip does.
+    /// The file; `-` or none is standard input. Decompressed if it is a gzip file.
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub data: DataOptions,
@@ -138,44 +138,44 @@ pub struct LoadOptions {
 /// What the data look like and what becomes of rows that do not fit.
 #[derive(Clone, Debug, Args)]
 pub struct DataOptions {
-    /// What the data are [default: by the name of the file, else csv].
+    /// Format of the data [default: from the file's name, else csv].
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<DataFormat>,
     /// Whether the first line names columns; its fields are then matched by name.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Header::Auto, default_missing_value = "yes", num_args = 0..=1)]
     pub header: Header,
-    /// The columns that the fields belong to, in order [default: the header's, else all of the table's]. Columns not
+    /// Columns of the fields, in order [default: the header's, else all of the table's]. Columns not
     /// named get their default.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
-    /// Between fields: one character, or \t [default: comma, tab for tsv].
+    /// Character between fields, or \t [default: comma; tab for tsv].
     #[arg(long, value_name = "CHARACTER")]
     pub delimiter: Option<String>,
-    /// Around fields that contain delimiters, quotes (doubled) or line ends; an empty text for no quoting.
+    /// Character around fields that contain delimiters, quotes (doubled) or line ends; empty for no quoting.
     #[arg(long, value_name = "CHARACTER", default_value = "\"")]
     pub quote: String,
-    /// Unquoted text that means NULL, beside \N. An empty field without quotes means NULL unless this is given.
+    /// Unquoted text that means NULL, in addition to \N. Without this option, an empty unquoted field means NULL.
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
-    /// Lines that begin with this text are skipped.
+    /// Skip lines that begin with this text.
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
-    /// Rows to skip at the start (the header not counted), to go on where a failed load ended.
+    /// Rows to skip at the start (not counting the header), to continue a failed load.
     #[arg(long, value_name = "ROWS", default_value_t = 0)]
     pub skip: u64,
-    /// Replace rows whose primary key is there already.
+    /// Replace rows whose primary key already exists.
     #[arg(long)]
     pub upsert: bool,
-    /// Rejected rows after which the load stops.
+    /// Stop the load after this many rejected rows.
     #[arg(long, value_name = "ROWS", default_value_t = 100)]
     pub max_errors: u64,
-    /// Where rejected rows go [default: the file's name, or the table's, with `.rejected`].
+    /// File for rejected rows [default: the file's name, or the table's, with `.rejected`].
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
-    /// Rows on their way to the server at any time.
+    /// Rows sent to the server and not yet answered, at most.
     #[arg(long, value_name = "ROWS", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
-    /// No progress line.
+    /// Do not print a progress line.
     #[arg(long, short = 'q')]
     pub quiet: bool,
 }
@@ -200,28 +200,28 @@ impl Default for DataOptions {
     }
 }
 
-/// Write schema and data as a script that `ferrite sql -f` runs. The rows of a table are those of one moment as long as
-/// they fit into one answer (50 MB); larger tables are read page by page, which is said on standard error. Different
-/// tables are read one after the other: for one moment of the whole database, stop the writers first.
+/// Write schema and data as a script that `ferrite sql -f` runs. A table that fits into one answer (50 MB) is read at a
+/// single point in time; larger tables are read page by page, with a note on standard error. Tables are read one after
+/// another: stop all writers first to dump the whole database at a single point in time.
 #[derive(Clone, Debug, Args)]
 pub struct DumpOptions {
     #[command(flatten)]
     pub connection: ConnectionOptions,
-    /// Tables whose rows are written [default: all].
+    /// Tables whose rows to write [default: all].
     pub tables: Vec<String>,
-    /// Only the schema.
+    /// Write only the schema.
     #[arg(long, conflicts_with = "data_only")]
     pub schema_only: bool,
-    /// Only the rows.
+    /// Write only the rows.
     #[arg(long)]
     pub data_only: bool,
-    /// Rows as INSERT statements, which other programs understand, instead of blocks of CSV, which load much faster.
+    /// Write rows as INSERT statements, which other programs understand, instead of CSV blocks, which load much faster.
     #[arg(long)]
     pub inserts: bool,
     /// Where to write [default: standard output]; compressed if the name ends in .gz.
     #[arg(long, short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Compress, whatever the name.
+    /// Compress the output, whatever its name.
     #[arg(long)]
     pub gzip: bool,
 }

@@ -38,13 +38,13 @@ pub struct CurveOptions {
     /// Whole seconds of load before each pass
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     pub warmup: u64,
-    /// Calls without an answer of each client
+    /// Outstanding calls of each client
     #[arg(long, value_name = "CALLS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
     /// Clients to try at most; each is a connection
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub clients_max: u16,
-    /// Threads that make load
+    /// Threads that generate load
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: u16,
     /// Where to write: PATH.csv, PATH.json and PATH.html
@@ -53,7 +53,7 @@ pub struct CurveOptions {
     /// Print each second
     #[arg(long)]
     pub verbose: bool,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -100,7 +100,7 @@ pub struct NodeOptions {
     /// Whole seconds of load before it
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     pub warmup: u64,
-    /// Calls without an answer of each process
+    /// Outstanding calls of each process
     #[arg(long, value_name = "CALLS", default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub outstanding: u32,
     /// The Node.js program
@@ -109,7 +109,7 @@ pub struct NodeOptions {
     /// The driver's folder [default: clients/node of the source tree that the program or the current directory lies in]
     #[arg(long, value_name = "DIRECTORY")]
     pub driver: Option<PathBuf>,
-    /// Keep the result in JSON in this file, see `bench diff`
+    /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -136,10 +136,10 @@ impl fmt::Display for SystemName {
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareOptions {
-    /// Workloads, with commas between them
+    /// Workloads, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "voter,read,write")]
     pub workloads: Vec<WorkloadKind>,
-    /// Systems, with commas between them [default: all]
+    /// Systems, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub systems: Vec<SystemName>,
     /// Seconds of each measurement
@@ -148,19 +148,19 @@ pub struct CompareOptions {
     /// Whole seconds of load before each
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     pub warmup: u64,
-    /// Calls without an answer at any time, all connections together
+    /// Outstanding calls at any time, over all connections
     #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
     /// Partitions of our server [default: its own]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
-    /// Where the databases' directories are made: on the disk to be measured [default: the temporary directory]
+    /// Where to create the databases: on the disk to be measured [default: the temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// Keep the result in JSON in this file, see `bench diff`
+    /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -186,13 +186,13 @@ impl ScaleBy {
 pub struct ScaleOptions {
     #[arg(long, value_enum, default_value_t = WorkloadKind::Voter)]
     pub workload: WorkloadKind,
-    /// What there is more of each time
+    /// What to increase
     #[arg(long, value_enum, default_value_t = ScaleBy::Partitions)]
     pub by: ScaleBy,
     /// The largest number; every one to 4 is measured, then doublings [default: 4, or the cores if there are more]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub up_to: Option<u16>,
-    /// How often each number is measured
+    /// Measurements of each number
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Seconds of each pass
@@ -201,13 +201,13 @@ pub struct ScaleOptions {
     /// Whole seconds of load before each pass
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     pub warmup: u64,
-    /// Calls without an answer: in all by partitions, of each client by clients
+    /// Outstanding calls: in total (by partitions) or of each client (by clients)
     #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
-    /// Threads that make load
+    /// Threads that generate load
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: u16,
-    /// By partitions: connections, all threads together
+    /// By partitions: connections, over all threads
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub connections: u16,
     /// By clients: partitions of the server [default: the server's own]
@@ -216,10 +216,10 @@ pub struct ScaleOptions {
     /// Durability of the servers: sync, interval=MS or none [default: the server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
-    /// Keep the result in JSON in this file, see `bench diff`
+    /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -261,7 +261,7 @@ pub struct RegressOptions {
     /// The other build's program
     #[arg(long, value_name = "BINARY")]
     pub against: PathBuf,
-    /// Benches, with commas between them
+    /// Benches, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "voter,voter-2,voter-none,kv,adhoc,multi")]
     pub benches: Vec<RegressBench>,
     /// Ratio to the other build, of transactions a second and of transactions per CPU time, below which this one is slower
@@ -273,7 +273,7 @@ pub struct RegressOptions {
     /// Seconds of each burst of load; a round has two for each build
     #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = seconds)]
     pub burst: Duration,
-    /// Calls without an answer at any time
+    /// Outstanding calls at any time
     #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
     /// What to call this build, such as its commit [default: its file's name]
@@ -285,10 +285,10 @@ pub struct RegressOptions {
     /// Append each bench's outcome to this file, a line of JSON each
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Keep the result in JSON in this file, see `bench diff`
+    /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Seed of the random numbers [default: another one each time]
+    /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
