@@ -30,12 +30,12 @@ pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clien
         lines.push(match (trust_clients, admin_listen) {
             (true, _) => format!("clients are trusted (--trust-clients): any client that reaches {listen} may {ALL}"),
             (false, Some(admin)) => format!(
-                "{listen} is reached from other machines: classes, backups and shutdown are taken on the administration port only, \
+                "{listen} is open to other machines: classes, backups and shutdown are accepted on the administration port only, \
                  {admin} (--trust-clients: from every client)"
             ),
             (false, None) => format!(
-                "{listen} is reached from other machines, and there is no administration port: classes, backups and shutdown are \
-                 refused (--admin-listen 127.0.0.1:21211: taken there; --trust-clients: from every client)"
+                "{listen} is open to other machines, and there is no administration port: classes, backups and shutdown are \
+                 refused (--admin-listen 127.0.0.1:21211: accepted there; --trust-clients: from every client)"
             ),
         });
     }
@@ -78,14 +78,14 @@ fn trusted(identity: &Identity, what: &str) -> UserResult<()> {
     }
     let (listen, verb) = (identity.listen, if what.contains(" and ") { "are" } else { "is" });
     let (message, instead) = match identity.admin_listen {
-        Some(admin) => (format!("{what} {verb} taken on the administration port only, {admin}"), "connect there"),
+        Some(admin) => (format!("{what} {verb} accepted on the administration port only, {admin}"), "connect there"),
         None => (
             format!("{what} {verb} refused: the server has no administration port"),
             "start the server with --admin-listen 127.0.0.1:21211",
         ),
     };
     Err(UserError::new(ErrorKind::Permission, "42501", message)
-        .with_detail(format!("clients come to {listen}, which is reached from other machines"))
+        .with_detail(format!("clients connect to {listen}, which is open to other machines"))
         .with_hint(format!("{instead}, or start the server with --trust-clients to let every client do it")))
 }
 
@@ -124,9 +124,11 @@ mod tests {
         assert_eq!(lines(here, Some(admin), false), "");
         assert_eq!(lines(here, None, true), "", "nobody is trusted who was not");
         assert!(lines(all, Some(admin), false).ends_with(
-            "classes, backups and shutdown are taken on the administration port only, 127.0.0.1:2 (--trust-clients: from every client)"
+            "classes, backups and shutdown are accepted on the administration port only, 127.0.0.1:2 (--trust-clients: from every client)"
         ));
-        assert!(lines(all, None, false).contains("shutdown are refused (--admin-listen 127.0.0.1:21211: taken there;"));
+        assert!(
+            lines(all, None, false).contains("shutdown are refused (--admin-listen 127.0.0.1:21211: accepted there;")
+        );
         assert!(
             lines(all, None, true).starts_with(
                 "clients are trusted (--trust-clients): any client that reaches 0.0.0.0:1 may load classes"

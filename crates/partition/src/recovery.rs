@@ -144,14 +144,14 @@ impl fmt::Display for StartError {
             }
             StartError::Partitions { asked, stored } => write!(
                 f,
-                "this data directory was made with {stored} partitions and cannot be opened with {asked}: leave out \
+                "this data directory was created with {stored} partitions and cannot be opened with {asked}: leave out \
                  --partitions, or name another directory"
             ),
             StartError::Compile(error) => write!(f, "a stored procedure does not fit the recovered schema: {error}"),
             StartError::Rot(damage) => damage.fmt(f),
             StartError::NoDatabase(dir) => write!(
                 f,
-                "{} has no database: there is no redo log in it. Name the directory that ferrite server is given with --dir",
+                "{} contains no redo log, so no database. Pass the directory that ferrite server uses as --dir",
                 dir.display()
             ),
             StartError::NothingLeft(damage) => write!(

@@ -75,7 +75,7 @@ fn clients_that_come_from_anywhere_may_not_run_code_or_touch_files() {
     let address = server.admin_address().expect("there is one").to_string();
     for (what, refusal) in refusals(&client, &backups) {
         let said = refusal.unwrap_or_else(|| panic!("{what} was taken"));
-        assert!(said.contains("taken on the administration port only") && said.contains(&address), "{said}");
+        assert!(said.contains("accepted on the administration port only") && said.contains(&address), "{said}");
     }
     client.fails("@Pause", (), Status::UnexpectedFailure, "@Pause is not available to this client");
     assert!(!backups.exists(), "nothing was written");
