@@ -61,7 +61,7 @@ fn serve_connection(mut stream: TcpStream, id: i64, tables: &Mutex<Tables>) -> i
         input.copy_within(handled..filled, 0);
         filled -= handled;
         if filled == input.len() {
-            return Err(malformed("a frame as large as the buffer is no call of this load"));
+            return Err(malformed("a frame as large as the buffer is not a call of this load"));
         }
         stream.write_all(&out)?;
         out.clear();

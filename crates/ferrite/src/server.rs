@@ -128,7 +128,7 @@ fn admin_listen(text: &str) -> Result<AdminListen, String> {
     }
 }
 
-/// The ports of the original server go together; whoever moves one says where the other is to be.
+/// The ports of the original server. They go together: with another client port, the administration port is chosen by the user.
 const CLIENT_PORT: u16 = 21_212;
 const ADMIN_PORT: u16 = 21_211;
 

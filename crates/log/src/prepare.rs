@@ -182,7 +182,7 @@ impl Preparer {
         let result = match made {
             Some((_, result)) => result,
             None => {
-                let ended = std::io::Error::other("whoever was at it has ended");
+                let ended = std::io::Error::other("the thread that prepared it has ended");
                 Err(DiskError::new("prepare", &segment_path(&self.dir, number), ended))
             }
         };

@@ -320,7 +320,7 @@ impl Compounds {
 /// Words of a called procedure's failure that are passed on.
 const ANSWERED_TEXT_BYTES_MAX: usize = 65_536;
 /// What whoever hears of an error must know.
-const STAYS: &str = "it is no transaction: what it had called may have been carried out, and stays";
+const STAYS: &str = "it is not a transaction: its calls may have been carried out and are not rolled back";
 
 /// Whether a program outside of transactions runs in stages of its own, instead of with futures.
 pub fn is_compound(program: &Program) -> bool {

@@ -276,7 +276,7 @@ fn a_call_that_takes_too_long_is_answered_and_ends() {
     // Between two stages: the call that it waits for is carried out all the same.
     let held_syncs = disk.hold_syncs();
     let waits = "Put 2 | end 1";
-    db.fails("Script", (waits,), Status::CompoundTimeout, "what it had called may have been carried out");
+    db.fails("Script", (waits,), Status::CompoundTimeout, "its calls may have been carried out");
     drop(held_syncs);
     assert_eq!(db.scalar("SELECT COUNT(*) FROM t WHERE id = 2"), 1);
     // As many as there may be threads: what was left behind by the late ones is over by the time that these are answered.

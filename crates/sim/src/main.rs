@@ -24,7 +24,7 @@ struct Options {
     /// Print what happens
     #[arg(long)]
     trace: bool,
-    /// Change each seed's files so many times and open them, instead
+    /// Change each seed's files this many times and open them, instead
     #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
     poison: u64,
 }
