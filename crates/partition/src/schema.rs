@@ -138,7 +138,7 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     if said {
         next.values = FunctionValues::Current;
     }
-    let plan = || plan_from(catalog, next.clone(), text, &SqlLimits::CEILING);
+    let plan = || plan_from(catalog, next.clone(), text, &SqlLimits::CEILING, true);
     if next.values == FunctionValues::Earlier { earlier::with(plan) } else { plan() }
 }
 
@@ -146,18 +146,30 @@ pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
 pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserResult<Planned> {
     let mut next = catalog.clone();
     next.values = FunctionValues::Current;
-    plan_from(catalog, next, text, limits)
+    plan_from(catalog, next, text, limits, false)
 }
 
-/// Binds what is said in `text` against `next`, which is `catalog` but for what the text says of itself.
-fn plan_from(catalog: &Catalog, mut next: Catalog, text: &str, limits: &SqlLimits) -> UserResult<Planned> {
+/// Binds what is said in `text` against `next`, which is `catalog` but for what the text says of itself. What was accepted before
+/// must not keep a database shut: a statement that is refused today may stand by the rules of earlier builds. Then it is a view that
+/// is computed when it is read, and refused there; what has rows was never refused since.
+fn plan_from(
+    catalog: &Catalog,
+    mut next: Catalog,
+    text: &str,
+    limits: &SqlLimits,
+    accepted: bool,
+) -> UserResult<Planned> {
     let statements = ferrite_sql::parse_batch(text)?;
     let mut effects = Vec::new();
     let mut warnings = Vec::new();
     let mut swapped = Vec::new();
     for (index, statement) in statements.iter().enumerate() {
-        let step =
-            step(&next, statement, limits).map_err(|error| ferrite_sql::ddl_error(index + 1, statement, error))?;
+        let step = step(&next, statement, limits)
+            .or_else(|error| match accepted {
+                true => earlier::with(|| step(&next, statement, limits)).map_err(|_| error),
+                false => Err(error),
+            })
+            .map_err(|error| ferrite_sql::ddl_error(index + 1, statement, error))?;
         if let Change::SwapTables { one, other } = &step.change {
             swapped.extend([one, other].iter().filter_map(|name| Some(next.table_named(name)?.id)));
         }

@@ -1,12 +1,14 @@
 //! What stands in the log and cannot be: each gets an error that says what it is and where, and nothing is made of it.
 
-use ferrite_base::{Epoch, PartitionId, Sequence, limits};
+use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserResult, limits};
 use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, Log, LogOptions};
 use ferrite_partition::commit;
+use ferrite_partition::compiled::Compiled;
 use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
 use ferrite_partition::recovery::{self, Recovered, StartError};
+use ferrite_partition::schema::{self, Planned};
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -223,4 +225,34 @@ fn a_log_that_does_not_say_what_decimal_declarations_do_is_from_when_they_did_no
     assert_eq!(declared(&[genesis(1), schema(1, create)]), (DecimalScale::Ignored, "DECIMAL".to_owned()));
     let first = schema(1, &ferrite_partition::schema::logged_text(&Catalog::default(), create));
     assert_eq!(declared(&[genesis(1), first]), (DecimalScale::Declared, "DECIMAL(10,2)".to_owned()));
+}
+
+/// A build of November 2026 made plain views of queries that are refused today. The database opens; who reads them is told.
+#[test]
+fn views_of_what_is_refused_today_keep_no_database_shut() {
+    let ddl = "CREATE TABLE ag (x INTEGER, g INTEGER);
+        CREATE VIEW sums AS SELECT (SELECT SUM(a.x)) AS s FROM ag a;
+        CREATE VIEW twice AS SELECT q.a FROM (SELECT x AS a, g AS a FROM ag) q;
+        CREATE VIEW on_top AS SELECT s FROM sums WHERE s > 1;
+        CREATE VIEW fine AS SELECT x FROM ag WHERE g = 1;";
+    let limits = SqlLimits::CEILING;
+    let empty = Catalog::before_history();
+    let refused = |error: UserResult<Planned>| error.err().expect("it is refused").to_string();
+    assert!(refused(schema::plan_within(&empty, ddl, &limits)).contains("outer query"));
+    let planned = schema::plan(&empty, &schema::logged_text(&empty, ddl)).expect("it was accepted before");
+    assert_eq!(planned.catalog.plain_views.len(), 4);
+    Compiled::new(Arc::clone(&planned.catalog)).expect("no procedure reads them");
+    let read = |view: &str| {
+        let statements = ferrite_sql::parse_batch(&format!("SELECT * FROM {view}")).expect("a query");
+        ferrite_sql::compile_adhoc(&planned.catalog, &statements, 0).map(drop).map_err(|error| error.to_string())
+    };
+    assert!(read("sums").unwrap_err().contains("outer query"));
+    assert!(read("on_top").unwrap_err().contains("outer query"));
+    assert!(read("twice").unwrap_err().contains("ambiguous"));
+    read("fine").expect("a view of today");
+    // The schema may change beside them, and they may go.
+    for change in ["CREATE TABLE other (x INTEGER)", "DROP VIEW on_top; DROP VIEW sums; DROP VIEW twice"] {
+        let next = schema::plan_within(&planned.catalog, change, &limits).expect("it concerns none of them");
+        ferrite_sql::check_views(&planned.catalog, &next.catalog).expect("they are as they were");
+    }
 }
