@@ -5,7 +5,9 @@
 use crate::layout::RowLayout;
 use crate::long_values::{Handle, LongValues};
 use crate::row::RowStore;
-use crate::table::TableData;
+use crate::table::{InsertError, TableData};
+use crate::undo::UndoLog;
+use bumpalo::Bump;
 use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{RowId, UserError};
 use ferrite_catalog::{Table, TableKind};
@@ -246,6 +248,32 @@ impl TableData {
     }
 }
 
+impl TableData {
+    /// As [`TableData::load_runs`], for rows without the last columns, which are zeros then. Wider rows stand elsewhere.
+    pub(crate) fn load_earlier_runs(
+        &mut self,
+        reader: &RunReader,
+        next: &mut u64,
+        bytes: &[u8],
+    ) -> Result<u64, ImageError> {
+        let (mut loaded, mut arena) = (0, Bump::new());
+        let width = self.layout().columns.len();
+        reader.read(bytes, |id, values| {
+            if u64::from(id.0) < *next {
+                return Err(ImageError::Place { row: id });
+            }
+            *next = u64::from(id.0) + 1;
+            loaded += 1;
+            arena.reset();
+            let row = arena.alloc_slice_fill_copy(width, Value::Float(0.0));
+            row[..values.len()].copy_from_slice(values);
+            let inserted = self.insert_row(row, None, None, &arena, &mut UndoLog::off());
+            inserted.map(drop).map_err(InsertError::into_user).map_err(ImageError::Refused)
+        })?;
+        Ok(loaded)
+    }
+}
+
 /// Reads the rows of a table out of a snapshot as values, for whoever puts them elsewhere: a restore into another number of
 /// partitions, an export.
 pub struct RunReader {
@@ -259,6 +287,14 @@ impl RunReader {
         let columns: Vec<(ColumnType, bool)> =
             definition.columns.iter().map(|column| (column.column_type, column.nullable)).collect();
         RunReader { layout: RowLayout::new(&columns) }
+    }
+
+    /// For a view as earlier releases stored it, with these columns, if that is its shape.
+    pub(crate) fn of_earlier_view(columns: &[(ColumnType, bool)], shape: &Shape) -> Option<RunReader> {
+        let reader = RunReader { layout: RowLayout::new(columns) };
+        let same =
+            shape.row_bytes as usize == reader.layout.row_bytes && shape.columns == stored_columns(&reader.layout);
+        (shape.is_view && same).then_some(reader)
     }
 
     /// Whether blocks of a table of this shape can be read so.

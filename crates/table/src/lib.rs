@@ -4,7 +4,7 @@
 //! the schema, by table and index id. The forms of pages, rows and redo are in docs/format/pages.md.
 //!
 //! From the bottom up: `holds` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index` and `look_up`
-//! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views; `store` and `redo` put
+//! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put
 //! it together; `ahead` asks early for what replay needs; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
 //! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
 //! all of it.
@@ -13,6 +13,7 @@ mod ahead;
 mod compaction;
 mod constraint;
 mod evaluation;
+mod float_sum;
 mod hash_table;
 mod hashing;
 mod holds;

@@ -1,6 +1,6 @@
 //! A store made of a snapshot's rows: every table of a catalog, filled block by block, then indexes and views attached.
 
-use crate::image::{ImageError, Shape};
+use crate::image::{ImageError, RunReader, Shape};
 use crate::schema::definition;
 use crate::store::Store;
 use crate::table::TableData;
@@ -15,6 +15,10 @@ pub struct Loading {
     store: Store,
     /// The table whose rows come, what was said of it, and the row id behind the last.
     current: Option<(TableId, u64, u64)>,
+    /// How its rows are read, where it is a view that an earlier release stored otherwise.
+    earlier: Option<RunReader>,
+    /// The views of which that was so.
+    earlier_views: Vec<TableId>,
     /// By table id.
     seen: Vec<bool>,
 }
@@ -40,7 +44,8 @@ impl Loading {
             });
         }
         store.set_catalog(Arc::clone(catalog));
-        Ok(Loading { store, current: None, seen: vec![false; length] })
+        let seen = vec![false; length];
+        Ok(Loading { store, current: None, earlier: None, earlier_views: Vec::new(), seen })
     }
 
     /// The rows that come are this table's.
@@ -49,11 +54,18 @@ impl Loading {
         let Some(Some(data)) = self.store.tables.get_mut(id.index()) else {
             return Err(ImageError::Shape(format!("the schema has no table {id} ({})", shape.name)));
         };
-        if !data.has_shape(shape) || std::mem::replace(&mut self.seen[id.index()], true) {
+        let plan = self.store.plans[id.index()].as_deref();
+        self.earlier = match data.has_shape(shape) {
+            true => None,
+            false => plan.and_then(|plan| RunReader::of_earlier_view(plan.columns_without_rests(), shape)),
+        };
+        if !(data.has_shape(shape) || self.earlier.is_some()) || std::mem::replace(&mut self.seen[id.index()], true) {
             let name = &shape.name;
             return Err(ImageError::Shape(format!("the rows of {name} are not those of the table in the schema")));
         }
-        if !data.contents.rows.pages.give_out(shape.pages as usize) {
+        if self.earlier.is_some() {
+            self.earlier_views.push(id);
+        } else if !data.contents.rows.pages.give_out(shape.pages as usize) {
             return Err(ImageError::Shape(format!("{} cannot have {} pages", shape.name, shape.pages)));
         }
         self.current = Some((id, shape.rows, 0));
@@ -66,7 +78,10 @@ impl Loading {
             return Err(ImageError::Shape(format!("rows of table {table} stand behind another table")));
         };
         let data = self.store.tables[current.index()].as_deref_mut().expect("begun above");
-        let loaded = data.load_runs(next, bytes)?;
+        let loaded = match &self.earlier {
+            Some(reader) => data.load_earlier_runs(reader, next, bytes)?,
+            None => data.load_runs(next, bytes)?,
+        };
         *left = left.checked_sub(loaded).ok_or_else(|| too_few(data, "more"))?;
         Ok(loaded)
     }
@@ -96,6 +111,9 @@ impl Loading {
                     return Err(too_few(data, "other than one"));
                 }
             }
+        }
+        for view in self.earlier_views {
+            self.store.add_rests(view);
         }
         self.store.attach_views();
         Ok(self.store)

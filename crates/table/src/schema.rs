@@ -364,6 +364,13 @@ impl Store {
         Ok(Inverse::PutTableBack(old, old_plan))
     }
 
+    /// Fills a view anew whose rows come from a snapshot that is without the rests of its sums. Should it not be possible, the sums
+    /// stay as they were.
+    pub(crate) fn add_rests(&mut self, id: TableId) {
+        let catalog = Arc::clone(&self.catalog);
+        drop(self.refill(id, &catalog));
+    }
+
     /// Every row meets the checks of `definition`.
     fn validate(&self, definition: &Table) -> UserResult<()> {
         let data = self.find_table(definition.id).ok_or_else(|| no_table(definition.id))?;
@@ -380,7 +387,7 @@ impl Store {
     pub(crate) fn fill_view(&self, plan: &mut ViewPlan, data: &mut TableData) -> UserResult<()> {
         plan.attach(data)?;
         let mut arena = Bump::new();
-        let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None };
+        let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None, filling: true };
         surroundings.add_only_row(data, &mut UndoLog::off())?;
         if plan.tables.len() > 1 {
             return surroundings.fill(data, &mut UndoLog::off());
@@ -390,7 +397,7 @@ impl Store {
         for id in source.scan() {
             note_row()?;
             arena.reset();
-            let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None };
+            let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None, filling: true };
             let row = SourceRow::Stored(source.row(id));
             surroundings.change(data, 0, row, Direction::Add, &mut UndoLog::off())?;
         }

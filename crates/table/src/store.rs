@@ -310,7 +310,8 @@ impl Store {
             self.replace_contents(view_id);
             let mut view = self.tables[view_id.index()].take().expect("dependent views are there");
             let plan = self.plans[view_id.index()].as_deref().expect("views have plans");
-            let surroundings = Surroundings { plan, tables: &self.tables, arena: &self.arena, leaving: None };
+            let (tables, arena) = (&self.tables, &self.arena);
+            let surroundings = Surroundings { plan, tables, arena, leaving: None, filling: true };
             let result = surroundings.add_only_row(&mut view, &mut UndoLog::off());
             self.tables[view_id.index()] = Some(view);
             result?;
@@ -337,7 +338,8 @@ impl Store {
             self.view = self.tables[view_id.index()].take();
             let view = self.view.as_deref_mut().expect("dependent views are there");
             let rows = &table(&self.tables, changed).contents.rows;
-            let mut surroundings = Surroundings { plan, tables: &self.tables, arena: &self.arena, leaving: None };
+            let (tables, arena) = (&self.tables, &self.arena);
+            let mut surroundings = Surroundings { plan, tables, arena, leaving: None, filling: false };
             let undo = &mut self.undo;
             let result = match change {
                 RowChange::Insert(row) => surroundings.change(view, slot, SourceRow::Given(row), Direction::Add, undo),

@@ -2,8 +2,9 @@
 
 use crate::constraint;
 use crate::evaluation::{KeyPart, Rows as RowContext, note_row};
+use crate::float_sum::{ExactSum, FloatSum};
 use crate::index::EncodedKey;
-use crate::layout::RowLayout;
+use crate::layout::{ColumnLayout, RowLayout};
 use crate::long_values::LongValues;
 use crate::row::{RowStore, SourceRow};
 use crate::table::{InsertError, TableData};
@@ -36,6 +37,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) arena: &'a Bump,
     /// A stored row, by slot, that is going: a search for the next extreme must not find it.
     pub(crate) leaving: Option<(usize, RowId)>,
+    /// The tables' rows are not those that the view counts yet.
+    pub(crate) filling: bool,
 }
 
 impl<'a> Surroundings<'a> {
@@ -292,6 +295,9 @@ impl<'a> Surroundings<'a> {
             if let Some(column) = aggregate.non_null {
                 row[column as usize] = Value::Integer(counted as i64);
             }
+            if let Some(column) = aggregate.rest {
+                row[column as usize..][..2].fill(Value::Float(0.0));
+            }
         }
         view.check_row(row)?;
         view.insert_row(row, None, self.plan.group_index, self.arena, undo).map(|_| ()).map_err(InsertError::into_user)
@@ -379,10 +385,22 @@ impl<'a> Surroundings<'a> {
                     if aggregate.non_null.is_some() {
                         counter.write_bigint(bytes, counted(counter.read_bigint(bytes), difference)?);
                     }
-                    let sum = if counter.read_bigint(bytes) == 0 {
-                        Value::Null
-                    } else {
-                        sum_of_changed(column.read(bytes, longs), before, after)?
+                    let empty = counter.read_bigint(bytes) == 0;
+                    if let Some(rest) = aggregate.rest {
+                        let columns = [column, &layout.columns[rest as usize], &layout.columns[rest as usize + 1]];
+                        let sum = match empty {
+                            true => None,
+                            false => {
+                                let present = columns.map(|column| float(column, bytes, longs));
+                                Some(self.float_sum(aggregate, change.key, present, before, after)?)
+                            }
+                        };
+                        write_float_sum(columns, sum, bytes, longs);
+                        continue;
+                    }
+                    let sum = match empty {
+                        true => Value::Null,
+                        false => sum_of_changed(column.read(bytes, longs), before, after)?,
                     };
                     column.write(bytes, &sum, longs);
                 }
@@ -409,11 +427,85 @@ impl<'a> Surroundings<'a> {
         Ok(())
     }
 
+    /// A sum of FLOAT in which one argument becomes another. Only what comes out must be in range.
+    fn float_sum(
+        &self,
+        aggregate: &'a Aggregate,
+        key: &[Value<'a>],
+        [sum, rest, lost]: [f64; 3],
+        before: Value<'a>,
+        after: Value<'a>,
+    ) -> UserResult<FloatSum> {
+        let present = FloatSum { sum, rest, lost };
+        let less = |sum: FloatSum| match before {
+            Value::Float(before) => sum.with(-before),
+            _ => Some(sum),
+        };
+        let more = |sum: FloatSum| match after {
+            Value::Float(after) => sum.with(after),
+            _ => Some(sum),
+        };
+        let changed = less(present).and_then(more).or_else(|| more(present).and_then(less));
+        let changed = changed.ok_or_else(sum_out_of_range)?;
+        // Of a join, one of several combinations with the row is gone, and the others are not.
+        if changed.is_near() || self.filling || self.plan.tables.len() > 1 {
+            return Ok(changed);
+        }
+        Ok(self.exact_sum(aggregate, key, after)?.unwrap_or(changed))
+    }
+
+    /// The sum over a group's rows with all that rounding would take from it. `after` is the argument of a row that comes.
+    #[cold]
+    #[inline(never)]
+    fn exact_sum(&self, aggregate: &'a Aggregate, key: &[Value<'a>], after: Value<'a>) -> UserResult<Option<FloatSum>> {
+        let argument = aggregate.argument.as_ref().expect("SUM has an argument");
+        let mut sum = ExactSum::default();
+        self.each_of_group(key, &mut |slots, computed| {
+            if let Value::Float(value) = argument.value(slots, computed)? {
+                sum.add(value);
+            }
+            Ok(())
+        })?;
+        // What a stored row becomes is not stored yet; a new row is.
+        if let (Some(_), Value::Float(value)) = (self.leaving, after) {
+            sum.add(value);
+        }
+        Ok(sum.rounded())
+    }
+
     /// The least or greatest argument of a group's rows, the leaving one excepted.
     fn next_extreme(&self, aggregate: &'a Aggregate, key: &[Value<'a>]) -> UserResult<Value<'a>> {
         let wanted = aggregate.operation.order();
         let argument = aggregate.argument.as_ref().expect("MIN and MAX have an argument");
         let mut best = Value::Null;
+        self.each_of_group(key, &mut |slots, computed| {
+            let better =
+                |value: &Value<'_>| !value.is_null() && (best.is_null() || compare::order(value, &best) == wanted);
+            match argument {
+                KeyPart::Column(_) => {
+                    let value = argument.value(slots, self.arena)?;
+                    if better(&value) {
+                        best = value;
+                    }
+                }
+                KeyPart::Expression(_) => {
+                    let value = argument.value(slots, computed)?;
+                    if better(&value) {
+                        best = value.copied_to(self.arena);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(best)
+    }
+
+    /// Calls `visit` for each combination of rows in a group, the leaving row excepted, with memory for what is computed of it.
+    fn each_of_group(
+        &self,
+        key: &[Value<'a>],
+        visit: &mut dyn FnMut(&[SourceRow<'a>], &Bump) -> UserResult<()>,
+    ) -> UserResult<()> {
         // What is computed of one row must not pile up over all rows.
         let mut computed = Bump::new();
         let mut consider = |slots: &[SourceRow<'a>]| {
@@ -429,23 +521,7 @@ impl<'a> Surroundings<'a> {
                     return Ok(());
                 }
             }
-            let better =
-                |value: &Value<'_>| !value.is_null() && (best.is_null() || compare::order(value, &best) == wanted);
-            match argument {
-                KeyPart::Column(_) => {
-                    let value = argument.value(slots, self.arena)?;
-                    if better(&value) {
-                        best = value;
-                    }
-                }
-                KeyPart::Expression(_) => {
-                    let value = argument.value(slots, &computed)?;
-                    if better(&value) {
-                        best = value.copied_to(self.arena);
-                    }
-                }
-            }
-            Ok(())
+            visit(slots, &computed)
         };
         match &self.plan.source_index {
             Some(path) => {
@@ -459,8 +535,31 @@ impl<'a> Surroundings<'a> {
             }
             None => self.each_combination(None, &mut consider)?,
         }
-        Ok(best)
+        Ok(())
     }
+}
+
+/// A column of a sum; NULL is a sum of nothing.
+#[inline]
+fn float(column: &ColumnLayout, bytes: &[u8], longs: &LongValues) -> f64 {
+    match column.read(bytes, longs) {
+        Value::Float(value) => value,
+        _ => 0.0,
+    }
+}
+
+#[inline]
+fn write_float_sum(columns: [&ColumnLayout; 3], sum: Option<FloatSum>, bytes: &mut [u8], longs: &mut LongValues) {
+    let shown = sum.map_or(Value::Null, |sum| Value::Float(sum.sum));
+    let FloatSum { rest, lost, .. } = sum.unwrap_or_default();
+    for (column, value) in columns.into_iter().zip([shown, Value::Float(rest), Value::Float(lost)]) {
+        column.write(bytes, &value, longs);
+    }
+}
+
+#[cold]
+fn sum_out_of_range() -> UserError {
+    UserError::out_of_range("the sum in a materialized view is out of range")
 }
 
 /// What happens to one group: a combination of rows comes, goes, or becomes another.
@@ -522,7 +621,7 @@ fn sum_of_changed<'v>(present: Value<'_>, before: Value<'_>, after: Value<'_>) -
 }
 
 fn sum<'v>(present: Value<'_>, argument: Value<'_>, direction: Direction) -> UserResult<Value<'v>> {
-    let overflow = || UserError::out_of_range("the sum in a materialized view is out of range");
+    let overflow = sum_out_of_range;
     Ok(match (present, argument, direction) {
         (Value::Integer(x), Value::Null, _) => Value::Integer(x),
         (Value::Float(x), Value::Null, _) => Value::Float(x),

@@ -35,6 +35,8 @@ pub(crate) struct Aggregate {
     pub(crate) column: u16,
     /// For a sum whose argument may be NULL: the hidden column that counts those that are not.
     pub(crate) non_null: Option<u16>,
+    /// For a sum of FLOAT, where rows may go again: the first of two hidden columns, the sum's rest and what is lost of it.
+    pub(crate) rest: Option<u16>,
 }
 
 /// An ordered index of the source that leads to a group's rows.
@@ -98,6 +100,7 @@ impl ViewPlan {
             Expr::Column { slot, column } => !definitions[*slot as usize].columns[*column as usize].nullable,
             _ => false,
         };
+        let of_stream = definitions[0].kind == TableKind::Stream;
         let mut columns: Vec<(ColumnType, bool)> =
             table.columns.iter().map(|column| (column.column_type, true)).collect();
         let mut plan = ViewPlan {
@@ -134,6 +137,7 @@ impl ViewPlan {
             let ViewOutput::Aggregate(position) = output else { continue };
             let aggregate = &view.aggregates[*position as usize];
             let operation = operation(aggregate)?;
+            let of_float = aggregate.argument_type == SqlType::Float;
             let never_null = aggregate.argument.as_ref().is_none_or(not_null);
             columns[column].1 = match operation {
                 Operation::CountRows | Operation::Count => false,
@@ -148,6 +152,7 @@ impl ViewPlan {
                 argument: aggregate.argument.as_ref().map(KeyPart::new),
                 column: column as u16,
                 non_null: (operation == Operation::Sum && !never_null).then_some(0),
+                rest: (operation == Operation::Sum && of_float && !of_stream).then_some(0),
             });
         }
         let same_copies = plan.copies.iter().all(|(copy, column)| columns[*copy as usize] == columns[*column as usize]);
@@ -166,6 +171,7 @@ impl ViewPlan {
                 argument: None,
                 column: plan.row_count,
                 non_null: None,
+                rest: None,
             });
             columns.push(hidden);
         }
@@ -173,10 +179,21 @@ impl ViewPlan {
             aggregate.non_null = Some(columns.len() as u16);
             columns.push(hidden);
         }
+        // Last: snapshots of earlier releases are without them.
+        for aggregate in plan.aggregates.iter_mut().filter(|aggregate| aggregate.rest.is_some()) {
+            aggregate.rest = Some(columns.len() as u16);
+            columns.extend([(ColumnType::fixed(SqlType::Float), false); 2]);
+        }
         // Counts first: the others look at them.
         plan.aggregates.sort_by_key(|aggregate| aggregate.operation != Operation::CountRows);
         plan.columns = columns;
         Ok(plan)
+    }
+
+    /// The columns but for the rests of sums.
+    pub(crate) fn columns_without_rests(&self) -> &[(ColumnType, bool)] {
+        let rests = self.aggregates.iter().filter(|aggregate| aggregate.rest.is_some()).count();
+        &self.columns[..self.columns.len() - 2 * rests]
     }
 
     /// The row of a group by its keys, in the order of `groups`; the only row of a view without groups.

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the old databases beside this file: make.py SERVER, where SERVER is the program `ferrite` as commit 8794d8c builds it.
+"""Makes old databases: make.py SERVER DIRECTORY, where SERVER is the program `ferrite` as commit 8794d8c builds it, and the
+directory, this one or `../old-sums`, says what is in them.
 
 Each archive is a gzip stream of files: two bytes of the name's length, the name, eight bytes of the file's length, eight of how many
 follow, and these; what is missing at the end are zeros. Integers are little-endian.
 """
 import gzip, pathlib, signal, socket, struct, subprocess, sys, tempfile
 
-HERE = pathlib.Path(__file__).parent
-SERVER = sys.argv[1]
+SERVER, HERE = sys.argv[1], pathlib.Path(sys.argv[2])
 
 
 def free_port():
