@@ -253,7 +253,7 @@ fn as_many_calls_as_the_limit_and_one_more() {
     raw.call("Script", 3, &("end 1",));
     let (handle, status, text) = raw.answer().expect("an answer");
     assert_eq!((handle, status), (3, Status::GracefulFailure.code()));
-    assert!(text.contains("there are 3 calls of compound procedures already"), "{text}");
+    assert!(text.contains("limit of 3 concurrent compound procedure calls reached"), "{text}");
     open("room");
     let mut answered: Vec<i64> = (0..3).map(|_| raw.answer().expect("an answer").0).collect();
     answered.sort_unstable();
