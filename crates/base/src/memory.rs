@@ -31,8 +31,8 @@ pub use ceiling::{
     transaction_bytes_max, used,
 };
 pub use clients::{
-    answer_built, answers_changed, answers_held, clients_bytes_max, clients_room, is_full_of_answers, refused_answer,
-    refused_call, takes_answer,
+    answer_built, answers_are_many, answers_changed, answers_held, clients_bytes_max, clients_room, is_full_of_answers,
+    refused_answer, refused_call, takes_answer,
 };
 pub use heap::CountingAllocator;
 pub use keeper::{give_back, keep_ahead, wake_keeper};

@@ -22,6 +22,8 @@ pub struct Connection {
     out: Vec<u8>,
     out_start: usize,
     later: Later,
+    /// Buffers of batches that were kept and are written: whoever flushes may fill them again.
+    pub spent: Vec<Vec<u8>>,
     /// Since when `out` could not be written.
     pub blocked_since: Option<Instant>,
     pub opened: Instant,
@@ -80,16 +82,24 @@ impl Later {
     /// Into the last piece if it fits there, else into a new one.
     fn append(&mut self, bytes: &[u8]) {
         let last = self.pieces.back_mut().filter(|last| last.len() + bytes.len() <= last.capacity());
-        self.bytes += bytes.len();
         match last {
-            Some(last) => last.extend_from_slice(bytes),
+            Some(last) => {
+                self.bytes += bytes.len();
+                last.extend_from_slice(bytes);
+            }
             None => {
                 let mut piece = Vec::with_capacity(bytes.len().max(PIECE_BYTES));
                 piece.extend_from_slice(bytes);
-                self.capacity += piece.capacity();
-                self.pieces.push_back(piece);
+                self.push(piece);
             }
         }
+    }
+
+    /// A piece of its own.
+    fn push(&mut self, piece: Vec<u8>) {
+        self.bytes += piece.len();
+        self.capacity += piece.capacity();
+        self.pieces.push_back(piece);
     }
 
     fn pop(&mut self) -> Option<Vec<u8>> {
@@ -108,6 +118,9 @@ const CALL_BYTES: usize = 64;
 pub fn queued_bytes(work: Outstanding) -> usize {
     2 * work.bytes + CALL_BYTES * work.calls
 }
+
+/// Of answers that the socket does not take, the buffer itself is kept from here on, and less is copied.
+const TAKEN_BYTES_MIN: usize = 65_536;
 
 /// So much free memory a buffer of a connection keeps.
 const SPARE_BYTES_MAX: usize = 65_536;
@@ -161,6 +174,7 @@ impl Connection {
             out: Vec::new(),
             out_start: 0,
             later: Later::default(),
+            spent: Vec::new(),
             blocked_since: None,
             opened: Instant::now(),
             outstanding: Outstanding::default(),
@@ -344,26 +358,45 @@ impl Connection {
         &mut self.out
     }
 
+    /// What the socket takes of `bytes`, if it comes next.
+    fn send_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.unwritten() == 0 && self.blocked_since.is_none() { self.write(bytes) } else { Ok(0) }
+    }
+
+    /// Sends a whole buffer, or keeps what the socket does not take, and much of it without a copy: then the buffer is kept.
+    pub fn send_buffer(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let written = self.send_now(buffer)?;
+        let waste = buffer.capacity() - (buffer.len() - written);
+        if buffer.len() - written < TAKEN_BYTES_MIN || waste > PIECE_BYTES {
+            self.wait(&buffer[written..]);
+        } else if self.unwritten() == 0 {
+            (self.out, self.out_start) = (std::mem::take(buffer), written);
+        } else {
+            self.later.push(std::mem::take(buffer));
+        }
+        Ok(())
+    }
+
     /// Sends `bytes`, or keeps what the socket does not take.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut rest = bytes;
-        if self.unwritten() == 0 && self.blocked_since.is_none() {
-            let written = self.write(rest)?;
-            rest = &rest[written..];
-        }
+        let written = self.send_now(bytes)?;
+        self.wait(&bytes[written..]);
+        Ok(())
+    }
+
+    /// Keeps what is written behind all that waits.
+    fn wait(&mut self, rest: &[u8]) {
         if self.out.len() + rest.len() > self.out.capacity() {
             self.forget_written();
         }
         if self.later.bytes > 0 || (!self.out.is_empty() && self.out.len() + rest.len() > PIECE_BYTES) {
-            self.later.append(rest);
-            return Ok(());
+            return self.later.append(rest);
         }
         if self.out.len() + rest.len() > self.out.capacity() {
             // An eighth of what is there, not as much again: there may be much, for many.
             self.out.reserve_exact(rest.len().max(self.out.len() / 8).max(limits::LOGIN_BYTES_MAX));
         }
         self.out.extend_from_slice(rest);
-        Ok(())
     }
 
     /// What was written goes from the buffer, before that grows: one that is never read to its end would grow for ever.
@@ -378,19 +411,13 @@ impl Connection {
             if self.out_start == self.out.len()
                 && let Some(next) = self.later.pop()
             {
-                (self.out, self.out_start) = (next, 0);
+                self.spend(next);
             }
             let pending = std::mem::take(&mut self.out);
             let written = self.write(&pending[self.out_start..]);
             self.out = pending;
             match written? {
-                0 => {
-                    if self.out_start > self.out.len() / 2 {
-                        self.forget_written();
-                        self.out.shrink_to(2 * self.out.len());
-                    }
-                    return Ok(());
-                }
+                0 => return Ok(()),
                 count => self.out_start += count,
             }
         }
@@ -399,9 +426,26 @@ impl Connection {
         self.out_start = 0;
         // A large answer's memory is not kept by an idle connection.
         if self.out.capacity() > SPARE_BYTES_MAX {
-            self.out = Vec::new();
+            self.spend(Vec::new());
         }
         Ok(())
+    }
+
+    /// Gives back what a buffer has that was written for the most part. Not at each write: a peer that reads has it back soon.
+    pub fn trim(&mut self) {
+        if self.out_start > self.out.len() / 2 {
+            self.forget_written();
+            self.out.shrink_to(2 * self.out.len());
+        }
+    }
+
+    /// All of `out` is written, and `next` comes.
+    fn spend(&mut self, next: Vec<u8>) {
+        let written = std::mem::replace(&mut self.out, next);
+        self.out_start = 0;
+        if written.capacity() > SPARE_BYTES_MAX {
+            self.spent.push(written);
+        }
     }
 
     /// Bytes written; 0 when the socket is full.
@@ -630,9 +674,13 @@ mod tests {
         let (mut peer, _) = listener.accept().expect("it has connected");
         let mut expected = Vec::new();
         for round in 0..60u8 {
-            let bytes = vec![round; if round % 7 == 3 { 3 * PIECE_BYTES } else { 400_000 }];
-            connection.send(&bytes).expect("an open socket");
+            let mut bytes = vec![round; if round % 7 == 3 { 3 * PIECE_BYTES } else { 400_000 }];
             expected.extend_from_slice(&bytes);
+            match round % 2 {
+                0 => connection.send(&bytes).expect("an open socket"),
+                _ => connection.send_buffer(&mut bytes).expect("an open socket"),
+            }
+            assert!(round < 10 || bytes.is_empty() == (round % 2 == 1), "a buffer is kept, what is lent is copied");
             let most = connection.unwritten() + connection.unwritten() / 2 + 2 * PIECE_BYTES;
             assert!(connection.unread_capacity() <= most, "{} of {most}", connection.unread_capacity());
         }
@@ -649,6 +697,21 @@ mod tests {
         }
         assert!(reading.join().expect("no panic") == expected);
         assert_eq!((connection.unread_capacity(), connection.later.capacity, connection.later.bytes), (0, 0, 0));
+        assert!(connection.spent.len() > 20, "{} buffers come back", connection.spent.len());
+    }
+
+    #[test]
+    fn a_buffer_that_is_mostly_written_is_given_back() {
+        let mut connection = connection();
+        connection.out().resize(PIECE_BYTES, 7);
+        connection.out_start = PIECE_BYTES / 2;
+        connection.trim();
+        assert_eq!(connection.out.len(), PIECE_BYTES, "half is not most");
+        connection.out_start += 1;
+        connection.trim();
+        let left = PIECE_BYTES / 2 - 1;
+        assert_eq!((connection.unwritten(), connection.out_start), (left, 0));
+        assert!(connection.unread_capacity() <= 2 * left);
     }
 
     #[test]

@@ -473,15 +473,25 @@ impl Dispatcher {
     /// Keeps the buffers of a batch that is done, so that the next ones need no fresh memory: that would have to be cleared
     /// and mapped first, at a price per call that shows.
     pub fn recycle(&mut self, answers: AnswerBatch) {
-        let AnswerBatch { mut bytes, spent: Spent { mut calls, bytes: mut parameters }, .. } = answers;
-        if self.spare_answers.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&bytes.capacity()) {
-            bytes.clear();
-            self.spare_answers.push(bytes);
-        }
+        let AnswerBatch { bytes, spent: Spent { mut calls, bytes: mut parameters }, .. } = answers;
+        self.keep_buffer(bytes);
         if self.spare_batches.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&parameters.capacity()) {
             calls.clear();
             parameters.clear();
             self.spare_batches.push(Batch { calls, bytes: parameters, cached: Vec::new() });
+        }
+    }
+
+    /// Keeps buffers of batches whose connections have written them.
+    #[inline]
+    pub fn keep_answers(&mut self, spent: &mut Vec<Vec<u8>>) {
+        spent.drain(..).for_each(|bytes| self.keep_buffer(bytes));
+    }
+
+    fn keep_buffer(&mut self, mut bytes: Vec<u8>) {
+        if self.spare_answers.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&bytes.capacity()) {
+            bytes.clear();
+            self.spare_answers.push(bytes);
         }
     }
 

@@ -193,8 +193,8 @@ impl NetworkThread {
 
     fn take(&mut self, mail: Mail) {
         match mail {
-            Mail::Answers(answers) => {
-                self.deliver(&answers);
+            Mail::Answers(mut answers) => {
+                self.deliver(&mut answers);
                 self.dispatcher.recycle(answers);
             }
             // One that was on its way here when the stop came is closed.
@@ -361,6 +361,7 @@ impl NetworkThread {
         let Some(connection) = self.connections[index].as_mut() else { return };
         let before = connection.unwritten();
         let flushed = connection.flush();
+        self.dispatcher.keep_answers(&mut connection.spent);
         self.ledger.count(connection);
         if flushed.is_err() || connection.is_finished() {
             return self.close(index);
@@ -524,15 +525,20 @@ impl NetworkThread {
     }
 
     /// Sends answers to their connections. Those of connections that are gone are dropped.
-    fn deliver(&mut self, answers: &AnswerBatch) {
+    fn deliver(&mut self, answers: &mut AnswerBatch) {
         let (mut start, mut answered) = (0, Outstanding::default());
+        let only_run = answers.runs.len() == 1;
+        assert!(
+            answers.runs.last().is_none_or(|last| last.end as usize == answers.bytes.len()),
+            "runs are all of a batch"
+        );
         let unread_bytes_max = self.shared.connections.limits.unread_bytes_max.min(memory::clients_bytes_max());
         let micros = match answers.sent_micros {
             0 => None,
             sent => Some((SystemClock.wall_micros() - sent).max(0) as u64),
         };
         for run in &answers.runs {
-            let bytes = &answers.bytes[start..run.end as usize];
+            let range = start..run.end as usize;
             start = run.end as usize;
             let index = (run.connection & 0xffff_ffff) as usize;
             let Some(connection) = self.connections[index].as_mut().filter(|open| open.id == run.connection) else {
@@ -541,7 +547,7 @@ impl NetworkThread {
             };
             let was_waiting = connection.lacks_memory || !connection.wants_reading();
             let before = connection.work();
-            connection.answered(run.calls as usize, bytes.len());
+            connection.answered(run.calls as usize, range.len());
             answered += before - connection.work();
             if connection.listed && connection.outstanding() == 0 {
                 connection.listed = false;
@@ -551,7 +557,10 @@ impl NetworkThread {
                 connection.waited(micros, u64::from(run.calls));
                 self.latencies.record(micros, u64::from(run.calls));
             }
-            let sent = connection.send(bytes);
+            let sent = match only_run {
+                true => connection.send_buffer(&mut answers.bytes),
+                false => connection.send(&answers.bytes[range]),
+            };
             self.ledger.count(connection);
             if connection.lacks_memory {
                 connection.wake();

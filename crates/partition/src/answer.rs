@@ -9,8 +9,23 @@ use std::sync::Arc;
 /// fits 32 bits.
 pub(crate) const ANSWER_BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// A batch leaves its thread with no more memory than this beyond what its answers take, or twice that: their bytes are what is counted.
+/// While many answers wait, a batch leaves its thread with no more memory than this beyond what its answers take, or twice that: their
+/// bytes are what is counted.
 const SPARE_BYTES_MAX: usize = 256 * 1024;
+
+/// Whether a batch has more memory than buffers that go round ever need.
+#[inline]
+fn wastes_always(taken: usize, capacity: usize) -> bool {
+    capacity - taken >= 2 * ANSWER_BATCH_BYTES_MAX
+}
+
+/// Whether it has more than answers should that wait among many. Otherwise it keeps it: the next batch needs it, and would fault in each
+/// page anew.
+#[inline]
+fn wastes_where_scarce(taken: usize, capacity: usize) -> bool {
+    let spare = capacity - taken;
+    spare > SPARE_BYTES_MAX && spare > taken
+}
 
 /// Consecutive answers of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,8 +94,8 @@ impl AnswerBatch {
     pub fn count(&mut self) {
         // The buffer of a large answer that was refused or taken back, or what one that doubled has not used. Here, where it was made:
         // freed by another thread it would stay with this one's share of the allocator.
-        let spare = self.bytes.capacity() - self.bytes.len();
-        if spare > SPARE_BYTES_MAX && (spare > self.bytes.len() || spare > 2 * ANSWER_BATCH_BYTES_MAX) {
+        let (taken, capacity) = (self.bytes.len(), self.bytes.capacity());
+        if wastes_always(taken, capacity) || (wastes_where_scarce(taken, capacity) && memory::answers_are_many()) {
             self.bytes.shrink_to_fit();
         }
         memory::answers_changed(self.bytes.len() as isize - self.counted.0 as isize);
@@ -170,11 +185,11 @@ mod tests {
         batch.count();
         assert!(batch.bytes.capacity() <= batch.bytes.len() + SPARE_BYTES_MAX, "{}", batch.bytes.capacity());
         assert_eq!(runs(&batch), answers);
-        // One that has grown as buffers do keeps its room: it is used again soon.
-        let mut usual = AnswerBatch { bytes: Vec::with_capacity(ANSWER_BATCH_BYTES_MAX), ..AnswerBatch::default() };
-        usual.bytes.resize(ANSWER_BATCH_BYTES_MAX / 2 + 1, 0);
-        usual.count();
-        assert_eq!(usual.bytes.capacity(), ANSWER_BATCH_BYTES_MAX);
+        // Of the size that goes round it keeps its room, unless answers fill the memory: then only what is well used.
+        let (most, half) = (ANSWER_BATCH_BYTES_MAX, ANSWER_BATCH_BYTES_MAX / 2);
+        assert!(!wastes_always(0, most) && wastes_always(0, 2 * most));
+        assert!(wastes_where_scarce(half - 1, most) && !wastes_where_scarce(half, most));
+        assert!(!wastes_where_scarce(0, SPARE_BYTES_MAX) && wastes_where_scarce(0, SPARE_BYTES_MAX + 1));
     }
 
     #[test]

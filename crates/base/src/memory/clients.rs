@@ -68,22 +68,35 @@ pub fn answers_held() -> usize {
     ANSWERS.load(Relaxed).max(0) as usize
 }
 
+/// Whether they take so much that their buffers' spare room counts: long before any is refused.
+#[inline]
+pub fn answers_are_many() -> bool {
+    answers_held() >= clients_bytes_max() / 4
+}
+
 /// Whether unread answers take as much as all clients may hold.
 pub fn is_full_of_answers() -> bool {
     answers_held() >= clients_bytes_max()
 }
 
-/// Whether an answer that has so many bytes by now may go on; they count until [`answer_built`]. A small one has a place always, or
-/// nothing would ever be answered; a middling one, while all others are only a little too many. A large one must not make them too
-/// many either, but where there are few.
-#[cold]
+/// Whether an answer that has so many bytes by now may go on. A small one has a place always, or nothing would ever be answered; a
+/// middling one, while all others are only a little too many. A large one must not make them too many either, but where there are
+/// few; it counts until [`answer_built`].
+#[inline]
 pub fn takes_answer(bytes: usize) -> bool {
     let most = clients_bytes_max();
+    if bytes <= ANSWER_SMALL_BYTES {
+        let others = || answers_held().saturating_sub(BUILDING.with(|building| building.0.get()));
+        return bytes <= ANSWER_ALWAYS_BYTES || others() < most + most / 4;
+    }
+    takes_large_answer(bytes, most)
+}
+
+#[cold]
+fn takes_large_answer(bytes: usize, most: usize) -> bool {
     BUILDING.with(|building| building.is(bytes));
     let others = answers_held().saturating_sub(bytes);
-    let takes = bytes <= ANSWER_ALWAYS_BYTES
-        || (bytes <= ANSWER_SMALL_BYTES && others < most + most / 4)
-        || (others < most && (others < most / ALWAYS_PART || others + bytes < most + most / 4));
+    let takes = others < most && (others < most / ALWAYS_PART || others + bytes < most + most / 4);
     if !takes {
         answer_built();
     }

@@ -71,8 +71,8 @@ impl NetworkThread {
         }
     }
 
-    /// Closes connections whose login or whose frame does not come or that do not read their answers, and makes room where others wait
-    /// for it.
+    /// Closes connections whose login or whose frame does not come or that do not read their answers, gives back what written answers
+    /// take, and makes room where others wait for it.
     pub(super) fn end_stalled(&mut self) {
         let allowed = self.shared.connections.limits;
         let unread_time_max = if self.hurry { limits::STOP_UNREAD_TIME_MAX } else { allowed.unread_time_max };
@@ -80,6 +80,8 @@ impl NetworkThread {
         for index in 0..self.connections.len() {
             let Some(connection) = self.connections[index].as_mut() else { continue };
             connection.note_frame(now);
+            connection.trim();
+            self.ledger.count(connection);
             let late = !connection.logged_in && connection.opened.elapsed() > allowed.login_time_max;
             let stuck = connection.blocked_since.is_some_and(|since| since.elapsed() > unread_time_max);
             if late || stuck || connection.frame_is_late(now, allowed.frame_time_max) {
