@@ -3,7 +3,7 @@
 use super::Binder;
 use super::comparison::compare_operator;
 use super::literal::{constant_as, constant_type, number};
-use super::types::{Typed, arithmetic_domain, domain_type, fold, incompatible, to_kind, widest};
+use super::types::{Typed, arithmetic_domain, domain_type, incompatible, widest};
 use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{ArithmeticOperator, Expr};
@@ -77,9 +77,10 @@ impl Binder<'_> {
         };
         let result_type = domain_type(domain);
         let small = left_type <= SqlType::Integer && right_type <= SqlType::Integer;
-        let left = to_kind(left, result_type)?;
-        let right = to_kind(right, result_type)?;
-        let expr = fold(Expr::Arithmetic { operator, domain, left: Box::new(left), right: Box::new(right) })?;
+        let left = self.folding.convert(left, result_type)?;
+        let right = self.folding.convert(right, result_type)?;
+        let expr =
+            self.folding.fold(Expr::Arithmetic { operator, domain, left: Box::new(left), right: Box::new(right) })?;
         Ok(Typed { sql_type: Some(constant_type(&expr, small).unwrap_or(result_type)), expr })
     }
 
@@ -91,18 +92,18 @@ impl Binder<'_> {
             if matches!(typed.sql_type, Some(SqlType::Varbinary)) {
                 return Err(incompatible(SqlType::Varchar, SqlType::Varbinary));
             }
-            operands.push(Box::new(to_kind(typed, SqlType::Varchar)?));
+            operands.push(Box::new(self.folding.convert(typed, SqlType::Varchar)?));
         }
         let right = operands.pop().unwrap_or_else(|| Box::new(Expr::null()));
         let left = operands.pop().unwrap_or_else(|| Box::new(Expr::null()));
-        Ok(Typed::new(fold(Expr::Concatenate(left, right))?, SqlType::Varchar))
+        Ok(Typed::new(self.folding.fold(Expr::Concatenate(left, right))?, SqlType::Varchar))
     }
 
     pub fn unary(&mut self, op: &ast::UnaryOperator, operand: &ast::Expr) -> UserResult<Typed> {
         match op {
             ast::UnaryOperator::Not => {
                 let condition = self.condition(operand)?;
-                Ok(Typed::boolean(fold(Expr::Not(Box::new(condition)))?))
+                Ok(Typed::boolean(self.folding.fold(Expr::Not(Box::new(condition)))?))
             }
             ast::UnaryOperator::Minus => {
                 if let ast::Expr::Value(value) = operand
@@ -122,7 +123,7 @@ impl Binder<'_> {
                         format!("incompatible data type in operation: - {sql_type}"),
                     ));
                 };
-                let expr = fold(Expr::Negate { domain, operand: Box::new(typed.expr) })?;
+                let expr = self.folding.fold(Expr::Negate { domain, operand: Box::new(typed.expr) })?;
                 let small = sql_type <= SqlType::Integer;
                 // Integers have the same range on both sides of zero.
                 let narrow = sql_type.is_integer() && !earlier::values();

@@ -1,9 +1,10 @@
 //! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 
+use super::folding::Folding;
 use super::literal::constant_as;
 use super::ordering::{OrderItem, is_null, order_item};
 use super::scope::{Scope, object_name};
-use super::types::{Typed, can_store, same_kind, to_stored_kind};
+use super::types::{Typed, can_store, same_kind};
 use super::{Binder, place, suggest};
 use crate::parse::statement::SqlKind;
 use crate::plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
@@ -223,7 +224,7 @@ impl Binder<'_> {
             )
             .with_hint("use CAST"));
         }
-        to_stored_kind(typed.expr, from, to.sql_type)
+        self.folding.convert_stored(typed.expr, from, to.sql_type)
     }
 
     fn update(&mut self, update: &ast::Update) -> UserResult<Plan> {
@@ -475,11 +476,11 @@ pub(crate) fn stored_constant(
     } else if from == SqlType::Varbinary && to.is_integer() {
         constant_of(constant_as(Typed::new(Expr::Constant(value.clone()), from), to)?)?
     } else {
-        constant_of(to_stored_kind(Expr::Constant(value.clone()), from, to)?)?
+        constant_of(Folding::default().convert_stored(Expr::Constant(value.clone()), from, to)?)?
     };
     let converted = match (&converted, to.is_integer()) {
         (OwnedValue::Decimal(_), true) => {
-            constant_of(to_stored_kind(Expr::Constant(converted), SqlType::Decimal, to)?)?
+            constant_of(Folding::default().convert_stored(Expr::Constant(converted), SqlType::Decimal, to)?)?
         }
         _ => converted,
     };

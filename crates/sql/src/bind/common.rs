@@ -5,7 +5,7 @@
 
 use super::Binder;
 use super::from::{PendingInput, PendingSource};
-use super::query::{Tail, cast_output};
+use super::query::Tail;
 use super::scope::fold_name;
 use super::types::{common_type, same_kind};
 use crate::plan::{JoinKind, OutputColumn, Query, QueryBody, SetOperator};
@@ -244,7 +244,7 @@ impl Binder<'_> {
                 )
                 .with_hint(format!("CAST it to {given} in the first part")));
             }
-            cast_output(&mut step, position, *wanted)?;
+            self.cast_output(&mut step, position, *wanted)?;
         }
         let columns = first.columns.clone();
         let (first, step) = (Box::new(first), Box::new(step));

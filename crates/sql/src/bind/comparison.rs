@@ -1,8 +1,9 @@
 //! Comparisons: both sides brought to one kind of value; of single values, of rows, with lists, ranges and patterns.
 
 use super::Binder;
+use super::folding::Operands;
 use super::literal::constant_as;
-use super::types::{Typed, cast_constant, fold, incompatible, same_kind, to_kind, widest};
+use super::types::{Typed, cast_constant, incompatible, same_kind, widest};
 use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr, Function};
@@ -13,7 +14,11 @@ impl Binder<'_> {
     pub fn is_distinct(&mut self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> UserResult<Typed> {
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         let (left, right) = self.comparable(left, right)?;
-        Ok(Typed::boolean(fold(Expr::IsDistinct { left: Box::new(left), right: Box::new(right), negated })?))
+        Ok(Typed::boolean(self.folding.fold(Expr::IsDistinct {
+            left: Box::new(left),
+            right: Box::new(right),
+            negated,
+        })?))
     }
 
     pub fn comparison(&mut self, left: &ast::Expr, operator: CompareOperator, right: &ast::Expr) -> UserResult<Typed> {
@@ -41,7 +46,11 @@ impl Binder<'_> {
 
     pub fn compare(&mut self, left: Typed, operator: CompareOperator, right: Typed) -> UserResult<Typed> {
         let (left, right) = self.comparable(left, right)?;
-        Ok(Typed::boolean(fold(Expr::Compare { operator, left: Box::new(left), right: Box::new(right) })?))
+        Ok(Typed::boolean(self.folding.fold(Expr::Compare {
+            operator,
+            left: Box::new(left),
+            right: Box::new(right),
+        })?))
     }
 
     /// `(a, b) = (c, d)` and its ordering forms, in terms of the single comparisons.
@@ -68,9 +77,9 @@ impl Binder<'_> {
                 for (left, right) in pairs {
                     equal.push(self.compare(left, CompareOperator::Equal, right)?.expr);
                 }
-                let all = fold(Expr::And(equal.into()))?;
+                let all = self.folding.fold(Expr::And(equal.into()))?;
                 let negate = operator == CompareOperator::NotEqual;
-                return Ok(Typed::boolean(if negate { fold(Expr::Not(Box::new(all)))? } else { all }));
+                return Ok(Typed::boolean(if negate { self.folding.fold(Expr::Not(Box::new(all)))? } else { all }));
             }
             CompareOperator::Less | CompareOperator::LessOrEqual => CompareOperator::Less,
             CompareOperator::Greater | CompareOperator::GreaterOrEqual => CompareOperator::Greater,
@@ -103,10 +112,10 @@ impl Binder<'_> {
         }
         // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one.
         if left_type == SqlType::Float && right_type == SqlType::Decimal {
-            return Ok((left.expr, to_kind(right, SqlType::Float)?));
+            return Ok((left.expr, self.folding.convert(right, SqlType::Float)?));
         }
         if left_type == SqlType::Decimal && right_type == SqlType::Float {
-            return Ok((to_kind(left, SqlType::Float)?, right.expr));
+            return Ok((self.folding.convert(left, SqlType::Float)?, right.expr));
         }
         if left_type.is_numeric() && right_type.is_numeric() {
             if let Some(value) = left.constant().and_then(|value| exact_constant(value, right_type)) {
@@ -125,44 +134,50 @@ impl Binder<'_> {
         }
         match (left_type, right_type) {
             (SqlType::Timestamp, SqlType::Date) | (SqlType::Timestamp, SqlType::Varchar) => {
-                Ok((left.expr, to_kind(right, SqlType::Timestamp)?))
+                Ok((left.expr, self.folding.convert(right, SqlType::Timestamp)?))
             }
             (SqlType::Date, SqlType::Timestamp) | (SqlType::Varchar, SqlType::Timestamp) => {
-                Ok((to_kind(left, SqlType::Timestamp)?, right.expr))
+                Ok((self.folding.convert(left, SqlType::Timestamp)?, right.expr))
             }
-            (SqlType::Date, SqlType::Varchar) => Ok((left.expr, to_kind(right, SqlType::Date)?)),
-            (SqlType::Varchar, SqlType::Date) => Ok((to_kind(left, SqlType::Date)?, right.expr)),
-            (SqlType::Timestamp, other) if other.is_integer() => Ok((left.expr, to_kind(right, SqlType::Timestamp)?)),
-            (other, SqlType::Timestamp) if other.is_integer() => Ok((to_kind(left, SqlType::Timestamp)?, right.expr)),
+            (SqlType::Date, SqlType::Varchar) => Ok((left.expr, self.folding.convert(right, SqlType::Date)?)),
+            (SqlType::Varchar, SqlType::Date) => Ok((self.folding.convert(left, SqlType::Date)?, right.expr)),
+            (SqlType::Timestamp, other) if other.is_integer() => {
+                Ok((left.expr, self.folding.convert(right, SqlType::Timestamp)?))
+            }
+            (other, SqlType::Timestamp) if other.is_integer() => {
+                Ok((self.folding.convert(left, SqlType::Timestamp)?, right.expr))
+            }
             _ => Err(incompatible(left_type, right_type)),
         }
     }
 
     pub fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> UserResult<Typed> {
         if let Some(row) = row_of(operand) {
-            let mut alternatives = Vec::with_capacity(list.len());
+            let mut alternatives = Operands::new(false);
             for item in list {
                 let Some(item) = row_of(item) else {
                     return Err(UserError::compile("42601", "rows of different width are compared"));
                 };
-                alternatives.push(self.row_comparison(row, CompareOperator::Equal, item)?.expr);
+                alternatives.add(self, |binder| Ok(binder.row_comparison(row, CompareOperator::Equal, item)?.expr))?;
             }
-            let any = fold(Expr::Or(alternatives.into()))?;
-            return Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(any)))? } else { any }));
+            let any = alternatives.combined(self)?;
+            return Ok(Typed::boolean(if negated { self.folding.fold(Expr::Not(Box::new(any)))? } else { any }));
         }
         let operand = self.expression(operand)?;
-        let mut items = Vec::with_capacity(list.len());
-        for item in list {
-            items.push(self.expression(item)?);
-        }
         // One comparison per item settles the types; equal kinds on all of them make one list.
-        let mut bound = Vec::with_capacity(items.len());
+        let mut bound = Vec::with_capacity(list.len());
         let mut first: Option<Expr> = None;
         let mut uniform = true;
-        let mut pairs = Vec::with_capacity(items.len());
+        let mut pairs = Vec::with_capacity(list.len());
         let operand_parts = self.parts_inside(&operand.expr);
-        for item in items {
+        // A constant among constants: what comes after it is not evaluated, and what fails there goes.
+        let mut is_found = false;
+        for item in list {
             self.grow(operand_parts)?;
+            let (item, fails) = self.evaluated_perhaps(is_found, |binder| binder.expression(item))?;
+            if is_found && fails {
+                continue;
+            }
             let mut operand = operand.clone();
             if operand.sql_type.is_none()
                 && let Expr::Parameter(index) = operand.expr
@@ -170,6 +185,7 @@ impl Binder<'_> {
                 operand.sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
             }
             let (left, right) = self.comparable(operand, item)?;
+            is_found = is_found || are_equal_constants(&left, &right);
             uniform &= first.get_or_insert_with(|| left.clone()) == &left;
             bound.push(right.clone());
             pairs.push((left, right));
@@ -184,7 +200,7 @@ impl Binder<'_> {
             let any = Expr::Or(pairs.into_iter().map(|(left, right)| equality(left, right)).collect());
             if negated { Expr::Not(Box::new(any)) } else { any }
         };
-        Ok(Typed::boolean(fold(expr)?))
+        Ok(Typed::boolean(self.folding.fold(expr)?))
     }
 
     /// `x IN ?` with an array.
@@ -216,12 +232,18 @@ impl Binder<'_> {
         negated: bool,
     ) -> UserResult<Typed> {
         let operand = self.expression(operand)?;
-        let (low, high) = (self.expression(low)?, self.expression(high)?);
-        let again = self.again(&operand)?;
-        let least = self.compare(again, CompareOperator::GreaterOrEqual, low)?.expr;
-        let most = self.compare(operand, CompareOperator::LessOrEqual, high)?.expr;
-        let both = fold(Expr::And(vec![least, most].into()))?;
-        Ok(Typed::boolean(if negated { fold(Expr::Not(Box::new(both)))? } else { both }))
+        let mut both = Operands::new(true);
+        both.add(self, |binder| {
+            let low = binder.expression(low)?;
+            let again = binder.again(&operand)?;
+            Ok(binder.compare(again, CompareOperator::GreaterOrEqual, low)?.expr)
+        })?;
+        both.add(self, |binder| {
+            let high = binder.expression(high)?;
+            Ok(binder.compare(operand, CompareOperator::LessOrEqual, high)?.expr)
+        })?;
+        let both = both.combined(self)?;
+        Ok(Typed::boolean(if negated { self.folding.fold(Expr::Not(Box::new(both)))? } else { both }))
     }
 
     pub fn like(
@@ -243,7 +265,7 @@ impl Binder<'_> {
         }
         let (operand, pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
         let prefix_only = how == Likeness::Prefix;
-        Ok(Typed::boolean(fold(Expr::Like { operand, pattern, escape, prefix_only, negated })?))
+        Ok(Typed::boolean(self.folding.fold(Expr::Like { operand, pattern, escape, prefix_only, negated })?))
     }
 
     fn side_of_like(&mut self, side: &ast::Expr, how: Likeness) -> UserResult<Box<Expr>> {
@@ -251,9 +273,10 @@ impl Binder<'_> {
         self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
         match typed.sql_type {
             None => Ok(Box::new(typed.expr)),
-            Some(SqlType::Varchar) if how == Likeness::AnyCase => {
-                fold(Expr::Call { function: Function::Lower, arguments: [typed.expr].into() }).map(Box::new)
-            }
+            Some(SqlType::Varchar) if how == Likeness::AnyCase => self
+                .folding
+                .fold(Expr::Call { function: Function::Lower, arguments: [typed.expr].into() })
+                .map(Box::new),
             Some(SqlType::Varchar) => Ok(Box::new(typed.expr)),
             Some(other) => Err(incompatible(other, SqlType::Varchar)),
         }
@@ -338,6 +361,11 @@ fn can_compare_as(from: SqlType, to: SqlType) -> bool {
         SqlType::Varbinary => to.is_integer(),
         _ => false,
     }
+}
+
+fn are_equal_constants(left: &Expr, right: &Expr) -> bool {
+    let (Expr::Constant(left), Expr::Constant(right)) = (left, right) else { return false };
+    CompareOperator::Equal.compare(&left.as_value(), &right.as_value()) == Some(true)
 }
 
 fn equality(left: Expr, right: Expr) -> Expr {

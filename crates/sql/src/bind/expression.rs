@@ -1,9 +1,10 @@
 //! Expressions: names resolved, types settled, implicit conversions inserted, constants folded.
 
 use super::comparison::Likeness;
+use super::folding::{Branches, Operands};
 use super::literal::{cast_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
-use super::types::{Typed, cast_constant, common_type, fold, to_common, valid_timestamp, widest};
+use super::types::{Typed, cast_constant, common_type, widest};
 use super::{Binder, place, suggest};
 use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
@@ -211,13 +212,11 @@ impl Binder<'_> {
             current = left;
         }
         operands.push(current);
-        let mut bound = Vec::with_capacity(operands.len());
+        let mut bound = Operands::new(*chain_operator == ast::BinaryOperator::And);
         for operand in operands.into_iter().rev() {
-            bound.push(self.condition(operand)?);
+            bound.add(self, |binder| binder.condition(operand))?;
         }
-        let and = *chain_operator == ast::BinaryOperator::And;
-        let combined = if and { Expr::And(bound.into()) } else { Expr::Or(bound.into()) };
-        Ok(Typed::boolean(fold(combined)?))
+        Ok(Typed::boolean(bound.combined(self)?))
     }
 
     /// A condition: of type BOOLEAN.
@@ -236,14 +235,14 @@ impl Binder<'_> {
 
     fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> UserResult<Typed> {
         let operand = Box::new(self.expression(operand)?.expr);
-        Ok(Typed::boolean(fold(Expr::IsNull { operand, negated })?))
+        Ok(Typed::boolean(self.folding.fold(Expr::IsNull { operand, negated })?))
     }
 
     fn is_boolean(&mut self, operand: &ast::Expr, value: bool, negated: bool) -> UserResult<Typed> {
         let left = Box::new(self.condition(operand)?);
         let right = Box::new(Expr::Constant(OwnedValue::Boolean(value)));
         // IS TRUE is IS NOT DISTINCT FROM TRUE.
-        Ok(Typed::boolean(fold(Expr::IsDistinct { left, right, negated: !negated })?))
+        Ok(Typed::boolean(self.folding.fold(Expr::IsDistinct { left, right, negated: !negated })?))
     }
 
     fn cast(&mut self, operand: &ast::Expr, to: &ast::DataType) -> UserResult<Typed> {
@@ -258,9 +257,9 @@ impl Binder<'_> {
             return Ok(typed);
         }
         if (typed.sql_type, to.sql_type) == (Some(SqlType::Date), SqlType::Timestamp) {
-            return Ok(Typed::new(valid_timestamp(typed.expr)?, to.sql_type));
+            return Ok(Typed::new(self.folding.valid_timestamp(typed.expr)?, to.sql_type));
         }
-        let expr = fold(Expr::Cast { operand: Box::new(typed.expr), to })?;
+        let expr = self.folding.fold(Expr::Cast { operand: Box::new(typed.expr), to })?;
         Ok(Typed::new(expr, to.sql_type))
     }
 
@@ -271,23 +270,21 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> UserResult<Typed> {
         let operand = operand.map(|operand| self.expression(operand)).transpose()?;
-        let mut branches = Vec::with_capacity(conditions.len());
+        let mut branches = Branches::with_capacity(conditions.len());
         for when in conditions {
-            let condition = match &operand {
-                None => self.condition(&when.condition)?,
-                Some(operand) => {
-                    let value = self.expression(&when.condition)?;
-                    let operand = self.again(operand)?;
-                    self.compare(operand, CompareOperator::Equal, value)?.expr
-                }
+            let condition = |binder: &mut Self| -> UserResult<Expr> {
+                let Some(operand) = &operand else { return binder.condition(&when.condition) };
+                let value = binder.expression(&when.condition)?;
+                let operand = binder.again(operand)?;
+                Ok(binder.compare(operand, CompareOperator::Equal, value)?.expr)
             };
-            branches.push((condition, self.expression(&when.result)?));
+            branches.add(self, condition, |binder| binder.expression(&when.result))?;
         }
         let otherwise = match otherwise {
-            Some(otherwise) => self.expression(otherwise)?,
+            Some(otherwise) => branches.otherwise(self, otherwise)?,
             None => Typed::null(),
         };
-        self.searched_case(branches, otherwise)
+        self.searched_case(branches.bound, otherwise)
     }
 
     /// A CASE whose results are brought to one type.
@@ -298,13 +295,14 @@ impl Binder<'_> {
         }
         let decided = sql_type.unwrap_or(SqlType::Varchar);
         let mut bound = Vec::with_capacity(branches.len());
-        for (condition, mut result) in branches {
-            self.settle_as(&mut result, widest(decided), Adoption::Computed);
-            bound.push((condition, to_common(result, decided)?));
+        for (condition, result) in branches {
+            bound.push((condition, self.result_of_case(result, decided)?));
         }
-        let mut otherwise = otherwise;
-        self.settle_as(&mut otherwise, widest(decided), Adoption::Computed);
-        let otherwise = Box::new(to_common(otherwise, decided)?);
+        let otherwise = Box::new(self.result_of_case(otherwise, decided)?);
         Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
+    }
+    fn result_of_case(&mut self, mut result: Typed, sql_type: SqlType) -> UserResult<Expr> {
+        self.settle_as(&mut result, widest(sql_type), Adoption::Computed);
+        Ok(self.evaluated_perhaps(true, |binder| binder.folding.convert_common(result, sql_type))?.0)
     }
 }

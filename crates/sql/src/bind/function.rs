@@ -1,10 +1,11 @@
 //! Function calls: scalar functions by name, the ones that are short for CASE, and aggregates.
 
 use super::Binder;
+use super::folding::Branches;
 use super::literal::constant_as;
 use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
-use super::types::{Typed, fold, to_common, to_kind, widest};
+use super::types::{Typed, widest};
 use crate::variants::Adoption;
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
@@ -136,11 +137,11 @@ impl Binder<'_> {
                 // A hexadecimal literal is a number where one is needed.
                 Some(SqlType::Varbinary) if to.is_integer() => constant_as(typed, *to)?,
                 // What it answers is made of it.
-                _ if resolved.result_type == SqlType::Timestamp => to_common(typed, *to)?,
-                _ => to_kind(typed, *to)?,
+                _ if resolved.result_type == SqlType::Timestamp => self.folding.convert_common(typed, *to)?,
+                _ => self.folding.convert(typed, *to)?,
             });
         }
-        let expr = fold(Expr::Call { function: resolved.function, arguments: arguments.into() })?;
+        let expr = self.folding.fold(Expr::Call { function: resolved.function, arguments: arguments.into() })?;
         Ok(Typed::new(expr, resolved.result_type))
     }
 
@@ -174,7 +175,13 @@ impl Binder<'_> {
 
     /// The first argument that is not NULL.
     fn coalesce(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
-        let mut bound = self.expressions(arguments)?;
+        let mut bound: Vec<Typed> = Vec::with_capacity(arguments.len());
+        let mut perhaps = false;
+        for argument in arguments {
+            let (typed, _) = self.evaluated_perhaps(perhaps, |binder| binder.expression(argument))?;
+            perhaps |= !typed.is_null();
+            bound.push(typed);
+        }
         let Some(mut last) = bound.pop() else {
             return Err(UserError::compile("42883", "COALESCE takes one argument or more"));
         };
@@ -187,7 +194,7 @@ impl Binder<'_> {
             last = bound.swap_remove(decided);
             bound.truncate(decided);
             if let Some(sql_type) = sql_type {
-                last = Typed::new(to_common(last, sql_type)?, sql_type);
+                last = Typed::new(self.folding.convert_common(last, sql_type)?, sql_type);
             }
         }
         let mut branches = Vec::with_capacity(bound.len());
@@ -214,26 +221,29 @@ impl Binder<'_> {
         }
         let operand = self.expression(arguments[0])?;
         let mut rest = &arguments[1..];
-        let mut branches = Vec::new();
+        let mut branches = Branches::with_capacity(rest.len() / 2);
         while let [value, result, tail @ ..] = rest {
-            let value = self.expression(value)?;
-            let operand = self.again(&operand)?;
-            let condition = if value.is_null() {
-                Expr::IsNull { operand: Box::new(operand.expr), negated: false }
-            } else if earlier::values() {
-                self.compare(operand, CompareOperator::Equal, value)?.expr
-            } else {
+            let condition = |binder: &mut Self| -> UserResult<Expr> {
+                let value = binder.expression(value)?;
+                let operand = binder.again(&operand)?;
+                if value.is_null() {
+                    return Ok(Expr::IsNull { operand: Box::new(operand.expr), negated: false });
+                }
+                if earlier::values() {
+                    return Ok(binder.compare(operand, CompareOperator::Equal, value)?.expr);
+                }
                 // NULL equals NULL, wherever it comes from.
-                let (left, right) = self.comparable(operand, value)?;
-                fold(Expr::IsDistinct { left: Box::new(left), right: Box::new(right), negated: true })?
+                let (left, right) = binder.comparable(operand, value)?;
+                binder.folding.fold(Expr::IsDistinct { left: Box::new(left), right: Box::new(right), negated: true })
             };
-            branches.push((condition, self.expression(result)?));
+            branches.add(self, condition, |binder| binder.expression(result))?;
             rest = tail;
         }
         let mut otherwise = match rest {
-            [otherwise] => self.expression(otherwise)?,
+            [otherwise] => branches.otherwise(self, otherwise)?,
             _ => Typed::null(),
         };
+        let mut branches = branches.bound;
         let results = || branches.iter().map(|(_, result): &(Expr, Typed)| result.sql_type);
         let common = results().try_fold(otherwise.sql_type, super::types::common_type);
         let types = || results().chain([otherwise.sql_type]).flatten();
@@ -241,7 +251,9 @@ impl Binder<'_> {
         if common.is_err() && types().any(|of| of == SqlType::Varchar) && !types().any(|of| of == SqlType::Varbinary) {
             for result in branches.iter_mut().map(|(_, result)| result).chain([&mut otherwise]) {
                 if result.sql_type.is_some() {
-                    *result = Typed::new(to_kind(result.clone(), SqlType::Varchar)?, SqlType::Varchar);
+                    let (text, _) = self
+                        .evaluated_perhaps(true, |binder| binder.folding.convert(result.clone(), SqlType::Varchar))?;
+                    *result = Typed::new(text, SqlType::Varchar);
                 }
             }
         }
@@ -318,7 +330,8 @@ impl Binder<'_> {
         let filter = filter.map(|filter| self.condition(filter)).transpose()?;
         let mut arguments = Vec::with_capacity(row.len());
         for expr in row {
-            arguments.push(self.output_expression(expr)?.expr);
+            let (typed, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.output_expression(expr))?;
+            arguments.push(typed.expr);
         }
         let mut argument = Expr::Call { function: Function::Together, arguments: arguments.into() };
         if let Some(filter) = filter {
@@ -377,7 +390,7 @@ impl Binder<'_> {
                 _ => Err(UserError::compile("42601", format!("{name}(*) is not a function"))),
             };
         };
-        let mut typed = self.expression(argument)?;
+        let (mut typed, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(argument))?;
         let argument_type = typed.sql_type.unwrap_or(match kind {
             AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,
             _ => SqlType::Bigint,

@@ -1,6 +1,7 @@
 //! Literals and type names: what the text of a constant or a type means.
 
-use super::types::{Typed, cast_constant, to_kind, whole_number};
+use super::folding::Folding;
+use super::types::{Typed, cast_constant, whole_number};
 use crate::errors::at_compile_time;
 use crate::parse::advice;
 use crate::parse::cursor::{sized_type, type_named};
@@ -44,7 +45,18 @@ pub(crate) fn constant_type(expr: &Expr, small: bool) -> Option<SqlType> {
         Expr::Constant(OwnedValue::Integer(value)) if small && value.abs() <= i64::from(i32::MAX) => {
             Some(SqlType::Integer)
         }
+        // What fails, in a branch that may never be reached, has the type that it would have with other numbers.
+        Expr::Arithmetic { .. } if small && is_of_constants(expr) => Some(SqlType::Integer),
         _ => None,
+    }
+}
+
+fn is_of_constants(expr: &Expr) -> bool {
+    match expr {
+        Expr::Constant(_) => true,
+        Expr::Arithmetic { left, right, .. } => is_of_constants(left) && is_of_constants(right),
+        Expr::Negate { operand, .. } => is_of_constants(operand),
+        _ => false,
     }
 }
 
@@ -59,7 +71,7 @@ pub(crate) fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
 
 /// A constant as a value of `to`'s kind.
 pub(crate) fn constant_as(typed: Typed, to: SqlType) -> UserResult<Expr> {
-    let Some(value) = typed.constant() else { return to_kind(typed, to) };
+    let Some(value) = typed.constant() else { return Folding::default().convert(typed, to) };
     if let (OwnedValue::Bytes(bytes), true) = (value, to.is_integer()) {
         return integer_of_bytes(bytes).map(Expr::integer);
     }

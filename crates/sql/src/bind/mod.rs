@@ -12,6 +12,7 @@ mod comparison;
 pub(crate) mod ddl_names;
 pub(crate) mod distinct_on;
 pub(crate) mod expression;
+pub(crate) mod folding;
 pub(crate) mod from;
 pub(crate) mod function;
 pub(crate) mod grouping;
@@ -86,6 +87,9 @@ pub(crate) struct Binder<'c> {
     pub streams_allowed: bool,
     /// What is being defined whose values are kept with the rows, if something is.
     pub schema_object: Option<&'static str>,
+    pub folding: folding::Folding,
+    /// The SELECT that is bound next is EXISTS's own: nobody reads its list.
+    list_is_unread: bool,
     /// Plain views in what is bound.
     views: plain_view::Views,
     /// How deep the recursion is.
@@ -132,6 +136,8 @@ impl<'c> Binder<'c> {
             facts: Facts::default(),
             streams_allowed: false,
             schema_object: None,
+            folding: folding::Folding::default(),
+            list_is_unread: false,
             views: plain_view::Views::default(),
             depth: 0,
             expressions: 0,

@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::ordering::{OrderItem, order_item};
-use super::types::{Typed, to_kind};
+use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::PercentileOrder;
 use ferrite_expr::{Aggregate, AggregateKind, Expr, Function};
@@ -47,11 +47,11 @@ impl Binder<'_> {
             return Err(UserError::compile("42803", format!("the fraction of {name} is one for all rows"))
                 .with_hint("write a constant or a parameter"));
         }
-        let fraction = to_kind(fraction, SqlType::Float)?;
+        let fraction = self.folding.convert(fraction, SqlType::Float)?;
         // NULLs count for nothing, wherever they would stand.
         let OrderItem { expr, descending, .. } = order_item(item)?;
         let continuous = name == "PERCENTILE_CONT";
-        let mut value = self.expression(expr)?;
+        let (mut value, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(expr))?;
         self.settle(&mut value, ColumnType::fixed(SqlType::Float));
         let argument_type = value.sql_type.unwrap_or(SqlType::Float);
         let kind = AggregateKind::Percentile(PercentileOrder { continuous, descending });

@@ -1,6 +1,6 @@
 //! Procedures: names of parameters and variables, blocks, loops, and what a procedure answers.
 
-use super::types::{Typed, can_store, fold, same_kind, to_stored_kind};
+use super::types::{Typed, can_store, same_kind};
 use super::{Binder, Reach};
 use crate::errors;
 use crate::long_read;
@@ -291,8 +291,8 @@ impl Compiler<'_> {
             })?;
             return Ok(Expr::Constant(stored));
         }
-        let exact = to_stored_kind(typed.expr, from, to.sql_type)?;
-        fold(Expr::Cast { operand: Box::new(exact), to: integer_or_unbounded(to) })
+        let exact = self.binder.folding.convert_stored(typed.expr, from, to.sql_type)?;
+        self.binder.folding.fold(Expr::Cast { operand: Box::new(exact), to: integer_or_unbounded(to) })
     }
 
     fn labelled(
@@ -447,7 +447,7 @@ impl Compiler<'_> {
                 )
                 .with_hint("use CAST"));
             }
-            super::query::cast_output(&mut bound, position, column_type.sql_type)?;
+            self.binder.cast_output(&mut bound, position, column_type.sql_type)?;
             into.push(register);
         }
         let statement = self.statement_text(&written.text)?;

@@ -1,12 +1,13 @@
 //! Queries: SELECT blocks, set operations and VALUES, with LIMIT and what else stands around them.
 
 use super::Binder;
+use super::folding::Folding;
 use super::from::PendingInput;
 use super::grouping::{Grouping, Groups, gather_dependents, keyed_slots};
 use super::ordering::{OrderItem, order_items};
 use super::scope::Scope;
 use super::size::check_count;
-use super::types::{common_type, same_kind};
+use super::types::{Typed, common_type, same_kind};
 use crate::plan::{
     Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind,
     Windowing,
@@ -189,8 +190,8 @@ impl Binder<'_> {
             let right_null = output_is_null(&right, position);
             let common = common_type((!left_null).then_some(from_left), (!right_null).then_some(from_right))?;
             column.sql_type = common.unwrap_or(from_left);
-            cast_output(&mut left, position, column.sql_type)?;
-            cast_output(&mut right, position, column.sql_type)?;
+            self.cast_output(&mut left, position, column.sql_type)?;
+            self.cast_output(&mut right, position, column.sql_type)?;
         }
         let (left, right) = (Box::new(left), Box::new(right));
         Ok(Query::of(QueryBody::SetOperation { operator, all, left, right }, columns))
@@ -237,6 +238,11 @@ impl Binder<'_> {
         Ok((source, output))
     }
 
+    /// Converts an output column to `to`, where its values are of another kind; as storing does, not as CAST.
+    pub fn cast_output(&mut self, query: &mut Query, position: usize, to: SqlType) -> UserResult<()> {
+        cast_output_by(&mut self.folding, query, position, to)
+    }
+
     fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> UserResult<Query> {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         let mut rows = Vec::with_capacity(values.rows.len());
@@ -259,7 +265,7 @@ impl Binder<'_> {
             for (mut typed, sql_type) in row.into_iter().zip(&types) {
                 let sql_type = sql_type.unwrap_or(SqlType::Varchar);
                 self.settle_as(&mut typed, ColumnType::unbounded(sql_type), Adoption::Computed);
-                bound.push(super::types::to_common(typed, sql_type)?);
+                bound.push(self.folding.convert_common(typed, sql_type)?);
             }
             bound_rows.push(bound);
         }
@@ -299,6 +305,7 @@ impl Binder<'_> {
             Some(ast::Distinct::Distinct) => true,
             Some(ast::Distinct::On(_)) => false,
         };
+        let unread = std::mem::take(&mut self.list_is_unread);
         let mut conjuncts = Vec::new();
         let pending = self.bind_from(&select.from, &mut conjuncts)?;
         let local_slots: Vec<u16> = pending.iter().map(|source| source.slot).collect();
@@ -323,7 +330,10 @@ impl Binder<'_> {
             scope.aggregates.groups = groups.clone();
             scope.windows.allowed = true;
         }
-        let outputs = self.projection(&select.projection)?;
+        let (mut outputs, fails) = self.evaluated_perhaps(unread, |binder| binder.projection(&select.projection))?;
+        if unread && fails {
+            outputs.iter_mut().for_each(|output| output.typed = Typed::null());
+        }
         if let Some(scope) = self.scope() {
             scope.aliases = outputs.iter().map(|output| (output.name.clone(), output.typed.clone())).collect();
         }
@@ -504,16 +514,15 @@ pub(crate) fn output_is_null(query: &Query, position: usize) -> bool {
     }
 }
 
-/// Converts an output column to `to`, where its values are of another kind; as storing does, not as CAST.
-pub(crate) fn cast_output(query: &mut Query, position: usize, to: SqlType) -> UserResult<()> {
+fn cast_output_by(folding: &mut Folding, query: &mut Query, position: usize, to: SqlType) -> UserResult<()> {
     let from = query.columns[position].sql_type;
     query.columns[position].sql_type = to;
     if same_kind(from, to) {
         return Ok(());
     }
-    let convert = |expr: &mut Expr| -> UserResult<()> {
+    let mut convert = |expr: &mut Expr| -> UserResult<()> {
         let whole = std::mem::replace(expr, Expr::null());
-        *expr = super::types::to_stored_kind(whole, from, to)?;
+        *expr = folding.convert_stored(whole, from, to)?;
         Ok(())
     };
     match &mut query.body {
@@ -521,8 +530,8 @@ pub(crate) fn cast_output(query: &mut Query, position: usize, to: SqlType) -> Us
         QueryBody::Values(rows) => rows.iter_mut().try_for_each(|row| convert(&mut row[position])),
         QueryBody::Series { .. } => Err(UserError::internal("a series is always read by another query")),
         QueryBody::SetOperation { left, right, .. } => {
-            cast_output(left, position, to)?;
-            cast_output(right, position, to)
+            cast_output_by(folding, left, position, to)?;
+            cast_output_by(folding, right, position, to)
         }
         QueryBody::Recursive { .. } => Err(UserError::internal("a recursion is always read by another query")),
     }

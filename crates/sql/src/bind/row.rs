@@ -4,7 +4,6 @@
 //! derived table, which is computed once where it refers to nothing outside.
 
 use super::Binder;
-use super::query::cast_output;
 use super::types::Typed;
 use crate::plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source, SubqueryKind};
 use ferrite_base::{UserError, UserResult};
@@ -119,7 +118,7 @@ impl Binder<'_> {
             // Only the types matter here; a conversion of the query's side is done in its output.
             let (value, inner) = self.comparable(operand, inner)?;
             if let Expr::Cast { to, .. } = inner {
-                cast_output(&mut query, place, to.sql_type)?;
+                self.cast_output(&mut query, place, to.sql_type)?;
             }
             values.push(value);
         }

@@ -3,7 +3,7 @@
 use super::Binder;
 use super::from::PendingSource;
 use super::scope::fold_name;
-use super::types::{Typed, to_common, widest};
+use super::types::{Typed, widest};
 use super::window::interval_distance;
 use crate::plan::{OutputColumn, Query, QueryBody};
 use ferrite_base::{UserError, UserResult};
@@ -80,7 +80,7 @@ impl Binder<'_> {
                 format!("GENERATE_SERIES takes whole numbers or timestamps, not {}", typed.decided_type()),
             ));
         }
-        to_common(typed, sql_type)
+        self.folding.convert_common(typed, sql_type)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Binder;
 use super::comparison::{compare_operator, row_of};
-use super::query::cast_output;
 use super::types::Typed;
 use crate::plan::{Query, SubqueryKind};
 use crate::planner::semi;
@@ -60,13 +59,16 @@ impl Binder<'_> {
         // Only the types matter here; a conversion of the query's side is done in its output.
         let (operand_expr, inner_expr) = self.comparable(operand, inner)?;
         if let Expr::Cast { to, .. } = inner_expr {
-            cast_output(&mut bound, 0, to.sql_type)?;
+            self.cast_output(&mut bound, 0, to.sql_type)?;
         }
         let subquery = self.add_subquery(kind, bound, correlated)?;
         Ok(Typed::boolean(Expr::Subquery { subquery, operand: Some(Box::new(operand_expr)) }))
     }
 
     pub fn exists(&mut self, query: &ast::Query, negated: bool) -> UserResult<Typed> {
+        // EXISTS (SELECT 1/0 FROM t) asks for rows, and evaluates none.
+        self.list_is_unread = query.with.is_none()
+            && matches!(query.body.as_ref(), ast::SetExpr::Select(select) if select.distinct.is_none());
         let (bound, correlated) = self.subquery_body(query)?;
         let among = if correlated { semi::decorrelated(&bound, &self.subqueries) } else { None };
         let expr = match among {

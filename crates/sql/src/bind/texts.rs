@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::ordering::{OrderItem, is_null, order_item};
-use super::types::{Typed, to_kind};
+use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::TextOrder;
 use ferrite_expr::{Aggregate, AggregateKind, Expr, Function};
@@ -56,7 +56,7 @@ impl Binder<'_> {
         filter: Option<&ast::Expr>,
     ) -> UserResult<Aggregate> {
         let filter = filter.map(|filter| self.condition(filter)).transpose()?;
-        let text = self.text(name, text)?;
+        let (text, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.text(name, text))?;
         let separator = match separator {
             Some(separator) => self.text(name, separator)?,
             None => Expr::null(),
@@ -109,7 +109,7 @@ impl Binder<'_> {
             Some(SqlType::Varbinary) => {
                 Err(UserError::compile("42804", format!("{name} does not take {}", SqlType::Varbinary)))
             }
-            _ => to_kind(typed, SqlType::Varchar),
+            _ => self.folding.convert(typed, SqlType::Varchar),
         }
     }
 }

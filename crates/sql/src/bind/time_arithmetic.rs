@@ -1,7 +1,7 @@
 //! `t + INTERVAL '1' HOUR`, and days of DATEs: `d + 1`, `d - e`. All of it is DATEADD and DATEDIFF in other words.
 
 use super::Binder;
-use super::types::{Typed, fold};
+use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
 use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, Expr, Function};
@@ -30,7 +30,7 @@ impl Binder<'_> {
         };
         let mut moved = self.expression(time)?;
         for (count, unit) in self.parts_of(interval)? {
-            let count = if operator == ArithmeticOperator::Subtract { negated(count)? } else { count };
+            let count = if operator == ArithmeticOperator::Subtract { self.negated(count)? } else { count };
             let types = [Some(SqlType::Bigint), moved.sql_type];
             let resolved = Function::resolve_with_unit("DATEADD", unit.name(), &types).map_err(|_| {
                 let given = moved.sql_type.map_or("NULL", SqlType::name);
@@ -95,7 +95,7 @@ impl Binder<'_> {
             ArithmeticOperator::Add if date(left) && integer(right) => (left.clone(), right.clone()),
             ArithmeticOperator::Add if integer(left) && date(right) => (right.clone(), left.clone()),
             ArithmeticOperator::Subtract if date(left) && right.sql_type.is_some_and(SqlType::is_integer) => {
-                (left.clone(), negated(right.clone())?)
+                (left.clone(), self.negated(right.clone())?)
             }
             ArithmeticOperator::Subtract
                 if (date(left) || date(right))
@@ -120,6 +120,11 @@ impl Binder<'_> {
         };
         self.resolved_call(resolved, vec![moved.0, moved.1]).map(Some)
     }
+
+    fn negated(&mut self, count: Typed) -> UserResult<Typed> {
+        let negated = Expr::Negate { domain: ArithmeticDomain::Integer, operand: Box::new(count.expr) };
+        Ok(Typed::new(self.folding.fold(negated)?, SqlType::Bigint))
+    }
 }
 
 fn interval_of(expr: &ast::Expr) -> Option<&ast::Interval> {
@@ -128,9 +133,4 @@ fn interval_of(expr: &ast::Expr) -> Option<&ast::Interval> {
         ast::Expr::Nested(inner) => interval_of(inner),
         _ => None,
     }
-}
-
-fn negated(count: Typed) -> UserResult<Typed> {
-    let expr = fold(Expr::Negate { domain: ArithmeticDomain::Integer, operand: Box::new(count.expr) })?;
-    Ok(Typed::new(expr, SqlType::Bigint))
 }

@@ -1,12 +1,11 @@
-//! Types while binding: conversions that SQL makes by itself, and the folding of constants.
+//! Types while binding: which stand beside each other, and constants of them.
 
 use crate::errors::at_compile_time;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{ArithmeticDomain, Context, Expr, Function};
+use ferrite_expr::{ArithmeticDomain, Expr};
 use ferrite_value::convert::cast;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
-use std::cell::Cell;
 
 /// A bound expression with its type; None while nothing says what type it has: NULL, or a `?` not yet met by a context.
 #[derive(Clone, Debug)]
@@ -100,44 +99,6 @@ pub(crate) fn incompatible(left: SqlType, right: SqlType) -> UserError {
         .with_hint("use CAST to say which type is meant")
 }
 
-/// `expr` as a value of `to`'s kind, a cast only where it is of another.
-pub(crate) fn to_kind(typed: Typed, to: SqlType) -> UserResult<Expr> {
-    match typed.sql_type {
-        None => Ok(typed.expr),
-        Some(from) if same_kind(from, to) => Ok(typed.expr),
-        Some(_) => fold(typed.expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to })),
-    }
-}
-
-/// [`to_kind`] for values that become one column or result: a DATE beside TIMESTAMPs must be one of theirs.
-pub(crate) fn to_common(typed: Typed, to: SqlType) -> UserResult<Expr> {
-    if (typed.sql_type, to) == (Some(SqlType::Date), SqlType::Timestamp) {
-        return valid_timestamp(typed.expr);
-    }
-    to_kind(typed, to)
-}
-
-/// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with decimals are no integers, where
-/// CAST would cut the decimals off.
-pub(crate) fn to_stored_kind(expr: Expr, from: SqlType, to: SqlType) -> UserResult<Expr> {
-    if same_kind(from, to) {
-        return Ok(expr);
-    }
-    if to.is_integer() && matches!(from, SqlType::Float | SqlType::Decimal | SqlType::Varchar) {
-        return fold(Expr::Call { function: Function::ExactInteger, arguments: Box::new([expr]) });
-    }
-    if (from, to) == (SqlType::Date, SqlType::Timestamp) {
-        return valid_timestamp(expr);
-    }
-    fold(expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to }))
-}
-
-/// A DATE as a TIMESTAMP that may be stored.
-pub(crate) fn valid_timestamp(date: Expr) -> UserResult<Expr> {
-    let midnight = fold(date.cast_to(SqlType::Timestamp))?;
-    fold(Expr::Call { function: Function::ValidTimestamp, arguments: Box::new([midnight]) })
-}
-
 /// Whether a value of `from` may be given where `to` is stored.
 pub(crate) fn can_store(from: SqlType, to: SqlType) -> bool {
     if same_kind(from, to) || (from.is_numeric() && to.is_numeric()) {
@@ -152,34 +113,6 @@ pub(crate) fn can_store(from: SqlType, to: SqlType) -> bool {
         (_, SqlType::Timestamp) if from.is_integer() => true,
         _ => false,
     }
-}
-
-/// Work that one operation on constants may be while a statement is compiled; a text may have tens of thousands of them.
-const FOLDED_WORK_MAX: usize = 16_384;
-
-/// Evaluates an operation on constants now, unless it is much work. Its operands have been folded before.
-pub(crate) fn fold(expr: Expr) -> UserResult<Expr> {
-    let foldable = match &expr {
-        Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => return Ok(expr),
-        Expr::Subquery { .. } | Expr::InArray { .. } | Expr::User { .. } => return Ok(expr),
-        // A condition of one branch may guard the others against errors; the whole is left to run time.
-        Expr::Case { .. } => return Ok(expr),
-        Expr::Call { function, .. } => function.is_deterministic(),
-        _ => true,
-    };
-    let mut constant = foldable;
-    expr.for_each_operand(|operand| constant &= matches!(operand, Expr::Constant(_)));
-    if !constant {
-        return Ok(expr);
-    }
-    let arena = Bump::new();
-    let constants = Constants { arena: &arena, work: Cell::new(0) };
-    let value = match expr.eval(&constants) {
-        Ok(value) => Some(owned(&value)),
-        Err(_) if constants.is_too_much() => None,
-        Err(error) => return Err(at_compile_time(error)),
-    };
-    Ok(value.map_or(expr, Expr::Constant))
 }
 
 /// Evaluates a constant cast, with the error that a failing one has.
@@ -210,49 +143,5 @@ pub(crate) fn whole_number(value: &OwnedValue) -> Option<i64> {
         OwnedValue::Integer(x) => Some(*x),
         OwnedValue::Decimal(x) => Decimal::to_i64_exact(*x),
         _ => None,
-    }
-}
-
-/// A context without rows, parameters or time, for what is computed while a statement is compiled.
-struct Constants<'a> {
-    arena: &'a Bump,
-    work: Cell<usize>,
-}
-
-impl Constants<'_> {
-    /// It is left to the run, which is interrupted in time.
-    fn is_too_much(&self) -> bool {
-        self.work.get() > FOLDED_WORK_MAX
-    }
-}
-
-impl<'a> Context<'a> for Constants<'a> {
-    fn column(&self, _slot: u16, _column: u16) -> Value<'a> {
-        Value::Null
-    }
-
-    fn parameter(&self, _index: u16) -> Value<'a> {
-        Value::Null
-    }
-
-    fn register(&self, _index: u16) -> Value<'a> {
-        Value::Null
-    }
-
-    fn arena(&self) -> &'a Bump {
-        self.arena
-    }
-
-    fn transaction_time(&self) -> i64 {
-        0
-    }
-
-    fn work(&self, units: usize) -> UserResult<()> {
-        self.work.set(self.work.get().saturating_add(units));
-        if self.is_too_much() { Err(UserError::internal("too much work for a constant")) } else { Ok(()) }
-    }
-
-    fn subquery(&self, _subquery: u16, _operand: Value<'a>) -> UserResult<Value<'a>> {
-        Err(UserError::internal("a subquery is not a constant"))
     }
 }

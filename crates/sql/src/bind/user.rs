@@ -1,7 +1,7 @@
 //! Calls of user-defined functions: arguments brought to the types that the function's class declares.
 
 use super::Binder;
-use super::types::{Typed, can_store, to_stored_kind, widest};
+use super::types::{Typed, can_store, widest};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Aggregate, AggregateKind, Expr, Function, UserFunction};
 use ferrite_value::{ColumnType, SqlType};
@@ -57,7 +57,8 @@ impl Binder<'_> {
         }
         self.gathered(name, |binder| {
             let filter = function.filter.as_deref().map(|filter| binder.condition(filter)).transpose()?;
-            let arguments = binder.user_arguments(user, arguments)?;
+            let perhaps = filter.is_some();
+            let (arguments, _) = binder.evaluated_perhaps(perhaps, |binder| binder.user_arguments(user, arguments))?;
             let mut argument = Expr::Call { function: Function::Together, arguments: arguments.into() };
             if let Some(filter) = filter {
                 argument = Expr::Case { branches: [(filter, argument)].into(), otherwise: Box::new(Expr::null()) };
@@ -94,10 +95,10 @@ impl Binder<'_> {
                 None => typed.expr,
                 Some(from) if from == *to => typed.expr,
                 Some(from) if can_store(from, *to) && (from != SqlType::Boolean || *to == SqlType::Boolean) => {
-                    let expr = to_stored_kind(typed.expr, from, *to)?;
+                    let expr = self.folding.convert_stored(typed.expr, from, *to)?;
                     // A wider integer may not fit.
                     if to.is_integer() && *to != SqlType::Bigint && from != *to {
-                        super::types::fold(Expr::Cast { operand: Box::new(expr), to: ColumnType::unbounded(*to) })?
+                        self.folding.fold(Expr::Cast { operand: Box::new(expr), to: ColumnType::unbounded(*to) })?
                     } else {
                         expr
                     }

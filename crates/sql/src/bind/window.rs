@@ -4,7 +4,7 @@ use super::Binder;
 use super::ordering::{OrderItem, is_null, order_item};
 use super::scope::fold_name;
 use super::size::check_count;
-use super::types::{Typed, common_type, to_common, to_kind, widest};
+use super::types::{Typed, common_type, widest};
 use crate::plan::{FrameBound, FrameUnit, Window, WindowFrame, WindowFunction, WindowKind};
 use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult, limits};
@@ -265,7 +265,7 @@ impl Binder<'_> {
                 _ => error,
             });
         }
-        to_kind(typed, distance_type)
+        self.folding.convert(typed, distance_type)
     }
 
     fn window_kind(
@@ -334,7 +334,7 @@ impl Binder<'_> {
                 continue;
             }
             self.settle_as(&mut typed, widest(result_type), Adoption::Computed);
-            exprs.push(to_common(typed, result_type)?);
+            exprs.push(self.folding.convert_common(typed, result_type)?);
         }
         Ok((kind, exprs, result_type))
     }
