@@ -42,9 +42,8 @@ pub(crate) struct Sorted {
     pub order: Vec<u32>,
     /// For each place in the order, where its peers (rows with equal order keys) begin and end.
     pub peers: Vec<Range<usize>>,
-    /// Where among the inputs the order keys begin.
-    ordering: usize,
-    /// Whether the first of them is descending.
+    /// Where among the inputs the last order key is: before the only one whether it is NULL may be a key, which way both go.
+    key: usize,
     pub descending: bool,
 }
 
@@ -137,8 +136,8 @@ impl<'s> Frame<'s> {
                 partition_start = place;
             }
         }
-        let descending = window.order_by.first().is_some_and(|(_, descending)| *descending);
-        let sorted = Sorted { order, peers, ordering: ordering.start, descending };
+        let descending = window.order_by.last().is_some_and(|(_, descending)| *descending);
+        let sorted = Sorted { order, peers, key: ordering.end.saturating_sub(1), descending };
         let mut arguments = ordering.end;
         for function in &window.functions {
             for partition in &partitions {
@@ -160,7 +159,7 @@ impl<'s> Frame<'s> {
         if let WindowKind::Aggregate(aggregate) = &function.kind {
             return self.run_aggregate(function, aggregate, arguments, sorted, partition, collected);
         }
-        let key = |place: usize| *collected.input(sorted.order[place], sorted.ordering);
+        let key = |place: usize| *collected.input(sorted.order[place], sorted.key);
         let frames = Frames::new(self, function, sorted, partition.clone(), key)?;
         let size = partition.len() as i64;
         let mut dense = 0;
@@ -211,7 +210,7 @@ impl<'s> Frame<'s> {
         partition: Range<usize>,
         collected: &mut Collected<'s>,
     ) -> UserResult<()> {
-        let key = |place: usize| *collected.input(sorted.order[place], sorted.ordering);
+        let key = |place: usize| *collected.input(sorted.order[place], sorted.key);
         let frames = Frames::new(self, function, sorted, partition.clone(), key)?;
         let value_at = |collected: &Collected<'s>, place: usize| {
             if function.arguments.is_empty() { Value::Null } else { *collected.input(sorted.order[place], argument) }

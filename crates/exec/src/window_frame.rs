@@ -74,7 +74,7 @@ pub(crate) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// `key` is the first ORDER BY's value at a place.
+    /// `key` is the value at a place of what the window is ordered by, where it is one thing.
     pub(crate) fn new<'s>(
         frame: &Frame<'s>,
         function: &'s WindowFunction,

@@ -100,8 +100,6 @@ impl Binder<'_> {
             let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
             let typed = self.output_expression(expr)?;
             if nulls_apart {
-                // A frame of RANGE with an offset has no place for a second key.
-                types.push(SqlType::Boolean);
                 order_by.push((is_null(typed.expr.clone()), descending));
             }
             types.push(typed.decided_type());
