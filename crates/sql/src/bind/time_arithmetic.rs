@@ -46,7 +46,7 @@ impl Binder<'_> {
     fn parts_of(&mut self, interval: &ast::Interval) -> UserResult<Vec<(Typed, TimeUnit)>> {
         let malformed = || {
             UserError::syntax(format!("malformed interval: {interval}")).with_hint(
-                "write INTERVAL '5' MINUTE, with a whole number and a unit from MICROSECOND to YEAR, or INTERVAL '1 hour 30 minutes'",
+                "write INTERVAL '5' MINUTE, with a whole number and a unit from MICROSECOND to YEAR, INTERVAL (n + 1) DAY, or INTERVAL '1 hour 30 minutes'",
             )
         };
         let whole = |digits: &str| digits.trim().parse::<i64>().ok().filter(|count| *count != i64::MIN);

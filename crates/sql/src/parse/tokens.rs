@@ -402,6 +402,17 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
             {
                 push(Token::make_word("OCTETS", None));
             }
+            // `INTERVAL t.n MONTH`: a qualified name goes in parentheses, as any other expression.
+            Token::Word(_) if lexeme.is_word("INTERVAL") => {
+                tokens.push(lexeme.token.clone());
+                let name = qualified_name(&lexemes[position + 1..]);
+                if !name.is_empty() {
+                    tokens.push(TokenWithSpan { token: Token::LParen, span });
+                    tokens.extend(name.iter().map(|part| part.token.clone()));
+                    tokens.push(TokenWithSpan { token: Token::RParen, span });
+                }
+                position += name.len();
+            }
             // `IN ((SELECT ...), y)`: the first of several values is taken for the query of the IN. A sign before it changes nothing.
             Token::LParen if begins_list_with_query(lexemes, position) => {
                 push(Token::LParen);
@@ -428,6 +439,17 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
         position += 1;
     }
     Ok(tokens)
+}
+
+/// The name of several parts that the lexemes begin with; empty where there is none.
+fn qualified_name(lexemes: &[Lexeme]) -> &[Lexeme] {
+    let is_part = |at: usize| lexemes.get(at).is_some_and(|lexeme| matches!(lexeme.token.token, Token::Word(_)));
+    let mut end = 1;
+    while is_part(end - 1) && lexemes.get(end).is_some_and(|next| next.token.token == Token::Period) && is_part(end + 1)
+    {
+        end += 2;
+    }
+    if end > 1 { &lexemes[..end] } else { &[] }
 }
 
 /// Whether the parenthesis at `open` begins the list of an IN whose first value is a query in parentheses.
