@@ -22,8 +22,9 @@ const MERGED_TABLES_MAX: usize = 16;
 pub(crate) struct CommonName {
     name: String,
     definition: Definition,
-    /// How many scopes were in reach at its WITH.
+    /// How many scopes were in reach at its WITH, and in the arguments of how many aggregates it stands.
     scopes: usize,
+    arguments: usize,
 }
 
 #[derive(Clone)]
@@ -84,8 +85,8 @@ impl Binder<'_> {
                 let (query, correlated) = self.common_body(table, recursive)?;
                 if correlated { inline } else { self.shared(query)? }
             };
-            let scopes = self.scope_depth();
-            self.common_names.push(CommonName { name, definition, scopes });
+            let (scopes, arguments) = (self.scope_depth(), self.arguments.len());
+            self.common_names.push(CommonName { name, definition, scopes, arguments });
         }
         Ok(())
     }
@@ -111,20 +112,18 @@ impl Binder<'_> {
     ) -> UserResult<PendingSource> {
         let frames = self.frames.len();
         let common = &mut self.common_names[position];
-        let scopes = common.scopes;
+        let (scopes, arguments) = (common.scopes, common.arguments);
         if let Definition::Working { uses, .. } = &mut common.definition {
             *uses += 1;
         }
         let (input, columns) = match common.definition.clone() {
             Definition::Inline { table, recursive } => {
                 // It sees what was in reach at its WITH: outer scopes and the tables before it.
-                let inner_scopes = self.hide_scopes(scopes);
-                let arguments = std::mem::take(&mut self.arguments);
                 let later = self.common_names.split_off(position);
-                let bound = self.deeper(|binder| binder.common_body(&table, recursive));
+                let bound = self.at_its_with(scopes, arguments, |binder| {
+                    binder.deeper(|binder| binder.common_body(&table, recursive))
+                });
                 self.common_names.extend(later);
-                self.arguments = arguments;
-                self.show_scopes(inner_scopes);
                 let (query, correlated) = bound?;
                 return self.derived_source(query, correlated, name.to_owned(), alias);
             }
@@ -203,9 +202,9 @@ impl Binder<'_> {
         let columns = first.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
         let working = self.new_slot()?;
         let definition = Definition::Working { slot: working, columns, frame: self.frames.len(), uses: 0 };
-        let scopes = self.scope_depth();
+        let (scopes, arguments) = (self.scope_depth(), self.arguments.len());
         let place = self.common_names.len();
-        self.common_names.push(CommonName { name: name.to_owned(), definition, scopes });
+        self.common_names.push(CommonName { name: name.to_owned(), definition, scopes, arguments });
         let bound = self.in_frame(|binder| binder.deeper(|binder| binder.set_expr(step, Tail::default())));
         let used = match self.common_names.get(place) {
             Some(CommonName { definition: Definition::Working { uses, .. }, .. }) => *uses,

@@ -249,15 +249,44 @@ impl Binder<'_> {
         Ok(matching.next().map(|variable| Typed::new(variable.expr.clone(), variable.column_type.sql_type)))
     }
 
-    fn resolve_alias(&self, qualifier: Option<&str>, name: &str) -> UserResult<Typed> {
+    fn resolve_alias(&mut self, qualifier: Option<&str>, name: &str) -> UserResult<Typed> {
         let alias = match (qualifier, self.scopes.last()) {
             (None, Some(scope)) => scope.aliases.iter().find(|(alias, _)| alias == name),
             _ => None,
         };
         match (alias, qualifier) {
-            (Some((_, typed)), _) => Ok(typed.clone()),
+            (Some((_, typed)), _) => {
+                let typed = typed.clone();
+                self.note_columns(&typed.expr);
+                Ok(typed)
+            }
             (None, qualifier) => Err(self.unknown_column(qualifier, name)),
         }
+    }
+
+    /// The aggregates around an alias have the columns that it stands for.
+    fn note_columns(&mut self, expr: &Expr) {
+        if self.arguments.is_empty() {
+            return;
+        }
+        if let Expr::Column { slot, .. } = expr {
+            let has_slot = |scope: &Scope| scope.sources.iter().any(|source| source.slot == *slot);
+            if let Some(scope) = self.scopes.iter().rposition(has_slot) {
+                self.arguments.iter_mut().for_each(|columns| columns.names(scope));
+            }
+        }
+        expr.for_each_operand(|operand| self.note_columns(operand));
+    }
+
+    /// Binds a definition of WITH where only the outer `scopes` are in reach. Its columns count as those of the aggregates in whose
+    /// arguments its WITH stands, which are the outer `arguments`, and of no others.
+    pub fn at_its_with<T>(&mut self, scopes: usize, arguments: usize, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let inner_scopes = self.hide_scopes(scopes);
+        let inner_arguments = self.arguments.split_off(arguments.min(self.arguments.len()));
+        let bound = bind(self);
+        self.arguments.extend(inner_arguments);
+        self.show_scopes(inner_scopes);
+        bound
     }
 
     /// A column of the row that MIGRATING is about.
