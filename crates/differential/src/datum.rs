@@ -248,6 +248,20 @@ impl Datum {
         }
     }
 
+    /// A number of which CAST to an integer makes this one.
+    pub fn with_decimals(&self, random: &mut Random) -> Option<OwnedValue> {
+        let Datum::Integer(x) = self else { return None };
+        if x.unsigned_abs() >= 1 << 50 {
+            return None;
+        }
+        let sign = if *x < 0 { "-" } else { "" };
+        let text = format!("{sign}{}.{}", x.unsigned_abs(), random.pick(&["5", "25", "75"]));
+        Some(match random.below(2) {
+            0 => OwnedValue::Float(text.parse().expect("a number")),
+            _ => OwnedValue::Decimal(text::parse_decimal(&text).expect("a decimal")),
+        })
+    }
+
     pub fn print(&self, dialect: Dialect, out: &mut String) {
         let theirs = dialect == Dialect::Theirs;
         let written = match self {

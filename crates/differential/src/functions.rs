@@ -125,6 +125,11 @@ pub static CONDITIONS: &[Function] = &[
     same(&[INTEGER, DECIMAL], BOOLEAN, "({0} = {1})", NONE),
     same(&[DATE, TIMESTAMP], BOOLEAN, "({0} <= {1})", NONE),
     same(&[BOOLEAN, BOOLEAN], BOOLEAN, "COALESCE({0}, {1})", NONE),
+    // Constants that fail, where they are not evaluated. Theirs computes those of an IN list beforehand.
+    same(&[BOOLEAN], BOOLEAN, "({0} OR (1 = 0 AND 1 / 0 = 1))", NONE),
+    same(&[BOOLEAN], BOOLEAN, "((1 = 1 OR 1 / 0 = 1) AND {0})", NONE),
+    same(&[BOOLEAN], BOOLEAN, "({0} AND 5 NOT BETWEEN 10 AND 1 / 0)", NONE),
+    other(&[BOOLEAN], BOOLEAN, "({0} AND 1 IN (1, 1 / 0))", "{0}", NONE),
 ];
 
 impl Function {
@@ -168,6 +173,19 @@ pub static FUNCTIONS: &[Function] = &[
     same(&[BOOLEAN, ANY], ANY, "(CASE WHEN {0} THEN {1} END)", Widest),
     same(&[OTHER, OTHER, ANY, ANY], ANY, "(CASE {0} WHEN {1} THEN {2} ELSE {3} END)", Widest),
     same(&[BOOLEAN, ANY, BOOLEAN, ANY, ANY], ANY, "(CASE WHEN {0} THEN {1} WHEN {2} THEN {3} ELSE {4} END)", Widest),
+    // Branches that are never reached. Theirs computes what is constant in them, unless a constant leads past them.
+    same(&[ANY], ANY, "(CASE WHEN 4 / 2 = 2 THEN {0} WHEN 1 / 0 = 1 THEN {0} END)", Widest),
+    same(&[INTEGER], INTEGER, "(CASE WHEN 1 = 0 THEN 1 / 0 ELSE {0} END)", Widest),
+    other(
+        &[INTEGER],
+        INTEGER,
+        "(CASE WHEN {0} IS NULL THEN {0} WHEN {0} IS NOT NULL THEN {0} ELSE 1 / 0 END)",
+        "{0}",
+        Widest,
+    ),
+    other(&[INTEGER], INTEGER, "COALESCE({0}, 0, 1 / 0)", "COALESCE({0}, 0)", Widest),
+    other(&[INTEGER], INTEGER, "DECODE(1, 2, 1 / 0, {0})", "{0}", Widest),
+    hazardous(same(&[INTEGER], INTEGER, "(CASE WHEN {0} = 3 THEN 1 / 0 ELSE {0} END)", Widest)),
     same(&[ANY, ANY], ANY, "COALESCE({0}, {1})", Widest),
     same(&[ANY, ANY, ANY], ANY, "COALESCE({0}, {1}, {2})", Widest),
     same(&[ANY, ANY], ANY, "NULLIF({0}, {1})", Widest),
@@ -272,6 +290,14 @@ pub static FUNCTIONS: &[Function] = &[
     same(&[TIMESTAMP], TIMESTAMP, "({0} + INTERVAL '36' HOUR)", NONE),
     same(&[TIMESTAMP], TIMESTAMP, "({0} - INTERVAL '1' YEAR)", NONE),
     same(&[TIMESTAMP], TIMESTAMP, "({0} + INTERVAL '2 days 30 minutes')", NONE),
+    other(
+        &[TIMESTAMP, INTEGER],
+        TIMESTAMP,
+        "({0} + INTERVAL {1} MICROSECOND)",
+        "({0} + {1} * INTERVAL '1 microsecond')",
+        NONE,
+    ),
+    hazardous(other(&[DATE, INTEGER], TIMESTAMP, "({0} + INTERVAL {1} HOUR)", "({0} + {1} * INTERVAL '1 hour')", NONE)),
     same(&[DATE], DATE, "({0} - 7)", NONE),
     other(&[DATE, DATE], INTEGER, "({0} - {1})", "({0} - {1})::bigint", At(4e6)),
     same(&[TIMESTAMP], TEXT, "TO_CHAR({0}, 'YYYY-MM-DD HH24:MI:SS.US Dy FMMonth Q DDD IYYY-IW-ID HH12 AM')", NONE),

@@ -7,7 +7,7 @@ use crate::datum::{Datum, Type};
 use crate::functions::{self, Function, Growth, Kind, Place};
 use crate::random::Random;
 use crate::schema::Schema;
-use crate::tree::{AggregateCall, Common, Expr, Query, Window};
+use crate::tree::{AggregateCall, Common, Direction, Expr, Query, Window};
 
 /// Beyond it a number is not computed with, so that nothing overflows where nothing is wild: DECIMAL holds 10^26, BIGINT
 /// 9 * 10^18, FLOAT has every eighth up to 10^15.
@@ -246,6 +246,19 @@ impl<'g> Generator<'g> {
             "GROUPS BETWEEN CURRENT ROW AND 1 FOLLOWING",
             "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
         ];
+        const NEAR: [&str; 6] = [
+            "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN 2 PRECEDING AND 3 FOLLOWING",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+            "RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING",
+            "RANGE BETWEEN 1 FOLLOWING AND 4 FOLLOWING",
+            "RANGE BETWEEN 0 PRECEDING AND 0 FOLLOWING",
+        ];
+        const NEAR_IN_TIME: [&str; 3] = [
+            "RANGE BETWEEN INTERVAL '2' DAY PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND INTERVAL '30' DAY FOLLOWING",
+            "RANGE BETWEEN INTERVAL '1' DAY FOLLOWING AND UNBOUNDED FOLLOWING",
+        ];
         let mut partition = Vec::new();
         if self.random.chance(60) && !scope.leaves.is_empty() {
             partition.push(self.random.pick(&scope.leaves).clone());
@@ -253,21 +266,31 @@ impl<'g> Generator<'g> {
         let mut order = Vec::new();
         if (self.random.chance(75) || place != Place::Aggregate) && !scope.leaves.is_empty() {
             let expr = self.random.pick(&scope.leaves).clone();
-            order.push((expr, self.random.chance(40)));
+            order.push((expr, self.direction()));
         }
         let total = place == Place::Positional || (!scope.key.is_empty() && self.random.chance(40));
         if total {
             for column in &scope.key {
-                order.push((column.clone(), self.random.chance(30)));
+                order.push((column.clone(), self.direction()));
             }
         }
         let frame = match place {
             Place::Ranking => None,
             _ if total && self.random.chance(50) => Some(*self.random.pick(&ROWS)),
+            Place::Aggregate if order.len() == 1 && self.random.chance(35) => match order[0].0.type_of() {
+                ty if ty.is_number() => Some(*self.random.pick(&NEAR)),
+                Type::Date | Type::Timestamp => Some(*self.random.pick(&NEAR_IN_TIME)),
+                _ => None,
+            },
             Place::Aggregate if !order.is_empty() && self.random.chance(35) => Some(*self.random.pick(&PEERS)),
             _ => None,
         };
         Window { partition, order, frame }
+    }
+
+    fn direction(&mut self) -> Direction {
+        use Direction::{Down, DownNullsFirst, Up, UpNullsLast};
+        *self.random.pick(&[Up, Up, Down, UpNullsLast, DownNullsFirst])
     }
 
     fn without_subqueries<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {

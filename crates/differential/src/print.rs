@@ -67,8 +67,16 @@ impl Printer {
         if let Some(given) = &mut self.given
             && given.random.chance(80)
         {
-            given.values.push(datum.given(&mut given.random, beside));
-            self.text("?");
+            // What CAST cuts off must not decide where the call goes.
+            let cut = if beside == Type::Integer && given.random.chance(15) {
+                datum.with_decimals(&mut given.random)
+            } else {
+                None
+            };
+            self.text(if cut.is_some() { "CAST(? AS BIGINT)" } else { "?" });
+            let given = self.given.as_mut().expect("it is there");
+            let value = cut.unwrap_or_else(|| datum.given(&mut given.random, beside));
+            given.values.push(value);
             return;
         }
         datum.print(self.dialect, &mut self.out);
@@ -129,16 +137,8 @@ impl Printer {
         }
         for (number, (column, direction)) in query.order.iter().enumerate() {
             self.text(if number == 0 { " ORDER BY " } else { ", " });
-            // NULL sorts lowest in ours, highest in theirs.
-            let direction = match (self.dialect, direction) {
-                (Dialect::Ours, Direction::Up) => "",
-                (Dialect::Ours, Direction::Down) => " DESC",
-                (Dialect::Theirs, Direction::Up) => " NULLS FIRST",
-                (Dialect::Theirs, Direction::Down) => " DESC NULLS LAST",
-                (_, Direction::UpNullsLast) => " NULLS LAST",
-                (_, Direction::DownNullsFirst) => " DESC NULLS FIRST",
-            };
-            write!(self.out, "{column}{direction}").expect("a string");
+            write!(self.out, "{column}").expect("a string");
+            self.direction(*direction);
         }
         if let Some(limit) = query.limit {
             write!(self.out, " LIMIT {limit}").expect("a string");
@@ -146,6 +146,18 @@ impl Printer {
         if let Some(offset) = query.offset {
             write!(self.out, " OFFSET {offset}").expect("a string");
         }
+    }
+
+    /// NULL sorts lowest in ours, highest in theirs.
+    fn direction(&mut self, direction: Direction) {
+        self.text(match (self.dialect, direction) {
+            (Dialect::Ours, Direction::Up) => "",
+            (Dialect::Ours, Direction::Down) => " DESC",
+            (Dialect::Theirs, Direction::Up) => " NULLS FIRST",
+            (Dialect::Theirs, Direction::Down) => " DESC NULLS LAST",
+            (_, Direction::UpNullsLast) => " NULLS LAST",
+            (_, Direction::DownNullsFirst) => " DESC NULLS FIRST",
+        });
     }
 
     fn body(&mut self, body: &Body) {
@@ -307,15 +319,10 @@ impl Printer {
             self.text("PARTITION BY ");
             self.list(&window.partition, Printer::expr);
         }
-        for (number, (expr, descending)) in window.order.iter().enumerate() {
+        for (number, (expr, direction)) in window.order.iter().enumerate() {
             self.text(if number == 0 { " ORDER BY " } else { ", " });
             self.expr(expr);
-            self.text(match (self.dialect, descending) {
-                (Dialect::Ours, false) => "",
-                (Dialect::Ours, true) => " DESC",
-                (Dialect::Theirs, false) => " NULLS FIRST",
-                (Dialect::Theirs, true) => " DESC NULLS LAST",
-            });
+            self.direction(*direction);
         }
         if let Some(frame) = window.frame {
             write!(self.out, " {frame}").expect("a string");

@@ -54,7 +54,7 @@ pub struct AggregateCall {
 #[derive(Clone, Debug)]
 pub struct Window {
     pub partition: Vec<Expr>,
-    pub order: Vec<(Expr, bool)>,
+    pub order: Vec<(Expr, Direction)>,
     pub frame: Option<&'static str>,
 }
 
