@@ -72,6 +72,14 @@ struct Source<'t> {
     start: Place,
 }
 
+/// A procedure whose class is looked into when its batch is at its end: a server, too, compiles it with all that the batch makes.
+struct Waiting {
+    procedure: String,
+    file: String,
+    text: String,
+    start: Place,
+}
+
 /// Where something was refused.
 struct Lost {
     file: String,
@@ -92,6 +100,9 @@ pub struct Engine {
     /// Why they could not be, told once.
     no_java: Option<UserError>,
     changes_rows: Option<Lost>,
+    /// Batches that have begun, one in the other.
+    batches: usize,
+    waiting: Vec<Waiting>,
 }
 
 impl Engine {
@@ -106,6 +117,8 @@ impl Engine {
             java,
             no_java: None,
             changes_rows: None,
+            batches: 0,
+            waiting: Vec::new(),
         }
     }
 
@@ -143,8 +156,25 @@ impl Engine {
                     let start = Place { line: line as u64, column: column as u64 };
                     self.statement(Source { file: name, text: statement, start });
                 }
-                Item::Batch(batch) => self.pieces(path, name, batch, line + 1, nested),
+                Item::Batch(batch) => self.batch(|engine| engine.pieces(path, name, batch, line + 1, nested)),
                 Item::Command(command) => self.command(path, name, command, line, nested),
+            }
+        }
+    }
+
+    fn batch(&mut self, statements: impl FnOnce(&mut Engine)) {
+        self.batches += 1;
+        statements(self);
+        self.batches -= 1;
+        if self.batches > 0 {
+            return;
+        }
+        let mut classes = Classes::default();
+        for Waiting { procedure, file, text, start } in std::mem::take(&mut self.waiting) {
+            let Some(procedure) = self.catalog.procedure_named(&procedure).cloned() else { continue };
+            let Some(class) = &procedure.class else { continue };
+            for error in self.class_problems(&mut classes, &procedure, class) {
+                self.refuse(Source { file: &file, text: &text, start }, &error, false);
             }
         }
     }
@@ -156,13 +186,16 @@ impl Engine {
             let folder = path.parent().unwrap_or(Path::new(""));
             [folder.join(named), named.into()].into_iter().find(|path| path.is_file())
         };
-        match command::parse(line_text) {
+        let parsed = command::parse(line_text);
+        let whole = matches!(parsed, Ok(Command::Batch(_)));
+        match parsed {
             Ok(Command::Include(file) | Command::Batch(file)) => match beside(&file) {
                 Some(_) if nested == FILES_NESTED_MAX => {
                     let error = UserError::syntax(format!("{file}: files name files more than {nested} times"));
                     self.tell(Severity::Refused, name, Some(place), None, &error);
                 }
                 Some(found) => match std::fs::read_to_string(&found) {
+                    Ok(text) if whole => self.batch(|engine| engine.file(&found, &text, nested + 1)),
                     Ok(text) => self.file(&found, &text, nested + 1),
                     Err(error) => {
                         let error = UserError::syntax(format!("cannot read {file}: {error}"));
@@ -238,10 +271,18 @@ impl Engine {
                 continue;
             }
             self.made.insert(procedure.name.clone(), Lost { file: source.file.to_owned(), place: source.start });
-            if let Some(class) = &procedure.class {
+            let Some(class) = &procedure.class else { continue };
+            if self.batches == 0 {
                 for error in self.class_problems(&mut classes, &procedure, class) {
                     self.refuse(source, &error, false);
                 }
+            } else if self.waiting.iter().all(|waiting| waiting.procedure != procedure.name) {
+                self.waiting.push(Waiting {
+                    procedure: procedure.name.clone(),
+                    file: source.file.to_owned(),
+                    text: source.text.to_owned(),
+                    start: source.start,
+                });
             }
         }
         if self.java {
