@@ -121,7 +121,7 @@ SELECT nothing FROM t;
     assert!(text(&output).starts_with("no.jar: refused: the classes are not a jar file"), "{}", text(&output));
 }
 
-const PROCEDURES: [(&str, &str); 3] = [
+const PROCEDURES: [(&str, &str); 5] = [
     (
         "Vote",
         "public class Vote extends org.voltdb.VoltProcedure {
@@ -133,6 +133,14 @@ const PROCEDURES: [(&str, &str); 3] = [
         }",
     ),
     ("Fine", "public class Fine extends org.voltdb.VoltProcedure { public long run() { return 1; } }"),
+    (
+        "Calls",
+        "public class Calls extends org.voltdb.VoltProcedure {
+            public final org.voltdb.SQLStmt it = new org.voltdb.SQLStmt(\"SELECT twice(id) FROM t\");
+            public long run() { return 1; }
+        }",
+    ),
+    ("Sums", "public class Sums { public long twice(long a) { return a + a; } }"),
     // Not in the jar.
     (
         "org/voltdb/utils/Inner",
@@ -159,7 +167,9 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
     let classes = path("classes");
     let mut jar = Command::new("jar");
     jar.args(["--create", "--file"]).arg(path("app.jar")).arg("-C").arg(classes).args(["Vote.class"]);
-    jar.arg("-C").arg(path("classes")).arg("Fine.class");
+    for class in ["Fine.class", "Calls.class", "Sums.class"] {
+        jar.arg("-C").arg(path("classes")).arg(class);
+    }
     assert!(jar.status().expect("a JDK has jar").success());
     let schema = "CREATE TABLE t (id INTEGER NOT NULL, PRIMARY KEY (id));
         CREATE TABLE lost (id INTEGR);
@@ -182,6 +192,22 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
     }
     let without = findings(&check(dir.path(), &["ddl.sql", "app.jar", "--json", "--no-java"]));
     assert_eq!(without.len(), 2, "{without:#?}");
+
+    // In a batch the function may come after the procedure whose statement calls it, as on a server.
+    let (table, function) = ("CREATE TABLE t (id INTEGER NOT NULL);", "CREATE FUNCTION twice FROM METHOD Sums.twice;");
+    let procedures = "CREATE PROCEDURE FROM CLASS Calls;\nCREATE PROCEDURE FROM CLASS Vote;";
+    fs::write(path("parts.sql"), format!("{procedures}\n{function}\n")).expect("a file");
+    let inline = format!("{table}\nfile -inlinebatch END\n{procedures}\n{function}\nEND\n");
+    let of_file = format!("{table}\nfile -batch parts.sql\n");
+    for (script, vote) in [(inline, 4), (of_file, 2)] {
+        fs::write(path("batch.sql"), script).expect("a file");
+        let found = findings(&check(dir.path(), &["batch.sql", "app.jar", "--json"]));
+        let refused: Vec<u64> = found.iter().filter(|found| found.1 == "refused").map(|found| found.0).collect();
+        assert_eq!(refused, [vote; 3], "{found:#?}");
+    }
+    fs::write(path("alone.sql"), format!("{table}\n{procedures}\n{function}\n")).expect("a file");
+    let found = findings(&check(dir.path(), &["alone.sql", "app.jar", "--json"]));
+    assert!(found[0].2.contains("field it of class Calls"), "{found:#?}");
 }
 
 #[test]
