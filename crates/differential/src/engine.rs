@@ -7,8 +7,9 @@ use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
-use ferrite_sql::plan::{OutputColumn, Program, SnapshotPlan};
-use ferrite_sql::{Argument, Fitted, Lifter, Owners, Statistics};
+use ferrite_plan::{Fitted, Owners};
+use ferrite_plan::{OutputColumn, Program, SnapshotPlan};
+use ferrite_sql::{Argument, Lifter, Statistics};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{OwnedValue, Value, convert};
@@ -155,7 +156,7 @@ impl Engine {
             SnapshotPlan::Same => program,
             SnapshotPlan::Other(other) => other,
         };
-        let tables = ferrite_sql::tables_read(program);
+        let tables = ferrite_plan::tables_read(program);
         let range = self.route(program, &[])?;
         let mut stores: Vec<Store> =
             self.stores.iter_mut().map(|store| store.snapshot(|table| tables.contains(&table))).collect();

@@ -3,7 +3,7 @@
 use crate::frame::{Frame, RowSlot};
 use ferrite_base::{IndexId, RowId, TableId, UserResult};
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{Access, Bound, KeyList};
+use ferrite_plan::{Access, Bound, KeyList};
 use ferrite_table::RowRef;
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;

@@ -3,7 +3,7 @@
 use crate::procedure::Run;
 use bumpalo::Bump;
 use ferrite_base::{RowId, UserResult};
-use ferrite_sql::plan::{OutputColumn, Program};
+use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::{Store, UndoMark};
 use ferrite_value::Value;
 use smallvec::SmallVec;

@@ -12,7 +12,7 @@ use crate::subquery::Cached;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, limits, memory};
 use ferrite_expr::{Context, Expr, SortedArray};
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_table::{RowRef, Store};
 use ferrite_value::Value;
 use std::cell::{Cell, OnceCell, RefCell};

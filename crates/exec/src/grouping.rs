@@ -9,7 +9,7 @@ use crate::select::OutputRow;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::AggregateState;
 use ferrite_expr::{Aggregate, AggregateKind, Context};
-use ferrite_sql::plan::{Access, Aggregation, Input, JoinKind, Select};
+use ferrite_plan::{Access, Aggregation, Input, JoinKind, Select};
 use ferrite_value::{OwnedValue, Value};
 
 /// With how many groups of a part it is looked whether parts pay: merging costs as much as grouping, for each group.

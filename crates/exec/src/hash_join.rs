@@ -8,7 +8,7 @@ use crate::frame::{Frame, RowSlot};
 use crate::join::Identity;
 use crate::row_table::RowTable;
 use ferrite_base::UserResult;
-use ferrite_sql::plan::Hashed;
+use ferrite_plan::Hashed;
 use ferrite_value::{Value, compare};
 use std::rc::Rc;
 

@@ -4,7 +4,7 @@ use crate::access::Flow;
 use crate::frame::{Frame, RowSlot};
 use ferrite_base::UserResult;
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source};
+use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source};
 use ferrite_value::Value;
 use std::collections::HashSet;
 

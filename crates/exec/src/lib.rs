@@ -1,4 +1,4 @@
-//! Runs programs (`ferrite_sql::plan`) on table stores.
+//! Runs programs (`ferrite_plan`) on table stores.
 //!
 //! Owns the nested loops, grouping, sorting, subqueries, data changes and the steps of SQL procedures. Promises: a statement
 //! sees the state before it (no row is met twice because the statement itself changed it), a failed program can be undone by

@@ -4,7 +4,7 @@ use crate::access::Flow;
 use crate::frame::Frame;
 use crate::join::Identity;
 use ferrite_base::UserResult;
-use ferrite_sql::plan::Input;
+use ferrite_plan::Input;
 use std::cell::RefCell;
 
 /// Of one source.

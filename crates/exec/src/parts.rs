@@ -14,8 +14,8 @@ use crate::select::OutputRow;
 use crate::sorting::Sorter;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
-use ferrite_sql::InParts;
-use ferrite_sql::plan::{Program, Query, Select};
+use ferrite_plan::InParts;
+use ferrite_plan::{Program, Query, Select};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use std::cell::Cell;
@@ -64,7 +64,7 @@ impl<'x> Run<'_, 'x> {
             return;
         }
         let definition = |table| self.stores[0].table(table).definition();
-        let blocks = ferrite_sql::in_parts(query, self.call.program, &|table| definition(table).is_partitioned());
+        let blocks = ferrite_plan::in_parts(query, self.call.program, &|table| definition(table).is_partitioned());
         for block in blocks {
             let rows = self.stores.iter().map(|store| store.table(block.table).row_count()).sum();
             let beside: u64 = block.beside.iter().map(|table| self.stores[0].table(*table).row_count()).sum();

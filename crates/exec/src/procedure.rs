@@ -7,7 +7,7 @@ use crate::measure::{Measure, Measures, counted, milliseconds};
 use crate::parts::Prepared;
 use ferrite_base::{ErrorKind, UserError, UserResult, fault};
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
+use ferrite_plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
 use ferrite_table::Store;
 use ferrite_value::{Value, convert};
 use std::cell::Cell;

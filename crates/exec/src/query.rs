@@ -10,7 +10,7 @@ use crate::sorting::Sorter;
 use crate::subquery::plain_lookup;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Context, Expr};
-use ferrite_sql::plan::{Query, QueryBody, SetOperator, SortKey};
+use ferrite_plan::{Query, QueryBody, SetOperator, SortKey};
 use ferrite_value::Value;
 use smallvec::SmallVec;
 

@@ -7,7 +7,7 @@ use crate::row_table::RowTable;
 use crate::select::Emit;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::Context;
-use ferrite_sql::plan::Query;
+use ferrite_plan::Query;
 use ferrite_value::Value;
 
 impl<'s> Frame<'s> {

@@ -5,7 +5,7 @@ use crate::frame::Frame;
 use crate::row_table::RowTable;
 use ferrite_base::UserResult;
 use ferrite_expr::Expr;
-use ferrite_sql::plan::Select;
+use ferrite_plan::Select;
 use ferrite_value::Value;
 use smallvec::SmallVec;
 

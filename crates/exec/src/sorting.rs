@@ -2,7 +2,7 @@
 
 use crate::frame::Frame;
 use ferrite_base::UserResult;
-use ferrite_sql::plan::SortKey;
+use ferrite_plan::SortKey;
 use ferrite_value::{Value, compare};
 use std::cmp::Ordering;
 

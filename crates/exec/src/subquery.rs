@@ -10,7 +10,7 @@ use crate::row_table::RowTable;
 use crate::select::{Emit, OutputRow};
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_sql::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source, SubqueryKind};
+use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source, SubqueryKind};
 use ferrite_table::RowRef;
 use ferrite_value::Value;
 use std::rc::Rc;

@@ -7,7 +7,7 @@
 use crate::frame::{RowSlot, Slots};
 use crate::procedure::Run;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
-use ferrite_sql::plan::{Insert, Update};
+use ferrite_plan::{Insert, Update};
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
 use std::cmp::Ordering;

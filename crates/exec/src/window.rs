@@ -8,7 +8,7 @@ use crate::window_frame::Frames;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::{AggregateState, Removal};
 use ferrite_expr::{Aggregate, AggregateKind, Context};
-use ferrite_sql::plan::{Select, Window, WindowFunction, WindowKind, Windowing};
+use ferrite_plan::{Select, Window, WindowFunction, WindowKind, Windowing};
 use ferrite_value::{SqlType, Value, compare};
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -5,7 +5,7 @@
 use crate::frame::Frame;
 use crate::window::Sorted;
 use ferrite_base::{UserError, UserResult};
-use ferrite_sql::plan::{FrameBound, FrameUnit, WindowFunction};
+use ferrite_plan::{FrameBound, FrameUnit, WindowFunction};
 use ferrite_value::{Value, temporal};
 use std::ops::Range;
 

@@ -13,7 +13,7 @@ use crate::together::may_be_made_together;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::{Table, ViewOutput};
 use ferrite_expr::{Context, Expr};
-use ferrite_sql::plan::{Access, Delete, Insert, InsertSource, Query, Returning, Update};
+use ferrite_plan::{Access, Delete, Insert, InsertSource, Query, Returning, Update};
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
 use std::cmp::Ordering;

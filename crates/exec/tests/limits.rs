@@ -5,7 +5,7 @@ mod support;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink, Scratch};
-use ferrite_sql::plan::OutputColumn;
+use ferrite_plan::OutputColumn;
 use ferrite_value::Value;
 use std::cell::Cell;
 use support::{Collected, Database, Lending};

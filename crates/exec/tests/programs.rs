@@ -7,7 +7,7 @@ use ferrite_base::{ErrorKind, IndexId, PartitionId, TableId, UserResult};
 use ferrite_catalog::{Catalog, Change, Column, IndexKind, NewIndex};
 use ferrite_exec::{Call, Scratch};
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_sql::plan::*;
+use ferrite_plan::*;
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{ColumnType, SqlType, Value};

@@ -4,7 +4,7 @@ use crate::result::{SystemResult, SystemTable};
 use crate::system_catalog::json_string;
 use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_partition::Compiled;
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_sql::{Statement, Statistics};
 use ferrite_value::{OwnedValue, SqlType};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_partition::Compiled;
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_value::Value;
 use std::sync::Arc;
 

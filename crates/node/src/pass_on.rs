@@ -7,7 +7,7 @@ use crate::system::SystemJob;
 use ferrite_base::{UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, Event, Hold, ProgramCall, Reply};
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_wire::Extensions;
 use ferrite_wire::frame as wire_frame;
 use ferrite_wire::invocation::Invocation;

@@ -7,7 +7,7 @@
 use bumpalo::Bump;
 use ferrite_base::limits;
 use ferrite_partition::Compiled;
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_sql::{Argument, Lifter, Statistics, Template, as_parameter, find_template, template};
 use ferrite_wire::{Parameters, parameters};
 use std::collections::HashMap;

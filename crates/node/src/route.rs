@@ -2,8 +2,8 @@
 
 use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_partition::Hold;
-use ferrite_sql::plan::{Program, Routing};
-use ferrite_sql::{Owners, owner};
+use ferrite_plan::{Owners, owner};
+use ferrite_plan::{Program, Routing};
 use ferrite_value::ring::Ring;
 use ferrite_value::{SqlType, Value};
 use ferrite_wire::{Extensions, Parameters};

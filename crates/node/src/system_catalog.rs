@@ -10,7 +10,7 @@ use ferrite_catalog::objects::BUILT_IN_ROLES;
 use ferrite_catalog::{Catalog, Column, Index, IndexKind, Table, TableKind};
 use ferrite_expr::Expr;
 use ferrite_partition::Compiled;
-use ferrite_sql::plan::{Parameter, Program, Routing};
+use ferrite_plan::{Parameter, Program, Routing};
 use ferrite_value::ColumnType;
 use ferrite_value::SqlType::{self, Integer, Smallint, Tinyint, Varchar};
 use std::fmt::Write;

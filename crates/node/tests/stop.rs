@@ -15,7 +15,7 @@ use ferrite_base::{Settings, UserResult};
 use ferrite_catalog::base64;
 use ferrite_client::Status;
 use ferrite_node::{Server, Stopped};
-use ferrite_sql::foreign::{Body, Description, ForeignBody, Host};
+use ferrite_plan::foreign::{Body, Description, ForeignBody, Host};
 use ferrite_value::Value;
 use std::path::Path;
 use std::sync::Arc;

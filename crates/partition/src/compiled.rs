@@ -3,8 +3,8 @@
 use crate::prefetch::{self, Prefetch};
 use ferrite_base::{ProcedureId, UserError, UserResult, earlier};
 use ferrite_catalog::{Catalog, Procedure};
-use ferrite_sql::foreign::{self, Library};
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
+use ferrite_plan::foreign::{self, Library};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 use crate::compiled::Compiled;
 use crate::execute::Outcome;
 use ferrite_base::{PartitionId, ProcedureId};
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 pub use ferrite_table::{IndexMemory, TableMemory};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

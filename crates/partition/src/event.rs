@@ -8,7 +8,7 @@ use crate::counters::Report;
 use crate::long_read::Turn;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{PartitionId, UserError};
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_wire::response;
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::compiled::Compiled;
 use crate::prefetch::{self, Prefetch};
 use ferrite_base::ProcedureId;
 use ferrite_catalog::Catalog;
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_value::Value;
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ mod tests {
     use crate::execute::{Executor, Outcome};
     use crate::schema;
     use ferrite_base::{PartitionId, UserResult};
-    use ferrite_sql::foreign::{Body, Foreign, ForeignBody, Host, Texts};
+    use ferrite_plan::foreign::{Body, Foreign, ForeignBody, Host, Texts};
     use ferrite_table::Store;
     use ferrite_value::SqlType;
     use ferrite_value::ring::Ring;

@@ -14,7 +14,7 @@ use crate::execute::Executor;
 use crate::gate::Gate;
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_wire::Parameters;
@@ -174,12 +174,12 @@ fn long_program(call: &ProgramCall, stores: &[Store]) -> Option<Arc<Program>> {
         let pattern = given.ok().and_then(|values| values.get(usize::from(parameter)).copied());
         matches!(pattern, Some(Value::Text(pattern)) if !pattern.is_empty() && !pattern.starts_with(['%', '_']))
     };
-    ferrite_sql::as_long_read(&call.program, &rows, &has_prefix)
+    ferrite_plan::as_long_read(&call.program, &rows, &has_prefix)
 }
 
 /// Snapshots of what `program` reads.
 pub(crate) fn snapshots(program: &Program, stores: &mut [Store]) -> Vec<Store> {
-    let tables = ferrite_sql::tables_read(program);
+    let tables = ferrite_plan::tables_read(program);
     stores.iter_mut().map(|store| store.snapshot(|table| tables.contains(&table))).collect()
 }
 

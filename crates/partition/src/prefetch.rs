@@ -7,7 +7,7 @@
 use ferrite_base::{IndexId, TableId};
 use ferrite_catalog::{Catalog, IndexKind};
 use ferrite_expr::Expr;
-use ferrite_sql::plan::{Access, Input, Insert, InsertSource, Plan, Program, Query, QueryBody, ReturnValue, Step};
+use ferrite_plan::{Access, Input, Insert, InsertSource, Plan, Program, Query, QueryBody, ReturnValue, Step};
 use ferrite_table::{HashedKey, Store};
 use ferrite_value::Value;
 

@@ -20,7 +20,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
-use ferrite_sql::plan::Program;
+use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::Arc;

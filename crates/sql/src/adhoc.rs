@@ -3,15 +3,16 @@
 use crate::bind::{Binder, Reach};
 use crate::errors::compile_error;
 use crate::explaining;
-use crate::long_read;
+use crate::origin::OfStatements;
 use crate::parse::statement::{Body, Statement};
-use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::estimate::{NoStatistics, Statistics};
 use crate::planner::routing::{Reaches, several_keys};
-use crate::variants::{Recipe, Variants};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
+use ferrite_plan::Variants;
+use ferrite_plan::snapshot_plan;
+use ferrite_plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use ferrite_value::SqlType;
 
 /// Compiles queries and data changes to one program that answers a table for each. `given_parameters` is how many values
@@ -64,7 +65,7 @@ pub(crate) fn compile_counted(
         if !one { compile(catalog, statistics, statements, &free, Reach::All) } else { Ok(program) }
     };
     let mut program = with_reach(catalog)?;
-    let snapshot_plan = long_read::snapshot_plan(&program, catalog, with_reach);
+    let snapshot_plan = snapshot_plan(&program, catalog, with_reach);
     program.set_snapshot_plan(snapshot_plan);
     Ok(program)
 }
@@ -124,7 +125,7 @@ fn compile(
             text.multi_partition_reason.get_or_insert_with(|| reason.clone());
         }
     }
-    let recipe = || Recipe::Statements(statements.into(), reach);
+    let origin = || OfStatements(statements.into(), reach);
     Ok(Program {
         name: "@AdHoc".to_owned(),
         parameters: binder.finished_parameters(),
@@ -138,7 +139,7 @@ fn compile(
         routing,
         statements: texts,
         foreign: None,
-        variants: Variants::of(binder.adoptions(), recipe),
+        variants: Variants::of(binder.adoptions(), origin),
     })
 }
 

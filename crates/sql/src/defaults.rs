@@ -1,11 +1,11 @@
 //! The default procedures of each table: TABLE.insert, update, upsert, delete, select (wire-protocol 12.9).
 
-use crate::plan::{
+use ferrite_catalog::{Catalog, Index, Table, TableKind};
+use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{
     Access, Delete, Input, Insert, InsertSource, JoinKind, OutputColumn, Parameter, Plan, Program, Query, QueryBody,
     Routing, Select, Source, StatementText, Step, Update,
 };
-use ferrite_catalog::{Catalog, Index, Table, TableKind};
-use ferrite_expr::{CompareOperator, Expr};
 use ferrite_value::OwnedValue;
 
 /// All default procedures of the catalog's tables. Built as plans, without a detour over text.

@@ -1,8 +1,8 @@
 //! The program that deletes a batch of expired rows.
 
-use crate::plan::{Access, Bound, Delete, Plan, Program, Routing, StatementText, Step};
 use ferrite_catalog::{IndexKind, Table, TimeToLive};
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{Access, Bound, Delete, Plan, Program, Routing, StatementText, Step};
 use ferrite_value::{OwnedValue, SqlType};
 
 /// Deletes at most a batch of the rows whose column is at most `cutoff`; by an ordered index that begins with the column, where

@@ -2,14 +2,14 @@
 
 mod expression;
 
-use crate::plan::{
-    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, KeyList, Plan, PlanLine, Program, Query, QueryBody,
-    ReturnValue, Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
-};
 use crate::planner::estimate::{NoStatistics, Statistics, access_rows};
 use expression::Names;
 use ferrite_catalog::{Catalog, IndexKind, Table};
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{
+    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, KeyList, Plan, PlanLine, Program, Query, QueryBody,
+    ReturnValue, Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
+};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
@@ -475,7 +475,7 @@ impl<'p> Writer<'p> {
 
     fn subqueries_of_access(&mut self, access: &Access, depth: usize) {
         let mut exprs = Vec::new();
-        crate::walk::for_each_access_expr(access, &mut |expr| exprs.push(expr.clone()));
+        ferrite_plan::walk::for_each_access_expr(access, &mut |expr| exprs.push(expr.clone()));
         exprs.iter().for_each(|expr| self.subqueries_of(expr, depth));
     }
 

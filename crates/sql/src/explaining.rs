@@ -6,11 +6,11 @@
 use crate::adhoc::compile_counted;
 use crate::explain::explain_lines;
 use crate::parse::statement::Statement;
-use crate::plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step};
 use crate::planner::estimate::Statistics;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
+use ferrite_plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step};
 use ferrite_value::{OwnedValue, SqlType};
 
 /// The program of a batch that is one EXPLAIN; None where there is none in it.

@@ -5,7 +5,7 @@
 //!
 //! The way down: [`parse_batch`] splits and parses a text. Schema statements go to [`bind_ddl`], which answers the change
 //! that the catalog applies. Queries and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`];
-//! both answer a [`plan::Program`].
+//! both answer a [`ferrite_plan::Program`].
 
 mod adhoc;
 mod bind;
@@ -14,17 +14,11 @@ mod errors;
 mod expire;
 mod explain;
 mod explaining;
-pub mod foreign;
 mod lift;
-mod long_read;
-mod owners;
+mod origin;
 mod parse;
-mod parts;
-pub mod plan;
 mod planner;
 mod template;
-mod variants;
-mod walk;
 
 pub use adhoc::{compile_adhoc, compile_adhoc_with};
 pub use bind::class::{broken_class, compile_class, compile_text};
@@ -36,13 +30,9 @@ pub use errors::ddl_error;
 pub use expire::expire_program;
 pub use explain::{explain, explain_with};
 pub use lift::{Lifter, Literal, LiteralKind, as_parameter};
-pub use long_read::{as_long_read, tables_read};
-pub use owners::{Owners, owner};
 pub use parse::figures::{TableCall, With, table_calls};
 pub use parse::parse_batch;
 pub use parse::procedure::{BodyMeasure, measure_body};
 pub use parse::statement::Statement;
-pub use parts::{Divisible, InParts, in_parts};
 pub use planner::estimate::{NoStatistics, Statistics};
 pub use template::{Argument, Template, find_template, template};
-pub use variants::{Fitted, Variants};

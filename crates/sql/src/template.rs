@@ -8,12 +8,12 @@
 use crate::adhoc;
 use crate::lift::{self, Literal};
 use crate::parse;
-use crate::plan::{Program, Routing, SnapshotPlan};
 use crate::planner::estimate::Statistics;
 use bumpalo::Bump;
 use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
+use ferrite_plan::{Program, Routing, SnapshotPlan};
 use ferrite_value::SqlType;
 use std::fmt::Write;
 

@@ -13,7 +13,7 @@
 
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
-use ferrite_sql::plan::{Plan, Program, Query, Routing, Step};
+use ferrite_plan::{Plan, Program, Query, Routing, Step};
 use ferrite_sql::{
     Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures, explain_with,
     parse_batch,

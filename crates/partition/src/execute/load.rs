@@ -4,7 +4,7 @@ use super::{Executor, Outcome, Slow, convert_all, malformed};
 use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
-use ferrite_sql::plan::{OutputColumn, Program};
+use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_wire::{ResponseWriter, Table, failure};

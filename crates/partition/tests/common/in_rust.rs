@@ -3,7 +3,7 @@
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
-use ferrite_sql::foreign::{self, Description, Library, Runtime};
+use ferrite_plan::foreign::{self, Description, Library, Runtime};
 use std::sync::Arc;
 
 /// What the class of that name is. There are no functions among them.

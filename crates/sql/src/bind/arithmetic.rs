@@ -4,9 +4,9 @@ use super::Binder;
 use super::comparison::compare_operator;
 use super::literal::{constant_as, constant_type, number};
 use super::types::{Typed, arithmetic_domain, domain_type, incompatible, widest};
-use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{ArithmeticOperator, Expr};
+use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 

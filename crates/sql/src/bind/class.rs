@@ -1,10 +1,10 @@
 //! Procedures FROM CLASS: the class's statements become programs, its `run` method's parameters the procedure's.
 
 use super::procedure;
-use crate::foreign::{Broken, Description, Foreign, ForeignBody, Texts};
-use crate::plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
+use ferrite_plan::foreign::{Broken, Description, Foreign, ForeignBody, Texts};
+use ferrite_plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use std::sync::Arc;
 
 /// Compiles a procedure whose class says that it is so.

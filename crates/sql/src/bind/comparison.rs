@@ -4,9 +4,9 @@ use super::Binder;
 use super::folding::Operands;
 use super::literal::constant_as;
 use super::types::{Typed, cast_constant, incompatible, same_kind, widest};
-use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr, Function};
+use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 

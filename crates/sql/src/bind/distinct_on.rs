@@ -6,9 +6,9 @@ use super::ordering::{OrderItem, is_null, ordinal};
 use super::query::Tail;
 use super::scope::fold_name;
 use crate::parse::tokens::FerriteDialect;
-use crate::plan::{Query, QueryBody, SortKey};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{Query, QueryBody, SortKey};
 use sqlparser::ast;
 use sqlparser::parser::Parser;
 

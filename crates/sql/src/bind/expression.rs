@@ -6,9 +6,9 @@ use super::literal::{cast_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
 use super::types::{Typed, cast_constant, common_type, widest};
 use super::{Binder, place, suggest};
-use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 

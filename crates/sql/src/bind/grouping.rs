@@ -6,10 +6,10 @@ use super::ordering::ordinal;
 use super::scope::{ScopeSource, fold_name};
 use super::size::check_count;
 use super::types::Typed;
-use crate::walk::rewrite;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Table};
 use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, Expr};
+use ferrite_plan::walk::rewrite;
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) struct Groups {
     /// Each once.
     pub keys: Vec<Expr>,
-    /// As [`crate::plan::Aggregation::sets`].
+    /// As [`ferrite_plan::Aggregation::sets`].
     pub sets: Vec<u64>,
     /// GROUP BY is there, though it may name nothing: `GROUP BY ()`.
     pub grouped: bool,

@@ -39,12 +39,12 @@ pub(crate) mod user;
 pub(crate) mod view;
 pub(crate) mod window;
 
-use crate::plan::{Parameter, Query, Register, Subquery};
 use crate::planner::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
 use crate::planner::routing::Facts;
-use crate::variants::Adoption;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Table};
+use ferrite_plan::Adoption;
+use ferrite_plan::{Parameter, Query, Register, Subquery};
 use ferrite_value::{ColumnType, SqlType};
 use scope::{Scope, Variable};
 

@@ -5,10 +5,10 @@ use super::projection::Output;
 use super::query::Tail;
 use super::scope::fold_name;
 use super::size::check_count;
-use crate::plan::{Query, QueryBody, SortKey};
-use crate::walk::rewrite;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::Expr;
+use ferrite_plan::walk::rewrite;
+use ferrite_plan::{Query, QueryBody, SortKey};
 use sqlparser::ast;
 
 /// One expression of ORDER BY.

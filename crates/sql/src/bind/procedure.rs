@@ -3,15 +3,18 @@
 use super::types::{Typed, can_store, same_kind};
 use super::{Binder, Reach};
 use crate::errors;
-use crate::long_read;
+use crate::origin::OfProcedure;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
-use crate::plan::{Parameter, Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step};
 use crate::planner::routing::{Reaches, several_keys};
-use crate::variants::{Recipe, Variants};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
 use ferrite_expr::Expr;
+use ferrite_plan::Variants;
+use ferrite_plan::snapshot_plan;
+use ferrite_plan::{
+    Parameter, Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step,
+};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 
@@ -20,7 +23,7 @@ pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult
     let mut program = compile(catalog, procedure)?;
     // Those of one partition are short by their users' word: they run where they are.
     if matches!(program.routing, Routing::All | Routing::Several { .. }) {
-        let snapshot_plan = long_read::snapshot_plan(&program, catalog, |catalog| compile(catalog, procedure));
+        let snapshot_plan = snapshot_plan(&program, catalog, |catalog| compile(catalog, procedure));
         program.set_snapshot_plan(snapshot_plan);
     }
     Ok(program)
@@ -151,7 +154,7 @@ impl Compiler<'_> {
             routing,
             statements: self.statements,
             foreign: None,
-            variants: Variants::of(self.binder.adoptions(), || Recipe::Procedure(procedure.clone())),
+            variants: Variants::of(self.binder.adoptions(), || OfProcedure(procedure.clone())),
         })
     }
 

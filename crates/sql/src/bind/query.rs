@@ -8,16 +8,16 @@ use super::ordering::{OrderItem, order_items};
 use super::scope::Scope;
 use super::size::check_count;
 use super::types::{Typed, common_type, same_kind};
-use crate::plan::{
-    Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind,
-    Windowing,
-};
 use crate::planner::{self, Arranged};
-use crate::variants::Adoption;
-use crate::walk::{conjunction, for_each_expr_mut, split_conjunction};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
+use ferrite_plan::Adoption;
+use ferrite_plan::walk::{conjunction, for_each_expr_mut, split_conjunction};
+use ferrite_plan::{
+    Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind,
+    Windowing,
+};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 
 use super::Binder;
 use super::scope::Scope;
-use crate::plan::{OutputColumn, Returning};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Table;
 use ferrite_expr::Expr;
+use ferrite_plan::{OutputColumn, Returning};
 use sqlparser::ast;
 
 impl Binder<'_> {

@@ -5,9 +5,9 @@
 
 use super::Binder;
 use super::types::Typed;
-use crate::plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source, SubqueryKind};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Aggregate, AggregateKind, CompareOperator, Expr, Function};
+use ferrite_plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source, SubqueryKind};
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 

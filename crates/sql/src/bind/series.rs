@@ -5,9 +5,9 @@ use super::from::PendingSource;
 use super::scope::fold_name;
 use super::types::{Typed, widest};
 use super::window::interval_distance;
-use crate::plan::{OutputColumn, Query, QueryBody};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
+use ferrite_plan::{OutputColumn, Query, QueryBody};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 

@@ -6,11 +6,11 @@
 
 use super::Binder;
 use super::types::Typed;
-use crate::plan::Query;
-use crate::walk::for_each_expr;
 use ferrite_base::limits::EXPRESSIONS_MAX;
 use ferrite_base::{UserError, UserResult, watch};
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::Query;
+use ferrite_plan::walk::for_each_expr;
 
 /// What stands in a plan once more is evaluated once more, for each row.
 const AGAIN: usize = 8;

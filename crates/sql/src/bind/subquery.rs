@@ -3,10 +3,10 @@
 use super::Binder;
 use super::comparison::{compare_operator, row_of};
 use super::types::Typed;
-use crate::plan::{Query, SubqueryKind};
 use crate::planner::semi;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{Query, SubqueryKind};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 

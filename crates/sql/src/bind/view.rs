@@ -4,10 +4,10 @@ use super::from::{PendingInput, PendingSource};
 use super::scope::{Scope, fold_name};
 use super::types::Typed;
 use super::{Binder, Reach};
-use crate::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Column, Table, TableKind, View, ViewOutput};
 use ferrite_expr::{AggregateKind, Expr};
+use ferrite_plan::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
 use ferrite_value::ColumnType;
 use sqlparser::ast;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn source_tables(name: &str, pending: &[PendingSource]) -> UserResult<Vec<(u16, 
     let refuse = |what: &str| Err(UserError::ddl("0A000", format!("Materialized view \"{name}\" {what}.")));
     let mut tables = Vec::with_capacity(pending.len());
     for source in pending {
-        if source.join != crate::plan::JoinKind::Inner {
+        if source.join != ferrite_plan::JoinKind::Inner {
             return refuse("must not have outer joins");
         }
         let PendingInput::Table(table) = &source.input else {

@@ -1,9 +1,9 @@
 //! Expressions as text, with names in place of numbers.
 
-use crate::plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Select, Step, Window, WindowKind};
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr, Function};
+use ferrite_plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Select, Step, Window, WindowKind};
 use ferrite_value::{OwnedValue, convert::to_text_string};
 
 /// What each slot of a program holds.
@@ -45,7 +45,7 @@ impl<'p> Names<'p> {
                 Step::Execute { plan, .. } | Step::Analyze { plan, .. } => match plan {
                     Plan::Query(query) => self.query(query),
                     Plan::Insert(insert) => {
-                        if let crate::plan::InsertSource::Query(query) = &insert.source {
+                        if let ferrite_plan::InsertSource::Query(query) = &insert.source {
                             self.query(query);
                         }
                     }
@@ -271,9 +271,9 @@ impl<'p> Names<'p> {
                 None => format!("subquery {subquery}"),
                 Some(operand) => {
                     let relation = match self.program.subqueries.get(usize::from(*subquery)).map(|found| found.kind) {
-                        Some(crate::plan::SubqueryKind::Any(operator)) => format!("{} ANY", sign(operator)),
-                        Some(crate::plan::SubqueryKind::Among { .. }) => "IN".to_owned(),
-                        Some(crate::plan::SubqueryKind::All(operator)) => format!("{} ALL", sign(operator)),
+                        Some(ferrite_plan::SubqueryKind::Any(operator)) => format!("{} ANY", sign(operator)),
+                        Some(ferrite_plan::SubqueryKind::Among { .. }) => "IN".to_owned(),
+                        Some(ferrite_plan::SubqueryKind::All(operator)) => format!("{} ALL", sign(operator)),
                         _ => "=".to_owned(),
                     };
                     format!("{} {relation} subquery {subquery}", self.expr(operand))

@@ -3,11 +3,11 @@
 use super::Reached;
 use super::estimate::access_rows;
 use super::implied::predicate_holds;
-use crate::plan::{Access, Bound, KeyList, SubqueryKind};
-use crate::walk::move_slot;
 use ferrite_catalog::{Index, IndexKind, Table};
 use ferrite_expr::like::{literal_prefix, text_after};
 use ferrite_expr::{CompareOperator, Expr, Function};
+use ferrite_plan::walk::move_slot;
+use ferrite_plan::{Access, Bound, KeyList, SubqueryKind};
 use ferrite_value::OwnedValue;
 
 /// Cost of reading everything. Costs only rank choices; the numbers mean nothing else.

@@ -1,10 +1,10 @@
 //! How many rows a plan's parts deliver, by simple rules from the tables' row counts. Estimates rank plans and are shown by EXPLAIN;
 //! no answer depends on them.
 
-use crate::plan::{Access, KeyList};
 use ferrite_base::TableId;
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{Access, KeyList};
 
 /// What the planner may know of the data. Counts may be old or missing: a plan is right whatever they are.
 pub trait Statistics {

@@ -2,11 +2,11 @@
 
 use super::access;
 use crate::bind::Binder;
-use crate::plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
-use crate::walk::{for_each_access_expr, for_each_slot, move_slot, rewrite};
 use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
+use ferrite_plan::walk::{for_each_access_expr, for_each_slot, move_slot, rewrite};
+use ferrite_plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
 
 /// Takes the way to the one row, where MIN or MAX of one value is all that is asked.
 pub(crate) fn shortcut_extremes(

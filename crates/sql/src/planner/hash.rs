@@ -2,10 +2,10 @@
 
 use super::access::{Choice, SCAN_COST, choose};
 use super::{Reached, remove_all};
-use crate::plan::{Access, Hashed, Input};
-use crate::walk::{conjunction, for_each_access_expr, for_each_slot};
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::walk::{conjunction, for_each_access_expr, for_each_slot};
+use ferrite_plan::{Access, Hashed, Input};
 
 /// An equality that a hash table over `slot` can answer.
 pub(super) struct HashKey<'e> {

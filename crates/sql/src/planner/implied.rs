@@ -1,8 +1,8 @@
 //! What conditions imply: whether a partial index holds every row that a statement wants.
 
-use crate::walk::{move_slot, rewrite, split_conjunction};
 use ferrite_catalog::Index;
 use ferrite_expr::{CompareOperator, Expr, Function};
+use ferrite_plan::walk::{move_slot, rewrite, split_conjunction};
 use ferrite_value::{OwnedValue, compare};
 use std::cmp::Ordering;
 

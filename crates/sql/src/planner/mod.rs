@@ -12,12 +12,12 @@ pub(crate) mod semi;
 
 use crate::bind::from::{PendingInput, PendingSource};
 use crate::bind::{Binder, Reach};
-use crate::plan::{Access, Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
-use crate::walk::{conjunction, for_each_expr, for_each_slot, move_slot};
 use access::{Choice, choose};
 use ferrite_base::UserResult;
 use ferrite_catalog::{Table, ViewOutput};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
+use ferrite_plan::walk::{conjunction, for_each_expr, for_each_slot, move_slot};
+use ferrite_plan::{Access, Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
 use std::sync::Arc;
 
 /// A planned FROM and WHERE.
@@ -33,7 +33,7 @@ pub(crate) struct Arranged {
 pub(crate) struct Reached<'a> {
     pub local: &'a [u16],
     pub bound: &'a [u16],
-    pub subqueries: &'a [crate::plan::Subquery],
+    pub subqueries: &'a [ferrite_plan::Subquery],
 }
 
 impl Reached<'_> {

@@ -8,8 +8,8 @@ use super::estimate::{ROWS_UNKNOWN, access_rows, selectivity};
 use super::{Reached, hash};
 use crate::bind::Binder;
 use crate::bind::from::{PendingInput, PendingSource};
-use crate::walk::{for_each_expr, for_each_slot};
 use ferrite_expr::Expr;
+use ferrite_plan::walk::{for_each_expr, for_each_slot};
 
 /// All subsets of this many sources are 128.
 const EXHAUSTIVE_MAX: usize = 7;

@@ -2,10 +2,10 @@
 
 use super::Reached;
 use super::access::{choose, conditions_of};
-use crate::plan::{Access, Input, JoinKind, Query, QueryBody, Select, Subquery};
-use crate::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
+use ferrite_plan::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
+use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Subquery};
 
 /// Tests `condition`, which is about rows of `query` bound to `slot`, inside the query. False: it cannot be, and nothing has
 /// changed.

@@ -4,9 +4,9 @@
 //! is done, each column is followed through the equalities of its block and of the blocks around it to constants and
 //! parameters. A statement is single-partition when one of these fixes all its partitioned tables.
 
-use crate::plan::{Aggregation, Query, QueryBody};
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
+use ferrite_plan::{Aggregation, Query, QueryBody};
 use ferrite_value::SqlType;
 
 #[derive(Default)]

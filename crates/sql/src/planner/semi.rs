@@ -8,10 +8,10 @@ use super::access::{Choice, choose};
 use super::{Reached, hash, remove_all};
 use crate::bind::Binder;
 use crate::bind::from::{PendingInput, PendingSource};
-use crate::plan::{Access, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Subquery, SubqueryKind};
-use crate::walk::{conjunction, for_each_expr, for_each_slot, split_conjunction};
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr, Function};
+use ferrite_plan::walk::{conjunction, for_each_expr, for_each_slot, split_conjunction};
+use ferrite_plan::{Access, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Subquery, SubqueryKind};
 use ferrite_value::{OwnedValue, SqlType};
 
 /// A subquery that refers to nothing outside, and what is looked for among its rows.

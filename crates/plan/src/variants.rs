@@ -4,19 +4,18 @@
 //! compiled again with a parameter of the value's type: once for each combination of types, when it first comes, and kept
 //! beside the program. What a program declares stays as it is, and a value of a declared type costs nothing.
 
-use crate::adhoc;
-use crate::bind::{self, Reach};
-use crate::parse::statement::Statement;
-use crate::plan::{Parameter, Program, Routing, SnapshotPlan};
+use crate::long_read::tables_read;
+use crate::program::{Parameter, Program, Routing, SnapshotPlan};
 use bumpalo::Bump;
-use ferrite_base::{TableId, UserError, UserResult, limits};
-use ferrite_catalog::{Catalog, Procedure};
+use ferrite_base::{TableId, UserResult, limits};
+use ferrite_catalog::Catalog;
 use ferrite_value::{Decimal, SqlType, Value, convert, temporal, text};
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// How a `?` came by its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Adoption {
+pub enum Adoption {
     /// It cannot have another.
     #[default]
     Fixed,
@@ -29,18 +28,22 @@ pub(crate) enum Adoption {
 }
 
 /// For each parameter, the type that it is given in place of its neighbour's.
-pub(crate) type Presets = Box<[Option<SqlType>]>;
+pub type Presets = Box<[Option<SqlType>]>;
 
-#[derive(Clone, Debug)]
-pub(crate) enum Recipe {
-    Procedure(Procedure),
-    Statements(Arc<[Statement]>, Reach),
+/// Where a program came from: compiles it again for parameters of other types.
+pub trait Recompile: fmt::Debug + Send + Sync {
+    /// Whether a variant may have all partitions where `program` has one: a procedure that is bound to one partition may not.
+    fn reaches_all(&self) -> bool;
+
+    /// A variant of `program`; on all partitions if `everywhere`.
+    fn compile(&self, program: &Program, catalog: &Catalog, presets: &Presets, everywhere: bool)
+    -> UserResult<Program>;
 }
 
 /// The other programs of a program.
 #[derive(Debug)]
 pub struct Variants {
-    recipe: Recipe,
+    origin: Arc<dyn Recompile>,
     adoptions: Box<[Adoption]>,
     /// Of the lifted literals of a template, whose types were proven.
     pinned: Presets,
@@ -59,29 +62,33 @@ pub struct Fitted<'a> {
 
 impl Variants {
     /// None where every parameter has a type that nothing can change.
-    pub(crate) fn of(adoptions: Vec<Adoption>, recipe: impl FnOnce() -> Recipe) -> Option<Arc<Variants>> {
+    pub fn of<R: Recompile + 'static>(adoptions: Vec<Adoption>, origin: impl FnOnce() -> R) -> Option<Arc<Variants>> {
         if adoptions.iter().all(|adoption| *adoption == Adoption::Fixed) {
             return None;
         }
         let pinned = vec![None; adoptions.len()].into();
-        Some(Arc::new(Variants::new(recipe(), adoptions.into(), pinned, Vec::new())))
+        Some(Arc::new(Variants::new(Arc::new(origin()), adoptions.into(), pinned, Vec::new())))
     }
 
-    fn new(recipe: Recipe, adoptions: Box<[Adoption]>, pinned: Presets, without_indexes: Vec<TableId>) -> Variants {
-        Variants { recipe, adoptions, pinned, without_indexes, made: RwLock::default() }
+    fn new(
+        origin: Arc<dyn Recompile>,
+        adoptions: Box<[Adoption]>,
+        pinned: Presets,
+        without_indexes: Vec<TableId>,
+    ) -> Variants {
+        Variants { origin, adoptions, pinned, without_indexes, made: RwLock::default() }
     }
 
     /// Whether a call of `program` with this value of its routing parameter is run by a variant, which is then compiled for
     /// all partitions: in it the parameter is converted before it is compared or stored. A procedure that is bound to one
     /// partition has no such variants; its partitioning parameter is of the column's type.
-    pub(crate) fn reaches_all(&self, program: &Program, index: u16, value: Value<'_>) -> bool {
+    pub fn reaches_all(&self, program: &Program, index: u16, value: Value<'_>) -> bool {
         let place = usize::from(index);
         let (Some(adoption), Some(parameter)) = (self.adoptions.get(place), program.parameters.get(place)) else {
             return false;
         };
-        let in_statements = matches!(self.recipe, Recipe::Statements(..));
         let whole = || whole(value, *adoption, parameter, &Bump::new()).is_some();
-        in_statements && !value.is_null() && !whole() && preset(value, *adoption, parameter).is_some()
+        self.origin.reaches_all() && !value.is_null() && !whole() && preset(value, *adoption, parameter).is_some()
     }
 
     /// What `given` is to be converted to and run by, for a call of `program`, whose variants these are. A value that fits
@@ -134,19 +141,8 @@ impl Variants {
             stripped = catalog.without_indexes(&self.without_indexes);
             &stripped
         };
-        let mut variant = match &self.recipe {
-            Recipe::Procedure(procedure) => bind::procedure::compile_with(catalog, procedure, presets)?,
-            Recipe::Statements(statements, _) if self.presets_route(program, presets) => {
-                adhoc::compile_with(catalog, statements, presets, Reach::All)?
-            }
-            Recipe::Statements(statements, reach) => {
-                let variant = adhoc::compile_with(catalog, statements, presets, *reach)?;
-                if *reach == Reach::Local && variant.routing != program.routing {
-                    return Err(UserError::internal("the variant reaches other partitions than it is called on"));
-                }
-                variant
-            }
-        };
+        let everywhere = self.origin.reaches_all() && self.presets_route(program, presets);
+        let mut variant = self.origin.compile(program, catalog, presets, everywhere)?;
         variant.name.clone_from(&program.name);
         variant.variants = None;
         Ok(variant)
@@ -160,7 +156,7 @@ impl Variants {
     }
 
     /// The same for a program that stands for many texts: parameters that `given` does not mark are literals.
-    pub(crate) fn of_template(&self, program: &Program, given: &[bool]) -> Option<Arc<Variants>> {
+    pub fn of_template(&self, program: &Program, given: &[bool]) -> Option<Arc<Variants>> {
         let adoption = |(adoption, given): (&Adoption, &bool)| if *given { *adoption } else { Adoption::Fixed };
         let adoptions: Vec<Adoption> = self.adoptions.iter().zip(given).map(adoption).collect();
         if adoptions.iter().all(|adoption| *adoption == Adoption::Fixed) {
@@ -168,21 +164,21 @@ impl Variants {
         }
         let pin = |(parameter, given): (&Parameter, &bool)| (!given).then_some(parameter.column_type.sql_type);
         let pinned = program.parameters.iter().zip(given).map(pin).collect();
-        let variants = Variants::new(self.recipe.clone(), adoptions.into(), pinned, self.without_indexes.clone());
+        let variants = Variants::new(Arc::clone(&self.origin), adoptions.into(), pinned, self.without_indexes.clone());
         Some(Arc::new(variants))
     }
 
     fn on_snapshots(&self, tables: &[TableId]) -> Arc<Variants> {
-        let (recipe, adoptions, pinned) = (self.recipe.clone(), self.adoptions.clone(), self.pinned.clone());
-        Arc::new(Variants::new(recipe, adoptions, pinned, tables.to_vec()))
+        let (adoptions, pinned) = (self.adoptions.clone(), self.pinned.clone());
+        Arc::new(Variants::new(Arc::clone(&self.origin), adoptions, pinned, tables.to_vec()))
     }
 }
 
 impl Program {
     /// Says how it runs on a snapshot; its variants must run there too.
-    pub(crate) fn set_snapshot_plan(&mut self, plan: SnapshotPlan) {
+    pub fn set_snapshot_plan(&mut self, plan: SnapshotPlan) {
         let tables = match &plan {
-            SnapshotPlan::Same if self.variants.is_some() => crate::long_read::tables_read(self),
+            SnapshotPlan::Same if self.variants.is_some() => tables_read(self),
             _ => Vec::new(),
         };
         if !tables.is_empty() {
@@ -192,12 +188,12 @@ impl Program {
     }
 
     /// The program was compiled without the indexes of these tables; so are its variants.
-    pub(crate) fn without_indexes(&mut self, tables: &[TableId]) {
+    pub fn without_indexes(&mut self, tables: &[TableId]) {
         self.variants = self.variants.take().map(|variants| variants.on_snapshots(tables));
     }
 
     /// With the variants of a template; `given` marks the parameters that are the caller's.
-    pub(crate) fn as_template(&mut self, given: &[bool]) {
+    pub fn as_template(&mut self, given: &[bool]) {
         let variants = self.variants.take();
         self.variants = variants.and_then(|variants| variants.of_template(self, given));
         if let SnapshotPlan::Other(other) = &mut self.snapshot_plan {

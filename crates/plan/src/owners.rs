@@ -4,7 +4,7 @@
 //! both. Others are converted as the program converts them; where that takes another program ([`crate::Variants`]), in
 //! which the parameter stands inside a conversion, its value says nothing, and all partitions are asked.
 
-use crate::plan::{Program, Routing};
+use crate::program::{Program, Routing};
 use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_expr::Expr;
 use ferrite_value::ring::Ring;

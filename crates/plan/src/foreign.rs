@@ -4,7 +4,7 @@
 //! is told to [`install`] by the program that is started. Everything that such a body asks of its transaction goes through [`Host`]. A
 //! [`Compound`] body has no transaction: it says which procedures to call, and is told their answers.
 
-use crate::plan::{Parameter, Program};
+use crate::program::{Parameter, Program};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
@@ -174,7 +174,7 @@ pub fn load(classes: &Classes) -> UserResult<Arc<dyn Library>> {
 
 /// The body of a procedure that could not be loaded.
 #[derive(Debug)]
-pub(crate) struct Broken;
+pub struct Broken;
 
 impl Body for Broken {
     fn call(&self, _: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {

@@ -5,7 +5,7 @@
 //! for each row of the sources before it, of which a tenth pass where there is a condition; a look-up, and a stretch of an index
 //! between bounds, meet one; a hash table is made once. How many rows a table has is known only when the program runs, so the decision falls then.
 
-use crate::plan::{
+use crate::program::{
     Access, Bound, Input, Plan, Program, Query, QueryBody, ReturnValue, Select, SnapshotPlan, Step, Subquery,
 };
 use ferrite_base::{TableId, UserResult, limits};
@@ -24,7 +24,7 @@ const LIMIT_USUAL: f64 = 1_000.0;
 const PASSING: f64 = 0.1;
 
 /// Whether `program` may take long and how it runs on a snapshot. `compile` compiles it again against another catalog.
-pub(crate) fn snapshot_plan(
+pub fn snapshot_plan(
     program: &Program,
     catalog: &Catalog,
     compile: impl FnOnce(&Catalog) -> UserResult<Program>,
@@ -154,7 +154,7 @@ fn for_each_query<'p>(program: &'p Program, visit: &mut dyn FnMut(&'p Query)) {
 }
 
 /// Calls `visit` for the inputs of a query, derived tables' own included.
-pub(crate) fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
+pub fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Input)) {
     match &query.body {
         QueryBody::Select(select) => {
             select.sources.iter().for_each(|source| with_those_inside(&source.input, visit));
@@ -171,7 +171,7 @@ pub(crate) fn for_each_input<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Inp
     }
 }
 
-pub(crate) fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input)) {
+pub fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input)) {
     visit(input);
     match input {
         Input::Derived { query, .. } => for_each_input(query, visit),

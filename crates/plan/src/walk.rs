@@ -1,10 +1,10 @@
 //! Walking expressions and plans.
 
-use crate::plan::{Access, Input, KeyList, Query, QueryBody, Select, Subquery};
+use crate::program::{Access, Input, KeyList, Query, QueryBody, Select, Subquery};
 use ferrite_expr::Expr;
 
 /// Replaces what `replace` has an answer for, from the outside in.
-pub(crate) fn rewrite(expr: &mut Expr, replace: &mut dyn FnMut(&Expr) -> Option<Expr>) {
+pub fn rewrite(expr: &mut Expr, replace: &mut dyn FnMut(&Expr) -> Option<Expr>) {
     if let Some(replacement) = replace(expr) {
         *expr = replacement;
         return;
@@ -13,7 +13,7 @@ pub(crate) fn rewrite(expr: &mut Expr, replace: &mut dyn FnMut(&Expr) -> Option<
 }
 
 /// Moves every column of slot `from` to slot `to`.
-pub(crate) fn move_slot(expr: &Expr, from: u16, to: u16) -> Expr {
+pub fn move_slot(expr: &Expr, from: u16, to: u16) -> Expr {
     let mut moved = expr.clone();
     rewrite(&mut moved, &mut |inner| match inner {
         Expr::Column { slot, column } if *slot == from => Some(Expr::Column { slot: to, column: *column }),
@@ -23,7 +23,7 @@ pub(crate) fn move_slot(expr: &Expr, from: u16, to: u16) -> Expr {
 }
 
 /// Calls `visit` for every expression of a query, derived tables included; the plans of subqueries are not entered.
-pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
+pub fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
     match &query.body {
         QueryBody::Select(select) => for_each_select_expr(select, visit),
         QueryBody::SetOperation { left, right, .. } => {
@@ -40,7 +40,7 @@ pub(crate) fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
     query.limit.iter().chain(&query.offset).for_each(visit);
 }
 
-pub(crate) fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
+pub fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)) {
     for source in &select.sources {
         for_each_input_expr(&source.input, visit);
         source.on.iter().chain(&source.filter).for_each(&mut *visit);
@@ -59,7 +59,7 @@ pub(crate) fn for_each_select_expr(select: &Select, visit: &mut dyn FnMut(&Expr)
     select.output.iter().for_each(visit);
 }
 
-pub(crate) fn for_each_input_expr(input: &Input, visit: &mut dyn FnMut(&Expr)) {
+pub fn for_each_input_expr(input: &Input, visit: &mut dyn FnMut(&Expr)) {
     match input {
         Input::Table { access, .. } => for_each_access_expr(access, visit),
         Input::Derived { query, .. } => for_each_expr(query, visit),
@@ -72,7 +72,7 @@ pub(crate) fn for_each_input_expr(input: &Input, visit: &mut dyn FnMut(&Expr)) {
     }
 }
 
-pub(crate) fn for_each_access_expr(access: &Access, visit: &mut dyn FnMut(&Expr)) {
+pub fn for_each_access_expr(access: &Access, visit: &mut dyn FnMut(&Expr)) {
     match access {
         Access::Scan => {}
         Access::Lookup { keys, .. } => keys.iter().for_each(visit),
@@ -126,7 +126,7 @@ fn for_each_access_expr_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Expr
 }
 
 /// The same, to change them.
-pub(crate) fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
+pub fn for_each_expr_mut(query: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
     match &mut query.body {
         QueryBody::Select(select) => for_each_select_expr_mut(select, visit),
         QueryBody::SetOperation { left, right, .. } => {
@@ -163,7 +163,7 @@ fn for_each_select_expr_mut(select: &mut Select, visit: &mut dyn FnMut(&mut Expr
 }
 
 /// Calls `visit` with every slot that evaluating `expr` may read, subqueries' plans included.
-pub(crate) fn for_each_slot(expr: &Expr, subqueries: &[Subquery], visit: &mut dyn FnMut(u16)) {
+pub fn for_each_slot(expr: &Expr, subqueries: &[Subquery], visit: &mut dyn FnMut(u16)) {
     match expr {
         Expr::Column { slot, .. } => visit(*slot),
         Expr::Subquery { subquery, .. } => {
@@ -177,7 +177,7 @@ pub(crate) fn for_each_slot(expr: &Expr, subqueries: &[Subquery], visit: &mut dy
 }
 
 /// The conjunction of `conditions`; None when there is none.
-pub(crate) fn conjunction(mut conditions: Vec<Expr>) -> Option<Expr> {
+pub fn conjunction(mut conditions: Vec<Expr>) -> Option<Expr> {
     match conditions.len() {
         0 => None,
         1 => conditions.pop(),
@@ -186,7 +186,7 @@ pub(crate) fn conjunction(mut conditions: Vec<Expr>) -> Option<Expr> {
 }
 
 /// Splits a condition at its ANDs; what is constantly true is dropped.
-pub(crate) fn split_conjunction(condition: Expr, into: &mut Vec<Expr>) {
+pub fn split_conjunction(condition: Expr, into: &mut Vec<Expr>) {
     match condition {
         Expr::And(operands) => operands.into_iter().for_each(|operand| split_conjunction(operand, into)),
         Expr::Constant(ferrite_value::OwnedValue::Boolean(true)) => {}

@@ -6,7 +6,7 @@
 //! whoever brings their code keeps memory for each thread that ever called it, and threads that do parts come and go.
 
 use crate::long_read::{for_each_input, with_those_inside};
-use crate::plan::{Access, Input, JoinKind, Program, Query, QueryBody, Select};
+use crate::program::{Access, Input, JoinKind, Program, Query, QueryBody, Select};
 use crate::walk::{for_each_expr, for_each_select_expr};
 use ferrite_base::TableId;
 use ferrite_expr::Expr;

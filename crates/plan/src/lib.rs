@@ -1,0 +1,20 @@
+//! Programs: what is compiled from a text and run on rows, and what can be told from a program alone.
+//!
+//! Owns the form of programs and plans ([`Program`], [`Query`], [`Access`]), the bodies of procedures in other languages
+//! ([`foreign`]), and three questions that a call asks of its program before it runs: which partitions it needs
+//! ([`Program::owners`]), whether it may take long ([`as_long_read`]) and what each partition can do by itself
+//! ([`in_parts`]). Knows catalogs and expressions; knows no SQL text, no rows, no threads.
+
+pub mod foreign;
+mod long_read;
+mod owners;
+mod parts;
+mod program;
+mod variants;
+pub mod walk;
+
+pub use long_read::{as_long_read, snapshot_plan, tables_read};
+pub use owners::{Owners, owner};
+pub use parts::{Divisible, InParts, in_parts};
+pub use program::*;
+pub use variants::{Adoption, Fitted, Presets, Recompile, Variants};
