@@ -51,7 +51,7 @@ pub const CLASSES_UNPACKED_BYTES_MAX: usize = 134_217_728;
 /// Bytes of one class or resource, unpacked.
 pub const CLASS_UNPACKED_BYTES_MAX: usize = 33_554_432;
 /// Statements in one batch of a Java procedure.
-pub const FOREIGN_BATCH_STATEMENTS_MAX: usize = 100_000;
+pub const ROUTINE_BATCH_STATEMENTS_MAX: usize = 100_000;
 /// Warnings in one answer about classes that need what is not there.
 pub const CLASS_WARNINGS_MAX: usize = 20;
 /// Files in all loaded jars together.

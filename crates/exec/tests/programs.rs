@@ -74,7 +74,7 @@ fn program(body: Vec<Step>, slots: u16, subqueries: Vec<Subquery>) -> Program {
         snapshot_plan: Default::default(),
         routing: Routing::All,
         statements: vec![],
-        foreign: None,
+        external: None,
         variants: None,
     }
 }

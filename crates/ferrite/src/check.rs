@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> ExitCode {
         Err(error) => return unreadable(&options.schema, &error),
     };
     if !options.no_java {
-        ferrite_plan::foreign::install(ferrite_java::runtime(Vec::new(), QUERY_TIME_MAX, || std::process::exit(1)));
+        ferrite_plan::external::install(ferrite_java::runtime(Vec::new(), QUERY_TIME_MAX, || std::process::exit(1)));
     }
     let mut engine = Engine::new(!options.no_java);
     for (name, jar) in jars {

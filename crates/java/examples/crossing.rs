@@ -18,7 +18,7 @@ const ROUNDS: usize = 9;
 fn main() {
     let jar = std::env::args().nth(1).expect("the path of voter.jar");
     let jar = std::fs::read(jar).expect("the jar can be read");
-    ferrite_plan::foreign::install(ferrite_java::runtime(
+    ferrite_plan::external::install(ferrite_java::runtime(
         std::env::args().skip(2).collect(),
         Duration::from_secs(10),
         || std::process::exit(1),

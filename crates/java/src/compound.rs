@@ -8,7 +8,7 @@ use crate::library::JavaLibrary;
 use crate::machine::{Machine, unusable};
 use crate::procedure::{encode, left_status};
 use ferrite_base::{UserError, UserResult};
-use ferrite_plan::foreign::{Answer, Compound, Ended, QueuedCall, Stage, Stages};
+use ferrite_plan::external::{Answer, Compound, Ended, QueuedCall, Stage, Stages};
 use ferrite_value::Value;
 use ferrite_wire::Reader;
 use jni::JNIEnv;

@@ -2,7 +2,7 @@
 
 use crate::machine::{Machine, unusable};
 use ferrite_base::{ErrorKind, UserError, UserResult};
-use ferrite_plan::foreign::Host;
+use ferrite_plan::external::Host;
 use jni::objects::GlobalRef;
 use jni::signature::ReturnType;
 use jni::sys::{JNIEnv as RawEnv, jclass, jint, jlong, jobject, jstring, jvalue};

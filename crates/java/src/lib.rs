@@ -2,7 +2,7 @@
 //!
 //! Owns the process's JVM, which is started when the first Java procedure is loaded, the buffers that threads and Java hand each other,
 //! and the classes of each catalog version. Promises that nothing a procedure throws gets out of it but as an error of its call. Knows
-//! no partitions: it implements the traits of `ferrite_plan::foreign`, and whoever runs a program calls through them.
+//! no partitions: it implements the traits of `ferrite_plan::external`, and whoever runs a program calls through them.
 //!
 //! The rooms: [`locate`] finds a JDK, `sources` compiles the Java side of the bridge with it, `machine` starts the JVM, `exchange` is
 //! a thread's crossing, `library` loads classes and describes procedures, `procedure` calls them, `compound`
@@ -29,10 +29,10 @@ mod procedure;
 mod sources;
 mod trial;
 
-use ferrite_plan::foreign::Runtime;
+use ferrite_plan::external::Runtime;
 use std::time::Duration;
 
-/// The runtime for `ferrite_plan::foreign::install`. `options` go to the JVM, after our own. Where a call is that runs longer than
+/// The runtime for `ferrite_plan::external::install`. `options` go to the JVM, after our own. Where a call is that runs longer than
 /// `time_max` is told on the standard error.
 /// `stop` ends the server, as code that calls `System.exit` wants it.
 pub fn runtime(options: Vec<String>, time_max: Duration, stop: fn()) -> Box<dyn Runtime> {

@@ -8,7 +8,7 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
 use ferrite_plan::Parameter;
-use ferrite_plan::foreign::{Compound, Description, ForeignBody, Library, Runtime};
+use ferrite_plan::external::{Compound, Description, Library, RoutineBody, Runtime};
 use ferrite_value::{ColumnType, SqlType};
 use ferrite_wire::scalar::CODE_TABLE;
 use jni::JNIEnv;
@@ -109,7 +109,7 @@ impl Library for JavaLibrary {
             let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
             let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _library: library };
             let body: Arc<dyn Compound> = Arc::new(body);
-            let body = if futures { ForeignBody::NonTransactional(body) } else { ForeignBody::Compound(body) };
+            let body = if futures { RoutineBody::NonTransactional(body) } else { RoutineBody::Compound(body) };
             return read_description(lines, body, false);
         }
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ impl Library for JavaLibrary {
             described.insert(class.to_owned(), Arc::downgrade(&body));
             body
         });
-        read_description(lines, ForeignBody::Transaction(body), self.texts)
+        read_description(lines, RoutineBody::Transaction(body), self.texts)
     }
 
     fn function(&self, function: &UserFunction) -> UserResult<Arc<dyn Code>> {
@@ -163,7 +163,7 @@ fn strings(env: &mut JNIEnv<'_>, array: JObject<'_>) -> jni::errors::Result<Vec<
 }
 
 /// The lines of `ProcedureClass.description`.
-fn read_description(lines: Vec<String>, body: ForeignBody, texts: bool) -> UserResult<Description> {
+fn read_description(lines: Vec<String>, body: RoutineBody, texts: bool) -> UserResult<Description> {
     let damaged = || UserError::internal("the bridge's description of a class is damaged");
     // The first said what kind of body it is.
     let mut lines = lines.into_iter().skip(1);

@@ -5,7 +5,7 @@ use crate::failure;
 use crate::library::JavaLibrary;
 use crate::machine::{Machine, unusable};
 use ferrite_base::{UserError, UserResult};
-use ferrite_plan::foreign::{Body, Host};
+use ferrite_plan::external::{Body, Host};
 use ferrite_value::Value;
 use ferrite_wire::parameters::write_value;
 use ferrite_wire::scalar::CODE_ARRAY;

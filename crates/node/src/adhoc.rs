@@ -107,7 +107,7 @@ pub fn explain_procedure(compiled: &Compiled, name: &str) -> SystemResult {
         ("EXECUTION_PLAN", SqlType::Varchar),
     ]);
     // A class's statements are programs of their own.
-    let of_class = program.foreign.as_ref().map_or(&[][..], |foreign| &foreign.statements);
+    let of_class = program.external.as_ref().map_or(&[][..], |external| &external.statements);
     let programs = std::iter::once(program).chain(of_class);
     let plans = programs.flat_map(|program| ferrite_sql::explain(program, &compiled.catalog));
     for (index, (text, plan)) in plans.enumerate() {

@@ -30,7 +30,7 @@ use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, execute};
 use ferrite_plan::Program;
-use ferrite_plan::foreign::{Answer, Ended, ForeignBody, QueuedCall, Stage, Stages};
+use ferrite_plan::external::{Answer, Ended, QueuedCall, RoutineBody, Stage, Stages};
 use ferrite_wire::invocation::write_call_with;
 use ferrite_wire::response::{self, ResponseWriter};
 use ferrite_wire::{EncodeError, Extensions, ParameterSet, Status, frame};
@@ -324,7 +324,7 @@ const STAYS: &str = "it is not a transaction: its calls may have been carried ou
 
 /// Whether a program outside of transactions runs in stages of its own, instead of with futures.
 pub fn is_compound(program: &Program) -> bool {
-    program.foreign.as_ref().is_some_and(|foreign| matches!(foreign.body, ForeignBody::Compound(_)))
+    program.external.as_ref().is_some_and(|external| matches!(external.body, RoutineBody::Compound(_)))
 }
 
 fn named(program: &Program) -> String {
@@ -481,8 +481,8 @@ fn begin(call: &Call, parameters: &[u8], calls_max: usize) -> UserResult<Box<dyn
     let arena = Bump::new();
     let nothing = Catalog::default();
     let parameters = execute::decode_parameters(&call.program, &nothing, parameters, false, &arena)?.values;
-    match call.program.foreign.as_ref().map(|foreign| &foreign.body) {
-        Some(ForeignBody::Compound(body) | ForeignBody::NonTransactional(body)) => {
+    match call.program.external.as_ref().map(|external| &external.body) {
+        Some(RoutineBody::Compound(body) | RoutineBody::NonTransactional(body)) => {
             body.begin(parameters, calls_max, &Waker::from(Arc::new(Bell(call.me.clone()))))
         }
         _ => Err(UserError::internal("a procedure that is a transaction was begun as one that is not")),

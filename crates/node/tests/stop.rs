@@ -15,7 +15,7 @@ use ferrite_base::{Settings, UserResult};
 use ferrite_catalog::base64;
 use ferrite_client::Status;
 use ferrite_node::{Server, Stopped};
-use ferrite_plan::foreign::{Body, Description, ForeignBody, Host};
+use ferrite_plan::external::{Body, Description, Host, RoutineBody};
 use ferrite_value::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -207,7 +207,7 @@ impl Body for Endless {
 }
 
 fn describe(_: &str) -> UserResult<Description> {
-    let body = ForeignBody::Transaction(Arc::new(Endless));
+    let body = RoutineBody::Transaction(Arc::new(Endless));
     Ok(Description { parameters: Vec::new(), statements: Vec::new(), partition_info: None, texts: false, body })
 }
 

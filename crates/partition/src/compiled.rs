@@ -4,7 +4,7 @@ use crate::prefetch::{self, Prefetch};
 use ferrite_base::{ProcedureId, UserError, UserResult, earlier};
 use ferrite_catalog::{Catalog, Procedure};
 use ferrite_plan::Program;
-use ferrite_plan::foreign::{self, Library};
+use ferrite_plan::external::{self, Library};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -158,6 +158,6 @@ fn compile_class(
 fn loaded<'l>(catalog: &Catalog, library: &'l mut Option<Arc<dyn Library>>) -> UserResult<&'l Arc<dyn Library>> {
     match library {
         Some(library) => Ok(library),
-        None => Ok(library.insert(foreign::load(&catalog.classes)?)),
+        None => Ok(library.insert(external::load(&catalog.classes)?)),
     }
 }

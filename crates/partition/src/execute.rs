@@ -1,6 +1,6 @@
 //! One call: parameters from the wire, the program on the stores, the answer back to the wire.
 
-mod foreign;
+mod external;
 mod load;
 
 use crate::cancel::{CallId, Cancellations};
@@ -53,7 +53,7 @@ pub struct Executor {
     /// The programs that `cached_headers` speaks of, so that their columns stay where they are.
     cached_programs: Vec<Arc<Program>>,
     /// What bodies in other languages need.
-    foreign: foreign::Foreign,
+    external: external::Kept,
 }
 
 /// The tables' headers as bytes, by where a program keeps the columns. Valid while those programs live: emptied when
@@ -110,14 +110,14 @@ impl Executor {
             headers: HeaderCache::default(),
             cached_headers: HeaderCache::default(),
             cached_programs: Vec::new(),
-            foreign: foreign::Foreign::default(),
+            external: external::Kept::default(),
         }
     }
 
     /// On whose behalf it executes; without this, on that of all partitions.
     #[must_use]
     pub fn of_partition(mut self, partition: PartitionId) -> Executor {
-        self.foreign.partition = Some(partition);
+        self.external.partition = Some(partition);
         self
     }
 
@@ -142,7 +142,7 @@ impl Executor {
 
     /// From now on watches bodies in other languages for this; what they were watched for until now.
     pub(crate) fn foreign_lesson(&mut self, lesson: Option<Box<Lesson>>) -> Option<Box<Lesson>> {
-        std::mem::replace(&mut self.foreign.lesson, lesson)
+        std::mem::replace(&mut self.external.lesson, lesson)
     }
 
     /// Forgets what belongs to the programs of the catalog version before.
@@ -198,7 +198,16 @@ impl Executor {
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
         let Executor {
-            time_max, time_is_asked, cancellations, helpers, current, arena, scratch, headers, foreign, ..
+            time_max,
+            time_is_asked,
+            cancellations,
+            helpers,
+            current,
+            arena,
+            scratch,
+            headers,
+            external,
+            ..
         } = self;
         let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
         let outside = Outside::default();
@@ -245,9 +254,9 @@ impl Executor {
                 clock: Some(&clock),
                 crew: crew.as_ref().map(|crew| crew as &dyn Crew),
             };
-            match &program.foreign {
+            match &program.external {
                 None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),
-                Some(body) => foreign::run(body, stores, &call, scratch, &mut sink, foreign, &outside),
+                Some(body) => external::run(body, stores, &call, scratch, &mut sink, external, &outside),
             }
         });
         let result = match result {
@@ -404,7 +413,7 @@ pub fn decode_parameters<'x>(
     }
     let declared = &program.parameters;
     if given.count() != declared.len() {
-        if let Some(broken) = program.foreign.as_ref().and_then(|foreign| foreign.broken.clone()) {
+        if let Some(broken) = program.external.as_ref().and_then(|external| external.broken.clone()) {
             return Err(broken);
         }
         return Err(failure::parameter_count(&program.name, declared.len(), given.count()));
@@ -465,7 +474,7 @@ fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
 fn convert_all<'x>(program: &Program, given: &[Value<'x>], arena: &'x Bump) -> UserResult<&'x [Value<'x>]> {
     let values = arena.alloc_slice_fill_copy(given.len(), Value::Null);
     for (index, ((slot, value), parameter)) in values.iter_mut().zip(given).zip(&program.parameters).enumerate() {
-        let converted = if parameter.array && matches!(value, Value::Null) && program.foreign.is_some() {
+        let converted = if parameter.array && matches!(value, Value::Null) && program.external.is_some() {
             // Other languages have arrays that are null; lists of SQL are not.
             Ok(Value::Null)
         } else if parameter.table {

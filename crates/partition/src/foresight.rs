@@ -74,7 +74,7 @@ struct Seen {
 impl Lesson {
     /// None when there is nothing to learn.
     fn of(program: &Program, catalog: &Catalog) -> Option<Box<Lesson>> {
-        Self::about(&program.foreign.as_ref()?.statements, catalog)
+        Self::about(&program.external.as_ref()?.statements, catalog)
     }
 
     fn about(statements: &[Arc<Program>], catalog: &Catalog) -> Option<Box<Lesson>> {
@@ -136,7 +136,7 @@ mod tests {
     use crate::execute::{Executor, Outcome};
     use crate::schema;
     use ferrite_base::{PartitionId, UserResult};
-    use ferrite_plan::foreign::{Body, Foreign, ForeignBody, Host, Texts};
+    use ferrite_plan::external::{Body, ExternalRoutine, Host, RoutineBody, Texts};
     use ferrite_table::Store;
     use ferrite_value::SqlType;
     use ferrite_value::ring::Ring;
@@ -218,11 +218,11 @@ mod tests {
         schema::apply(&mut stores, &planned, 0).expect("the store is empty");
         let compiled = Compiled::new(planned.catalog).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
-        let body = ForeignBody::Transaction(Arc::new(Looks));
+        let body = RoutineBody::Transaction(Arc::new(Looks));
         let statements = ["S0", "S1", "S2"].map(program).to_vec();
         let mut caller = Program::clone(&program("Vote"));
         caller.parameters.iter_mut().for_each(|parameter| parameter.column_type.sql_type = SqlType::Bigint);
-        caller.foreign = Some(Arc::new(Foreign { body, statements, texts: Texts::None, broken: None }));
+        caller.external = Some(Arc::new(ExternalRoutine { body, statements, texts: Texts::None, broken: None }));
         let mut executor = Executor::new(Duration::from_secs(10));
         let mut lesson = Lesson::of(&caller, &compiled.catalog);
         for call in 0..i64::from(CALLS_WATCHED) {

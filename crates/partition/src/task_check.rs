@@ -37,7 +37,7 @@ pub fn misfits(compiled: &Compiled) -> Vec<(String, UserError)> {
 fn fits(task: &Task, compiled: &Compiled) -> UserResult<()> {
     let Some(id) = compiled.find(&task.procedure) else { return Ok(()) };
     let program = compiled.program(id);
-    if program.foreign.as_ref().is_some_and(|foreign| foreign.broken.is_some()) {
+    if program.external.as_ref().is_some_and(|external| external.broken.is_some()) {
         return Ok(());
     }
     let values: Vec<Value<'_>> = task.parameters.iter().map(|value| value.as_value()).collect();

@@ -345,7 +345,7 @@ impl Partition {
                 } else {
                     self.counters.begin_program(program, &self.compiled)
                 };
-                let watched = program.foreign.is_some() && same_schema;
+                let watched = program.external.is_some() && same_schema;
                 if watched {
                     self.executor.foreign_lesson(self.foresight.lend(call.procedure));
                 }

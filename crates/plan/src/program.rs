@@ -3,7 +3,7 @@
 //! Everything that can be called is a [`Program`]: a stored procedure, a default procedure, an ad hoc batch. Slots (places for
 //! the row a source is at), registers (variables) and subqueries are numbered through the whole program.
 
-use crate::foreign::Foreign;
+use crate::external::ExternalRoutine;
 use crate::variants::Variants;
 use ferrite_base::{IndexId, TableId};
 use ferrite_expr::{Aggregate, CompareOperator, Expr};
@@ -30,7 +30,7 @@ pub struct Program {
     /// The statements' texts in order, for EXPLAIN and statistics; `Step::Execute.statement` indexes it.
     pub statements: Vec<StatementText>,
     /// The body is written in another language; then `body` is empty.
-    pub foreign: Option<std::sync::Arc<Foreign>>,
+    pub external: Option<std::sync::Arc<ExternalRoutine>>,
     /// For values of other types than `parameters` say; None where there can be none.
     pub variants: Option<std::sync::Arc<Variants>>,
 }

@@ -138,7 +138,7 @@ fn compile(
         snapshot_plan: SnapshotPlan::None,
         routing,
         statements: texts,
-        foreign: None,
+        external: None,
         variants: Variants::of(binder.adoptions(), origin),
     })
 }

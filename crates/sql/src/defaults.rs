@@ -74,7 +74,7 @@ fn program(
         snapshot_plan: Default::default(),
         routing,
         statements: vec![StatementText { text, multi_partition_reason }],
-        foreign: None,
+        external: None,
         variants: None,
     }
 }

@@ -51,7 +51,7 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
         routing: if table.is_partitioned() { Routing::Directed } else { Routing::All },
         snapshot_plan: Default::default(),
         statements: vec![StatementText { text, multi_partition_reason: None }],
-        foreign: None,
+        external: None,
         variants: None,
     }
 }

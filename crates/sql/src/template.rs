@@ -150,7 +150,7 @@ fn described(program: &Program) -> String {
         snapshot_plan,
         routing,
         statements: _,
-        foreign: _,
+        external: _,
         variants: _,
     } = program;
     let on_snapshots = match snapshot_plan {

@@ -9,7 +9,7 @@ use ferrite_base::{Place, SqlLimits, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, PlainView, Procedure, references};
 use ferrite_partition::{Compiled, schema, task_check};
 use ferrite_plan::Program;
-use ferrite_plan::foreign::{self, Description, Library};
+use ferrite_plan::external::{self, Description, Library};
 use ferrite_shell::command::{self, Command};
 use ferrite_shell::script::{Item, pieces};
 use std::collections::{BTreeMap, BTreeSet};
@@ -469,6 +469,6 @@ impl Classes {
         if let Some(library) = &self.0 {
             return Ok(Arc::clone(library));
         }
-        Ok(Arc::clone(self.0.insert(foreign::load(&catalog.classes)?)))
+        Ok(Arc::clone(self.0.insert(external::load(&catalog.classes)?)))
     }
 }

@@ -4,7 +4,7 @@ use super::is_compound;
 use ferrite_partition::counters::ProcedureCounters;
 use ferrite_partition::execute::Outcome;
 use ferrite_plan::Program;
-use ferrite_plan::foreign::QueuedCall;
+use ferrite_plan::external::QueuedCall;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -143,7 +143,7 @@ fn program(name: &str, types: &[SqlType], key: Option<u16>, read_only: bool) -> 
         snapshot_plan: Default::default(),
         routing: key.map_or(Routing::All, |index| Routing::Parameter { index, sql_type: SqlType::Bigint }),
         statements: Vec::new(),
-        foreign: None,
+        external: None,
         variants: None,
     }
 }

@@ -11,7 +11,7 @@ use crate::jar::jar;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_catalog::base64;
 use ferrite_plan::Parameter;
-use ferrite_plan::foreign::{self, Answer, Compound, Description, Ended, ForeignBody, QueuedCall, Stage, Stages};
+use ferrite_plan::external::{self, Answer, Compound, Description, Ended, QueuedCall, RoutineBody, Stage, Stages};
 use ferrite_value::{ColumnType, SqlType, Value};
 use ferrite_wire::{ParameterSet, Response, table};
 use std::collections::BTreeSet;
@@ -54,9 +54,9 @@ pub fn schema() -> [String; 3] {
 
 fn describe(class: &str) -> UserResult<Description> {
     let body = match class {
-        "a.Script" => ForeignBody::Compound(Arc::new(Script { rests: false })),
-        "a.Rests" => ForeignBody::NonTransactional(Arc::new(Script { rests: true })),
-        _ => ForeignBody::Transaction(Arc::new(Plain)),
+        "a.Script" => RoutineBody::Compound(Arc::new(Script { rests: false })),
+        "a.Rests" => RoutineBody::NonTransactional(Arc::new(Script { rests: true })),
+        _ => RoutineBody::Transaction(Arc::new(Plain)),
     };
     let column_type = ColumnType::unbounded(SqlType::Varchar);
     let parameters = vec![Parameter { name: None, column_type, array: false, table: false }];
@@ -67,8 +67,8 @@ fn describe(class: &str) -> UserResult<Description> {
 #[derive(Debug)]
 struct Plain;
 
-impl foreign::Body for Plain {
-    fn call(&self, _: &mut dyn foreign::Host, _: &[Value<'_>]) -> UserResult<()> {
+impl external::Body for Plain {
+    fn call(&self, _: &mut dyn external::Host, _: &[Value<'_>]) -> UserResult<()> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
-use ferrite_plan::foreign::{self, Description, Library, Runtime};
+use ferrite_plan::external::{self, Description, Library, Runtime};
 use std::sync::Arc;
 
 /// What the class of that name is. There are no functions among them.
@@ -11,7 +11,7 @@ type Describe = fn(&str) -> UserResult<Description>;
 
 /// From now on the classes of every jar are what `describe` says; the first one in a process stays.
 pub fn install(describe: Describe) {
-    foreign::install(Box::new(InRust(describe)));
+    external::install(Box::new(InRust(describe)));
 }
 
 struct InRust(Describe);

@@ -3,7 +3,7 @@
 use super::procedure;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
-use ferrite_plan::foreign::{Broken, Description, Foreign, ForeignBody, Texts};
+use ferrite_plan::external::{Broken, Description, ExternalRoutine, RoutineBody, Texts};
 use ferrite_plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
         return Err(UserError::limit(format!("{class}.run has more than {} parameters", limits::PARAMETERS_CEILING)));
     }
     match (&description.body, procedure.compound) {
-        (ForeignBody::Compound(_), true) => return Ok(compound(procedure, description)),
-        (ForeignBody::NonTransactional(_), false) => {
+        (RoutineBody::Compound(_), true) => return Ok(compound(procedure, description)),
+        (RoutineBody::NonTransactional(_), false) => {
             let clause = match (&procedure.partitioning, procedure.directed) {
                 (Some(_), _) => "PARTITION ON",
                 (None, true) => "DIRECTED",
@@ -27,12 +27,12 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
             )
             .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")));
         }
-        (ForeignBody::Transaction(_), false) => {}
-        (ForeignBody::Compound(_), false) => {
+        (RoutineBody::Transaction(_), false) => {}
+        (RoutineBody::Compound(_), false) => {
             return Err(UserError::ddl("42P13", format!("class {class} is a compound procedure"))
                 .with_hint(format!("say CREATE COMPOUND PROCEDURE FROM CLASS {class}")));
         }
-        (ForeignBody::Transaction(_) | ForeignBody::NonTransactional(_), true) => {
+        (RoutineBody::Transaction(_) | RoutineBody::NonTransactional(_), true) => {
             return Err(UserError::ddl(
                 "42P13",
                 format!(
@@ -81,25 +81,30 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
         read_only: made_up == Texts::None && statements.iter().all(|program| program.read_only),
         parameters: description.parameters.clone(),
         statements: texts,
-        foreign: Some(Arc::new(Foreign { body: description.body.clone(), statements, texts: made_up, broken: None })),
+        external: Some(Arc::new(ExternalRoutine {
+            body: description.body.clone(),
+            statements,
+            texts: made_up,
+            broken: None,
+        })),
         ..bare(procedure, routing)
     })
 }
 
 /// A procedure that answers every call with what is wrong with it.
 pub fn broken_class(procedure: &Procedure, error: UserError) -> Program {
-    let body = ForeignBody::Transaction(Arc::new(Broken));
-    let foreign = Foreign { body, statements: Vec::new(), texts: Texts::None, broken: Some(error) };
-    Program { foreign: Some(Arc::new(foreign)), ..bare(procedure, Routing::All) }
+    let body = RoutineBody::Transaction(Arc::new(Broken));
+    let external = ExternalRoutine { body, statements: Vec::new(), texts: Texts::None, broken: Some(error) };
+    Program { external: Some(Arc::new(external)), ..bare(procedure, Routing::All) }
 }
 
 /// It changes nothing by itself: the calls that it makes are admitted one by one.
 fn compound(procedure: &Procedure, description: &Description) -> Program {
     let body = description.body.clone();
-    let foreign = Foreign { body, statements: Vec::new(), texts: Texts::None, broken: None };
+    let external = ExternalRoutine { body, statements: Vec::new(), texts: Texts::None, broken: None };
     Program {
         parameters: description.parameters.clone(),
-        foreign: Some(Arc::new(foreign)),
+        external: Some(Arc::new(external)),
         ..bare(procedure, Routing::Compound)
     }
 }
@@ -117,7 +122,7 @@ fn bare(procedure: &Procedure, routing: Routing) -> Program {
         snapshot_plan: SnapshotPlan::None,
         routing,
         statements: Vec::new(),
-        foreign: None,
+        external: None,
         variants: None,
     }
 }

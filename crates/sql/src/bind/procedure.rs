@@ -153,7 +153,7 @@ impl Compiler<'_> {
             snapshot_plan: SnapshotPlan::None,
             routing,
             statements: self.statements,
-            foreign: None,
+            external: None,
             variants: Variants::of(self.binder.adoptions(), || OfProcedure(procedure.clone())),
         })
     }

@@ -5,7 +5,7 @@ import java.util.Random;
 
 /** One thread's object of a procedure, and the transaction that it is in. */
 final class Runner implements ProcedureContext {
-    /** Statements of one batch: the server's FOREIGN_BATCH_STATEMENTS_MAX, and one more, which it refuses. */
+    /** Statements of one batch: the server's ROUTINE_BATCH_STATEMENTS_MAX, and one more, which it refuses. */
     private static final int BATCH_MAX = 100_001;
     private static final int STATUS_NOT_SET = -128;
     /** In the place of a statement's number: its text follows, or nothing, for the one before it. */

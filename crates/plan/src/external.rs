@@ -15,8 +15,8 @@ use std::task::Waker;
 
 /// The body of a program, and the statements that it may run.
 #[derive(Clone, Debug)]
-pub struct Foreign {
-    pub body: ForeignBody,
+pub struct ExternalRoutine {
+    pub body: RoutineBody,
     pub statements: Vec<Arc<Program>>,
     /// Whether it may run SQL that it makes up.
     pub texts: Texts,
@@ -34,7 +34,7 @@ pub enum Texts {
 }
 
 #[derive(Clone, Debug)]
-pub enum ForeignBody {
+pub enum RoutineBody {
     /// Runs in a transaction.
     Transaction(Arc<dyn Body>),
     /// Runs outside of transactions and calls procedures, each of which is one.
@@ -141,7 +141,7 @@ pub struct Description {
     pub partition_info: Option<String>,
     /// It may run SQL that it makes up.
     pub texts: bool,
-    pub body: ForeignBody,
+    pub body: RoutineBody,
 }
 
 /// The classes of one catalog version, loaded.
@@ -159,7 +159,7 @@ pub trait Runtime: Send + Sync {
 
 static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
 
-/// Says who runs foreign bodies in this process. Once; later calls change nothing.
+/// Says who runs external bodies in this process. Once; later calls change nothing.
 pub fn install(runtime: Box<dyn Runtime>) {
     let _ = RUNTIME.set(runtime);
 }

@@ -9,7 +9,7 @@ use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, base64, schema_text};
 use ferrite_partition::execute::{Executor, Outcome};
 use ferrite_partition::{AnswerBatch, Compiled, Hold, Mailbox, ProgramCall, Reply, schema};
-use ferrite_plan::foreign::{self, Body, Description, ForeignBody, Host};
+use ferrite_plan::external::{self, Body, Description, Host, RoutineBody};
 use ferrite_plan::{Parameter, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
@@ -34,28 +34,28 @@ fn describe(class: &str) -> UserResult<Description> {
             ],
             partition_info: None,
             texts: false,
-            body: ForeignBody::Transaction(Arc::new(Batches)),
+            body: RoutineBody::Transaction(Arc::new(Batches)),
         }),
         "a.Annotated" => Ok(Description {
             parameters: vec![parameter(SqlType::Varchar), parameter(SqlType::Bigint)],
             statements: vec![statement("write", "INSERT INTO everywhere (id) VALUES (?)")],
             partition_info: Some("t.id : 1".to_owned()),
             texts: false,
-            body: ForeignBody::Transaction(Arc::new(Batches)),
+            body: RoutineBody::Transaction(Arc::new(Batches)),
         }),
         "a.Broken" => Ok(Description {
             parameters: vec![],
             statements: vec![statement("wrong", "SELECT nothing FROM t")],
             partition_info: None,
             texts: false,
-            body: ForeignBody::Transaction(Arc::new(Batches)),
+            body: RoutineBody::Transaction(Arc::new(Batches)),
         }),
         "a.Texts" | "a.Silent" => Ok(Description {
             parameters: vec![parameter(SqlType::Bigint)],
             statements: vec![statement("count", "SELECT COUNT(*) FROM everywhere")],
             partition_info: None,
             texts: class == "a.Texts",
-            body: ForeignBody::Transaction(Arc::new(MakesUp)),
+            body: RoutineBody::Transaction(Arc::new(MakesUp)),
         }),
         _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
     }
@@ -90,7 +90,7 @@ impl Body for Batches {
                 assert_eq!(error.kind(), ErrorKind::ConstraintViolation);
             }
             "many" => {
-                const MOST: usize = limits::FOREIGN_BATCH_STATEMENTS_MAX;
+                const MOST: usize = limits::ROUTINE_BATCH_STATEMENTS_MAX;
                 host.execute(&batch(&vec![(1, &[][..]); MOST]), &mut tables)?;
                 tables.clear();
                 let error = host.execute(&batch(&vec![(1, &[][..]); MOST + 1]), &mut tables).unwrap_err();
@@ -129,7 +129,7 @@ struct MakesUp;
 fn texts(statements: &[(&str, &[i64])]) -> Vec<u8> {
     let mut out = (statements.len() as u32).to_be_bytes().to_vec();
     for (text, values) in statements {
-        let one = batch(&[(foreign::TEXT, values)]);
+        let one = batch(&[(external::TEXT, values)]);
         out.extend_from_slice(&one[4..6]);
         out.extend_from_slice(&(text.len() as u32).to_be_bytes());
         out.extend_from_slice(text.as_bytes());

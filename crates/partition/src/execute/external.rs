@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
 use ferrite_plan::Fitted;
-use ferrite_plan::foreign::{self as sql, Host};
+use ferrite_plan::external::{self as sql, Host};
 use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::Store;
 use ferrite_value::Value;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// What is kept from call to call.
 #[derive(Default)]
-pub(super) struct Foreign {
+pub(super) struct Kept {
     pub partition: Option<PartitionId>,
     /// Memory for one batch.
     arena: Bump,
@@ -31,15 +31,15 @@ pub(super) struct Foreign {
 /// Runs the body as a transaction.
 #[inline(never)]
 pub(super) fn run(
-    foreign: &sql::Foreign,
+    external: &sql::ExternalRoutine,
     stores: &mut [Store],
     call: &Call<'_>,
     scratch: &mut Scratch,
     sink: &mut WireSink<'_, '_>,
-    kept: &mut Foreign,
+    kept: &mut Kept,
     outside: &Outside,
 ) -> UserResult<()> {
-    if let Some(broken) = &foreign.broken {
+    if let Some(broken) = &external.broken {
         return Err(broken.clone());
     }
     // The call's time begins with the body.
@@ -50,7 +50,7 @@ pub(super) fn run(
     let partition = kept.partition;
     let unique_id = kept.unique.next(call.transaction_time, partition);
     let mut transaction = Transaction {
-        foreign,
+        external,
         stores,
         call,
         scratch,
@@ -61,9 +61,9 @@ pub(super) fn run(
         lesson: kept.lesson.as_deref_mut(),
         outside,
     };
-    let result = match &foreign.body {
-        sql::ForeignBody::Transaction(body) => outside.run(|| body.call(&mut transaction, call.parameters)),
-        sql::ForeignBody::Compound(_) | sql::ForeignBody::NonTransactional(_) => {
+    let result = match &external.body {
+        sql::RoutineBody::Transaction(body) => outside.run(|| body.call(&mut transaction, call.parameters)),
+        sql::RoutineBody::Compound(_) | sql::RoutineBody::NonTransactional(_) => {
             Err(UserError::internal("a procedure outside of transactions was sent to a partition"))
         }
     };
@@ -74,7 +74,7 @@ pub(super) fn run(
 }
 
 struct Transaction<'t, 'x, 'o, 'c> {
-    foreign: &'t sql::Foreign,
+    external: &'t sql::ExternalRoutine,
     stores: &'t mut [Store],
     call: &'t Call<'x>,
     scratch: &'t mut Scratch,
@@ -103,8 +103,8 @@ impl Host for Transaction<'_, '_, '_, '_> {
         self.in_time()?;
         let mut rest = batch;
         let count = u32::from_be_bytes(take(&mut rest)?);
-        if count as usize > limits::FOREIGN_BATCH_STATEMENTS_MAX {
-            let most = limits::FOREIGN_BATCH_STATEMENTS_MAX;
+        if count as usize > limits::ROUTINE_BATCH_STATEMENTS_MAX {
+            let most = limits::ROUTINE_BATCH_STATEMENTS_MAX;
             return Err(UserError::limit(format!("more than {most} statements in a batch"))
                 .with_hint("execute them in several batches: they are one transaction all the same"));
         }
@@ -162,7 +162,7 @@ impl Transaction<'_, '_, '_, '_> {
             compiled = self.made_up(sized(rest)?, made_up)?;
             &*compiled
         } else {
-            self.foreign.statements.get(usize::from(number)).ok_or_else(malformed)?
+            self.external.statements.get(usize::from(number)).ok_or_else(malformed)?
         };
         let parameters = sized(rest)?;
         self.arena.reset();
@@ -199,7 +199,7 @@ impl Transaction<'_, '_, '_, '_> {
             return Ok(Arc::clone(program));
         }
         self.in_time()?;
-        let (outside, reach) = (self.outside, self.foreign.texts);
+        let (outside, reach) = (self.outside, self.external.texts);
         let marks = set_marks(self.stores);
         let program = outside.inside(|| {
             contained(
@@ -321,7 +321,7 @@ mod tests {
     use crate::schema;
     use ferrite_base::RowId;
     use ferrite_catalog::Catalog;
-    use ferrite_plan::foreign::{Body, Foreign as ForeignProgram, ForeignBody, Texts};
+    use ferrite_plan::external::{Body, ExternalRoutine, RoutineBody, Texts};
     use ferrite_value::OwnedValue;
     use ferrite_value::ring::Ring;
     use ferrite_wire::parameters::ParameterSet;
@@ -356,10 +356,10 @@ mod tests {
         let compiled = Compiled::new(planned.catalog).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
         let caller = |factor: f64| {
-            let body = ForeignBody::Transaction(Arc::new(Multiplies(factor)));
+            let body = RoutineBody::Transaction(Arc::new(Multiplies(factor)));
             let statements = vec![program("multiply")];
-            let foreign = Some(Arc::new(ForeignProgram { body, statements, texts: Texts::None, broken: None }));
-            Program { foreign, ..Program::clone(&program("fill")) }
+            let external = Some(Arc::new(ExternalRoutine { body, statements, texts: Texts::None, broken: None }));
+            Program { external, ..Program::clone(&program("fill")) }
         };
         let mut executor = Executor::new(Duration::from_secs(10));
         let mut call = |program: &Program| {
