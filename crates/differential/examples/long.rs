@@ -110,7 +110,7 @@ fn replay(text: &str) {
         (7, Way::Plain),
         (7, Way::AsRouted),
         (7, Way::OnSnapshot),
-        (7, Way::Lifted),
+        (7, Way::Parameterized),
         (7, Way::WithStatistics(1)),
     ];
     let mut engines = WAYS.map(|(partitions, way)| (Engine::new(partitions), partitions, way));

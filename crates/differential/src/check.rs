@@ -279,7 +279,7 @@ impl<'p> Databases<'p> {
             ("7 partitions", Way::AsRouted),
             ("7 partitions, row counts made up", Way::WithStatistics(seed)),
             ("7 partitions, on snapshots", Way::OnSnapshot),
-            ("7 partitions, literals lifted", Way::Lifted),
+            ("7 partitions, literals parameterized", Way::Parameterized),
         ];
         for (oracle, way) in ways {
             let other = guarded(|| self.seven.run(&text, way));

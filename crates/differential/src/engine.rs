@@ -9,7 +9,7 @@ use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Crew, ResultSink, Scratch};
 use ferrite_plan::{Fitted, Owners};
 use ferrite_plan::{OutputColumn, Program, SnapshotPlan};
-use ferrite_sql::{Argument, Lifter, Statistics};
+use ferrite_sql::{Argument, Parameterizer, Statistics};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{OwnedValue, Value, convert};
@@ -36,7 +36,7 @@ pub enum Way {
     /// On snapshots of the stores, without indexes, as long reads are.
     OnSnapshot,
     /// With its literals taken out and given back as parameters, as the plan cache does.
-    Lifted,
+    Parameterized,
 }
 
 pub struct Engine {
@@ -46,7 +46,7 @@ pub struct Engine {
     /// Follow the stores by their redo and must end like them.
     copies: Vec<Store>,
     scratch: Scratch,
-    lifter: Lifter,
+    parameterizer: Parameterizer,
 }
 
 struct MadeUp(u64);
@@ -76,7 +76,7 @@ impl Engine {
             copies: stores(),
             catalog: Arc::default(),
             scratch: Scratch::default(),
-            lifter: Lifter::default(),
+            parameterizer: Parameterizer::default(),
             ring,
         }
     }
@@ -141,7 +141,7 @@ impl Engine {
         };
         match way {
             Way::OnSnapshot => self.on_snapshot(&program),
-            Way::Lifted => self.lifted(text, &program),
+            Way::Parameterized => self.parameterized(text, &program),
             Way::Plain => self.call(&program, &[], 0..self.stores.len()),
             Way::AsRouted | Way::WithStatistics(_) => {
                 let range = self.route(&program, &[])?;
@@ -163,9 +163,9 @@ impl Engine {
         run_on(&mut stores[range], program, &[], &mut self.scratch, Some(&Backwards))
     }
 
-    fn lifted(&mut self, text: &str, exact: &Program) -> UserResult<Answer> {
-        let found = self.lifter.lift(text).and_then(|()| {
-            let literals = self.lifter.literals();
+    fn parameterized(&mut self, text: &str, exact: &Program) -> UserResult<Answer> {
+        let found = self.parameterizer.parameterize(text).and_then(|()| {
+            let literals = self.parameterizer.literals();
             ferrite_sql::find_template(&self.catalog, &ferrite_sql::NoStatistics, text, literals, exact)
         });
         let Some((template, _)) = found else { return self.call(exact, &[], 0..self.stores.len()) };
@@ -175,7 +175,7 @@ impl Engine {
             let Argument::Literal { number, sql_type } = argument else {
                 return Err(UserError::internal("a parameter that nobody gave"));
             };
-            let value = self.lifter.literals()[usize::from(*number)].value(text, &arena);
+            let value = self.parameterizer.literals()[usize::from(*number)].value(text, &arena);
             let value = value.and_then(|value| ferrite_sql::as_parameter(value, *sql_type, &arena));
             parameters.push(value.ok_or_else(|| UserError::internal("a literal that is no parameter"))?);
         }

@@ -16,7 +16,7 @@ use ferrite_partition::{
     AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, Hold, MailboxHandle, ProgramCall,
     Recompile, Reply, Spent,
 };
-use ferrite_sql::Lifter;
+use ferrite_sql::Parameterizer;
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
@@ -51,7 +51,7 @@ pub struct Dispatcher {
     /// Spreads calls that any partition can answer.
     spread: u32,
     /// For ad hoc texts: what takes them apart, and their parameters.
-    lifter: Lifter,
+    parameterizer: Parameterizer,
     arena: Bump,
     parameters: Vec<u8>,
     recompile: Recompile,
@@ -94,7 +94,7 @@ impl Dispatcher {
             spare_batches: Vec::new(),
             spare_answers: Vec::new(),
             spread: 0,
-            lifter: Lifter::default(),
+            parameterizer: Parameterizer::default(),
             arena: Bump::new(),
             parameters: Vec::new(),
             recompile,
@@ -335,12 +335,12 @@ impl Dispatcher {
     fn ad_hoc(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) -> Option<()> {
         let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return None };
         let given = invocation.parameters.without_first().ok()?;
-        let plan = self.shared.plan_cache.find(&self.compiled, &mut self.lifter, text, given.count())?;
+        let plan = self.shared.plan_cache.find(&self.compiled, &mut self.parameterizer, text, given.count())?;
         // One that is refused is told so by the system thread.
         self.shared.mode.admit(plan.program.read_only, is_admin(connection.id)).ok()?;
         self.arena.reset();
         self.parameters.clear();
-        plan.write_parameters(&self.lifter, text, &given, &self.arena, &mut self.parameters)?;
+        plan.write_parameters(&self.parameterizer, text, &given, &self.arena, &mut self.parameters)?;
         let parameters = Parameters::parse(&self.parameters).ok()?;
         self.spread = self.spread.wrapping_add(1);
         match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.ring, self.spread).ok()? {

@@ -8,7 +8,7 @@ use bumpalo::Bump;
 use ferrite_base::limits;
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
-use ferrite_sql::{Argument, Lifter, Statistics, Template, as_parameter, find_template, template};
+use ferrite_sql::{Argument, Parameterizer, Statistics, Template, as_parameter, find_template, template};
 use ferrite_wire::{Parameters, parameters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,22 +96,22 @@ pub struct PlanCacheStatistics {
 }
 
 impl PlanCache {
-    /// The plan for `text`, which is taken apart by `lifter`; None when there is none yet, or when it wants another number of
+    /// The plan for `text`, which is taken apart by `parameterizer`; None when there is none yet, or when it wants another number of
     /// parameters than `given`.
     pub fn find(
         &self,
         compiled: &Arc<Compiled>,
-        lifter: &mut Lifter,
+        parameterizer: &mut Parameterizer,
         text: &str,
         given: usize,
     ) -> Option<Arc<CachedPlan>> {
-        let plan = lifter.lift(text).and_then(|()| {
+        let plan = parameterizer.parameterize(text).and_then(|()| {
             let entries = self.read();
             if !entries.compiled.as_ref().is_some_and(|known| Arc::ptr_eq(known, compiled)) {
                 return None;
             }
-            let entry = match entries.get(lifter.shape())? {
-                Entry::Keeps(lifted) => entries.get(&key_with_kept(lifter, text, lifted))?,
+            let entry = match entries.get(parameterizer.shape())? {
+                Entry::Keeps(parameterized) => entries.get(&key_with_kept(parameterizer, text, parameterized))?,
                 entry => entry,
             };
             match entry {
@@ -129,34 +129,41 @@ impl PlanCache {
         &self,
         compiled: &Arc<Compiled>,
         statistics: &dyn Statistics,
-        lifter: &mut Lifter,
+        parameterizer: &mut Parameterizer,
         text: &str,
         exact: &Program,
     ) {
-        if lifter.lift(text).is_none() {
+        if parameterizer.parameterize(text).is_none() {
             return;
         }
-        let shape: Arc<[u8]> = lifter.shape().into();
+        let shape: Arc<[u8]> = parameterizer.shape().into();
         let catalog = &compiled.catalog;
         match self.state(compiled, &shape) {
             None => self.put(compiled, shape, Entry::Met),
-            Some(Entry::Met) => match find_template(catalog, statistics, text, lifter.literals(), exact) {
+            Some(Entry::Met) => match find_template(catalog, statistics, text, parameterizer.literals(), exact) {
                 None => self.put(compiled, shape, Entry::Never),
-                Some((template, lifted)) if lifted.iter().all(|lifted| *lifted) => {
+                Some((template, parameterized)) if parameterized.iter().all(|parameterized| *parameterized) => {
                     self.put(compiled, shape, Entry::Plan(CachedPlan::new(template)));
                 }
-                Some((template, lifted)) => {
-                    let key = key_with_kept(lifter, text, &lifted);
-                    self.put(compiled, shape, Entry::Keeps(lifted.into()));
+                Some((template, parameterized)) => {
+                    let key = key_with_kept(parameterizer, text, &parameterized);
+                    self.put(compiled, shape, Entry::Keeps(parameterized.into()));
                     self.put(compiled, key.into(), Entry::Plan(CachedPlan::new(template)));
                 }
             },
-            Some(Entry::Keeps(lifted)) => {
-                let key: Arc<[u8]> = key_with_kept(lifter, text, &lifted).into();
+            Some(Entry::Keeps(parameterized)) => {
+                let key: Arc<[u8]> = key_with_kept(parameterizer, text, &parameterized).into();
                 match self.state(compiled, &key) {
                     None => self.put(compiled, key, Entry::Met),
                     Some(Entry::Met) => {
-                        let entry = match template(catalog, statistics, text, lifter.literals(), &lifted, exact) {
+                        let entry = match template(
+                            catalog,
+                            statistics,
+                            text,
+                            parameterizer.literals(),
+                            &parameterized,
+                            exact,
+                        ) {
                             Some(template) => Entry::Plan(CachedPlan::new(template)),
                             None => Entry::Never,
                         };
@@ -247,11 +254,11 @@ impl Entries {
     }
 }
 
-/// The shape and the literals that are not lifted.
-fn key_with_kept(lifter: &Lifter, text: &str, lifted: &[bool]) -> Vec<u8> {
-    let mut key = lifter.shape().to_vec();
-    for (literal, lifted) in lifter.literals().iter().zip(lifted) {
-        if !lifted {
+/// The shape and the literals that are not parameterized.
+fn key_with_kept(parameterizer: &Parameterizer, text: &str, parameterized: &[bool]) -> Vec<u8> {
+    let mut key = parameterizer.shape().to_vec();
+    for (literal, parameterized) in parameterizer.literals().iter().zip(parameterized) {
+        if !parameterized {
             key.push(KEPT);
             key.extend_from_slice(literal.written(text).as_bytes());
         }
@@ -265,11 +272,11 @@ impl CachedPlan {
         Arc::new(CachedPlan { program: Arc::new(template.program), arguments: template.arguments, given })
     }
 
-    /// Appends the parameter set for `text`, last taken apart by `lifter`. None, with something appended, when a literal is none that the
+    /// Appends the parameter set for `text`, last taken apart by `parameterizer`. None, with something appended, when a literal is none that the
     /// plan was made for.
     pub fn write_parameters(
         &self,
-        lifter: &Lifter,
+        parameterizer: &Parameterizer,
         text: &str,
         given: &Parameters<'_>,
         arena: &Bump,
@@ -286,7 +293,7 @@ impl CachedPlan {
                     out.extend_from_slice(encoded);
                 }
                 Argument::Literal { number, sql_type } => {
-                    let literal = lifter.literals().get(usize::from(*number))?;
+                    let literal = parameterizer.literals().get(usize::from(*number))?;
                     let value = as_parameter(literal.value(text, arena)?, *sql_type, arena)?;
                     parameters::write_value(out, &value).ok()?;
                 }

@@ -17,7 +17,7 @@ use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult, fault};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
-use ferrite_sql::Lifter;
+use ferrite_sql::Parameterizer;
 use ferrite_value::{Value, hash};
 use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
@@ -61,10 +61,10 @@ pub struct System {
 
 impl System {
     pub fn run(self) {
-        let mut lifter = Lifter::default();
+        let mut parameterizer = Parameterizer::default();
         loop {
-            let (body, reply, mut lifter) = match self.inbox.recv() {
-                Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut lifter)),
+            let (body, reply, mut parameterizer) = match self.inbox.recv() {
+                Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut parameterizer)),
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
                 Ok(SystemJob::Stop) | Err(_) => break,
             };
@@ -73,7 +73,7 @@ impl System {
                 continue;
             }
             // A fault in the compiler must not take the server down: nothing has been executed yet.
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, lifter.take())));
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, parameterizer.take())));
             let outcome = outcome.unwrap_or_else(|_| {
                 fault::contain();
                 Err(UserError::internal("the statement could not be compiled, by a fault of the server")
@@ -90,8 +90,8 @@ impl System {
         }
     }
 
-    /// With a `lifter`, plans are looked up and kept.
-    fn handle(&self, body: &[u8], reply: &Reply, lifter: Option<&mut Lifter>) -> UserResult<Handled> {
+    /// With a `parameterizer`, plans are looked up and kept.
+    fn handle(&self, body: &[u8], reply: &Reply, parameterizer: Option<&mut Parameterizer>) -> UserResult<Handled> {
         let arena = Bump::new();
         let malformed =
             |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
@@ -107,7 +107,7 @@ impl System {
         let asker = Asker { connection: public_id(reply.connection), bytes: body.len() };
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
-                return self.ad_hoc(&invocation, parameters, &compiled, body, reply, lifter);
+                return self.ad_hoc(&invocation, parameters, &compiled, body, reply, parameterizer);
             }
             "@SystemCatalog" => system_catalog::system_catalog(&compiled, one_text(name, parameters)?),
             "@SystemInformation" => {
@@ -175,14 +175,14 @@ impl System {
         compiled: &Arc<Compiled>,
         body: &[u8],
         reply: &Reply,
-        mut lifter: Option<&mut Lifter>,
+        mut parameterizer: Option<&mut Parameterizer>,
     ) -> UserResult<Handled> {
         let Some(Value::Text(text)) = parameters.first() else {
             return Err(UserError::parameters("@AdHoc takes the SQL text as its first parameter"));
         };
         let rest = invocation.parameters.without_first().map_err(UserError::from)?;
-        if let Some(lifter) = lifter.as_deref_mut()
-            && self.with_cached_plan(lifter, text, &rest, compiled, body, reply).is_some()
+        if let Some(parameterizer) = parameterizer.as_deref_mut()
+            && self.with_cached_plan(parameterizer, text, &rest, compiled, body, reply).is_some()
         {
             return Ok(Handled::PassedOn);
         }
@@ -201,8 +201,8 @@ impl System {
                 self.change_schema((*text).to_owned(), self.shared.settings.sql, reply);
             }
             adhoc::Compilation::Program(program) => {
-                if let Some(lifter) = lifter {
-                    self.shared.plan_cache.met(compiled, &*self.shared.row_counts, lifter, text, &program);
+                if let Some(parameterizer) = parameterizer {
+                    self.shared.plan_cache.met(compiled, &*self.shared.row_counts, parameterizer, text, &program);
                 }
                 let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
@@ -396,19 +396,19 @@ impl System {
     /// Many texts of one shape may have come here before the first was compiled.
     fn with_cached_plan(
         &self,
-        lifter: &mut Lifter,
+        parameterizer: &mut Parameterizer,
         text: &str,
         given: &Parameters<'_>,
         compiled: &Arc<Compiled>,
         body: &[u8],
         reply: &Reply,
     ) -> Option<()> {
-        let plan = self.shared.plan_cache.find(compiled, lifter, text, given.count())?;
+        let plan = self.shared.plan_cache.find(compiled, parameterizer, text, given.count())?;
         // One that is refused is told so when it is compiled.
         self.shared.mode.admit(plan.program.read_only, is_admin(reply.connection)).ok()?;
         let arena = Bump::new();
         let mut bytes = Vec::new();
-        plan.write_parameters(lifter, text, given, &arena, &mut bytes)?;
+        plan.write_parameters(parameterizer, text, given, &arena, &mut bytes)?;
         let parameters = Parameters::parse(&bytes).ok()?;
         let spread = reply.handle as u32;
         let route = route::route(&plan.program, &Default::default(), &parameters, &self.shared.ring, spread).ok()?;

@@ -6,7 +6,7 @@
 //! constants that the literals mean. Literals for which that fails stay in the text.
 
 use crate::adhoc;
-use crate::lift::{self, Literal};
+use crate::parameterize::{self, Literal};
 use crate::parse;
 use crate::planner::estimate::Statistics;
 use bumpalo::Bump;
@@ -17,7 +17,7 @@ use ferrite_plan::{Program, Routing, SnapshotPlan};
 use ferrite_value::SqlType;
 use std::fmt::Write;
 
-/// Literals are tried one by one up to here; a text with more of them is lifted as a whole or not at all.
+/// Literals are tried one by one up to here; a text with more of them is parameterized as a whole or not at all.
 const TRIED_SINGLY_MAX: usize = 24;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub enum Argument {
     Literal { number: u16, sql_type: SqlType },
 }
 
-/// A template for `text` with as many of its `literals` lifted as can be, and which these are. `exact` is the text's program,
+/// A template for `text` with as many of its `literals` parameterized as can be, and which these are. `exact` is the text's program,
 /// compiled as it is written.
 pub fn find_template(
     catalog: &Catalog,
@@ -61,16 +61,16 @@ pub fn find_template(
     template(catalog, statistics, text, literals, &fit, exact).map(|template| (template, fit))
 }
 
-/// The template with those literals lifted that `lifted` marks, if it does what `exact` does.
+/// The template with those literals parameterized that `parameterized` marks, if it does what `exact` does.
 pub fn template(
     catalog: &Catalog,
     statistics: &dyn Statistics,
     text: &str,
     literals: &[Literal],
-    lifted: &[bool],
+    parameterized: &[bool],
     exact: &Program,
 ) -> Option<Template> {
-    let (mut program, sources) = compile(catalog, statistics, text, literals, lifted)?.ok()?;
+    let (mut program, sources) = compile(catalog, statistics, text, literals, parameterized)?.ok()?;
     if program.parameters.len() != sources.len() || program.parameters.iter().any(|parameter| parameter.array) {
         return exact_without_literals(program, &sources, exact);
     }
@@ -93,7 +93,7 @@ pub fn template(
             Some(number) => {
                 let sql_type = parameter.column_type.sql_type;
                 let value = literals[*number].value(text, &arena)?;
-                let value = lift::as_parameter(value, sql_type, &arena)?;
+                let value = parameterize::as_parameter(value, sql_type, &arena)?;
                 replacements.push(format!("{:?}", Expr::Constant(crate::bind::types::owned(&value))));
                 arguments.push(Argument::Literal { number: *number as u16, sql_type });
             }
@@ -105,7 +105,7 @@ pub fn template(
     equal.then(|| Template { program, arguments: arguments.into() })
 }
 
-/// A text without lifted literals is its own template, array parameters and all.
+/// A text without parameterized literals is its own template, array parameters and all.
 fn exact_without_literals(program: Program, sources: &[Option<usize>], exact: &Program) -> Option<Template> {
     let equal = sources.iter().all(Option::is_none)
         && program.parameters.len() == sources.len()
@@ -113,7 +113,7 @@ fn exact_without_literals(program: Program, sources: &[Option<usize>], exact: &P
     equal.then(|| Template { program, arguments: sources.iter().map(|_| Argument::Given).collect() })
 }
 
-/// Compiles `text` with parameters for the lifted literals. Says for each parameter which literal it was; None for one of the
+/// Compiles `text` with parameters for the parameterized literals. Says for each parameter which literal it was; None for one of the
 /// caller's. None as a whole when the tokens are not where the literals are.
 #[allow(clippy::type_complexity)]
 fn compile(
@@ -121,14 +121,14 @@ fn compile(
     statistics: &dyn Statistics,
     text: &str,
     literals: &[Literal],
-    lifted: &[bool],
+    parameterized: &[bool],
 ) -> Option<UserResult<(Program, Vec<Option<usize>>)>> {
     let spans = literals
         .iter()
         .enumerate()
-        .filter(|(number, _)| lifted[*number])
+        .filter(|(number, _)| parameterized[*number])
         .map(|(number, literal)| (number, literal.span(), literal.is_negative()));
-    let (statements, sources) = match parse::parse_lifted(text, spans)? {
+    let (statements, sources) = match parse::parse_parameterized(text, spans)? {
         Ok(parsed) => parsed,
         Err(error) => return Some(Err(error)),
     };

@@ -93,20 +93,22 @@ fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
     ))
 }
 
-/// The statements of `text` with `?` in place of the literals at `lifted` (number, span in bytes, whether there is a sign), and for
+/// The statements of `text` with `?` in place of the literals at `parameterized` (number, span in bytes, whether there is a sign), and for
 /// each `?` which of them it was. The `?` are numbered through all statements. None when a span is not one literal.
 #[allow(clippy::type_complexity)]
-pub(crate) fn parse_lifted(
+pub(crate) fn parse_parameterized(
     text: &str,
-    lifted: impl Iterator<Item = (usize, (usize, usize), bool)>,
+    parameterized: impl Iterator<Item = (usize, (usize, usize), bool)>,
 ) -> Option<UserResult<(Vec<Statement>, Vec<Option<usize>>)>> {
     let mut lexemes = tokens::lex(text).ok()?;
     let mut sources = Vec::new();
     let mut kept = Vec::with_capacity(lexemes.len());
-    let mut lifted = lifted.peekable();
+    let mut parameterized = parameterized.peekable();
     let mut rest = lexemes.drain(..).peekable();
     while let Some(mut lexeme) = rest.next() {
-        if let Some((number, (start, end), negative)) = lifted.next_if(|(_, (start, _), _)| *start == lexeme.start) {
+        if let Some((number, (start, end), negative)) =
+            parameterized.next_if(|(_, (start, _), _)| *start == lexeme.start)
+        {
             if negative {
                 let digits = rest.next_if(|_| lexeme.token.token == Token::Minus)?;
                 lexeme = Lexeme { start, ..digits };
@@ -121,7 +123,7 @@ pub(crate) fn parse_lifted(
         }
         kept.push(lexeme);
     }
-    if lifted.next().is_some() {
+    if parameterized.next().is_some() {
         return None;
     }
     Some(parse_numbered(text, &kept).map(|statements| (statements, sources)))

@@ -73,7 +73,7 @@ pub(crate) fn token_is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
-/// Numbers and strings, of the forms that `lift` knows.
+/// Numbers and strings, of the forms that `parameterize` knows.
 pub(crate) fn is_literal(token: &Token) -> bool {
     matches!(token, Token::Number(_, false) | Token::SingleQuotedString(_) | Token::HexStringLiteral(_))
 }

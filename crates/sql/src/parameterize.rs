@@ -1,7 +1,7 @@
 //! Literals out of an SQL text: what is left is the text's shape, the same for all texts that differ in values only.
 //!
 //! One pass over the bytes, quick enough for a network thread. It knows where literals begin and end, and nothing of
-//! grammar. A text that holds anything it is not sure of is not lifted at all, and whatever it takes for a literal is
+//! grammar. A text that holds anything it is not sure of is not parameterized at all, and whatever it takes for a literal is
 //! compared with the real tokens before a plan is made for the shape (see `template`).
 //!
 //! In the shape a literal leaves one byte that says its kind, because kinds are typed differently. The number after LIMIT
@@ -12,7 +12,7 @@ use ferrite_base::limits;
 use ferrite_value::convert::cast;
 use ferrite_value::{ColumnType, Decimal, SqlType, Value};
 
-/// What type a literal has by itself. The discriminants stand in shapes; texts that contain such bytes are not lifted.
+/// What type a literal has by itself. The discriminants stand in shapes; texts that contain such bytes are not parameterized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LiteralKind {
@@ -40,7 +40,7 @@ pub struct Literal {
 
 /// Takes texts apart, one after the other, into memory that it keeps.
 #[derive(Default)]
-pub struct Lifter {
+pub struct Parameterizer {
     shape: Vec<u8>,
     literals: Vec<Literal>,
 }
@@ -59,8 +59,8 @@ fn is_name_part(byte: u8) -> bool {
     is_name_start(byte) || byte.is_ascii_digit() || byte == b'$'
 }
 
-impl Lifter {
-    /// The text without its literals, after [`Lifter::lift`].
+impl Parameterizer {
+    /// The text without its literals, after [`Parameterizer::parameterize`].
     pub fn shape(&self) -> &[u8] {
         &self.shape
     }
@@ -71,7 +71,7 @@ impl Lifter {
     }
 
     /// Takes `text` apart. None for a text that is too long, too full of literals, or not understood.
-    pub fn lift(&mut self, text: &str) -> Option<()> {
+    pub fn parameterize(&mut self, text: &str) -> Option<()> {
         self.shape.clear();
         self.literals.clear();
         if text.len() > limits::PLAN_CACHE_TEXT_BYTES_MAX {
@@ -342,23 +342,23 @@ mod tests {
     use super::*;
 
     /// The shape with kinds in braces, and the literals as written.
-    fn lifted(text: &str) -> Option<(String, Vec<String>)> {
-        let mut lifter = Lifter::default();
-        lifter.lift(text)?;
+    fn parameterized(text: &str) -> Option<(String, Vec<String>)> {
+        let mut parameterizer = Parameterizer::default();
+        parameterizer.parameterize(text)?;
         let names = ["", "{i}", "{b}", "{d}", "{f}", "{t}", "{x}"];
         let mut shape = String::new();
-        for byte in lifter.shape() {
+        for byte in parameterizer.shape() {
             match names.get(usize::from(*byte)) {
                 Some(name) => shape.push_str(name),
                 None => shape.push(char::from(*byte)),
             }
         }
-        Some((shape, lifter.literals().iter().map(|literal| literal.written(text).to_owned()).collect()))
+        Some((shape, parameterizer.literals().iter().map(|literal| literal.written(text).to_owned()).collect()))
     }
 
     #[track_caller]
     fn check(text: &str, shape: &str, literals: &[&str]) {
-        let (found, written) = lifted(text).expect("the text is understood");
+        let (found, written) = parameterized(text).expect("the text is understood");
         assert_eq!(
             (found.as_str(), written.iter().map(String::as_str).collect::<Vec<_>>()),
             (shape, literals.to_vec())
@@ -417,27 +417,27 @@ mod tests {
             "x = '\u{1}",
             "@x",
         ] {
-            assert_eq!(lifted(text), None, "{text}");
+            assert_eq!(parameterized(text), None, "{text}");
         }
     }
 
     #[test]
     fn limits_of_texts_and_literals() {
         let of_length = |length: usize| "a".repeat(length);
-        assert!(lifted(&of_length(limits::PLAN_CACHE_TEXT_BYTES_MAX)).is_some());
-        assert!(lifted(&of_length(limits::PLAN_CACHE_TEXT_BYTES_MAX + 1)).is_none());
+        assert!(parameterized(&of_length(limits::PLAN_CACHE_TEXT_BYTES_MAX)).is_some());
+        assert!(parameterized(&of_length(limits::PLAN_CACHE_TEXT_BYTES_MAX + 1)).is_none());
         let of_literals = |count: usize| "1,".repeat(count);
-        assert!(lifted(&of_literals(limits::PLAN_CACHE_LITERALS_MAX)).is_some());
-        assert!(lifted(&of_literals(limits::PLAN_CACHE_LITERALS_MAX + 1)).is_none());
+        assert!(parameterized(&of_literals(limits::PLAN_CACHE_LITERALS_MAX)).is_some());
+        assert!(parameterized(&of_literals(limits::PLAN_CACHE_LITERALS_MAX + 1)).is_none());
     }
 
     #[test]
     fn values_and_their_conversions() {
         let arena = Bump::new();
         let value = |text: &'static str, to: SqlType| {
-            let mut lifter = Lifter::default();
-            lifter.lift(text).unwrap();
-            let value = lifter.literals()[0].value(text, &arena)?;
+            let mut parameterizer = Parameterizer::default();
+            parameterizer.parameterize(text).unwrap();
+            let value = parameterizer.literals()[0].value(text, &arena)?;
             as_parameter(value, to, &arena).map(|value| format!("{value:?}"))
         };
         let same = |value: Value<'_>| Some(format!("{value:?}"));
