@@ -7,7 +7,7 @@ use crate::cancel::{CallId, Cancellations};
 use crate::contain::{Outside, contained};
 use crate::crew::{CallCrew, Helpers};
 use crate::event::ProgramCall;
-use crate::foresight::Lesson;
+use crate::predictor::CallProfile;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, fault};
 use ferrite_catalog::Catalog;
@@ -141,8 +141,8 @@ impl Executor {
     }
 
     /// From now on watches bodies in other languages for this; what they were watched for until now.
-    pub(crate) fn foreign_lesson(&mut self, lesson: Option<Box<Lesson>>) -> Option<Box<Lesson>> {
-        std::mem::replace(&mut self.external.lesson, lesson)
+    pub(crate) fn profile_external(&mut self, profile: Option<Box<CallProfile>>) -> Option<Box<CallProfile>> {
+        std::mem::replace(&mut self.external.profile, profile)
     }
 
     /// Forgets what belongs to the programs of the catalog version before.

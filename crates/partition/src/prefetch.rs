@@ -204,7 +204,7 @@ pub struct Ahead {
 impl Ahead {
     /// Asks for the buckets that these look-ups, with the parameter sets of their calls, lead to.
     #[inline]
-    pub fn ask_buckets<'b>(&mut self, store: &Store, look_ups: impl Iterator<Item = (&'b Prefetch, &'b [u8])>) {
+    pub fn prefetch_buckets<'b>(&mut self, store: &Store, look_ups: impl Iterator<Item = (&'b Prefetch, &'b [u8])>) {
         self.sought.clear();
         self.sought.extend(look_ups.filter_map(|(prefetch, parameters)| prefetch.sought(store, parameters)));
         for sought in &self.sought {
@@ -214,7 +214,7 @@ impl Ahead {
 
     /// Asks for the rows that those buckets, at hand by now, lead to.
     #[inline]
-    pub fn ask_rows(&mut self, store: &Store) {
+    pub fn prefetch_rows(&mut self, store: &Store) {
         for sought in &self.sought {
             store.table(sought.table).prefetch_row(sought.index, sought.key);
         }

@@ -252,7 +252,7 @@ impl<'b> LookAhead<'b> {
     #[inline]
     fn step(&mut self, store: &Store) {
         if let Ok(Some(changes)) = record::next_transaction(&mut self.transactions) {
-            store.ask_ahead(changes, self.ahead);
+            store.prefetch_ahead(changes, self.ahead);
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::coordinator::Loan;
 use crate::counters::{Counters, Report};
 use crate::event::{CachedCall, CallBatch, CallHeader, Event, ProgramCall, Reply};
 use crate::execute::Executor;
-use crate::foresight::Foresight;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
+use crate::predictor::PrefetchPredictor;
 use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
@@ -48,7 +48,7 @@ pub struct Partition {
     /// None only while it is lent to the coordinator.
     store: Option<Store>,
     compiled: Arc<Compiled>,
-    foresight: Foresight,
+    predictor: PrefetchPredictor,
     ahead: Ahead,
     /// Of the last transaction that changed something here.
     sequence: Sequence,
@@ -98,7 +98,7 @@ impl Partition {
             id: start.id,
             inbox,
             store: Some(start.store),
-            foresight: Foresight::new(&start.compiled),
+            predictor: PrefetchPredictor::new(&start.compiled),
             ahead: Ahead::default(),
             compiled: start.compiled,
             sequence: start.sequence,
@@ -294,7 +294,7 @@ impl Partition {
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
         for (number, call) in batch.calls.iter().enumerate() {
             if same_schema {
-                self.ask_ahead(&batch, number);
+                self.prefetch_ahead(&batch, number);
             }
             match call.cached() {
                 None => self.run_call(&batch, call, same_schema, now, &mut answers),
@@ -347,7 +347,7 @@ impl Partition {
                 };
                 let watched = program.external.is_some() && same_schema;
                 if watched {
-                    self.executor.foreign_lesson(self.foresight.lend(call.procedure));
+                    self.executor.profile_external(self.predictor.lend(call.procedure));
                 }
                 let answer_start = answers.bytes.len();
                 let outcome = self.executor.call(
@@ -361,8 +361,8 @@ impl Partition {
                 );
                 let answer_bytes = answers.bytes.len() - answer_start;
                 self.counters.end(counted, Some(outcome), batch.parameters(call).len(), answer_bytes);
-                if watched && let Some(lesson) = self.executor.foreign_lesson(None) {
-                    self.foresight.take_back(call.procedure, lesson);
+                if watched && let Some(profile) = self.executor.profile_external(None) {
+                    self.predictor.take_back(call.procedure, profile);
                 }
             }
             Err(error) => response::write_error(&mut answers.bytes, call.handle, &error),
@@ -408,7 +408,7 @@ impl Partition {
     /// Asks for memory that calls after `number`, the next to run, will need. The first of a long batch come late: their own group asks
     /// for them.
     #[inline]
-    fn ask_ahead(&mut self, batch: &CallBatch, number: usize) {
+    fn prefetch_ahead(&mut self, batch: &CallBatch, number: usize) {
         let Some(store) = &self.store else { return };
         match number % prefetch::GROUP {
             0 if batch.calls.len() > prefetch::GROUP => {
@@ -417,11 +417,11 @@ impl Partition {
                 let plain = calls.filter(|call| !call.drop_first_parameter && call.cached().is_none());
                 let look_ups = plain.flat_map(|call| {
                     let parameters = batch.parameters(call);
-                    self.foresight.asks(call.procedure).iter().map(move |prefetch| (prefetch, parameters))
+                    self.predictor.asks(call.procedure).iter().map(move |prefetch| (prefetch, parameters))
                 });
-                self.ahead.ask_buckets(store, look_ups);
+                self.ahead.prefetch_buckets(store, look_ups);
             }
-            prefetch::ROWS_AFTER if batch.calls.len() > prefetch::GROUP => self.ahead.ask_rows(store),
+            prefetch::ROWS_AFTER if batch.calls.len() > prefetch::GROUP => self.ahead.prefetch_rows(store),
             _ => {}
         }
     }
@@ -505,7 +505,7 @@ impl Partition {
         self.store = Some(loan.store);
         if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
             self.counters.catalog_changes(&self.compiled);
-            self.foresight = Foresight::new(&loan.compiled);
+            self.predictor = PrefetchPredictor::new(&loan.compiled);
             self.compiled = loan.compiled;
             self.executor.catalog_changed();
         }

@@ -5,11 +5,10 @@
 //!
 //! From the bottom up: `holds` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index` and `look_up`
 //! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put
-//! it together; `ahead` asks early for what replay needs; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
+//! it together; `prefetch_ahead` asks early for what replay needs; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
 //! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
 //! all of it.
 
-mod ahead;
 mod compaction;
 mod constraint;
 mod evaluation;
@@ -28,6 +27,7 @@ mod look_up;
 mod memory;
 mod page_table;
 mod pages;
+mod prefetch_ahead;
 mod redo;
 mod row;
 mod schema;
@@ -39,7 +39,6 @@ mod verify;
 mod view_maintenance;
 mod view_plan;
 
-pub use ahead::Ahead;
 pub use evaluation::take_work;
 pub use image::{ImageError, RunReader, Shape, StoredColumn};
 pub use index::HashedKey;
@@ -47,6 +46,7 @@ pub use load::Loading;
 pub use look_up::Rows;
 pub use memory::{IndexMemory, TableMemory};
 pub use pages::Scan;
+pub use prefetch_ahead::Ahead;
 pub use redo::RedoError;
 pub use row::RowRef;
 pub use schema::{change_schema, change_schema_watched};

@@ -264,8 +264,8 @@ fn run(seed: u64, transactions: u64) {
             model = before.1;
             assert_eq!(dump(&store, &schema), before.0);
         } else {
-            copy.ask_ahead(store.redo(), Ahead::First);
-            copy.ask_ahead(store.redo(), Ahead::Second);
+            copy.prefetch_ahead(store.redo(), Ahead::First);
+            copy.prefetch_ahead(store.redo(), Ahead::Second);
             copy.apply_redo(store.redo()).unwrap();
             store.commit();
         }

@@ -48,8 +48,8 @@ fn filled() -> (Store, Vec<u8>) {
 
 fn try_bytes(store: &mut Store, bytes: &[u8]) {
     let before = contents(store, T);
-    store.ask_ahead(bytes, Ahead::First);
-    store.ask_ahead(bytes, Ahead::Second);
+    store.prefetch_ahead(bytes, Ahead::First);
+    store.prefetch_ahead(bytes, Ahead::Second);
     if store.apply_redo(bytes).is_err() {
         assert_eq!(contents(store, T), before);
     }

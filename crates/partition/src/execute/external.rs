@@ -5,7 +5,7 @@
 
 use super::{HeaderCache, WireSink, decode_parameters};
 use crate::contain::{Outside, contained};
-use crate::foresight::Lesson;
+use crate::predictor::CallProfile;
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
@@ -25,7 +25,7 @@ pub(super) struct Kept {
     arena: Bump,
     unique: UniqueIds,
     /// What the next call is watched for.
-    pub lesson: Option<Box<Lesson>>,
+    pub profile: Option<Box<CallProfile>>,
 }
 
 /// Runs the body as a transaction.
@@ -58,7 +58,7 @@ pub(super) fn run(
         arena: &mut kept.arena,
         unique_id,
         partition,
-        lesson: kept.lesson.as_deref_mut(),
+        profile: kept.profile.as_deref_mut(),
         outside,
     };
     let result = match &external.body {
@@ -82,7 +82,7 @@ struct Transaction<'t, 'x, 'o, 'c> {
     arena: &'t mut Bump,
     unique_id: i64,
     partition: Option<PartitionId>,
-    lesson: Option<&'t mut Lesson>,
+    profile: Option<&'t mut CallProfile>,
     outside: &'t Outside,
 }
 
@@ -170,8 +170,8 @@ impl Transaction<'_, '_, '_, '_> {
         let fitted = decode_parameters(program, catalog, parameters, false, self.arena)?;
         let Fitted { program: variant, values: parameters } = fitted;
         let program = variant.as_deref().unwrap_or(program);
-        if let Some(lesson) = &mut self.lesson {
-            lesson.statement(usize::from(number), parameters, self.call.parameters);
+        if let Some(profile) = &mut self.profile {
+            profile.statement(usize::from(number), parameters, self.call.parameters);
         }
         let call = Call { program, parameters, arena: self.arena, ..*self.call };
         let mut sink = TableSink { tables, headers: self.sink.headers, open: None };

@@ -26,7 +26,7 @@ pub enum Ahead {
 
 impl Store {
     /// Asks the processor to have at hand soon what `changes`, those of one transaction, will read and write.
-    pub fn ask_ahead(&self, changes: &[u8], ahead: Ahead) {
+    pub fn prefetch_ahead(&self, changes: &[u8], ahead: Ahead) {
         // An error here is an error there, where it is told.
         let _ = self.ask_for_changes(changes, ahead);
     }

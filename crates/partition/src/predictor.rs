@@ -21,15 +21,15 @@ const SIGHTINGS_MIN: u32 = CALLS_WATCHED / 4;
 const ORIGINS_MAX: usize = 64;
 
 /// One thread's knowledge of one catalog version's procedures.
-pub struct Foresight {
+pub struct PrefetchPredictor {
     asks: Vec<Vec<Prefetch>>,
-    lessons: Vec<Option<Box<Lesson>>>,
+    profiles: Vec<Option<Box<CallProfile>>>,
 }
 
-impl Foresight {
-    pub fn new(compiled: &Compiled) -> Foresight {
-        let lessons = compiled.programs().map(|program| Lesson::of(program, &compiled.catalog)).collect();
-        Foresight { asks: compiled.prefetches().to_vec(), lessons }
+impl PrefetchPredictor {
+    pub fn new(compiled: &Compiled) -> PrefetchPredictor {
+        let profiles = compiled.programs().map(|program| CallProfile::of(program, &compiled.catalog)).collect();
+        PrefetchPredictor { asks: compiled.prefetches().to_vec(), profiles }
     }
 
     /// What to ask for ahead of a call.
@@ -40,14 +40,14 @@ impl Foresight {
 
     /// What the next call of a procedure is to be watched for, if there is still something to learn.
     #[inline]
-    pub fn lend(&mut self, procedure: ProcedureId) -> Option<Box<Lesson>> {
-        self.lessons[procedure.index()].take()
+    pub fn lend(&mut self, procedure: ProcedureId) -> Option<Box<CallProfile>> {
+        self.profiles[procedure.index()].take()
     }
 
-    /// A lesson comes back after its call.
-    pub fn take_back(&mut self, procedure: ProcedureId, mut lesson: Box<Lesson>) {
-        match lesson.end_call() {
-            None => self.lessons[procedure.index()] = Some(lesson),
+    /// A profile comes back after its call.
+    pub fn take_back(&mut self, procedure: ProcedureId, mut profile: Box<CallProfile>) {
+        match profile.end_call() {
+            None => self.profiles[procedure.index()] = Some(profile),
             Some(learned) => self.asks[procedure.index()] = learned,
         }
     }
@@ -55,7 +55,7 @@ impl Foresight {
 
 /// What is being learned about the statements of one procedure.
 #[derive(Debug)]
-pub struct Lesson {
+pub struct CallProfile {
     calls: u32,
     looked_up: Vec<Seen>,
 }
@@ -71,13 +71,13 @@ struct Seen {
     sightings: u32,
 }
 
-impl Lesson {
+impl CallProfile {
     /// None when there is nothing to learn.
-    fn of(program: &Program, catalog: &Catalog) -> Option<Box<Lesson>> {
+    fn of(program: &Program, catalog: &Catalog) -> Option<Box<CallProfile>> {
         Self::about(&program.external.as_ref()?.statements, catalog)
     }
 
-    fn about(statements: &[Arc<Program>], catalog: &Catalog) -> Option<Box<Lesson>> {
+    fn about(statements: &[Arc<Program>], catalog: &Catalog) -> Option<Box<CallProfile>> {
         let mut looked_up = Vec::new();
         for (number, statement) in statements.iter().enumerate() {
             looked_up.extend(prefetch::prefetches(statement, catalog).into_iter().map(|prefetch| Seen {
@@ -87,7 +87,7 @@ impl Lesson {
                 sightings: 0,
             }));
         }
-        (!looked_up.is_empty()).then(|| Box::new(Lesson { calls: 0, looked_up }))
+        (!looked_up.is_empty()).then(|| Box::new(CallProfile { calls: 0, looked_up }))
     }
 
     /// A statement is executed with the values `given`, in a call with the values `of_call`.
@@ -160,14 +160,14 @@ mod tests {
         let compiled = Compiled::new(planned.catalog).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
         let programs = ["S0", "S1", "S2"].map(program);
-        let mut lesson = Lesson::about(&programs, &compiled.catalog).expect("there is something to learn");
+        let mut profile = CallProfile::about(&programs, &compiled.catalog).expect("there is something to learn");
         let values = |integers: &[i64]| integers.iter().map(|integer| Value::Integer(*integer)).collect::<Vec<_>>();
         for call in 0.. {
             let of_call = parameters(call);
             for (number, given) in statements(call, &of_call) {
-                lesson.statement(number, &values(&given), &values(&of_call));
+                profile.statement(number, &values(&given), &values(&of_call));
             }
-            if let Some(learned) = lesson.end_call() {
+            if let Some(learned) = profile.end_call() {
                 assert_eq!(call + 1, i64::from(CALLS_WATCHED));
                 let named = |prefetch: Prefetch| {
                     let table = compiled.catalog.table(prefetch.table()).expect("the table is there");
@@ -224,15 +224,15 @@ mod tests {
         caller.parameters.iter_mut().for_each(|parameter| parameter.column_type.sql_type = SqlType::Bigint);
         caller.external = Some(Arc::new(ExternalRoutine { body, statements, texts: Texts::None, broken: None }));
         let mut executor = Executor::new(Duration::from_secs(10));
-        let mut lesson = Lesson::of(&caller, &compiled.catalog);
+        let mut profile = CallProfile::of(&caller, &compiled.catalog);
         for call in 0..i64::from(CALLS_WATCHED) {
             let (mut parameters, mut out) = (Vec::new(), Vec::new());
             vec![1, 1_000 + call, call].write_set(&mut parameters).expect("it is small");
-            executor.foreign_lesson(lesson.take());
+            executor.profile_external(profile.take());
             let outcome = executor.call(&mut stores, &caller, &parameters, false, 1, 0, &mut out);
             assert_eq!(outcome, Outcome::Committed);
-            lesson = executor.foreign_lesson(None);
-            if let Some(learned) = lesson.as_mut().expect("it comes back").end_call() {
+            profile = executor.profile_external(None);
+            if let Some(learned) = profile.as_mut().expect("it comes back").end_call() {
                 let learned: Vec<_> = learned.iter().map(Prefetch::parameters).collect();
                 assert_eq!((call + 1, learned), (i64::from(CALLS_WATCHED), vec![&[1][..]]));
                 return;
