@@ -8,7 +8,7 @@
 //!
 //! The first touch of an extent can take milliseconds: the kernel clears it, and a hypervisor may first have to find memory
 //! for it. [`keep_ahead`], run by a thread of the server, touches extents before they are wanted, as huge pages only where that is quick
-//! (`keeper.rs`); where nobody runs it, whoever needs an extent pays.
+//! (`preallocator.rs`); where nobody runs it, whoever needs an extent pays.
 //!
 //! Knows nothing of who uses the memory. Whoever adds to it asks [`takes_rows`] or [`has_room`] first (docs/limits.md).
 
@@ -24,7 +24,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 mod ceiling;
 mod clients;
 mod heap;
-mod keeper;
+mod preallocator;
 
 pub use ceiling::{
     has_room, limit, refused, result_bytes_max, set_limit, set_limits, takes_rows, temporary_bytes_max,
@@ -35,7 +35,7 @@ pub use clients::{
     refused_answer, refused_call, takes_answer,
 };
 pub use heap::CountingAllocator;
-pub use keeper::{give_back, keep_ahead, wake_keeper};
+pub use preallocator::{give_back, keep_ahead, wake_preallocator};
 
 /// Bytes of an extent.
 pub const EXTENT_BYTES: usize = 2 * 1024 * 1024;
@@ -56,9 +56,9 @@ struct Pool {
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { partial: BTreeMap::new(), ready: Vec::new(), unbacked: Vec::new() });
-/// The keeper has something to do: an extent was taken, or more are idle than are kept.
+/// The preallocator has something to do: an extent was taken, or more are idle than are kept.
 static CHANGED: Condvar = Condvar::new();
-/// More idle extents than this are worth a word to the keeper.
+/// More idle extents than this are worth a word to the preallocator.
 static READY_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
 static BYTES_RESERVED: AtomicUsize = AtomicUsize::new(0);
 static BYTES_USED: AtomicUsize = AtomicUsize::new(0);
@@ -240,9 +240,9 @@ fn page() -> NonNull<u8> {
     let mut pool = pool();
     let address = pool.take().unwrap_or_else(|| {
         let extent = pool.unbacked_extent();
-        if keeper::is_at_work() {
+        if preallocator::is_at_work() {
             // It could not keep up. A little at a time holds the caller up less.
-            keeper::advise(extent, false);
+            preallocator::advise(extent, false);
         }
         BYTES_RESERVED.fetch_add(EXTENT_BYTES, Ordering::Relaxed);
         pool.partial.insert(extent, ALL_FREE & !1);

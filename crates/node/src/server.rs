@@ -163,29 +163,29 @@ impl CompoundThreads {
 }
 
 /// The thread that touches page memory before it is needed.
-pub(crate) struct MemoryKeeper {
+pub(crate) struct PagePreallocator {
     stop: Arc<AtomicBool>,
     /// Until it is joined.
     thread: Option<JoinHandle<()>>,
 }
 
-impl MemoryKeeper {
-    fn start(extents: usize) -> Result<MemoryKeeper, ServerError> {
+impl PagePreallocator {
+    fn start(extents: usize) -> Result<PagePreallocator, ServerError> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = spawn("memory", move || {
             lower_priority(Yielding::Most);
             memory::keep_ahead(extents, limits::EXTENTS_AHEAD, &told);
         })?;
-        Ok(MemoryKeeper { stop, thread: Some(thread) })
+        Ok(PagePreallocator { stop, thread: Some(thread) })
     }
 }
 
 /// So that a start that fails leaves no thread behind.
-impl Drop for MemoryKeeper {
+impl Drop for PagePreallocator {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        memory::wake_keeper();
+        memory::wake_preallocator();
         join(self.thread.take());
     }
 }
@@ -199,7 +199,7 @@ impl Server {
         let backups = backup_place(&options)?;
         let mut admin = options.admin_listen.map(listen_on).transpose()?;
         let admin_listen = admin.as_ref().map(|(_, address)| *address);
-        let memory = MemoryKeeper::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
+        let memory = PagePreallocator::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
         let sight = Sight::default();
         let recover = || {

@@ -5,7 +5,7 @@
 //! what it says. Does not know signals.
 
 use crate::mailbox::Mail;
-use crate::server::{CompoundThreads, MemoryKeeper, join, spawn};
+use crate::server::{CompoundThreads, PagePreallocator, join, spawn};
 use crate::shared::Shared;
 use crate::snapshots::SnapshotJob;
 use crate::system::SystemJob;
@@ -51,7 +51,7 @@ pub(crate) struct Threads {
     pub coordinator: JoinHandle<()>,
     pub partitions: Vec<JoinHandle<()>>,
     pub reports: Vec<JoinHandle<()>>,
-    pub memory: MemoryKeeper,
+    pub memory: PagePreallocator,
     /// The watch over the disk ends when this is dropped.
     pub space: (Sender<()>, JoinHandle<()>),
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 const PARTITIONS: u32 = 3;
-/// The threads of partitions and network, coordinator and system; the log and the keeper of memory come on top.
+/// The threads of partitions and network, coordinator and system; the log and the preallocator of pages come on top.
 const THREADS_MIN: usize = PARTITIONS as usize + 2 + 1 + 1 + 1;
 /// A length of time to look at, not something to wait for.
 const INTERVAL: Duration = Duration::from_millis(1_200);

@@ -59,7 +59,7 @@ pub(super) fn advise(extent: usize, huge: bool) {
 }
 
 /// Touches `first` extents, then keeps `count` touched and ready, and gives back those beyond what is worth keeping, until `stop` is
-/// set and [`wake_keeper`] called.
+/// set and [`wake_preallocator`] called.
 pub fn keep_ahead(first: usize, count: usize, stop: &AtomicBool) {
     let mut backing = Backing::default();
     let mut wanted = first.max(count);
@@ -132,7 +132,7 @@ pub fn give_back(kept: usize) {
 }
 
 /// Makes [`keep_ahead`] look at its `stop`.
-pub fn wake_keeper() {
+pub fn wake_preallocator() {
     drop(pool());
     CHANGED.notify_all();
 }
@@ -151,7 +151,7 @@ mod tests {
             let blocks: Vec<Block> = (0..600).map(|_| Block::zeroed(PAGE_BYTES)).collect();
             assert!(blocks.iter().all(|block| block.iter().all(|byte| *byte == 0)));
             stop.store(true, Ordering::Release);
-            wake_keeper();
+            wake_preallocator();
         });
     }
 
