@@ -6,7 +6,7 @@ use crate::answer::{Answer, Failure, Outcome, canonical_decimal, canonical_float
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_exec::{Call, Crew, ResultSink, Scratch};
+use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
 use ferrite_plan::{Fitted, Owners};
 use ferrite_plan::{OutputColumn, Program, SnapshotPlan};
 use ferrite_sql::{Argument, Parameterizer, Statistics};
@@ -231,7 +231,7 @@ impl Engine {
 /// Does the parts of a query one after the other, the last first.
 struct Backwards;
 
-impl Crew for Backwards {
+impl WorkerPool for Backwards {
     fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         (0..count).rev().for_each(work);
     }
@@ -250,7 +250,7 @@ fn run_on(
     program: &Program,
     parameters: &[Value<'_>],
     scratch: &mut Scratch,
-    crew: Option<&dyn Crew>,
+    workers: Option<&dyn WorkerPool>,
 ) -> UserResult<Answer> {
     let arena = Bump::new();
     let asked = Counter::new(0);
@@ -259,7 +259,7 @@ fn run_on(
         asked.get() > QUESTIONS_MAX
     };
     let call =
-        Call { interrupted: Some(&interrupted), crew, ..Call::new(program, parameters, TRANSACTION_TIME, &arena) };
+        Call { interrupted: Some(&interrupted), workers, ..Call::new(program, parameters, TRANSACTION_TIME, &arena) };
     let mut answer = Answer::default();
     let result = ferrite_exec::run_transaction(stores, &call, scratch, &mut answer);
     match result {

@@ -23,19 +23,19 @@ pub struct Call<'x> {
     /// Nanoseconds since some moment, for EXPLAIN ANALYZE; asked by no other statement.
     pub clock: Option<&'x dyn Fn() -> u64>,
     /// Who does the parts of queries over several stores. None: they are not done in parts.
-    pub crew: Option<&'x dyn Crew>,
+    pub workers: Option<&'x dyn WorkerPool>,
 }
 
 impl<'x> Call<'x> {
     /// One that is not interrupted, measured or done in parts.
     #[inline]
     pub fn new(program: &'x Program, parameters: &'x [Value<'x>], transaction_time: i64, arena: &'x Bump) -> Call<'x> {
-        Call { program, parameters, transaction_time, arena, interrupted: None, clock: None, crew: None }
+        Call { program, parameters, transaction_time, arena, interrupted: None, clock: None, workers: None }
     }
 }
 
 /// Threads that do the parts of a query.
-pub trait Crew: Sync {
+pub trait WorkerPool: Sync {
     /// Calls `work` once for each number below `count`, several at a time if it can, and returns when all are done.
     fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync));
 

@@ -31,4 +31,4 @@ mod window;
 mod window_frame;
 mod write;
 
-pub use call::{Call, Crew, Marks, ResultSink, Scratch, roll_back, run, run_transaction, set_marks};
+pub use call::{Call, Marks, ResultSink, Scratch, WorkerPool, roll_back, run, run_transaction, set_marks};

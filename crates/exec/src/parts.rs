@@ -1,11 +1,11 @@
 //! Queries over several stores in parts: the rows of each store are grouped, or sorted and cut to a limit, by themselves, and what
 //! comes of it is merged, in the order of the stores.
 //!
-//! The parts are for a [`Crew`] to do, perhaps at the same time. What they answer does not depend on how many do them. A part that fails,
+//! The parts are for a [`WorkerPool`] to do, perhaps at the same time. What they answer does not depend on how many do them. A part that fails,
 //! whatever the reason, ends nothing: then the query runs as it otherwise would, and its errors and limits are those of one thread.
 
 use crate::access::Flow;
-use crate::call::{Call, Crew};
+use crate::call::{Call, WorkerPool};
 use crate::frame::{Frame, Slots};
 use crate::grouping::Groups;
 use crate::measure::Measures;
@@ -48,7 +48,7 @@ struct Seen<'p> {
     parameters: &'p [Value<'p>],
     registers: &'p [Value<'p>],
     transaction_time: i64,
-    crew: &'p dyn Crew,
+    workers: &'p dyn WorkerPool,
     /// Of how many stores.
     stores: usize,
     /// For [`InParts::First`], how many rows.
@@ -58,7 +58,7 @@ struct Seen<'p> {
 impl<'x> Run<'_, 'x> {
     /// Does in parts what can be done so of a query that is about to run.
     #[cold]
-    pub(crate) fn prepare(&mut self, query: &'x Query, crew: &'x dyn Crew) {
+    pub(crate) fn prepare(&mut self, query: &'x Query, workers: &'x dyn WorkerPool) {
         self.prepared.clear();
         if self.stores.len() < 2 {
             return;
@@ -68,15 +68,15 @@ impl<'x> Run<'_, 'x> {
         for block in blocks {
             let rows = self.stores.iter().map(|store| store.table(block.table).row_count()).sum();
             let beside: u64 = block.beside.iter().map(|table| self.stores[0].table(*table).row_count()).sum();
-            if crew.pays(rows, beside * self.stores.len() as u64)
-                && let Some(prepared) = self.prepare_block(block.work, crew)
+            if workers.pays(rows, beside * self.stores.len() as u64)
+                && let Some(prepared) = self.prepare_block(block.work, workers)
             {
                 self.prepared.push(prepared);
             }
         }
     }
 
-    fn prepare_block(&mut self, block: InParts<'x>, crew: &'x dyn Crew) -> Option<Prepared<'x>> {
+    fn prepare_block(&mut self, block: InParts<'x>, workers: &'x dyn WorkerPool) -> Option<Prepared<'x>> {
         let wanted = match block {
             InParts::Groups(_) => 0,
             InParts::First(query, _) => self.first_rows(query).filter(|wanted| *wanted <= FIRST_ROWS_MAX)?,
@@ -88,14 +88,14 @@ impl<'x> Run<'_, 'x> {
             parameters: self.call.parameters,
             registers: self.registers,
             transaction_time: self.call.transaction_time,
-            crew,
+            workers,
             stores: self.stores.len(),
             wanted,
         };
         let tasks: Vec<_> = self.stores.iter_mut().zip(&mut arenas).map(|task| Mutex::new(Some(task))).collect();
         let results: Vec<Mutex<Option<PartResult<'_>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
         let failed = AtomicBool::new(false);
-        crew.each(tasks.len(), &|number| {
+        workers.each(tasks.len(), &|number| {
             if failed.load(Ordering::Relaxed) {
                 return;
             }
@@ -133,8 +133,8 @@ fn part<'p>(
     seen: Seen<'p>,
 ) -> UserResult<PartResult<'p>> {
     let arena: &'p Bump = arena;
-    let crew = seen.crew;
-    let interrupted: &'p dyn Fn() -> bool = arena.alloc(move || crew.interrupted());
+    let workers = seen.workers;
+    let interrupted: &'p dyn Fn() -> bool = arena.alloc(move || workers.interrupted());
     let call: &'p Call<'p> = arena.alloc(Call {
         interrupted: Some(interrupted),
         ..Call::new(seen.program, seen.parameters, seen.transaction_time, arena)

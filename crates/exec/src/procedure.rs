@@ -254,8 +254,8 @@ impl<'r, 'x> Run<'r, 'x> {
 
     #[inline]
     fn query(&mut self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
-        if let Some(crew) = self.call.crew {
-            self.prepare(query, crew);
+        if let Some(workers) = self.call.workers {
+            self.prepare(query, workers);
         }
         let result = self.query_prepared(query, emit, sink);
         self.prepared.clear();

@@ -5,13 +5,13 @@ mod load;
 
 use crate::cancel::{CallId, Cancellations};
 use crate::contain::{Outside, contained};
-use crate::crew::{CallCrew, Helpers};
 use crate::event::ProgramCall;
 use crate::predictor::CallProfile;
+use crate::worker_pool::{CallWorkers, Helpers};
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, fault};
 use ferrite_catalog::Catalog;
-use ferrite_exec::{Call, Crew, ResultSink, Scratch};
+use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
 use ferrite_io::coarse_monotonic;
 use ferrite_plan::Fitted;
 use ferrite_plan::{OutputColumn, Parameter, Program};
@@ -238,7 +238,7 @@ impl Executor {
                 measured.set(Some(begin));
                 begin.elapsed().as_nanos() as u64
             };
-            let crew = helpers.as_deref().map(|helpers| CallCrew {
+            let workers = helpers.as_deref().map(|helpers| CallWorkers {
                 helpers,
                 begun: Instant::now(),
                 time_max: *time_max,
@@ -252,7 +252,7 @@ impl Executor {
                 arena,
                 interrupted: Some(&interrupted),
                 clock: Some(&clock),
-                crew: crew.as_ref().map(|crew| crew as &dyn Crew),
+                workers: workers.as_ref().map(|workers| workers as &dyn WorkerPool),
             };
             match &program.external {
                 None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),

@@ -14,7 +14,6 @@ pub mod compiled;
 mod contain;
 pub mod coordinator;
 pub mod counters;
-pub mod crew;
 pub mod event;
 pub mod execute;
 pub mod gate;
@@ -33,6 +32,7 @@ mod schema_time;
 pub mod snapshots;
 pub mod task_check;
 pub mod thread;
+pub mod worker_pool;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use compiled::Compiled;

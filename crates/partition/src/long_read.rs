@@ -8,10 +8,10 @@
 use crate::answer::AnswerBatch;
 use crate::cancel::Cancellations;
 use crate::coordinator::Job;
-use crate::crew::Helpers;
 use crate::event::{Event, ProgramCall};
 use crate::execute::Executor;
 use crate::gate::Gate;
+use crate::worker_pool::Helpers;
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_plan::Program;

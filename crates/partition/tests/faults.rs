@@ -5,8 +5,8 @@
 use ferrite_base::PartitionId;
 use ferrite_base::fault::{self, Planted, Point};
 use ferrite_catalog::Catalog;
-use ferrite_partition::crew::Helpers;
 use ferrite_partition::execute::{Executor, Outcome};
+use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Compiled, schema};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;

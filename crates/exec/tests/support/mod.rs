@@ -6,7 +6,7 @@
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, Watcher};
 use ferrite_catalog::Catalog;
-use ferrite_exec::{Call, Crew, ResultSink, Scratch};
+use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
 use ferrite_plan::{Fitted, Owners};
 use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::Store;
@@ -25,7 +25,7 @@ pub static PARTS_DONE: AtomicUsize = AtomicUsize::new(0);
 /// A thread for each part, however few rows there are.
 pub struct Threads;
 
-impl Crew for Threads {
+impl WorkerPool for Threads {
     fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         std::thread::scope(|scope| (0..count).for_each(|number| drop(scope.spawn(move || work(number)))));
         PARTS_DONE.fetch_add(count, Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl Database {
             Lending::AsRouted => self.route(called, arguments)?,
         };
         let call = Call {
-            crew: (self.lending == Lending::All).then_some(&Threads as &dyn Crew),
+            workers: (self.lending == Lending::All).then_some(&Threads as &dyn WorkerPool),
             ..Call::new(program, &parameters, TRANSACTION_TIME, &arena)
         };
         let stores = &mut self.stores[range];

@@ -1,11 +1,11 @@
-//! Threads that help a long read: they do parts of its query (`ferrite_exec::Crew`), at a lower priority than transactions.
+//! Threads that help a long read: they do parts of its query (`ferrite_exec::WorkerPool`), at a lower priority than transactions.
 //!
 //! A node has a fixed number of helpers at a time; a query takes those that are free, and the thread that it runs on does parts too. So nobody
 //! waits for helpers, and what a query answers does not depend on how many it got. A helper lives for as long as the parts do.
 
 use crate::cancel::{CallId, Cancellations};
 use ferrite_base::fault;
-use ferrite_exec::Crew;
+use ferrite_exec::WorkerPool;
 use ferrite_io::{Yielding, lower_priority};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -51,7 +51,7 @@ impl Drop for Taken<'_> {
 }
 
 /// The helpers, for one call.
-pub(crate) struct CallCrew<'c> {
+pub(crate) struct CallWorkers<'c> {
     pub(crate) helpers: &'c Helpers,
     pub(crate) begun: Instant,
     pub(crate) time_max: Duration,
@@ -59,7 +59,7 @@ pub(crate) struct CallCrew<'c> {
     pub(crate) call: CallId,
 }
 
-impl Crew for CallCrew<'_> {
+impl WorkerPool for CallWorkers<'_> {
     fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let take_part = || {
@@ -108,9 +108,9 @@ mod tests {
     fn done_by(helpers: &Helpers, count: usize) -> Vec<usize> {
         let cancellations = Cancellations::default();
         let (begun, time_max, call) = (Instant::now(), Duration::from_secs(60), CallId::default());
-        let crew = CallCrew { helpers, begun, time_max, cancellations: &cancellations, call };
+        let workers = CallWorkers { helpers, begun, time_max, cancellations: &cancellations, call };
         let done = Mutex::new(Vec::new());
-        crew.each(count, &|number| done.lock().expect("no panic").push(number));
+        workers.each(count, &|number| done.lock().expect("no panic").push(number));
         let mut done = done.into_inner().expect("no panic");
         done.sort_unstable();
         done
