@@ -1,12 +1,12 @@
 //! Calls of procedures outside of transactions, compound ones and those with futures: parameters over, then stage after stage the answers over
 //! and what the stage wants back.
 
-use crate::bell::Bell;
 use crate::exchange::{self, Purpose};
 use crate::failure;
 use crate::library::JavaLibrary;
 use crate::machine::{Machine, unusable};
 use crate::procedure::{encode, left_status};
+use crate::waker_registry::RegisteredWaker;
 use ferrite_base::{UserError, UserResult};
 use ferrite_plan::external::{Answer, Compound, Ended, QueuedCall, Stage, Stages};
 use ferrite_value::Value;
@@ -41,11 +41,11 @@ struct Going {
     name: String,
     /// `org.voltdb.StagedCall`.
     object: GlobalRef,
-    _bell: Bell,
+    _waker: RegisteredWaker,
 }
 
 impl Compound for CompoundClass {
-    fn begin(&self, parameters: &[Value<'_>], calls_max: usize, bell: &Waker) -> UserResult<Box<dyn Stages>> {
+    fn begin(&self, parameters: &[Value<'_>], calls_max: usize, waker: &Waker) -> UserResult<Box<dyn Stages>> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
         // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java may ask for other buffers.
@@ -54,13 +54,13 @@ impl Compound for CompoundClass {
             let sent = exchange.send(|out| parameters.iter().try_for_each(|value| encode(out, value)))?;
             (sent, exchange.env, exchange.object.as_raw())
         };
-        let bell = Bell::hang(bell);
+        let waker = RegisteredWaker::register(waker);
         let arguments = [
             jvalue { l: self.class.as_raw() },
             jvalue { l: object },
             jvalue { j: sent },
             jvalue { i: jint::try_from(calls_max).unwrap_or(jint::MAX) },
-            jvalue { j: bell.0 },
+            jvalue { j: waker.0 },
         ];
         let what = format_args!("procedure {}", self.name);
         let begun = call_compound(machine, env, &arguments);
@@ -69,7 +69,7 @@ impl Compound for CompoundClass {
         let result: UserResult<Box<dyn Stages>> = match begun {
             Ok(Some(object)) => {
                 let (machine, class) = (Arc::clone(&self.machine), self.class.clone());
-                Ok(Box::new(Going { machine, class, name: self.name.clone(), object, _bell: bell }))
+                Ok(Box::new(Going { machine, class, name: self.name.clone(), object, _waker: waker }))
             }
             Ok(None) => Err(failure::told(machine, exchange, &what)),
             Err(jni::errors::Error::JavaException) => Err(failure::pending(exchange, &what)),

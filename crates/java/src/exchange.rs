@@ -162,7 +162,7 @@ pub(crate) fn native_methods() -> [NativeMethod; 7] {
         method("execute", "(I)J", execute as *mut _),
         method("response", "(I)Ljava/nio/ByteBuffer;", response as *mut _),
         method("request", "(II)Ljava/nio/ByteBuffer;", request as *mut _),
-        method("ring", "(J)V", crate::bell::ring as *mut _),
+        method("wake", "(J)V", crate::waker_registry::wake as *mut _),
         method("error", "()Ljava/lang/String;", error as *mut _),
         method("say", "(I[B)V", crate::output::say as *mut _),
         method("exit", "(Ljava/lang/String;)V", crate::output::exit as *mut _),

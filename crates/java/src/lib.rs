@@ -6,7 +6,7 @@
 //!
 //! The rooms: [`locate`] finds a JDK, `sources` compiles the Java side of the bridge with it, `machine` starts the JVM, `exchange` is
 //! a thread's crossing, `library` loads classes and describes procedures, `procedure` calls them, `compound`
-//! calls those that run outside of transactions, `bell` lets Java ask for such a call's next stage, `function` calls user-defined functions,
+//! calls those that run outside of transactions, `waker_registry` lets Java ask for such a call's next stage, `function` calls user-defined functions,
 //! `output` takes what code in Java prints.
 //!
 //! Words of the `SAFETY:` comments: *the exchange* of a thread is made once when the thread first calls Java, is never freed, and is used by
@@ -16,7 +16,6 @@
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-mod bell;
 mod compound;
 mod exchange;
 mod failure;
@@ -28,6 +27,7 @@ mod output;
 mod procedure;
 mod sources;
 mod trial;
+mod waker_registry;
 
 use ferrite_plan::external::Runtime;
 use std::time::Duration;

@@ -11,7 +11,7 @@
 //! - **A stage is told of an answer only when that was released**, which it is when what it tells of is durable. So whatever our own
 //!   answer tells of is durable when it leaves, without a gate of its own. A stage of a compound call runs when all answers to the calls
 //!   of the stage before were released.
-//! - One stage of a call runs at a time. A call that rests misses no answer and no ring of its bell, whenever they come.
+//! - One stage of a call runs at a time. A call that rests misses no answer and no call of its waker, whenever they come.
 //! - A call keeps the classes and the program that it began with, whatever the schema becomes.
 //!
 //! Knows no language and no rows.
@@ -103,7 +103,7 @@ struct State {
     ended: bool,
     /// While no stage runs.
     stages: Option<Box<dyn Stages>>,
-    /// Any answer will do, or the bell.
+    /// Any answer will do, or its waker.
     rests: bool,
     rung: bool,
     /// Since the last stage.
@@ -121,10 +121,10 @@ impl State {
     }
 }
 
-/// The bell of a call, which it keeps while it goes on; it does not keep the call.
-struct Bell(Weak<Call>);
+/// The waker of a call, which it keeps while it goes on; it does not keep the call.
+struct CallWaker(Weak<Call>);
 
-impl Wake for Bell {
+impl Wake for CallWaker {
     fn wake(self: Arc<Self>) {
         if let Some(call) = self.0.upgrade() {
             let mut state = call.lock();
@@ -447,7 +447,7 @@ impl Worker {
             state.waited_for.extend((first..next).map(|number| (number, sent)));
             state.rests = rests;
             state.stages = Some(stages);
-            // An answer to an earlier call, or the bell, while the stage ran.
+            // An answer to an earlier call, or its waker, while the stage ran.
             call.go_on_if_due(&state);
         }
         if !calls.is_empty() {
@@ -483,7 +483,7 @@ fn begin(call: &Call, parameters: &[u8], calls_max: usize) -> UserResult<Box<dyn
     let parameters = execute::decode_parameters(&call.program, &nothing, parameters, false, &arena)?.values;
     match call.program.external.as_ref().map(|external| &external.body) {
         Some(RoutineBody::Compound(body) | RoutineBody::NonTransactional(body)) => {
-            body.begin(parameters, calls_max, &Waker::from(Arc::new(Bell(call.me.clone()))))
+            body.begin(parameters, calls_max, &Waker::from(Arc::new(CallWaker(call.me.clone()))))
         }
         _ => Err(UserError::internal("a procedure that is a transaction was begun as one that is not")),
     }

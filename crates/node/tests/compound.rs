@@ -173,7 +173,7 @@ fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
 }
 
 #[test]
-fn a_call_that_rests_hears_of_its_bell_at_once_and_of_answers_when_they_are_durable() {
+fn a_call_that_rests_hears_of_its_waker_at_once_and_of_answers_when_they_are_durable() {
     let script = "Put 1;ring rests | | end 1";
     let (_dir, server, db, disk) = on_a_disk();
     let held_syncs = disk.hold_syncs();

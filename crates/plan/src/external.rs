@@ -78,8 +78,8 @@ pub trait Host {
 /// A compiled body that runs outside of transactions, called by many threads.
 pub trait Compound: fmt::Debug + Send + Sync {
     /// Begins a call: makes what it consists of, but runs none of its stages. `parameters` are of the types that its description says.
-    /// `calls_max` calls may go on at a time. The bell is for calls that rest.
-    fn begin(&self, parameters: &[Value<'_>], calls_max: usize, bell: &Waker) -> UserResult<Box<dyn Stages>>;
+    /// `calls_max` calls may go on at a time. The waker is for calls that rest.
+    fn begin(&self, parameters: &[Value<'_>], calls_max: usize, waker: &Waker) -> UserResult<Box<dyn Stages>>;
 }
 
 /// One call of such a body. Its stages run one after the other, each perhaps on another thread.
@@ -105,7 +105,7 @@ pub struct Answer {
 pub enum Stage {
     /// These calls, perhaps none, and the next stage when all are answered.
     Calls(Vec<QueuedCall>),
-    /// These calls, perhaps none, and the next stage when any call is answered, or the bell was rung since this stage has begun.
+    /// These calls, perhaps none, and the next stage when any call is answered, or its waker was called since this stage has begun.
     Rests(Vec<QueuedCall>),
     End(Ended),
 }

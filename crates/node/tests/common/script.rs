@@ -2,7 +2,7 @@
 //! stages do. `Script` is a compound one, `Rests` is not: its stages rest until there is any answer or they are rung for.
 //!
 //! Stages are separated by `|`, what one of them does by `;`: `end NUMBER`, `abort WORDS`, `fail WORDS`, `wait NAME` (until a test opens
-//! it), `ring NAME` (the bell, when a test opens it), `rung` (the bell, at once), and everything else is a call: a procedure and its parameter, a number or a text. A call that ends answers with the statuses of all
+//! it), `ring NAME` (the waker, when a test opens it), `rung` (the waker, at once), and everything else is a call: a procedure and its parameter, a number or a text. A call that ends answers with the statuses of all
 //! answers that it was given as its application's text.
 
 use crate::common::PATIENCE;
@@ -79,10 +79,10 @@ struct Script {
 }
 
 impl Compound for Script {
-    fn begin(&self, parameters: &[Value<'_>], _: usize, bell: &Waker) -> UserResult<Box<dyn Stages>> {
+    fn begin(&self, parameters: &[Value<'_>], _: usize, waker: &Waker) -> UserResult<Box<dyn Stages>> {
         let [Value::Text(text)] = parameters else { panic!("{parameters:?}") };
-        let (text, bell) = ((*text).to_owned(), bell.clone());
-        Ok(Box::new(Running { text, next: 0, statuses: Vec::new(), rests: self.rests, bell }))
+        let (text, waker) = ((*text).to_owned(), waker.clone());
+        Ok(Box::new(Running { text, next: 0, statuses: Vec::new(), rests: self.rests, waker }))
     }
 }
 
@@ -91,7 +91,7 @@ struct Running {
     next: usize,
     statuses: Vec<String>,
     rests: bool,
-    bell: Waker,
+    waker: Waker,
 }
 
 fn wait_until_open(name: &str) {
@@ -132,12 +132,12 @@ impl Stages for Running {
                 "abort" => return Err(UserError::new(ErrorKind::CompoundAbort, "45000", rest.to_owned())),
                 "fail" => return Err(UserError::new(ErrorKind::Internal, "38000", rest.to_owned())),
                 "wait" => wait_until_open(rest),
-                "rung" => self.bell.wake_by_ref(),
+                "rung" => self.waker.wake_by_ref(),
                 "ring" => {
-                    let (name, bell) = (rest.to_owned(), self.bell.clone());
+                    let (name, waker) = (rest.to_owned(), self.waker.clone());
                     std::thread::spawn(move || {
                         wait_until_open(&name);
-                        bell.wake();
+                        waker.wake();
                     });
                 }
                 procedure => {

@@ -30,7 +30,7 @@ final class Bridge {
     static native String error();
 
     /** Lets a server's thread come by to a call that goes on; nothing happens when it has ended. By any thread. */
-    static native void ring(long bell);
+    static native void wake(long waker);
 
     /** Says lines on standard output (0) or standard error (1) without waiting for whoever reads them. By any thread. */
     static native void say(int stream, byte[] lines);
@@ -115,10 +115,10 @@ final class Bridge {
      * Begins a call of a procedure outside of transactions, whose parameters are told as by {@link #run}; {@code callsMax} of its calls may go on
      * at a time. Null: it failed, and {@link #failure} says how.
      */
-    static StagedCall compound(ProcedureClass procedure, Exchange exchange, long parameters, int callsMax, long bell) {
+    static StagedCall compound(ProcedureClass procedure, Exchange exchange, long parameters, int callsMax, long waker) {
         exchange.begin(procedure);
         try {
-            return procedure.begin(exchange, parameters, callsMax, bell);
+            return procedure.begin(exchange, parameters, callsMax, waker);
         } catch (Throwable e) {
             exchange.fail(Failure.of(e, procedure.name));
             return null;

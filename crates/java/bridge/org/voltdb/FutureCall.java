@@ -41,7 +41,7 @@ final class FutureCall extends StagedCall implements CallContext {
     private final VoltNonTransactionalProcedure object;
     /** Calls that may go on at a time; others wait until one of them is answered. */
     private final int callsMax;
-    private final long bell;
+    private final long waker;
     private Object[] values;
     private boolean begun;
     private final ArrayDeque<Wanted> wanted = new ArrayDeque<>();
@@ -61,12 +61,12 @@ final class FutureCall extends StagedCall implements CallContext {
     /** Who is in {@code run}. */
     private Thread running;
 
-    FutureCall(ProcedureClass procedure, VoltNonTransactionalProcedure object, Object[] values, int callsMax, long bell) {
+    FutureCall(ProcedureClass procedure, VoltNonTransactionalProcedure object, Object[] values, int callsMax, long waker) {
         this.procedure = procedure;
         this.object = object;
         this.values = values;
         this.callsMax = callsMax;
-        this.bell = bell;
+        this.waker = waker;
     }
 
     @Override
@@ -219,7 +219,7 @@ final class FutureCall extends StagedCall implements CallContext {
             }
             rung = true;
         }
-        Bridge.ring(bell);
+        Bridge.wake(waker);
     }
 
     @Override

@@ -150,11 +150,11 @@ final class ProcedureClass {
         return (Object) run.invokeExact(object, values);
     }
 
-    StagedCall begin(Exchange exchange, long parameters, int callsMax, long bell) throws Throwable {
+    StagedCall begin(Exchange exchange, long parameters, int callsMax, long waker) throws Throwable {
         Decoder.Input input = new Decoder.Input();
         input.bytes = exchange.receive(parameters);
         if (kind == Kind.FUTURES) {
-            return new FutureCall(this, (VoltNonTransactionalProcedure) newObject(), parameters(input), callsMax, bell);
+            return new FutureCall(this, (VoltNonTransactionalProcedure) newObject(), parameters(input), callsMax, waker);
         }
         CompoundCall call = new CompoundCall(this, (VoltCompoundProcedure) newObject(), callsMax);
         call.begin(parameters(input));
