@@ -1,11 +1,10 @@
 //! `@SnapshotSave` with a path, `@SnapshotRestore`, `@SnapshotScan`, `@SnapshotDelete` (wire-protocol 12.7): their threads and their
 //! answers. What they do is `ferrite_backup`'s business.
 
-mod errand;
+mod internal_client;
 
 use crate::result::{SystemResult, SystemTable, cells, write_response};
 use crate::shared::Shared;
-use errand::Errand;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
 use ferrite_base::limits::BACKUP_SCANS_MAX;
@@ -15,6 +14,7 @@ use ferrite_partition::{AnswerBatch, Reply};
 use ferrite_snapshot::Files;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
+use internal_client::InternalClient;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -164,9 +164,9 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> UserResult<()> {
 
 fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     let block = request.block;
-    let errand = Errand::new(Arc::clone(shared));
+    let client = InternalClient::new(Arc::clone(shared));
     let begun =
-        shared.backup.take().and_then(|turn| Ok((turn, save::begin(&errand, Arc::clone(&shared.disk), request)?)));
+        shared.backup.take().and_then(|turn| Ok((turn, save::begin(&client, Arc::clone(&shared.disk), request)?)));
     let (turn, begun) = match begun {
         Ok(begun) => begun,
         Err(error) => return answer(reply, &Ok(vec![request_failed(shared, &error)])),
@@ -230,9 +230,9 @@ fn by_site(shared: &Shared, result: UserResult<u64>) -> SystemTable {
 
 fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult {
     let _turn = shared.backup.take()?;
-    let errand = Errand::new(Arc::clone(shared));
+    let client = InternalClient::new(Arc::clone(shared));
     let files = Files::new(Arc::clone(&shared.disk), &request.dir);
-    let restored = restore::restore(&errand, &files, request)?;
+    let restored = restore::restore(&client, &files, request)?;
     let mut table = SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]));
     let host = shared.identity.host_name.as_str();
     for name in restored.keys() {
@@ -245,7 +245,7 @@ fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult
 
 /// After a start: what a restore left that a crash has ended.
 pub fn drop_leftovers(shared: &Arc<Shared>) {
-    if let Err(error) = restore::drop_leftovers(&Errand::new(Arc::clone(shared))) {
+    if let Err(error) = restore::drop_leftovers(&InternalClient::new(Arc::clone(shared))) {
         ferrite_io::errln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Owns the calls that go on, how long they may, and what became of them. A call's stages run one after the other on threads of their own
 //! ([`Worker`]), never on a partition's; between two stages a call holds no thread. The calls that a stage queues go the way of a client's
-//! ([`crate::pass_on`]), with the rights of the caller.
+//! ([`crate::submit`]), with the rights of the caller.
 //!
 //! Promises:
 //!
@@ -21,8 +21,8 @@ mod figures;
 pub use figures::{CompoundFigures, Figures};
 
 use crate::connection::{is_admin, of_compound};
-use crate::pass_on;
 use crate::shared::Shared;
+use crate::submit;
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
@@ -464,7 +464,7 @@ impl Worker {
             let (all_partition, destination) = (queued.partition.is_some(), queued.partition);
             let extensions = Extensions { all_partition, destination, ..Extensions::default() };
             let outcome = match write_call_with(&mut request, &queued.procedure, handle, &extensions, &parameters) {
-                Ok(()) => pass_on::frame(&self.shared, &request, &reply),
+                Ok(()) => submit::frame(&self.shared, &request, &reply),
                 Err(error) => {
                     Err(UserError::parameters(format!("the call of {} cannot be sent: {error}", queued.procedure)))
                 }

@@ -2,9 +2,9 @@
 
 use crate::connection::{self, Connection, is_admin};
 use crate::mailbox::Mail;
-use crate::pass_on;
 use crate::route::{self, Route};
 use crate::shared::Shared;
+use crate::submit;
 use crate::system::SystemJob;
 use crate::work::Room;
 use bumpalo::Bump;
@@ -305,7 +305,7 @@ impl Dispatcher {
     #[inline]
     fn has_own_time(&self, connection: &Connection, invocation: &Invocation<'_>) -> bool {
         invocation.extensions.batch_timeout_ms.is_some()
-            && pass_on::time_asked(&self.shared, &invocation.extensions, is_admin(connection.id)).is_some()
+            && submit::time_asked(&self.shared, &invocation.extensions, is_admin(connection.id)).is_some()
     }
 
     /// A procedure's call that goes by itself.
@@ -315,7 +315,7 @@ impl Dispatcher {
         let reply = self.reply(connection, invocation.handle);
         // What was sent before it goes before it.
         self.send_batches();
-        if let Err(error) = pass_on::procedure(&self.shared, invocation, &self.compiled, body, &reply) {
+        if let Err(error) = submit::procedure(&self.shared, invocation, &self.compiled, body, &reply) {
             reply.refuse(&error);
         }
     }

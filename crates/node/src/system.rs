@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
 use crate::statistics::Asker;
 use crate::{
-    adhoc, administration, backup, compiling, pass_on, privilege, query_statistics, statistics, system_catalog,
+    adhoc, administration, backup, compiling, privilege, query_statistics, statistics, submit, system_catalog,
     system_information, topology,
 };
 use bumpalo::Bump;
@@ -99,7 +99,7 @@ impl System {
         let compiled = self.shared.compiled.load_full();
         if !invocation.procedure.starts_with('@') {
             // It met a schema change on its way, or comes from a task.
-            return pass_on::procedure(&self.shared, &invocation, &compiled, body, reply).map(|()| Handled::PassedOn);
+            return submit::procedure(&self.shared, &invocation, &compiled, body, reply).map(|()| Handled::PassedOn);
         }
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
@@ -208,7 +208,7 @@ impl System {
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
                 self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
-                pass_on::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
+                submit::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
             }
         }
         Ok(Handled::PassedOn)
@@ -241,7 +241,7 @@ impl System {
         let mut bytes = Vec::new();
         given.copy_to(&mut bytes);
         let route = Route::Partition { partition, drop_first_parameter: false };
-        pass_on::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
+        submit::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 
@@ -261,7 +261,7 @@ impl System {
         self.words_of_figures();
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
         let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
-        pass_on::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
+        submit::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 
@@ -365,7 +365,7 @@ impl System {
         let system = self.shared.system.clone();
         let call = ProgramCall {
             turn: None,
-            time_max: pass_on::time_of(&self.shared, body, reply),
+            time_max: submit::time_of(&self.shared, body, reply),
             program,
             compiled: Arc::clone(compiled),
             parameters: load.rows.to_vec(),
@@ -412,7 +412,7 @@ impl System {
         let parameters = Parameters::parse(&bytes).ok()?;
         let spread = reply.handle as u32;
         let route = route::route(&plan.program, &Default::default(), &parameters, &self.shared.ring, spread).ok()?;
-        pass_on::program(&self.shared, Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
+        submit::program(&self.shared, Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
     }
 }
 

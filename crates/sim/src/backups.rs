@@ -1,10 +1,10 @@
-//! Backups and restores: begun in the middle of life, by [`Errands`]; and judged after it, by [`check`], which restores every
+//! Backups and restores: begun in the middle of life, by [`BackupTasks`]; and judged after it, by [`check`], which restores every
 //! backup that says it is whole into a database with another number of partitions, once in peace and once with a crash or a
 //! fault of the disk in the middle.
 
 use crate::clients::Clients;
-use crate::errand::Errand;
 use crate::history::{Action, Answer, History, Told};
+use crate::internal_client::InternalClient;
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node};
 use crate::plan::Plan;
@@ -49,7 +49,7 @@ pub enum InRestore {
 }
 
 /// Backups and restores of one life.
-pub struct Errands {
+pub struct BackupTasks {
     disk: SimulatedDisk,
     random: SimulatedRandom,
     /// Of so many steps, one begins something.
@@ -65,12 +65,12 @@ pub struct Errands {
     pub restores_unknown: u64,
 }
 
-impl Errands {
-    pub fn new(disk: SimulatedDisk, mut random: SimulatedRandom, trouble: Option<InRestore>) -> Errands {
+impl BackupTasks {
+    pub fn new(disk: SimulatedDisk, mut random: SimulatedRandom, trouble: Option<InRestore>) -> BackupTasks {
         let one_in = if trouble.is_some() { 30 } else { *random.pick(&[60, 300]) };
         let finding = Finding::default();
         let (backups, restores_begun, restored, restores_failed, restores_unknown) = (0, 0, 0, 0, 0);
-        Errands {
+        BackupTasks {
             disk,
             random,
             one_in,
@@ -112,12 +112,12 @@ impl Errands {
             nonce
         });
         node.trace(&format!("backup {nonce}"));
-        let errand = Errand::new(node, 0);
+        let client = InternalClient::new(node, 0);
         let dir = Path::new(DIRECTORY);
         // Its numbers are its own, so that looking changes nothing of what happens.
         let seed = self.disk.boundaries();
         let witness = Witness::new(self.disk.clone(), dir, &nonce, seed, self.finding.clone());
-        let begun = save::begin(&errand, Arc::new(witness), vault::native(dir, &nonce));
+        let begun = save::begin(&client, Arc::new(witness), vault::native(dir, &nonce));
         let written = begun.and_then(|begun| {
             // What is changed from now on is not in it.
             for _ in 0..self.random.below(30) {
@@ -163,12 +163,12 @@ impl Errands {
         let rotten = self.random.percent(10).then(|| Rotten::new(&self.disk, &mut self.random, backup));
         let batch_bytes = 1 + self.random.below(8_000) as usize;
         self.restores_begun += 1;
-        let errand = Errand::new(node, batch_bytes);
-        let errand = match fault {
-            Some(fault) => errand.failing_at_the_last_step(&self.disk, fault),
-            None => errand,
+        let client = InternalClient::new(node, batch_bytes);
+        let client = match fault {
+            Some(fault) => client.failing_at_the_last_step(&self.disk, fault),
+            None => client,
         };
-        let result = run(&errand, &self.disk, Path::new(vault::DIRECTORY), backup);
+        let result = run(&client, &self.disk, Path::new(vault::DIRECTORY), backup);
         drop(rotten);
         let told = match result {
             Ok(()) => {
@@ -189,15 +189,15 @@ impl Errands {
 }
 
 /// What the server does with a request to restore.
-fn run(errand: &Errand<'_>, disk: &SimulatedDisk, dir: &Path, nonce: &str) -> UserResult<()> {
+fn run(client: &InternalClient<'_>, disk: &SimulatedDisk, dir: &Path, nonce: &str) -> UserResult<()> {
     let request = Restore { dir: dir.to_path_buf(), nonce: nonce.to_owned(), tables: Choice::default() };
     let files = Files::new(Arc::new(disk.clone()), dir);
-    restore::restore(errand, &files, &request).map(drop)
+    restore::restore(client, &files, &request).map(drop)
 }
 
 /// What the server does at its start.
 pub fn tidy(node: &Node) {
-    if let Err(error) = restore::drop_leftovers(&Errand::new(node, 0)) {
+    if let Err(error) = restore::drop_leftovers(&InternalClient::new(node, 0)) {
         node.trace(&format!("staging tables stay {error}"));
     }
 }
@@ -405,7 +405,7 @@ impl Other {
         let batch_bytes = 1 + self.random.below(50_000) as usize;
         let result = catch_unwind(AssertUnwindSafe(|| {
             tidy(&node);
-            run(&Errand::new(&node, batch_bytes), &self.disk, Path::new(DIRECTORY), nonce)
+            run(&InternalClient::new(&node, batch_bytes), &self.disk, Path::new(DIRECTORY), nonce)
         }));
         self.disk.crash_at(None);
         self.disk.heal();

@@ -6,8 +6,8 @@
 
 pub mod backups;
 pub mod clients;
-mod errand;
 pub mod history;
+mod internal_client;
 pub mod invariants;
 pub mod model;
 pub mod node;

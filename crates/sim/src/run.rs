@@ -1,6 +1,6 @@
 //! One seed from beginning to end: a database that lives several times, each life ended in another way, and is checked after each.
 
-use crate::backups::{self, Errands, InRestore};
+use crate::backups::{self, BackupTasks, InRestore};
 use crate::clients::Clients;
 use crate::history::{History, Told};
 use crate::invariants::{self, Violation};
@@ -275,12 +275,12 @@ impl World {
         }
         let plants = self.random.percent(30);
         let (contained, fired) = (fault::contained_here(), fault::fired_here());
-        let mut errands = Errands::new(self.disk.clone(), self.random.fork(), trouble);
+        let mut backup_tasks = BackupTasks::new(self.disk.clone(), self.random.fork(), trouble);
         let mut planted = None;
         let lived = catch_unwind(AssertUnwindSafe(|| {
             backups::tidy(&node);
             for step in 0..steps {
-                errands.step(&node);
+                backup_tasks.step(&node);
                 if plants && planted.is_none() && self.random.percent(1) {
                     planted = Some(self.fault());
                 }
@@ -297,7 +297,7 @@ impl World {
                 if end == End::SweptAway && step == steps / 2 {
                     swept = self.sweep_away();
                 }
-                if errands.restores_unknown > 0 {
+                if backup_tasks.restores_unknown > 0 {
                     // What was to be tried has been, and nothing is taken any more.
                     break;
                 }
@@ -312,11 +312,11 @@ impl World {
         }
         self.counts.faults_undone += contained;
         self.counts.snapshots += node.saved();
-        let ended = errands.restored + errands.restores_failed + errands.restores_unknown;
-        self.counts.restored += errands.restored;
-        self.counts.restores_failed += errands.restores_failed;
-        self.counts.restores_unknown += errands.restores_unknown;
-        if let Some(detail) = errands.finding.take() {
+        let ended = backup_tasks.restored + backup_tasks.restores_failed + backup_tasks.restores_unknown;
+        self.counts.restored += backup_tasks.restored;
+        self.counts.restores_failed += backup_tasks.restores_failed;
+        self.counts.restores_unknown += backup_tasks.restores_unknown;
+        if let Some(detail) = backup_tasks.finding.take() {
             return Err(Violation {
                 invariant: "a backup that has a manifest is whole, whenever the power goes",
                 detail,
@@ -324,15 +324,17 @@ impl World {
         }
         match lived {
             Ok(()) => {}
-            Err(panic) if panic.is::<Stopped>() => self.counts.restores_cut_short += errands.restores_begun - ended,
+            Err(panic) if panic.is::<Stopped>() => {
+                self.counts.restores_cut_short += backup_tasks.restores_begun - ended
+            }
             Err(_) if ended_by_fault => {
                 self.counts.faults_final += 1;
-                self.counts.restores_cut_short += errands.restores_begun - ended;
+                self.counts.restores_cut_short += backup_tasks.restores_begun - ended;
                 node.read_letters();
                 return self.end_process(node, Restart::Process);
             }
             Err(panic) if panic.is::<PowerLost>() => {
-                self.counts.restores_cut_short += errands.restores_begun - ended;
+                self.counts.restores_cut_short += backup_tasks.restores_begun - ended;
                 // What was delivered before the power went has reached the clients.
                 node.read_letters();
                 return self.end_process(node, Restart::Power);

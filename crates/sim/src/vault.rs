@@ -3,8 +3,8 @@
 //! Nobody else writes rows there, so they hold all rows of the backup or none, at every moment and after every crash.
 
 use crate::clients::Clients;
-use crate::errand::Errand;
 use crate::history::{Action, Answer, Told, body_text};
+use crate::internal_client::InternalClient;
 use crate::node::{self, Node};
 use crate::plan::Plan;
 use crate::state::Item;
@@ -175,20 +175,20 @@ pub fn backups(plan: &Plan, rows: &Rows, random: &mut SimulatedRandom) -> Vec<(P
     let recovered = node::recover(&disk, &clock, random, &plan.log, plan.partitions, TABLES).expect(fine);
     let clients = Clients::quiet(random.fork(), &plan, Arc::clone(&recovered.compiled.catalog), Trace::new(false));
     let node = Node::new(recovered, &disk, &clock, Arc::new(Mutex::new(clients)), random.fork(), plan.turns);
-    let errand = Errand::new(&node, 1 << 20);
-    fill(&errand, rows);
-    write(&errand, &disk, GOOD, random);
+    let client = InternalClient::new(&node, 1 << 20);
+    fill(&client, rows);
+    write(&client, &disk, GOOD, random);
     let mut more = Rows::default();
     more.vault.insert(1_000, (Some(LIMIT), None, None));
-    fill(&errand, &more);
-    write(&errand, &disk, BAD, random);
+    fill(&client, &more);
+    write(&client, &disk, BAD, random);
     let files = disk.files().into_iter().filter(|path| path.starts_with(DIRECTORY));
     files.map(|path| (path.clone(), disk.bytes_of(&path).unwrap_or_default())).collect()
 }
 
-fn write(errand: &Errand<'_>, disk: &SimulatedDisk, nonce: &str, random: &mut SimulatedRandom) {
+fn write(client: &InternalClient<'_>, disk: &SimulatedDisk, nonce: &str, random: &mut SimulatedRandom) {
     let request = native(Path::new(DIRECTORY), nonce);
-    let begun = save::begin(errand, Arc::new(disk.clone()), request);
+    let begun = save::begin(client, Arc::new(disk.clone()), request);
     let written = begun.and_then(|begun| begun.write(random));
     written.unwrap_or_else(|error| panic!("a backup on a healthy disk: {error}"));
 }

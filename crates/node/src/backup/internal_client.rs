@@ -20,7 +20,7 @@ const LOADS_MAX: usize = 8;
 /// How often it is looked whether there is still somebody to answer.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 
-pub struct Errand {
+pub struct InternalClient {
     shared: Arc<Shared>,
     answers: Arc<Answers>,
     answered: Receiver<UserResult<()>>,
@@ -36,7 +36,7 @@ impl Mailbox for Answers {
         // Answers to one connection may stand in one run, one after another.
         let mut rest = &answers.bytes[..];
         while let Ok(Some((size, body))) = frame::split(rest) {
-            // The errand is over only when nobody waits any more.
+            // It is over only when nobody waits any more.
             let _ = self.0.send(outcome(body));
             rest = &rest[size..];
         }
@@ -56,10 +56,10 @@ fn outcome(body: &[u8]) -> UserResult<()> {
     }
 }
 
-impl Errand {
-    pub fn new(shared: Arc<Shared>) -> Errand {
+impl InternalClient {
+    pub fn new(shared: Arc<Shared>) -> InternalClient {
         let (sender, answered) = unbounded();
-        Errand { shared, answers: Arc::new(Answers(sender)), answered, loads: Cell::new(0) }
+        InternalClient { shared, answers: Arc::new(Answers(sender)), answered, loads: Cell::new(0) }
     }
 
     fn reply(&self) -> Reply {
@@ -90,7 +90,7 @@ impl Errand {
     }
 }
 
-impl Server for Errand {
+impl Server for InternalClient {
     fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.shared.compiled.load().catalog)
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, PoisonError};
 /// Loads that are not answered yet, at most.
 const LOADS_MAX: usize = 3;
 
-pub struct Errand<'n> {
+pub struct InternalClient<'n> {
     node: &'n Node,
     batch_bytes: usize,
     /// Numbers of loads that are on their way.
@@ -29,14 +29,14 @@ pub struct Errand<'n> {
     fault: RefCell<Option<(SimulatedDisk, Fault)>>,
 }
 
-impl<'n> Errand<'n> {
-    pub fn new(node: &'n Node, batch_bytes: usize) -> Errand<'n> {
-        Errand { node, batch_bytes, loads: RefCell::default(), fault: RefCell::default() }
+impl<'n> InternalClient<'n> {
+    pub fn new(node: &'n Node, batch_bytes: usize) -> InternalClient<'n> {
+        InternalClient { node, batch_bytes, loads: RefCell::default(), fault: RefCell::default() }
     }
 
     /// The disk fails when a restore is in its last step: `fault.at` is counted from there.
-    pub fn failing_at_the_last_step(self, disk: &SimulatedDisk, fault: Fault) -> Errand<'n> {
-        Errand { fault: RefCell::new(Some((disk.clone(), fault))), ..self }
+    pub fn failing_at_the_last_step(self, disk: &SimulatedDisk, fault: Fault) -> InternalClient<'n> {
+        InternalClient { fault: RefCell::new(Some((disk.clone(), fault))), ..self }
     }
 
     /// Waits for the answer.
@@ -69,7 +69,7 @@ fn compiled(doors: &Doors) -> Arc<Compiled> {
     Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-impl Server for Errand<'_> {
+impl Server for InternalClient<'_> {
     fn catalog(&self) -> Arc<Catalog> {
         self.node.with_clients(|doors, _| Arc::clone(&compiled(doors).catalog))
     }
