@@ -8,12 +8,12 @@ use crate::mailbox::NetworkMailbox;
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::{PlanCache, PlanCacheStatistics};
 use crate::privilege;
-use crate::recovery_door;
 pub use crate::shared::ConnectionLimits;
 use crate::shared::{Connections, Identity, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
 use crate::statistics;
+use crate::status_listener;
 use crate::stop::{self, Insist, Insistence, Stopped, Threads};
 use crate::system::{System, SystemJob};
 use crate::tasks::{self, Tasks};
@@ -33,7 +33,7 @@ use ferrite_partition::long_read::{self, Home, LongReads};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
-use ferrite_partition::{Event, Sight, schema};
+use ferrite_partition::{Event, RecoveryProgress, schema};
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::fmt;
@@ -201,7 +201,7 @@ impl Server {
         let admin_listen = admin.as_ref().map(|(_, address)| *address);
         let memory = PagePreallocator::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
-        let sight = Sight::default();
+        let progress = RecoveryProgress::default();
         let recover = || {
             let look_interval = options.settings.log_look_interval;
             let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
@@ -211,13 +211,13 @@ impl Server {
                 partitions_default: default_partitions(),
                 threads: options.recovery_threads,
                 report: &|line| ferrite_io::errln!("ferrite: {line}"),
-                sight: &sight,
+                progress: &progress,
             };
             let (disk, clock) = (Arc::clone(&disk) as Arc<dyn Disk>, Arc::clone(&clock));
             recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
         };
         let recovered = match &mut admin {
-            Some((listener, _)) => recovery_door::open_during(listener, &sight, &*clock, BUILD, recover),
+            Some((listener, _)) => status_listener::open_during(listener, &progress, &*clock, BUILD, recover),
             None => recover(),
         };
         let mut recovered = recovered.map_err(ServerError::Start)?;

@@ -37,5 +37,5 @@ pub mod worker_pool;
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use compiled::Compiled;
 pub use event::{CachedCall, CachedCalls, CallBatch, CallHeader, Event, Hold, ProgramCall, Recompile, Reply, Retry};
-pub use progress::{Report, Seen, Sight};
+pub use progress::{RecoveryProgress, Report, Seen};
 pub use row_counts::RowCounts;

@@ -2,7 +2,7 @@
 //!
 //! Nothing is given up but at the operator's word; then what is given up is written down, and what is cut is kept.
 
-use crate::progress::{Report, Sight};
+use crate::progress::{RecoveryProgress, Report};
 use crate::record::{self, Record};
 use crate::recovery::{Options, StartError, Summary, default_threads, open_with};
 use crate::snapshots;
@@ -132,8 +132,8 @@ pub fn accept_loss(
     }
     let attempt = |accept_loss: Option<PathBuf>| -> Result<Summary, StartError> {
         let log = LogOptions { accept_loss, ..LogOptions::default() };
-        let (threads, sight) = (default_threads(), Sight::default());
-        let options = Options { log, partitions: None, partitions_default: 1, threads, report, sight: &sight };
+        let (threads, progress) = (default_threads(), RecoveryProgress::default());
+        let options = Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress };
         let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
         recovered.log.close().map_err(StartError::LogFailed)?;
         Ok(recovered.summary)

@@ -1,4 +1,4 @@
-//! Tells the operator how far recovery is: a line a second once it takes longer than two, and whoever looks at its [`Sight`].
+//! Tells the operator how far recovery is: a line a second once it takes longer than two, and whoever looks at its [`RecoveryProgress`].
 
 use ferrite_io::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ const EVERY_NANOS: u64 = 1_000_000_000;
 
 /// Where a recovery can be seen from another thread.
 #[derive(Default, Debug)]
-pub struct Sight {
+pub struct RecoveryProgress {
     phase: Mutex<Phase>,
     bytes: AtomicU64,
     rows: AtomicU64,
@@ -41,7 +41,7 @@ pub struct Seen {
     pub elapsed: Duration,
 }
 
-impl Sight {
+impl RecoveryProgress {
     /// `now` is the time of the clock that the recovery has.
     pub fn look(&self, now: u64) -> Seen {
         let Phase { name, begun, bytes_total } = *self.phase.lock().expect("no panic with the phase");
@@ -66,17 +66,17 @@ impl std::fmt::Display for Seen {
     }
 }
 
-pub(crate) struct Progress<'r> {
+pub(crate) struct ProgressReporter<'r> {
     clock: Arc<dyn Clock>,
     report: &'r Report,
-    sight: &'r Sight,
+    progress: &'r RecoveryProgress,
     next_line: AtomicU64,
 }
 
-impl<'r> Progress<'r> {
-    pub fn new(clock: Arc<dyn Clock>, report: &'r Report, sight: &'r Sight) -> Progress<'r> {
+impl<'r> ProgressReporter<'r> {
+    pub fn new(clock: Arc<dyn Clock>, report: &'r Report, progress: &'r RecoveryProgress) -> ProgressReporter<'r> {
         let next_line = AtomicU64::new(clock.monotonic_nanos() + FIRST_NANOS);
-        Progress { clock, report, sight, next_line }
+        ProgressReporter { clock, report, progress, next_line }
     }
 
     pub fn now(&self) -> u64 {
@@ -89,20 +89,20 @@ impl<'r> Progress<'r> {
 
     /// From now on it is about this, which has at most so many bytes.
     pub fn begin(&self, name: &'static str, bytes_total: u64) {
-        *self.sight.phase.lock().expect("no panic with the phase") = Phase { name, begun: self.now(), bytes_total };
-        self.sight.bytes.store(0, Relaxed);
-        self.sight.rows.store(0, Relaxed);
+        *self.progress.phase.lock().expect("no panic with the phase") = Phase { name, begun: self.now(), bytes_total };
+        self.progress.bytes.store(0, Relaxed);
+        self.progress.rows.store(0, Relaxed);
     }
 
     /// So much more is done. Called from any thread.
     pub fn add(&self, bytes: u64, rows: u64) {
-        self.sight.bytes.fetch_add(bytes, Relaxed);
-        self.sight.rows.fetch_add(rows, Relaxed);
+        self.progress.bytes.fetch_add(bytes, Relaxed);
+        self.progress.rows.fetch_add(rows, Relaxed);
         let (now, due) = (self.now(), self.next_line.load(Relaxed));
         if now < due || self.next_line.compare_exchange(due, now + EVERY_NANOS, Relaxed, Relaxed).is_err() {
             return;
         }
-        self.say(&self.sight.look(now).to_string());
+        self.say(&self.progress.look(now).to_string());
     }
 }
 
@@ -113,22 +113,23 @@ mod tests {
 
     #[test]
     fn what_is_seen_and_what_is_said() {
-        let (clock, sight, lines) = (SimulatedClock::default(), Sight::default(), Arc::new(Mutex::new(Vec::new())));
+        let (clock, progress, lines) =
+            (SimulatedClock::default(), RecoveryProgress::default(), Arc::new(Mutex::new(Vec::new())));
         let said = Arc::clone(&lines);
         let report = move |line: &str| said.lock().unwrap().push(line.to_owned());
-        let progress = Progress::new(Arc::new(clock.clone()), &report, &sight);
-        assert_eq!(sight.look(clock.monotonic_nanos()).to_string(), "recovering: it has just begun");
-        progress.begin("snapshot", 400_000_000);
+        let reporter = ProgressReporter::new(Arc::new(clock.clone()), &report, &progress);
+        assert_eq!(progress.look(clock.monotonic_nanos()).to_string(), "recovering: it has just begun");
+        reporter.begin("snapshot", 400_000_000);
         clock.advance(Duration::from_millis(1_999));
-        progress.add(100_000_000, 10);
+        reporter.add(100_000_000, 10);
         assert!(lines.lock().unwrap().is_empty(), "a short recovery is not worth a line");
         clock.advance(Duration::from_millis(1));
-        progress.add(100_000_000, 10);
-        progress.add(0, 0);
+        reporter.add(100_000_000, 10);
+        reporter.add(0, 0);
         clock.advance(Duration::from_secs(1));
-        progress.begin("log", 5_000_000);
+        reporter.begin("log", 5_000_000);
         clock.advance(Duration::from_secs(2));
-        progress.add(3_000_000, 0);
+        reporter.add(3_000_000, 0);
         assert_eq!(
             *lines.lock().unwrap(),
             ["recovering: snapshot, 200 MB of 400, 20 rows, 100 MB/s", "recovering: log, 3 MB of 5, 2 MB/s"]

@@ -4,7 +4,7 @@
 use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
 use crate::loss::{self, LogDamage};
-use crate::progress::{Progress, Report, Sight};
+use crate::progress::{ProgressReporter, RecoveryProgress, Report};
 use crate::record::{self, Genesis, RecordError};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
@@ -183,7 +183,7 @@ pub struct Options<'r> {
     /// Told what the operator should see while it goes on.
     pub report: &'r Report,
     /// Where others look at it.
-    pub sight: &'r Sight,
+    pub progress: &'r RecoveryProgress,
 }
 
 /// [`open_with`] where nobody watches, on the calling thread if the log has no threads either.
@@ -197,8 +197,9 @@ pub fn open(
     partitions_default: u32,
 ) -> Result<Recovered, StartError> {
     let threads = if options.own_threads { default_threads() } else { 0 };
-    let sight = Sight::default();
-    let options = Options { log: options, partitions, partitions_default, threads, report: &|_| {}, sight: &sight };
+    let progress = RecoveryProgress::default();
+    let options =
+        Options { log: options, partitions, partitions_default, threads, report: &|_| {}, progress: &progress };
     open_with(disk, clock, random, dir, options)
 }
 
@@ -221,7 +222,7 @@ pub fn open_with(
     let failed = |error| StartError::Snapshot(SnapshotError::Disk(error));
     files.create_dir().map_err(failed)?;
     let found = files.find().map_err(failed)?;
-    let progress = Progress::new(Arc::clone(&clock), options.report, options.sight);
+    let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
     let accept_loss = options.log.accept_loss.is_some();
     let mut replay = Replay { threads: options.threads, accept_loss, ..Replay::default() };
     let mut damaged = Vec::new();
@@ -246,7 +247,7 @@ pub fn open_with(
     let replaying = clock.monotonic_nanos();
     // A directory that cannot be read is found below.
     progress.begin("log", ferrite_log::bytes_on_disk(&*disk, dir, first_segment).unwrap_or(0));
-    let visitor = ReplayInSight { replay: &mut replay, progress: &progress };
+    let visitor = ObservedReplay { replay: &mut replay, progress: &progress };
     let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
         OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
@@ -330,12 +331,12 @@ pub fn open_with(
 }
 
 /// A replay that tells how far it is.
-struct ReplayInSight<'p> {
+struct ObservedReplay<'p> {
     replay: &'p mut Replay,
-    progress: &'p Progress<'p>,
+    progress: &'p ProgressReporter<'p>,
 }
 
-impl ferrite_log::Visitor<StartError> for ReplayInSight<'_> {
+impl ferrite_log::Visitor<StartError> for ObservedReplay<'_> {
     fn payload(&mut self, place: ferrite_log::BlockPlace<'_>, payload: &[u8]) -> Result<(), StartError> {
         self.replay.payload(place, payload)?;
         self.progress.add(payload.len() as u64, 0);
@@ -370,7 +371,7 @@ fn load_newest(
     files: &Files,
     found: &Found,
     threads: usize,
-    progress: &Progress<'_>,
+    progress: &ProgressReporter<'_>,
     damaged: &mut Vec<(u64, String)>,
 ) -> Result<Option<Base>, StartError> {
     for snapshot in found.snapshots.iter().rev() {
@@ -387,7 +388,7 @@ fn load_newest(
     Ok(None)
 }
 
-fn load(files: &Files, snapshot: u64, threads: usize, progress: &Progress<'_>) -> Result<Base, SnapshotError> {
+fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporter<'_>) -> Result<Base, SnapshotError> {
     let name = own_name(snapshot);
     let begin = progress.now();
     let manifest = files.manifest(&name)?;

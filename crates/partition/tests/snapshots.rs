@@ -111,9 +111,9 @@ fn a_snapshot_and_the_log_behind_it_are_the_database() {
         let before = node.contents();
         node.close();
         let log = ferrite_log::LogOptions { own_threads: true, ..log_options() };
-        let sight = ferrite_partition::Sight::default();
+        let progress = ferrite_partition::RecoveryProgress::default();
         let options =
-            Options { log, partitions: None, partitions_default: 1, threads: 3, report: &|_| {}, sight: &sight };
+            Options { log, partitions: None, partitions_default: 1, threads: 3, report: &|_| {}, progress: &progress };
         let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
         let recovered = recovery::open_with(disk, clock, &mut SystemRandom, home.path(), options).expect("it opens");
         assert_eq!(Node(recovered).contents(), before);

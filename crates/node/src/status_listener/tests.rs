@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 fn during<T>(visit: impl FnOnce(SocketAddr) -> T) -> T {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let (sight, clock) = (Sight::default(), SimulatedClock::default());
-    open_during(&mut listener, &sight, &clock, "test", || visit(address))
+    let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());
+    open_during(&mut listener, &progress, &clock, "test", || visit(address))
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn strange_visitors_do_not_keep_the_recovery() {
 fn connections_end_with_the_recovery_and_the_listener_goes_on() {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let (sight, clock) = (Sight::default(), SimulatedClock::default());
+    let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());
     let mut visitor =
-        open_during(&mut listener, &sight, &clock, "test", || std::net::TcpStream::connect(address).unwrap());
+        open_during(&mut listener, &progress, &clock, "test", || std::net::TcpStream::connect(address).unwrap());
     // Either it was taken and is closed now, or it waits for who listens next.
-    let second = open_during(&mut listener, &sight, &clock, "test", || {
+    let second = open_during(&mut listener, &progress, &clock, "test", || {
         Client::connect(ClientOptions::new([address.to_string()])).map(drop).map_err(|error| error.to_string())
     });
     assert_eq!(second, Ok(()));

@@ -7,7 +7,7 @@ use crate::result::write_response;
 use crate::statistics;
 use ferrite_base::{ErrorKind, UserError, limits};
 use ferrite_io::Clock;
-use ferrite_partition::Sight;
+use ferrite_partition::RecoveryProgress;
 use ferrite_value::Value;
 use ferrite_wire::login::{self, LoginAccepted, LoginFailure, LoginRequest};
 use ferrite_wire::{Invocation, frame, response};
@@ -22,10 +22,10 @@ const FIRST_VISITOR: usize = 2;
 /// No question about a recovery is longer.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
-/// Does `work`, which is a recovery that `sight` shows, and answers at the listener meanwhile.
+/// Does `work`, which is a recovery that `progress` shows, and answers at the listener meanwhile.
 pub fn open_during<T>(
     listener: &mut TcpListener,
-    sight: &Sight,
+    progress: &RecoveryProgress,
     clock: &dyn Clock,
     build: &str,
     work: impl FnOnce() -> T,
@@ -38,8 +38,8 @@ pub fn open_during<T>(
     // Recovery matters more than being watched.
     let Ok((poll, waker)) = prepared else { return work() };
     thread::scope(|scope| {
-        let door = Door { poll, listener, visitors: Vec::new(), sight, clock, build };
-        let serving = thread::Builder::new().name("recovery".to_owned()).spawn_scoped(scope, move || door.run());
+        let listening = StatusListener { poll, listener, visitors: Vec::new(), progress, clock, build };
+        let serving = thread::Builder::new().name("recovery".to_owned()).spawn_scoped(scope, move || listening.run());
         let done = work();
         if serving.is_ok() {
             waker.wake().expect("a thread of this process can be woken");
@@ -48,11 +48,11 @@ pub fn open_during<T>(
     })
 }
 
-struct Door<'d> {
+struct StatusListener<'d> {
     poll: Poll,
     listener: &'d mut TcpListener,
     visitors: Vec<Option<Visitor>>,
-    sight: &'d Sight,
+    progress: &'d RecoveryProgress,
     clock: &'d dyn Clock,
     build: &'d str,
 }
@@ -66,7 +66,7 @@ struct Visitor {
     leaves: bool,
 }
 
-impl Door<'_> {
+impl StatusListener<'_> {
     fn run(mut self) {
         let mut events = Events::with_capacity(64);
         loop {
@@ -197,7 +197,7 @@ impl Door<'_> {
                 return;
             }
         };
-        let seen = self.sight.look(self.clock.monotonic_nanos());
+        let seen = self.progress.look(self.clock.monotonic_nanos());
         let about = |selector: &str| {
             let first = invocation.parameters.nth(0);
             matches!(first, Ok(Some(Value::Text(text))) if text.eq_ignore_ascii_case(selector))
