@@ -8,9 +8,9 @@ use crate::internal_client::InternalClient;
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node};
 use crate::plan::Plan;
+use crate::restore_fixture::{self, Change};
 use crate::state::State;
 use crate::trace::Trace;
-use crate::vault::{self, Change};
 use crate::witness::{Finding, Witness};
 use ferrite_backup::request::{Choice, Restore};
 use ferrite_backup::{restore, save};
@@ -117,7 +117,7 @@ impl BackupTasks {
         // Its numbers are its own, so that looking changes nothing of what happens.
         let seed = self.disk.boundaries();
         let witness = Witness::new(self.disk.clone(), dir, &nonce, seed, self.finding.clone());
-        let begun = save::begin(&client, Arc::new(witness), vault::native(dir, &nonce));
+        let begun = save::begin(&client, Arc::new(witness), restore_fixture::native(dir, &nonce));
         let written = begun.and_then(|begun| {
             // What is changed from now on is not in it.
             for _ in 0..self.random.below(30) {
@@ -134,18 +134,18 @@ impl BackupTasks {
     }
 
     fn restore(&mut self, node: &Node) {
-        let backup = if self.random.percent(20) { vault::BAD } else { vault::GOOD };
+        let backup = if self.random.percent(20) { restore_fixture::BAD } else { restore_fixture::GOOD };
         // Where there are rows it is refused, which need not be tried often.
         let anyway = self.random.percent(10);
         let begun = node.with_clients(|doors, clients| {
-            let vault = &clients.history.vault;
-            let busy = backup == vault::GOOD && vault.outstanding.is_some();
-            if busy || (vault.is_full() && !anyway) {
+            let restored = &clients.history.restored;
+            let busy = backup == restore_fixture::GOOD && restored.outstanding.is_some();
+            if busy || (restored.is_full() && !anyway) {
                 return None;
             }
             let number = clients.begin(Action::Restore { backup }, doors.clock.wall_micros());
-            if backup == vault::GOOD {
-                clients.history.vault.outstanding = Some(Change { number, full: true, seen: false });
+            if backup == restore_fixture::GOOD {
+                clients.history.restored.outstanding = Some(Change { number, full: true, seen: false });
             }
             Some(number)
         });
@@ -157,7 +157,7 @@ impl BackupTasks {
                 None
             }
             // Until one has come that far.
-            Some(InRestore::Fault(fault)) if backup == vault::GOOD => Some(fault),
+            Some(InRestore::Fault(fault)) if backup == restore_fixture::GOOD => Some(fault),
             _ => None,
         };
         let rotten = self.random.percent(10).then(|| Rotten::new(&self.disk, &mut self.random, backup));
@@ -168,7 +168,7 @@ impl BackupTasks {
             Some(fault) => client.failing_at_the_last_step(&self.disk, fault),
             None => client,
         };
-        let result = run(&client, &self.disk, Path::new(vault::DIRECTORY), backup);
+        let result = run(&client, &self.disk, Path::new(restore_fixture::DIRECTORY), backup);
         drop(rotten);
         let told = match result {
             Ok(()) => {
@@ -212,7 +212,7 @@ struct Rotten {
 
 impl Rotten {
     fn new(disk: &SimulatedDisk, random: &mut SimulatedRandom, nonce: &str) -> Rotten {
-        let files = files_of(disk, vault::DIRECTORY, nonce);
+        let files = files_of(disk, restore_fixture::DIRECTORY, nonce);
         let (path, bytes) = random.pick(&files);
         let (position, bit) = (random.below(bytes.len().max(1) as u64), random.below(8) as u8);
         disk.rot(path, position, bit);

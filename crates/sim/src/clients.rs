@@ -2,8 +2,8 @@
 
 use crate::history::{Action, Answer, Cut, History, Looked, Outstanding, Told, body_text, name_text};
 use crate::plan::Plan;
+use crate::restore_fixture::Change;
 use crate::trace::Trace;
-use crate::vault::Change;
 use crossbeam_channel::Sender;
 use ferrite_base::{PartitionId, SqlLimits};
 use ferrite_catalog::Catalog;
@@ -121,7 +121,7 @@ impl Clients {
         let action = self.next_action();
         let number = self.begin(action.clone(), now);
         if action == Action::Discard {
-            self.history.vault.outstanding = Some(Change { number, full: false, seen: false });
+            self.history.restored.outstanding = Some(Change { number, full: false, seen: false });
         }
         match &action {
             Action::Schema { text } => {
@@ -163,10 +163,10 @@ impl Clients {
             70..74 => Action::Rate { item, value: random.below(100) as i64 },
             74..88 => Action::Look { home, item },
             88..92 => Action::Cut,
-            92..94 => Action::Peek { since: self.history.vault.full.len() },
+            92..94 => Action::Peek { since: self.history.restored.full.len() },
             94..96 => Action::Expire,
-            96 if self.history.vault.outstanding.is_none() => Action::Discard,
-            96 => Action::Peek { since: self.history.vault.full.len() },
+            96 if self.history.restored.outstanding.is_none() => Action::Discard,
+            96 => Action::Peek { since: self.history.restored.full.len() },
             _ if self.history.schema.outstanding.is_none() => {
                 let (text, variant) = self.history.schema.variant.change(&mut self.random);
                 let outstanding = Outstanding { variant, text: text.clone(), told: None };
@@ -319,7 +319,7 @@ impl Clients {
 
     pub fn told(&mut self, number: usize, told: Told) {
         self.trace.line(&format!("told {number} {}", summary(&told)));
-        let History { operations, schema, vault, failed, .. } = &mut self.history;
+        let History { operations, schema, restored, failed, .. } = &mut self.history;
         let operation = &mut operations[number];
         let before = std::mem::replace(&mut operation.told, told);
         self.waiting -= 1;
@@ -349,7 +349,7 @@ impl Clients {
             }
         }
         if problem.is_none() {
-            let said = vault.told(number, &operation.action, told);
+            let said = restored.told(number, &operation.action, told);
             problem = said.err().map(|detail| ("a restore is there wholly or not at all", detail));
         }
         if let Some((invariant, detail)) = problem {

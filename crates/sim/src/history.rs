@@ -1,8 +1,8 @@
 //! Everything that clients asked for, and what they were told: the model's side of the truth.
 
 use crate::backups::Made;
+use crate::restore_fixture::RestoreHistory;
 use crate::schema::Variant;
-use crate::vault::VaultHistory;
 use ferrite_catalog::Catalog;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub enum Action {
         table: String,
         bytes: usize,
     },
-    /// Fills the two tables of the vault.
+    /// Fills the two tables of the restore fixture.
     Restore {
         backup: &'static str,
     },
@@ -173,7 +173,7 @@ pub struct Outstanding {
 pub struct History {
     pub operations: Vec<Operation>,
     pub schema: SchemaHistory,
-    pub vault: VaultHistory,
+    pub restored: RestoreHistory,
     /// Backups that were begun since the last recovery, by their nonces.
     pub backups: BTreeMap<String, Made>,
     /// By home, the operations found at the last recovery, in their order.

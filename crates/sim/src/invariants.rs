@@ -7,10 +7,10 @@ pub mod contents;
 pub mod indexes;
 pub mod reads;
 pub mod replicas;
+pub mod restores;
 pub mod schema;
 pub mod stable;
 pub mod steps;
-pub mod vault;
 
 use crate::history::History;
 use crate::state::State;
@@ -42,8 +42,8 @@ const ALL: &[(&str, Check)] = &[
     ("a transaction is there on all its homes or on none", atomic::check),
     ("rows are what the operations made", contents::check),
     ("what was read is durable, and was so", reads::check),
-    ("a restore is there wholly or not at all", vault::check_whole),
-    ("what was told of a restore is so", vault::check),
+    ("a restore is there wholly or not at all", restores::check_whole),
+    ("what was told of a restore is so", restores::check),
 ];
 
 /// Checks all of them against what a recovery found.
@@ -74,6 +74,6 @@ pub fn adopt(history: &mut History, state: &State) {
         operation.absent = !present.contains(&number);
     }
     schema::adopt(history, state);
-    vault::adopt(history, state);
+    restores::adopt(history, state);
     history.backups.clear();
 }

@@ -13,12 +13,12 @@ pub mod model;
 pub mod node;
 pub mod plan;
 pub mod poison;
+pub mod restore_fixture;
 pub mod run;
 pub mod schema;
 mod shortened;
 pub mod state;
 pub mod trace;
-pub mod vault;
 mod witness;
 
 pub use run::{Counts, Report, run};

@@ -6,11 +6,11 @@ use crate::history::{History, Told};
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node, Stopped};
 use crate::plan::Plan;
+use crate::restore_fixture::{self, Rows};
 use crate::schema;
 use crate::shortened;
 use crate::state::State;
 use crate::trace::Trace;
-use crate::vault::{self, Rows};
 use ferrite_base::fault::{self, Planted, Point};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{
@@ -169,10 +169,10 @@ impl World {
         trace.line(&format!("seed {seed} {plan:?}"));
         let mut clients = Clients::new(random.fork(), &plan, &schema::first(), trace.clone());
         let rows = Rows::new(&mut random);
-        for (path, bytes) in vault::backups(&plan, &rows, &mut random.fork()) {
+        for (path, bytes) in restore_fixture::backups(&plan, &rows, &mut random.fork()) {
             disk.put_file(&path, &bytes);
         }
-        clients.history.vault.rows = rows;
+        clients.history.restored.rows = rows;
         World { random, plan, clock, disk, clients: Arc::new(Mutex::new(clients)), trace, counts: Counts::default() }
     }
 

@@ -7,7 +7,7 @@ use ferrite_io::simulated::SimulatedRandom;
 
 /// All statements that make the database.
 pub fn first() -> String {
-    format!("{FIRST}{}", crate::vault::schema())
+    format!("{FIRST}{}", crate::restore_fixture::schema())
 }
 
 const FIRST: &str = "

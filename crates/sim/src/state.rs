@@ -1,7 +1,7 @@
 //! What a database holds, read from its stores row by row.
 
 use crate::history::RATES;
-use crate::vault::Rows;
+use crate::restore_fixture::Rows;
 use ferrite_base::PartitionId;
 use ferrite_table::Store;
 use ferrite_value::Value;
@@ -25,7 +25,7 @@ pub struct State {
     pub scratch: BTreeSet<(i64, i64)>,
     pub sessions: BTreeSet<(i64, usize)>,
     pub rates: BTreeMap<i64, i64>,
-    pub vault: Rows,
+    pub restored: Rows,
     /// Over partition, table, row id and content of every row (FNV-1a).
     pub rows_hash: u64,
     /// Replicated tables whose copies differ.
@@ -91,10 +91,10 @@ impl State {
             "RATES" => drop(self.rates.insert(number(0), number(1))),
             "ACCOUNTS" => drop(self.balances.insert(number(0), number(1))),
             "SCRATCH" => drop(self.scratch.insert((number(0), number(1)))),
-            "VAULT" => {
-                drop(self.vault.vault.insert(number(0), (integer(&values[1]), text(&values[2]), text(&values[3]))))
-            }
-            "CODES" => drop(self.vault.codes.insert(number(0), text(&values[1]))),
+            "RESTORED" => drop(
+                self.restored.restored.insert(number(0), (integer(&values[1]), text(&values[2]), text(&values[3]))),
+            ),
+            "CODES" => drop(self.restored.codes.insert(number(0), text(&values[1]))),
             "SESSIONS" => drop(self.sessions.insert((number(0), number(1) as usize))),
             "ITEMS" => {
                 self.items.insert((number(0), number(1)), (integer(&values[2]), text(&values[3]), text(&values[4])));

@@ -5,22 +5,22 @@ use crate::state::State;
 
 /// All rows of the backup are there, or none.
 pub fn check_whole(history: &History, state: &State) -> Result<(), String> {
-    let (rows, is) = (&history.vault.rows, &state.vault);
-    if is == rows || (is.vault.is_empty() && is.codes.is_empty()) {
+    let (rows, is) = (&history.restored.rows, &state.restored);
+    if is == rows || (is.restored.is_empty() && is.codes.is_empty()) {
         return Ok(());
     }
-    let alike = is.vault.iter().filter(|(id, row)| rows.vault.get(id) == Some(row)).count();
+    let alike = is.restored.iter().filter(|(id, row)| rows.restored.get(id) == Some(row)).count();
     Err(format!(
         "{} of {} rows ({alike} right), {} of {} codes",
-        is.vault.len(),
-        rows.vault.len(),
+        is.restored.len(),
+        rows.restored.len(),
         is.codes.len(),
         rows.codes.len()
     ))
 }
 
 pub fn check(history: &History, state: &State) -> Result<(), String> {
-    let (known, is) = (&history.vault, is_full(state));
+    let (known, is) = (&history.restored, is_full(state));
     match &known.outstanding {
         Some(change) if change.seen && change.full != is => {
             Err(format!("somebody saw operation {} done; the tables are {}", change.number, words(is)))
@@ -32,12 +32,12 @@ pub fn check(history: &History, state: &State) -> Result<(), String> {
 }
 
 pub fn adopt(history: &mut History, state: &State) {
-    history.vault.outstanding = None;
-    history.vault.full.push(is_full(state));
+    history.restored.outstanding = None;
+    history.restored.full.push(is_full(state));
 }
 
 fn is_full(state: &State) -> bool {
-    !state.vault.vault.is_empty()
+    !state.restored.restored.is_empty()
 }
 
 fn words(full: bool) -> &'static str {

@@ -27,8 +27,8 @@ pub const GOOD: &str = "good";
 pub const BAD: &str = "bad";
 
 const TABLES: &str = "
-CREATE TABLE vault (id BIGINT NOT NULL, v BIGINT, name VARCHAR(40), body VARCHAR(200000 BYTES), PRIMARY KEY (id));
-PARTITION TABLE vault ON COLUMN id;
+CREATE TABLE restored (id BIGINT NOT NULL, v BIGINT, name VARCHAR(40), body VARCHAR(200000 BYTES), PRIMARY KEY (id));
+PARTITION TABLE restored ON COLUMN id;
 CREATE TABLE codes (code BIGINT NOT NULL, words VARCHAR(60), PRIMARY KEY (code));
 ";
 /// What refuses rows of the bad backup.
@@ -37,7 +37,7 @@ const LIMIT: i64 = 1_000;
 /// The rows of a backup.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rows {
-    pub vault: BTreeMap<i64, Item>,
+    pub restored: BTreeMap<i64, Item>,
     pub codes: BTreeMap<i64, Option<String>>,
 }
 
@@ -53,7 +53,7 @@ impl Rows {
                 1 => None,
                 _ => Some(body_text(id as usize, random.below(200) as usize)),
             };
-            rows.vault.insert(id, (value, name, body));
+            rows.restored.insert(id, (value, name, body));
         }
         for code in 0..1 + random.below(6) as i64 {
             rows.codes.insert(code, (!random.percent(20)).then(|| format!("word {}", random.below(3))));
@@ -62,13 +62,13 @@ impl Rows {
     }
 
     fn is_empty(&self) -> bool {
-        self.vault.is_empty() && self.codes.is_empty()
+        self.restored.is_empty() && self.codes.is_empty()
     }
 }
 
 /// What is known of the two tables.
 #[derive(Clone, Debug)]
-pub struct VaultHistory {
+pub struct RestoreHistory {
     /// What a restore brings.
     pub rows: Rows,
     /// Full or empty, after each change that is known to have been made.
@@ -87,13 +87,13 @@ pub struct Change {
     pub seen: bool,
 }
 
-impl Default for VaultHistory {
-    fn default() -> VaultHistory {
-        VaultHistory { rows: Rows::default(), full: vec![false], outstanding: None }
+impl Default for RestoreHistory {
+    fn default() -> RestoreHistory {
+        RestoreHistory { rows: Rows::default(), full: vec![false], outstanding: None }
     }
 }
 
-impl VaultHistory {
+impl RestoreHistory {
     pub fn is_full(&self) -> bool {
         *self.full.last().expect("the first state is known")
     }
@@ -125,11 +125,11 @@ impl VaultHistory {
 
     /// What a reader was shown that was sent when `since` changes were known: rows and rows of views, of both tables.
     fn shown(&mut self, since: usize, counts: [i64; 4]) -> Result<(), String> {
-        let (vault, codes) = (self.rows.vault.len() as i64, self.rows.codes.len() as i64);
+        let (restored, codes) = (self.rows.restored.len() as i64, self.rows.codes.len() as i64);
         let full = match counts {
             [0, 0, 0, 0] => false,
-            all if all == [vault, vault, codes, codes] => true,
-            _ => return Err(format!("{counts:?} rows, which is a part of a restore of {vault} and {codes}")),
+            all if all == [restored, restored, codes, codes] => true,
+            _ => return Err(format!("{counts:?} rows, which is a part of a restore of {restored} and {codes}")),
         };
         if self.full[since - 1..].contains(&full) {
             return Ok(());
@@ -148,17 +148,17 @@ impl VaultHistory {
 pub fn schema() -> String {
     format!(
         "{TABLES}
-ALTER TABLE vault ADD CONSTRAINT vault_limit CHECK (v < {LIMIT});
-CREATE INDEX vault_v ON vault (v);
-CREATE VIEW vault_by_v AS SELECT v, COUNT(*) AS entries, SUM(id) AS total, MAX(name) AS last_name FROM vault GROUP BY v;
+ALTER TABLE restored ADD CONSTRAINT restored_limit CHECK (v < {LIMIT});
+CREATE INDEX restored_v ON restored (v);
+CREATE VIEW restored_by_v AS SELECT v, COUNT(*) AS entries, SUM(id) AS total, MAX(name) AS last_name FROM restored GROUP BY v;
 CREATE VIEW codes_by_words AS SELECT words, COUNT(*) AS entries FROM codes GROUP BY words;
 CREATE PROCEDURE Peek AS BEGIN
-  RETURN TABLE (SELECT COUNT(*) FROM vault), TABLE (SELECT v, entries FROM vault_by_v),
+  RETURN TABLE (SELECT COUNT(*) FROM restored), TABLE (SELECT v, entries FROM restored_by_v),
     TABLE (SELECT COUNT(*) FROM codes), TABLE (SELECT words, entries FROM codes_by_words);
 END;
 CREATE PROCEDURE Discard AS BEGIN
-  DELETE FROM vault; DELETE FROM codes;
-  RETURN (SELECT COUNT(*) FROM vault);
+  DELETE FROM restored; DELETE FROM codes;
+  RETURN (SELECT COUNT(*) FROM restored);
 END;
 "
     )
@@ -179,7 +179,7 @@ pub fn backups(plan: &Plan, rows: &Rows, random: &mut SimulatedRandom) -> Vec<(P
     fill(&client, rows);
     write(&client, &disk, GOOD, random);
     let mut more = Rows::default();
-    more.vault.insert(1_000, (Some(LIMIT), None, None));
+    more.restored.insert(1_000, (Some(LIMIT), None, None));
     fill(&client, &more);
     write(&client, &disk, BAD, random);
     let files = disk.files().into_iter().filter(|path| path.starts_with(DIRECTORY));
@@ -213,7 +213,7 @@ fn fill(server: &dyn Server, rows: &Rows) {
         ("NAME", SqlType::Varchar),
         ("BODY", SqlType::Varchar),
     ]);
-    for (id, (value, name, body)) in &rows.vault {
+    for (id, (value, name, body)) in &rows.restored {
         let key = Value::Integer(*id);
         let row = [
             Value::Integer(*id),
@@ -222,7 +222,7 @@ fn fill(server: &dyn Server, rows: &Rows) {
             body.as_deref().map_or(Value::Null, Value::Text),
         ];
         let partition = server.partition_of(&key).expect("keys are integers");
-        server.load("VAULT", Some(partition), table(&header, &row)).expect("a healthy database takes rows");
+        server.load("RESTORED", Some(partition), table(&header, &row)).expect("a healthy database takes rows");
     }
     let header = TableHeader::new([("CODE", SqlType::Bigint), ("WORDS", SqlType::Varchar)]);
     for (code, words) in &rows.codes {
