@@ -3,7 +3,7 @@
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::AdHocOptions;
-use crate::patience::patiently;
+use crate::progress::with_progress;
 use crate::random::FastRandom;
 use crate::report::{Report, grouped};
 use crate::results::keep;
@@ -58,7 +58,7 @@ pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResu
 /// The table anew, with all of its rows.
 pub(crate) fn prepare(session: &Session, rows: u32) -> BenchResult<()> {
     session.run_statements(DDL)?;
-    patiently("writing the rows", || fill(session, rows))
+    with_progress("writing the rows", || fill(session, rows))
 }
 
 /// What is wrong, given the sum of all amounts afterwards.

@@ -23,7 +23,7 @@ use crate::error::{BenchError, BenchResult};
 use crate::generator::Shape;
 use crate::load::LoadPlan;
 use crate::options::{CompareOptions, SystemName, TargetOptions, WorkloadKind};
-use crate::patience::patiently;
+use crate::progress::with_progress;
 use crate::report::ratio;
 use crate::results::keep;
 use crate::run::seed_or_random;
@@ -326,13 +326,13 @@ impl Run<'_> {
     /// Fresh data, load, check.
     fn peer(&self, workload: WorkloadKind, peer: &mut impl Peer, plan: Plan) -> BenchResult<Pass> {
         let mut job = Job::new(workload, self.seed);
-        patiently("preparing the data", || peer.prepare(&mut job))?;
+        with_progress("preparing the data", || peer.prepare(&mut job))?;
         let mut cpu = (None, None);
         let driven = peer.drive(&mut job, plan, &self.environment.stop, |moment, used| match moment {
             Moment::MeasurementBegins => cpu.0 = used,
             Moment::MeasurementEnds => cpu.1 = used,
         })?;
-        let findings = job.findings(patiently("counting", || peer.count(&job))?);
+        let findings = job.findings(with_progress("counting", || peer.count(&job))?);
         if !findings.is_empty() {
             return Err(BenchError::Wrong(findings));
         }

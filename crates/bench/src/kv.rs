@@ -4,7 +4,7 @@
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::KvOptions;
-use crate::patience::patiently;
+use crate::progress::with_progress;
 use crate::random::FastRandom;
 use crate::report::{MemoryReport, Report, grouped};
 use crate::results::keep;
@@ -38,7 +38,7 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Rep
     let rows_before = session.query_number("SELECT COUNT(*) FROM store")?;
     let memory_before = (session.usage(), session.accounted_bytes());
     if !kept {
-        patiently("writing the keys", || preload(&session, &shape))?;
+        with_progress("writing the keys", || preload(&session, &shape))?;
     }
     let make = |thread: usize| KvLoad::new(Arc::clone(&shape), shape.seed.wrapping_add(1 + thread as u64), kept);
     let (result, mut report) = measure("kv", environment, &session, &options.load, make)?;
@@ -80,7 +80,7 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Rep
 /// The table anew, with every key in it.
 pub(crate) fn prepare(session: &Session, shape: &Shape) -> BenchResult<()> {
     session.run_statements(DDL)?;
-    patiently("writing the keys", || preload(session, shape))
+    with_progress("writing the keys", || preload(session, shape))
 }
 
 pub(crate) fn findings(tally: &KvTally, rows: i64, pool_size: i64, kept: bool) -> Vec<String> {

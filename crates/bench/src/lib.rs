@@ -22,7 +22,7 @@
 //! | [`regress`] | this build and another in turn |
 //! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
 //! | [`results`], [`diff`] | runs kept as JSON; two of them compared |
-//! | [`patience`] | a line of progress while anything takes long |
+//! | [`progress`] | a line of progress while anything takes long |
 //! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
@@ -48,9 +48,9 @@ pub mod measurement;
 pub mod multi;
 pub mod node;
 pub mod options;
-pub mod patience;
 pub mod pauses;
 pub mod process;
+pub mod progress;
 pub mod random;
 pub mod regress;
 pub mod report;

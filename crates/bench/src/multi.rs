@@ -4,7 +4,7 @@
 use crate::error::{BenchError, BenchResult};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::{MultiOptions, MultiWrite};
-use crate::patience::patiently;
+use crate::progress::with_progress;
 use crate::random::FastRandom;
 use crate::report::{Report, grouped};
 use crate::results::keep;
@@ -82,7 +82,7 @@ pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResu
 pub(crate) fn prepare(session: &Session, accounts: u32) -> BenchResult<()> {
     session.run_statements(DDL)?;
     session.call("@AdHoc", (TRANSFER,))?;
-    patiently("writing the accounts", || {
+    with_progress("writing the accounts", || {
         (0..accounts).try_for_each(|id| session.call("ACCOUNT.insert", (i64::from(id), BALANCE)).map(drop))
     })?;
     (0..RATES).try_for_each(|id| session.call("RATE.insert", (i64::from(id), 0i64)).map(drop))

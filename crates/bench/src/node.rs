@@ -6,7 +6,7 @@ use crate::error::{BenchError, BenchResult};
 use crate::kv;
 use crate::measurement::median;
 use crate::options::{NodeOptions, NodeWorkload, WorkloadKind};
-use crate::patience::patiently;
+use crate::progress::with_progress;
 use crate::report::{duration_text, grouped, ratio};
 use crate::results::{cores, keep};
 use crate::session::{Environment, Session};
@@ -286,7 +286,7 @@ impl Run<'_> {
         for number in 1..=processes {
             running.push(Companion::start(&format!("process {number}"), &mut self.command(), None)?);
         }
-        patiently("starting Node.js", || {
+        with_progress("starting Node.js", || {
             running.iter_mut().try_for_each(|process| match process.line(PATIENCE)?.as_str() {
                 "ready" => Ok(()),
                 other => Err(BenchError::Load(format!("a Node.js process said {other:?} and not that it is ready"))),
@@ -309,7 +309,8 @@ impl Run<'_> {
             }
         }
         for mut process in running {
-            let line = patiently("waiting for the last answers", || process.line(self.options.duration + PATIENCE))?;
+            let line =
+                with_progress("waiting for the last answers", || process.line(self.options.duration + PATIENCE))?;
             let result: Said = serde_json::from_str(&line)
                 .map_err(|error| BenchError::Load(format!("a Node.js process said {line:?}: {error}")))?;
             process.finish()?;

@@ -2,8 +2,8 @@
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::TargetOptions;
-use crate::patience::patiently;
 use crate::process::{ServerCommand, ServerProcess, Usage, end_all_now, usage};
+use crate::progress::with_progress;
 use crate::statements::statements;
 use ferrite_client::{Client, ClientOptions, OwnedTable, ParameterSet};
 use ferrite_value::OwnedValue;
@@ -82,7 +82,7 @@ impl Session {
             durability: target.durability.clone(),
             partitions: target.partitions,
         };
-        let process = patiently("starting the server", || ServerProcess::start(&command))?;
+        let process = with_progress("starting the server", || ServerProcess::start(&command))?;
         let address = process.address().to_string();
         Self::connect(Some(process), address)
     }
@@ -141,7 +141,7 @@ impl Session {
     /// Ends the server if it was started here.
     pub fn close(self) -> BenchResult<()> {
         self.client.close();
-        patiently("stopping the server", || self.process.map_or(Ok(()), ServerProcess::stop))
+        with_progress("stopping the server", || self.process.map_or(Ok(()), ServerProcess::stop))
     }
 
     /// Calls a procedure and returns its tables.
@@ -151,7 +151,7 @@ impl Session {
 
     /// Runs a query and returns its first table.
     pub fn query(&self, sql: &str) -> BenchResult<OwnedTable> {
-        let response = patiently(sql, || self.client.call_blocking("@AdHoc", (sql,))).doing(sql)?;
+        let response = with_progress(sql, || self.client.call_blocking("@AdHoc", (sql,))).doing(sql)?;
         response.tables.into_iter().next().ok_or_else(|| BenchError::Server(format!("no result table for: {sql}")))
     }
 
@@ -169,7 +169,7 @@ impl Session {
     pub fn run_statements(&self, text: &str) -> BenchResult<()> {
         for statement in statements(text) {
             let first_line = statement.lines().next().unwrap_or_default();
-            patiently(first_line, || self.client.call_blocking("@AdHoc", (statement,))).doing(first_line)?;
+            with_progress(first_line, || self.client.call_blocking("@AdHoc", (statement,))).doing(first_line)?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use super::system::{Place, await_port, fail_with_log, free_port, log_file};
 use crate::companion::{Companion, find_program};
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::Outcome;
-use crate::patience::patiently;
 use crate::process::Signal;
+use crate::progress::with_progress;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::chown;
@@ -76,7 +76,7 @@ impl Postgres {
             user.give(log_place.path())?;
             initdb.arg("--waldir").arg(log_place.path().join("wal"));
         }
-        let made = patiently("making a PostgreSQL cluster", || initdb.stdin(Stdio::null()).output());
+        let made = with_progress("making a PostgreSQL cluster", || initdb.stdin(Stdio::null()).output());
         let made = made.doing("running initdb")?;
         if !made.status.success() {
             return Err(BenchError::Load(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr).trim())));

@@ -14,7 +14,7 @@ const TERMINAL_INTERVAL: Duration = Duration::from_secs(1);
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Does something, and says what it is while it takes long.
-pub fn patiently<R>(what: &str, act: impl FnOnce() -> R) -> R {
+pub fn with_progress<R>(what: &str, act: impl FnOnce() -> R) -> R {
     let _watch = Watch::begin(what, std::io::stderr().is_terminal(), std::io::stderr());
     act()
 }
@@ -91,7 +91,7 @@ mod tests {
         let heard = Heard::default();
         drop(Watch::begin("counting", true, heard.clone()));
         assert!(heard.0.lock().unwrap().is_empty());
-        assert_eq!(patiently("adding", || 1 + 1), 2);
+        assert_eq!(with_progress("adding", || 1 + 1), 2);
     }
 
     #[test]
