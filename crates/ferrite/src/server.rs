@@ -80,8 +80,8 @@ pub struct Options {
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     limit: Vec<(String, String)>,
     /// Threads for long-running queries: up to this many run beside the transactions [default: a quarter of the cores, at least 1].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    report_threads: Option<u32>,
+    #[arg(long, alias = "report-threads", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    long_query_threads: Option<u32>,
     /// Options for the JVM that runs Java procedures, separated by spaces, such as "-Xmx2g -XX:+UseG1GC". The JVM starts when the
     /// first Java procedure is loaded.
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
@@ -351,7 +351,7 @@ pub fn run(options: Options) -> ExitCode {
             interval: Some(Duration::from_secs(options.snapshot_interval)).filter(|interval| !interval.is_zero()),
         },
         recovery_threads: options.recovery_threads.map_or_else(cores, |count| count as usize),
-        report_threads: options.report_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
+        long_query_threads: options.long_query_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
         disk: match options.unsynced_writes_are_lost {
             None => Arc::new(RealDisk),
             Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),

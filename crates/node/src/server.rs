@@ -84,7 +84,7 @@ pub struct ServerOptions {
     /// How long one call may execute; usually [`ferrite_base::limits::QUERY_TIME_MAX`].
     pub query_time_max: Duration,
     /// Threads for queries that take long, at least one.
-    pub report_threads: usize,
+    pub long_query_threads: usize,
     /// When snapshots are written to disk, and how.
     pub snapshots: SnapshotSettings,
     /// Threads that load and replay at start.
@@ -241,7 +241,8 @@ impl Server {
         let task_notices = tasks::notices();
         let (compounds, compound_inboxes) = Compounds::new(&options.settings, Arc::clone(&clock));
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
-        let (long_reads, reads) = LongReads::new(options.report_threads.max(1), Home::Coordinator(coordinator.clone()));
+        let (long_reads, reads) =
+            LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
         let shared = Arc::new(Shared {
             compiled: ArcSwap::new(Arc::clone(&recovered.compiled)),
             partitions: inboxes.iter().map(|(sender, _)| sender.clone()).collect(),
@@ -325,10 +326,10 @@ impl Server {
         let expiry = spawn("expiry", move || expiry.run())?;
         let mut reports = Vec::new();
         // A lone report may take as many cores again as reports have threads.
-        let helpers = Arc::new(Helpers::new(options.report_threads.max(1), PARTITION_STACK_BYTES));
-        for number in 0..options.report_threads.max(1) {
+        let helpers = Arc::new(Helpers::new(options.long_query_threads.max(1), PARTITION_STACK_BYTES));
+        for number in 0..options.long_query_threads.max(1) {
             let (reads, time_max, helpers) = (reads.clone(), options.query_time_max, Arc::clone(&helpers));
-            reports.push(spawn(&format!("report-{number}"), move || {
+            reports.push(spawn(&format!("long-query-{number}"), move || {
                 lower_priority(Yielding::Some);
                 long_read::serve(&reads, time_max, helpers);
             })?);

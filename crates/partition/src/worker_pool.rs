@@ -76,7 +76,7 @@ impl WorkerPool for CallWorkers<'_> {
         thread::scope(|scope| {
             for _ in 0..taken.count {
                 let helper =
-                    thread::Builder::new().name("report-helper".to_owned()).stack_size(self.helpers.stack_bytes);
+                    thread::Builder::new().name("query-helper".to_owned()).stack_size(self.helpers.stack_bytes);
                 let started = helper.spawn_scoped(scope, || {
                     lower_priority(Yielding::Some);
                     take_part();

@@ -51,7 +51,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         memory_ahead_bytes: 0,
         disk: Arc::new(RealDisk),
         query_time_max: limits::QUERY_TIME_MAX,
-        report_threads: 2,
+        long_query_threads: 2,
         snapshots: SnapshotSettings::default(),
         recovery_threads: 2,
         settings: Settings::default(),

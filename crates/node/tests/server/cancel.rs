@@ -15,7 +15,7 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
 fn accounts(partitions: u32) -> (tempfile::TempDir, Server, Db) {
     endless::accounts(partitions, |options| {
         options.query_time_max = QUERY_TIME_MAX;
-        options.report_threads = 1;
+        options.long_query_threads = 1;
     })
 }
 

@@ -157,7 +157,7 @@ fn reports_wait_for_what_they_saw() {
 /// More reports than threads wait for their turn, on one thread too, and transactions pass them.
 #[test]
 fn many_reports_take_turns() {
-    let (_dir, server, db) = accounts(|options| options.report_threads = 1);
+    let (_dir, server, db) = accounts(|options| options.long_query_threads = 1);
     let local = REPORT.replace("account", "everywhere");
     let reports: Vec<_> = (0..40)
         .flat_map(|_| [db.0.call("@AdHoc", (REPORT,)), db.0.call("Report", ()), db.0.call("@AdHoc", (local.as_str(),))])
