@@ -115,12 +115,12 @@ impl Store {
     pub fn has_compaction_work(&self, places: bool) -> bool {
         let state = &self.compaction;
         let others_left = || memory::pages_returned() - state.returned_at >= RETURNS_PER_LOOK;
-        (state.is_wanted() || places && others_left()) && self.holds.count() == 0
+        (state.is_wanted() || places && others_left()) && self.pins.count() == 0
     }
 
     /// Whether there is work that only a snapshot is in the way of.
     pub fn has_held_compaction_work(&self) -> bool {
-        self.compaction.is_wanted() && self.holds.count() > 0
+        self.compaction.is_wanted() && self.pins.count() > 0
     }
 
     /// For tests and the simulator, whose tables are small.

@@ -3,7 +3,7 @@
 //! [`Store`] is the door. Single-threaded: one transaction at a time changes it. Knows no SQL, plans, files or threads; it knows
 //! the schema, by table and index id. The forms of pages, rows and redo are in docs/format/pages.md.
 //!
-//! From the bottom up: `holds` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index` and `look_up`
+//! From the bottom up: `snapshot_pins` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index` and `look_up`
 //! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put
 //! it together; `prefetch_ahead` asks early for what replay needs; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
 //! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
@@ -15,7 +15,6 @@ mod evaluation;
 mod float_sum;
 mod hash_table;
 mod hashing;
-mod holds;
 mod image;
 mod index;
 mod integer_map;
@@ -32,6 +31,7 @@ mod redo;
 mod row;
 mod schema;
 mod snapshot;
+mod snapshot_pins;
 mod store;
 mod table;
 mod undo;

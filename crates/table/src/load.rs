@@ -37,7 +37,7 @@ impl Loading {
                 None => store.empty_table(definition),
                 Some(view) => {
                     let plan = ViewPlan::compile(definition, view, catalog)?;
-                    let data = TableData::new(definition.clone(), &plan.columns, &store.holds);
+                    let data = TableData::new(definition.clone(), &plan.columns, &store.pins);
                     store.plans[id.index()] = Some(Box::new(plan));
                     Box::new(data)
                 }

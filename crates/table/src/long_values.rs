@@ -1,8 +1,8 @@
 //! Values too long to stand in a row: slots of size classes in pages of their own, and blocks for the largest
 //! (docs/format/pages.md, "Long values"). Knows bytes only.
 
-use crate::holds::{Hold, Holds};
 use crate::page_table::PageTable;
+use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
 use ferrite_base::limits::PAGE_BYTES;
 use ferrite_base::memory::Block;
 use std::cmp::Reverse;
@@ -113,8 +113,8 @@ const FIRST_FREE: usize = 4;
 const NEVER_USED: usize = 8;
 
 impl LongValues {
-    pub(crate) fn new(holds: &Arc<Holds>) -> LongValues {
-        LongValues::with(PageTable::new(holds))
+    pub(crate) fn new(pins: &Arc<SnapshotPins>) -> LongValues {
+        LongValues::with(PageTable::new(pins))
     }
 
     fn with(large: PageTable) -> LongValues {
@@ -127,10 +127,10 @@ impl LongValues {
     }
 
     /// The values as they are now, for reading.
-    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> LongValues {
+    pub(crate) fn snapshot(&mut self, pin: &Arc<SnapshotPin>) -> LongValues {
         LongValues {
-            classes: self.classes.iter_mut().map(|class| Class::new(class.pages.snapshot(hold))).collect(),
-            large: self.large.snapshot(hold),
+            classes: self.classes.iter_mut().map(|class| Class::new(class.pages.snapshot(pin))).collect(),
+            large: self.large.snapshot(pin),
             large_free: Vec::new(),
             bytes: self.bytes,
         }

@@ -3,11 +3,11 @@
 //!
 //! Glossary for the `SAFETY` comments. A *page table* is either the *writer*, which a store changes, or a *reader*, part of a
 //! snapshot. What the writer's directory names is *owned* by the writer; what it named when a snapshot was taken and does not name any
-//! more is *retired* and owned by the snapshots ([`Holds`]). Owned memory whose stamp is the table's epoch is
-//! *private*: no reader knows it. A reader's *hold* keeps alive everything that its directory names, and keeps the
+//! more is *retired* and owned by the snapshots ([`SnapshotPins`]). Owned memory whose stamp is the table's epoch is
+//! *private*: no reader knows it. A reader's *pin* keeps alive everything that its directory names, and keeps the
 //! writer from writing to it.
 
-use crate::holds::{Epoch, Hold, Holds, Memory};
+use crate::snapshot_pins::{Epoch, Memory, SnapshotPin, SnapshotPins};
 use ferrite_base::memory::{self, Block};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
@@ -97,10 +97,10 @@ struct ChunkSlot {
 }
 
 enum Role {
-    Writer(Arc<Holds>),
+    Writer(Arc<SnapshotPins>),
     Reader {
         /// Never read: being there keeps the memory.
-        _hold: Arc<Hold>,
+        _pin: Arc<SnapshotPin>,
     },
 }
 
@@ -115,28 +115,28 @@ pub(crate) struct PageTable {
 }
 
 // SAFETY: a writer owns its memory but for what readers see as well, which it does not write to; readers only read, and
-// the lock of `Holds` stands between their last look and the next write. So either can go to another thread.
+// the lock of `SnapshotPins` stands between their last look and the next write. So either can go to another thread.
 unsafe impl Send for PageTable {}
 
 impl PageTable {
-    pub(crate) fn new(holds: &Arc<Holds>) -> PageTable {
-        PageTable { directory: Vec::new(), length: 0, epoch: holds.epoch(), role: Role::Writer(Arc::clone(holds)) }
+    pub(crate) fn new(pins: &Arc<SnapshotPins>) -> PageTable {
+        PageTable { directory: Vec::new(), length: 0, epoch: pins.epoch(), role: Role::Writer(Arc::clone(pins)) }
     }
 
     /// Another one of the same store, empty.
     pub(crate) fn sibling(&self) -> PageTable {
-        PageTable::new(self.holds())
+        PageTable::new(self.pins())
     }
 
     /// The pages as they are now, for reading. From now on what they are is copied before it is changed.
-    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> PageTable {
+    pub(crate) fn snapshot(&mut self, pin: &Arc<SnapshotPin>) -> PageTable {
         assert!(matches!(self.role, Role::Writer(_)), "snapshots are taken of stores, not of snapshots");
-        self.epoch = hold.epoch + 1;
+        self.epoch = pin.epoch + 1;
         PageTable {
             directory: self.directory.clone(),
             length: self.length,
             epoch: Epoch::MAX,
-            role: Role::Reader { _hold: Arc::clone(hold) },
+            role: Role::Reader { _pin: Arc::clone(pin) },
         }
     }
 
@@ -154,7 +154,7 @@ impl PageTable {
     #[inline(always)]
     fn entry(&self, number: usize) -> Entry {
         match self.directory.get(number / CHUNK_PAGES) {
-            // SAFETY: the chunk is owned by this writer or kept by this reader's hold, and nobody writes to it while `self` is
+            // SAFETY: the chunk is owned by this writer or kept by this reader's pin, and nobody writes to it while `self` is
             // borrowed: only the writer would, through `&mut self`, and only if no reader sees it.
             Some(slot) => unsafe { slot.chunk.as_ref().0[number % CHUNK_PAGES] },
             None => Entry::NONE,
@@ -168,7 +168,7 @@ impl PageTable {
         if entry.page.is_null() {
             return None;
         }
-        // SAFETY: the page is owned by this writer or kept by this reader's hold; it has this length and is initialised.
+        // SAFETY: the page is owned by this writer or kept by this reader's pin; it has this length and is initialised.
         // Nobody writes to it while `self` is borrowed, as for chunks above.
         Some(unsafe { std::slice::from_raw_parts(entry.page, entry.length()) })
     }
@@ -192,7 +192,7 @@ impl PageTable {
         let entry = self.entry(number);
         assert!(!entry.page.is_null(), "the page to be written to is there");
         let epoch = self.epoch;
-        let private = if self.holds().is_visible(entry.stamp(), epoch) {
+        let private = if self.pins().is_visible(entry.stamp(), epoch) {
             // SAFETY: owned by this writer; readers read it too, and nobody writes.
             let original = unsafe { std::slice::from_raw_parts(entry.page, entry.length()) };
             Entry::of(Block::copy_of(original), epoch)
@@ -211,13 +211,13 @@ impl PageTable {
         // SAFETY: this writer owned it and does not name it any more; the ownership goes to the block.
         let Some(block) = (unsafe { entry.into_block() }) else { return };
         if entry.stamp() != self.epoch {
-            self.holds().retire(entry.stamp(), self.epoch, Memory::Page(block));
+            self.pins().retire(entry.stamp(), self.epoch, Memory::Page(block));
         }
     }
 
-    fn holds(&self) -> &Arc<Holds> {
+    fn pins(&self) -> &Arc<SnapshotPins> {
         match &self.role {
-            Role::Writer(holds) => holds,
+            Role::Writer(pins) => pins,
             Role::Reader { .. } => panic!("a snapshot is never written to"),
         }
     }
@@ -225,12 +225,12 @@ impl PageTable {
     fn private_chunk(&mut self, position: usize) -> &mut Chunk {
         let (epoch, slot) = (self.epoch, self.directory[position]);
         if slot.stamp != epoch {
-            let holds = Arc::clone(self.holds());
-            if holds.is_visible(slot.stamp, epoch) {
+            let pins = Arc::clone(self.pins());
+            if pins.is_visible(slot.stamp, epoch) {
                 // SAFETY: owned by this writer; readers read it too, and nobody writes.
                 let copy = unsafe { slot.chunk.as_ref() }.clone();
                 self.directory[position].chunk = copy.allocate();
-                holds.retire(slot.stamp, epoch, Memory::Chunk { _chunk: OldChunk(slot.chunk) });
+                pins.retire(slot.stamp, epoch, Memory::Chunk { _chunk: OldChunk(slot.chunk) });
             }
             self.directory[position].stamp = epoch;
         }
@@ -241,7 +241,7 @@ impl PageTable {
     /// Gives out the next number, without a page.
     pub(crate) fn push(&mut self) -> usize {
         let number = self.length;
-        self.holds();
+        self.pins();
         if number / CHUNK_PAGES == self.directory.len() {
             let chunk = Chunk([Entry::NONE; CHUNK_PAGES]).allocate();
             self.directory.push(ChunkSlot { chunk, stamp: self.epoch });
@@ -280,13 +280,13 @@ impl PageTable {
 
 impl Drop for PageTable {
     fn drop(&mut self) {
-        let Role::Writer(holds) = &self.role else { return };
+        let Role::Writer(pins) = &self.role else { return };
         let mut numbers = 0..self.length;
         for slot in &self.directory {
             numbers.by_ref().take(CHUNK_PAGES).for_each(|number| self.let_go(self.entry(number)));
             let chunk = OldChunk(slot.chunk);
             if slot.stamp != self.epoch {
-                holds.retire(slot.stamp, self.epoch, Memory::Chunk { _chunk: chunk });
+                pins.retire(slot.stamp, self.epoch, Memory::Chunk { _chunk: chunk });
             }
         }
     }
@@ -297,23 +297,23 @@ mod tests {
     use super::*;
     use ferrite_base::limits::PAGE_BYTES;
 
-    fn with_pages(count: usize) -> (Arc<Holds>, PageTable) {
-        let holds = Arc::new(Holds::default());
-        let mut table = PageTable::new(&holds);
+    fn with_pages(count: usize) -> (Arc<SnapshotPins>, PageTable) {
+        let pins = Arc::new(SnapshotPins::default());
+        let mut table = PageTable::new(&pins);
         for number in 0..count {
             assert_eq!(table.push(), number);
             table.set(number, Some(Block::zeroed(PAGE_BYTES)));
             table.page_mut(number)[0] = number as u8;
         }
-        (holds, table)
+        (pins, table)
     }
 
     #[test]
     fn the_writer_copies_once_and_only_while_a_snapshot_looks() {
-        let (holds, mut table) = with_pages(3);
+        let (pins, mut table) = with_pages(3);
         let address = |table: &PageTable, number| table.page(number).map(|page| page.as_ptr());
         let before = address(&table, 1);
-        let snapshot = table.snapshot(&holds.take());
+        let snapshot = table.snapshot(&pins.take());
         assert_eq!(address(&snapshot, 1), before);
         table.page_mut(1)[0] = 77;
         let copied = address(&table, 1);
@@ -321,9 +321,9 @@ mod tests {
         table.page_mut(1)[1] = 78;
         assert_eq!(address(&table, 1), copied, "copied once");
         assert_eq!(snapshot.page(1).unwrap()[..2], [1, 0]);
-        assert_eq!(holds.bytes(), PAGE_BYTES + OldChunk::BYTES);
+        assert_eq!(pins.bytes(), PAGE_BYTES + OldChunk::BYTES);
         drop(snapshot);
-        assert_eq!(holds.bytes(), 0);
+        assert_eq!(pins.bytes(), 0);
         let untouched = address(&table, 2);
         table.page_mut(2)[0] = 79;
         assert_eq!(address(&table, 2), untouched, "nobody looks any more");
@@ -331,26 +331,26 @@ mod tests {
 
     #[test]
     fn pages_and_tables_that_go_stay_for_their_snapshots() {
-        let (holds, mut table) = with_pages(CHUNK_PAGES + 3);
-        let snapshot = table.snapshot(&holds.take());
+        let (pins, mut table) = with_pages(CHUNK_PAGES + 3);
+        let snapshot = table.snapshot(&pins.take());
         table.set(5, None);
         table.push();
         table.set(CHUNK_PAGES + 3, Some(Block::zeroed(PAGE_BYTES)));
-        let second = table.snapshot(&holds.take());
+        let second = table.snapshot(&pins.take());
         drop(table);
         assert!(snapshot.pages().map(|page| page[0]).eq((0..CHUNK_PAGES + 3).map(|number| number as u8)));
         assert_eq!((second.page(5), second.pages().count()), (None, CHUNK_PAGES + 3));
         std::thread::spawn(move || drop(snapshot)).join().expect("dropped there");
         assert_eq!(second.pages().count(), CHUNK_PAGES + 3);
         drop(second);
-        assert_eq!((holds.bytes(), holds.count()), (0, 0));
+        assert_eq!((pins.bytes(), pins.count()), (0, 0));
     }
 
     #[test]
     #[should_panic(expected = "never written to")]
     fn a_snapshot_cannot_be_written_to() {
-        let (holds, mut table) = with_pages(1);
-        let mut snapshot = table.snapshot(&holds.take());
+        let (pins, mut table) = with_pages(1);
+        let mut snapshot = table.snapshot(&pins.take());
         snapshot.page_mut(0)[0] = 1;
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! The lowest free slot is taken, so that the choice follows from which slots are live and from nothing else.
 
-use crate::holds::{Hold, Holds};
 use crate::page_table::PageTable;
+use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
 use ferrite_base::RowId;
 use ferrite_base::limits::PAGE_BYTES;
 use ferrite_base::memory::{self, Block};
@@ -104,10 +104,10 @@ pub(crate) enum PlaceError {
 }
 
 impl Pages {
-    pub(crate) fn new(row_bytes: usize, holds: &Arc<Holds>) -> Pages {
+    pub(crate) fn new(row_bytes: usize, pins: &Arc<SnapshotPins>) -> Pages {
         Pages {
             geometry: Geometry::new(row_bytes),
-            pages: PageTable::new(holds),
+            pages: PageTable::new(pins),
             with_space: Vec::new(),
             lowest_with_space: 0,
             rows: 0,
@@ -117,10 +117,10 @@ impl Pages {
     }
 
     /// The rows as they are now, for reading.
-    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> Pages {
+    pub(crate) fn snapshot(&mut self, pin: &Arc<SnapshotPin>) -> Pages {
         Pages {
             geometry: self.geometry,
-            pages: self.pages.snapshot(hold),
+            pages: self.pages.snapshot(pin),
             // Only of use to whoever puts rows in.
             with_space: Vec::new(),
             lowest_with_space: 0,

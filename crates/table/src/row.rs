@@ -1,9 +1,9 @@
 //! Rows as the rest of the crate sees them: stored, or given as values.
 
-use crate::holds::{Hold, Holds};
 use crate::layout::RowLayout;
 use crate::long_values::LongValues;
 use crate::pages::Pages;
+use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
 use ferrite_base::RowId;
 use ferrite_value::Value;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) struct RowStore {
 }
 
 impl RowStore {
-    pub(crate) fn new(layout: RowLayout, holds: &Arc<Holds>) -> RowStore {
-        RowStore { pages: Pages::new(layout.row_bytes, holds), layout, longs: LongValues::new(holds) }
+    pub(crate) fn new(layout: RowLayout, pins: &Arc<SnapshotPins>) -> RowStore {
+        RowStore { pages: Pages::new(layout.row_bytes, pins), layout, longs: LongValues::new(pins) }
     }
 
     /// Others of the same table, empty.
@@ -26,8 +26,8 @@ impl RowStore {
     }
 
     /// The rows as they are now, for reading.
-    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> RowStore {
-        RowStore { layout: self.layout.clone(), pages: self.pages.snapshot(hold), longs: self.longs.snapshot(hold) }
+    pub(crate) fn snapshot(&mut self, pin: &Arc<SnapshotPin>) -> RowStore {
+        RowStore { layout: self.layout.clone(), pages: self.pages.snapshot(pin), longs: self.longs.snapshot(pin) }
     }
 
     #[inline]

@@ -321,7 +321,7 @@ impl Store {
     /// A table without rows, with its indexes.
     pub(crate) fn empty_table(&self, definition: &Arc<Table>) -> Box<TableData> {
         let columns: Vec<_> = definition.columns.iter().map(|column| (column.column_type, column.nullable)).collect();
-        Box::new(TableData::new(definition.clone(), &columns, &self.holds))
+        Box::new(TableData::new(definition.clone(), &columns, &self.pins))
     }
 
     fn new_table(
@@ -334,7 +334,7 @@ impl Store {
         if let Some(missing) = plan.tables.iter().find(|table| self.find_table(**table).is_none()) {
             return Err(no_table(*missing));
         }
-        let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.holds));
+        let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.pins));
         self.fill_view(&mut plan, &mut data)?;
         Ok((data, Some(plan)))
     }
@@ -347,7 +347,7 @@ impl Store {
         let (data, plan) = if self::definition(catalog, view.source)?.kind == TableKind::Stream {
             let plan = Box::new(ViewPlan::compile(definition, view, catalog)?);
             let before = self.find_table(id).ok_or_else(|| no_table(id))?;
-            let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.holds));
+            let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.pins));
             let (mut row, mut arena) = (vec![Value::Null; plan.columns.len()], Bump::new());
             for id in before.scan() {
                 note_row()?;

@@ -11,13 +11,13 @@ impl Store {
     /// index or for a table that it does not cover panics. Must not be called within a transaction.
     pub fn snapshot(&mut self, covers: impl Fn(TableId) -> bool) -> Store {
         assert!(self.mark().undo == 0, "a snapshot is taken between transactions");
-        let hold = self.holds.take();
+        let pin = self.pins.take();
         let mut snapshot = Store::new(self.partition, Arc::clone(&self.ring));
         snapshot.catalog = Arc::clone(&self.catalog);
         snapshot.tables.resize_with(self.tables.len(), || None);
         for (place, table) in snapshot.tables.iter_mut().zip(&mut self.tables) {
             *place = match table {
-                Some(table) if covers(table.id()) => Some(Box::new(table.snapshot(&hold))),
+                Some(table) if covers(table.id()) => Some(Box::new(table.snapshot(&pin))),
                 _ => None,
             };
         }
@@ -26,11 +26,11 @@ impl Store {
 
     /// Snapshots of this store that are not dropped yet.
     pub fn snapshots(&self) -> usize {
-        self.holds.count()
+        self.pins.count()
     }
 
     /// Bytes of pages that this store no longer uses and its snapshots still do. [`Store::memory`] does not count them.
     pub fn snapshot_bytes(&self) -> usize {
-        self.holds.bytes()
+        self.pins.bytes()
     }
 }

@@ -5,10 +5,10 @@
 
 use crate::compaction::Compaction;
 use crate::constraint;
-use crate::holds::Holds;
 use crate::pages::PlaceError;
 use crate::redo::{self, Reader, RedoError};
 use crate::row::SourceRow;
+use crate::snapshot_pins::SnapshotPins;
 use crate::table::{InsertError, TableData};
 use crate::undo::{Excess, KEPT_BYTES_MAX, UndoKind, UndoLog, UndoMark};
 use crate::view_maintenance::{Direction, Surroundings, Tables, table};
@@ -32,7 +32,7 @@ pub struct Store {
     view: Option<Box<TableData>>,
     pub(crate) undo: UndoLog,
     pub(crate) redo: Vec<u8>,
-    pub(crate) holds: Arc<Holds>,
+    pub(crate) pins: Arc<SnapshotPins>,
     /// For expressions of views, indexes and checks; emptied before each change.
     pub(crate) arena: Bump,
     generations: u64,
@@ -63,7 +63,7 @@ impl Store {
             view: None,
             undo: UndoLog::new(),
             redo: Vec::with_capacity(4096),
-            holds: Arc::default(),
+            pins: Arc::default(),
             arena: Bump::new(),
             generations: 0,
             changed: Vec::new(),
@@ -151,7 +151,7 @@ impl Store {
     /// Before a change of a page that a snapshot may show, so that it has to be copied: is there memory for that?
     #[inline]
     fn check_copies(&self, there_is: fn() -> bool) -> UserResult<()> {
-        if !there_is() && self.undo.is_limited() && self.holds.count() > 0 {
+        if !there_is() && self.undo.is_limited() && self.pins.count() > 0 {
             return Err(memory::refused("changes while a snapshot is read")
                 .with_hint("try again when the long query or the snapshot has ended, or start the server with a higher --memory-limit"));
         }

@@ -2,12 +2,12 @@
 
 use crate::constraint;
 use crate::evaluation::{Rows as RowContext, note_row};
-use crate::holds::{Hold, Holds};
 use crate::index::{EncodedKey, HashedKey, IndexData};
 use crate::layout::RowLayout;
 use crate::look_up::Rows;
 use crate::pages::{PlaceError, Scan};
 use crate::row::{RowRef, RowStore, SourceRow};
+use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
 use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
 use bumpalo::Bump;
 use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult, fault, memory};
@@ -54,8 +54,8 @@ struct KeyChange {
 
 impl TableData {
     /// `columns`: those of the definition, and a view's hidden ones.
-    pub(crate) fn new(definition: Arc<Table>, columns: &[(ColumnType, bool)], holds: &Arc<Holds>) -> TableData {
-        let rows = RowStore::new(RowLayout::new(columns), holds);
+    pub(crate) fn new(definition: Arc<Table>, columns: &[(ColumnType, bool)], pins: &Arc<SnapshotPins>) -> TableData {
+        let rows = RowStore::new(RowLayout::new(columns), pins);
         let contents = Contents::fresh(rows, &definition.indexes, 0);
         TableData::with(definition, contents)
     }
@@ -72,9 +72,9 @@ impl TableData {
     }
 
     /// The rows as they are now, for reading, without the indexes.
-    pub(crate) fn snapshot(&mut self, hold: &Arc<Hold>) -> TableData {
+    pub(crate) fn snapshot(&mut self, pin: &Arc<SnapshotPin>) -> TableData {
         let Contents { rows, generation, .. } = &mut self.contents;
-        let contents = Contents { rows: rows.snapshot(hold), indexes: Vec::new(), generation: *generation };
+        let contents = Contents { rows: rows.snapshot(pin), indexes: Vec::new(), generation: *generation };
         TableData::with(Arc::clone(&self.definition), contents)
     }
 

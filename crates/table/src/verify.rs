@@ -64,7 +64,7 @@ impl Store {
         }
         let view = data.definition().view.as_ref().expect("it has a plan");
         let mut fresh_plan = ViewPlan::compile(data.definition(), view, &self.catalog).map_err(|e| e.to_string())?;
-        let mut fresh = TableData::new(data.definition().clone(), &fresh_plan.columns, &self.holds);
+        let mut fresh = TableData::new(data.definition().clone(), &fresh_plan.columns, &self.pins);
         self.fill_view(&mut fresh_plan, &mut fresh).map_err(|error| error.to_string())?;
         expect(fresh.row_count() == data.row_count(), || {
             format!("{} groups where there should be {}", data.row_count(), fresh.row_count())

@@ -57,12 +57,12 @@ impl State {
 
 /// The live snapshots of one store.
 #[derive(Default)]
-pub(crate) struct Holds {
+pub(crate) struct SnapshotPins {
     state: Mutex<State>,
     bytes: AtomicUsize,
 }
 
-impl Holds {
+impl SnapshotPins {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while holding the list of snapshots")
     }
@@ -73,12 +73,12 @@ impl Holds {
     }
 
     /// Begins a snapshot; it lives as long as what is returned.
-    pub(crate) fn take(self: &Arc<Holds>) -> Arc<Hold> {
+    pub(crate) fn take(self: &Arc<SnapshotPins>) -> Arc<SnapshotPin> {
         let mut state = self.lock();
         let epoch = state.next;
         state.next += 1;
         state.live.push(Live { epoch, retired: Vec::new() });
-        Arc::new(Hold { holds: Arc::clone(self), epoch })
+        Arc::new(SnapshotPin { pins: Arc::clone(self), epoch })
     }
 
     /// Whether a live snapshot can see memory with this stamp in a table of this epoch.
@@ -140,14 +140,14 @@ impl Holds {
 }
 
 /// One snapshot's claim on what it sees; shared by its tables.
-pub(crate) struct Hold {
-    holds: Arc<Holds>,
+pub(crate) struct SnapshotPin {
+    pins: Arc<SnapshotPins>,
     pub(crate) epoch: Epoch,
 }
 
-impl Drop for Hold {
+impl Drop for SnapshotPin {
     fn drop(&mut self) {
-        self.holds.release(self.epoch);
+        self.pins.release(self.epoch);
     }
 }
 
@@ -162,23 +162,23 @@ mod tests {
 
     #[test]
     fn memory_passes_to_older_viewers_and_then_goes() {
-        let holds = Arc::new(Holds::default());
-        let [first, second, third] = [holds.take(), holds.take(), holds.take()];
-        assert_eq!((first.epoch, second.epoch, third.epoch, holds.epoch()), (0, 1, 2, 3));
-        holds.retire(3, 3, page());
-        assert_eq!(holds.bytes(), 0, "made after all of them");
-        holds.retire(0, 3, page());
-        holds.retire(2, 3, page());
-        assert_eq!(holds.bytes(), 2 * PAGE_BYTES);
+        let pins = Arc::new(SnapshotPins::default());
+        let [first, second, third] = [pins.take(), pins.take(), pins.take()];
+        assert_eq!((first.epoch, second.epoch, third.epoch, pins.epoch()), (0, 1, 2, 3));
+        pins.retire(3, 3, page());
+        assert_eq!(pins.bytes(), 0, "made after all of them");
+        pins.retire(0, 3, page());
+        pins.retire(2, 3, page());
+        assert_eq!(pins.bytes(), 2 * PAGE_BYTES);
         drop(third);
-        assert_eq!(holds.bytes(), PAGE_BYTES, "the one made between the second and the third goes");
+        assert_eq!(pins.bytes(), PAGE_BYTES, "the one made between the second and the third goes");
         // A table that the second snapshot does not cover.
-        assert!(holds.is_visible(0, 1) && !holds.is_visible(1, 1));
-        holds.retire(0, 1, page());
+        assert!(pins.is_visible(0, 1) && !pins.is_visible(1, 1));
+        pins.retire(0, 1, page());
         drop(first);
-        assert_eq!(holds.bytes(), PAGE_BYTES);
-        assert!(!holds.is_visible(0, 1) && holds.is_visible(0, 2));
+        assert_eq!(pins.bytes(), PAGE_BYTES);
+        assert!(!pins.is_visible(0, 1) && pins.is_visible(0, 2));
         drop(second);
-        assert_eq!((holds.bytes(), holds.count()), (0, 0));
+        assert_eq!((pins.bytes(), pins.count()), (0, 0));
     }
 }
