@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
 
-use crate::aside::SetAside;
 use crate::begun::{self, Begun};
 use crate::error::LogError;
 use crate::format::{DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, SegmentHeader};
 use crate::options::LogOptions;
+use crate::quarantine::Quarantine;
 use crate::recovery::{Recovery, Tail, extent};
 use crate::segment::{prepare_segment, segment_numbers, segment_path};
 
@@ -30,7 +30,7 @@ pub(crate) struct Found {
 }
 
 /// The segment that must be there to begin with is not, or has no header.
-pub(crate) fn no_beginning(path: PathBuf, position: u64, segments: &[Segment], witness: &str) -> LogError {
+pub(crate) fn no_first_segment(path: PathBuf, position: u64, segments: &[Segment], witness: &str) -> LogError {
     let missing = segments.is_empty().then(|| path.clone());
     let detail = if missing.is_some() {
         format!("{witness} were durable")
@@ -94,13 +94,13 @@ pub(crate) fn create(
         } else {
             "later ones are there: blocks in it"
         };
-        return Err(no_beginning(segment_path(dir, 1), SECTOR_BYTES as u64, segments, witness));
+        return Err(no_first_segment(segment_path(dir, 1), SECTOR_BYTES as u64, segments, witness));
     }
     if let Some(first) = segments.first() {
         let mut content = SectorBuffer::new();
         load(disk, first, &mut content)?;
         if segments.len() + stranded.len() > 1 || extent(content.as_slice(), SECTOR_BYTES) > 0 {
-            return Err(no_beginning(first.path.clone(), 0, segments, "blocks behind it were written, so some"));
+            return Err(no_first_segment(first.path.clone(), 0, segments, "blocks behind it were written, so some"));
         }
     }
     let begin = LogPosition { segment: 1, position: SECTOR_BYTES as u64, block: 1, previous_checksum: 0 };
@@ -109,7 +109,7 @@ pub(crate) fn create(
     Ok((Tail::beginning(&header, begin, Begun::Never), Recovery::beginning(database)))
 }
 
-/// Makes the log that a snapshot says it goes on with, empty up to that place, where its segment is lost. What is there is set aside.
+/// Makes the log that a snapshot says it goes on with, empty up to that place, where its segment is lost. What is there is set quarantine.
 pub(crate) fn begin_anew(
     disk: &dyn Disk,
     dir: &Path,
@@ -118,14 +118,14 @@ pub(crate) fn begin_anew(
     folder: &Path,
     found: Found,
 ) -> Result<(Tail, Recovery), LogError> {
-    let mut aside = SetAside::new(disk, dir, folder);
+    let mut quarantine = Quarantine::new(disk, dir, folder);
     for segment in found.segments.into_iter().chain(found.stranded).rev() {
-        aside.drop_file(&segment.path, segment.bytes > 0)?;
+        quarantine.drop_file(&segment.path, segment.bytes > 0)?;
     }
     let database = options.database.unwrap_or_else(|| DatabaseId::random(&mut SystemRandom));
     let bytes = options.segment_bytes.max(from.position + SECTOR_BYTES as u64);
     let header = begin_segment(disk, dir, database, from, bytes)?;
-    let recovery = Recovery { created: false, set_aside: aside.files, ..Recovery::beginning(database) };
+    let recovery = Recovery { created: false, quarantined: quarantine.files, ..Recovery::beginning(database) };
     Ok((Tail::beginning(&header, from, found.begun), recovery))
 }
 

@@ -7,23 +7,22 @@
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-mod aside;
-mod beginning;
 mod begun;
-mod cut;
 mod error;
+mod first_segment;
 mod format;
 mod inbox;
 mod log;
 mod measure;
 mod options;
 mod prepare;
+mod quarantine;
 mod recovery;
 mod segment;
 mod statistics;
+mod truncate;
 mod writer;
 
-pub use cut::{blocks_behind, bytes_on_disk, count_segments, cut_before, make_durable};
 pub use error::{LogError, LogFailed, OpenError};
 pub use format::{DatabaseId, LogPosition};
 pub use log::{Appender, Completion, Log};
@@ -32,3 +31,4 @@ pub use options::{Durability, LogOptions};
 pub use recovery::{BlockPlace, Recovery, TornTail, Visitor};
 pub use segment::segment_path;
 pub use statistics::{Histogram, LogStatistics};
+pub use truncate::{blocks_behind, bytes_on_disk, count_segments, make_durable, truncate_before};

@@ -11,7 +11,7 @@ use crate::error::LogError;
 /// Left free beside the copy, for what the file system needs to note it.
 const ROOM_BESIDE: u64 = 1 << 20;
 
-pub(crate) struct SetAside<'a> {
+pub(crate) struct Quarantine<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     folder: &'a Path,
@@ -19,9 +19,9 @@ pub(crate) struct SetAside<'a> {
     pub files: Vec<PathBuf>,
 }
 
-impl<'a> SetAside<'a> {
+impl<'a> Quarantine<'a> {
     pub fn new(disk: &'a dyn Disk, dir: &'a Path, folder: &'a Path) -> Self {
-        SetAside { disk, dir, folder, files: Vec::new() }
+        Quarantine { disk, dir, folder, files: Vec::new() }
     }
 
     /// Copies these bytes of a segment, which begin at that position, and makes the copy durable. Comes first, so that without room for it

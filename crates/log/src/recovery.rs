@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
-use crate::aside::SetAside;
-use crate::beginning::{Found, Segment, begin_anew, create, find_segments, load, no_beginning};
 use crate::begun::{Begun, KnownEnd};
 use crate::error::{LogError, OpenError};
+use crate::first_segment::{Found, Segment, begin_anew, create, find_segments, load, no_first_segment};
 use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEAL, SegmentHeader};
 use crate::options::LogOptions;
+use crate::quarantine::Quarantine;
 use crate::segment::segment_path;
 
 /// What was found at opening.
@@ -26,7 +26,7 @@ pub struct Recovery {
     pub payload_bytes: u64,
     pub torn: Option<TornTail>,
     /// The files that keep what was cut at the operator's word.
-    pub set_aside: Vec<PathBuf>,
+    pub quarantined: Vec<PathBuf>,
 }
 
 /// What was cut because it had not become durable when the writing process ended.
@@ -96,7 +96,7 @@ impl Recovery {
             blocks: 0,
             payload_bytes: 0,
             torn: None,
-            set_aside: Vec::new(),
+            quarantined: Vec::new(),
         }
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn recover<E>(
         (None, Some(from)) => {
             let path = segment_path(dir, from.segment);
             let Some(folder) = &options.accept_loss else {
-                return Err(OpenError::Log(no_beginning(
+                return Err(OpenError::Log(no_first_segment(
                     path,
                     from.position,
                     &found.segments,
@@ -527,18 +527,18 @@ impl<V> Reader<'_, V> {
         let kept = cut.index + 1 + usize::from(spare.is_some());
         let mut dropped: Vec<Segment> = self.segments.drain(kept.min(self.segments.len())..).collect();
         dropped.append(&mut self.stranded);
-        let mut aside = None;
+        let mut quarantine = None;
         if let Some(folder) = &options.accept_loss {
-            let aside = aside.insert(SetAside::new(self.disk, dir, folder));
+            let quarantine = quarantine.insert(Quarantine::new(self.disk, dir, folder));
             if torn_here > 0 {
                 self.load(cut.index)?;
                 let bytes = &self.buffer.as_slice()[cut.position..cut.position + torn_here];
-                aside.keep_bytes(&self.segments[cut.index].path, cut.position as u64, bytes)?;
+                quarantine.keep_bytes(&self.segments[cut.index].path, cut.position as u64, bytes)?;
             }
         }
         for segment in dropped.into_iter().rev() {
-            match &mut aside {
-                Some(aside) => aside.drop_file(&segment.path, !blank.contains(&segment.number))?,
+            match &mut quarantine {
+                Some(quarantine) => quarantine.drop_file(&segment.path, !blank.contains(&segment.number))?,
                 None => {
                     self.disk.remove(&segment.path)?;
                     // One after another, so that no interruption leaves a gap.
@@ -598,7 +598,7 @@ impl<V> Reader<'_, V> {
                 position: cut.position as u64,
                 bytes: torn as u64,
             }),
-            set_aside: aside.map_or(Vec::new(), |aside| aside.files),
+            quarantined: quarantine.map_or(Vec::new(), |quarantine| quarantine.files),
         };
         Ok((tail, recovery))
     }

@@ -230,7 +230,7 @@ fn what_is_cut_at_the_operators_word_is_kept_and_the_rest_goes_on() {
         assert!(found == payloads[..left], "{number}: {}", found.len());
         let folder = dir.path().join("kept");
         assert_eq!(names(&folder), kept, "{number}");
-        let mut told: Vec<_> = recovery.set_aside.iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+        let mut told: Vec<_> = recovery.quarantined.iter().map(|path| path.file_name().unwrap().to_owned()).collect();
         told.sort();
         assert_eq!(told, kept, "{number}");
         for name in kept {
@@ -324,7 +324,7 @@ fn behind_a_snapshot_the_segment_that_it_names_is_required_and_can_be_made_anew(
             Ok(_) => panic!("it was not noticed"),
         }
         let (mut log, recovery, found) = open_from(dir.path(), accepting(dir.path())).unwrap();
-        assert!(found.is_empty() && recovery.set_aside.len() == kept);
+        assert!(found.is_empty() && recovery.quarantined.len() == kept);
         let mut expected = Vec::new();
         for seed in 300..307 {
             if seed > 300 {

@@ -173,7 +173,7 @@ pub fn accept_loss(
 
 /// What is newer than where the log ends now must not be taken for its continuation.
 fn keep_newer_snapshots(files: &Files, summary: &Summary, folder: &Path) -> DiskResult<Vec<PathBuf>> {
-    let mut kept = summary.set_aside.clone();
+    let mut kept = summary.quarantined.clone();
     let newest = summary.snapshot.map_or(0, |loaded| loaded.snapshot);
     for number in files.find()?.snapshots.into_iter().filter(|number| *number > newest) {
         kept.append(&mut files.move_to(&own_name(number), folder)?);

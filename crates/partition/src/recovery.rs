@@ -58,7 +58,7 @@ pub struct Summary {
     /// Bytes at the end of the log that were no whole write, and were cut off.
     pub torn_bytes: u64,
     /// Files that keep what was cut at the operator's word.
-    pub set_aside: Vec<PathBuf>,
+    pub quarantined: Vec<PathBuf>,
     pub snapshot: Option<Loaded>,
     /// Snapshots that could not be used, newest first, and why.
     pub damaged: Vec<(u64, String)>,
@@ -318,7 +318,7 @@ pub fn open_with(
             replay_duration: Duration::from_nanos(end - replaying),
             clean: read.clean,
             torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
-            set_aside: read.set_aside,
+            quarantined: read.quarantined,
             snapshot: loaded,
             damaged,
             threads: options.threads,

@@ -242,7 +242,7 @@ impl Snapshots {
             return Ok(0);
         }
         let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);
-        Ok(ferrite_log::cut_before(&**self.files.disk(), &self.log_dir, segment, &rest)?)
+        Ok(ferrite_log::truncate_before(&**self.files.disk(), &self.log_dir, segment, &rest)?)
     }
 }
 
