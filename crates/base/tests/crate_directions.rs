@@ -63,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Libraries that belong to certain crates only. The others (hash functions, arenas and the like) may be used anywhere.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("arc-swap", &["node"]),
+    ("base64", &["catalog"]),
     ("clap", &["bench", "shell", "sim", "ferrite"]),
     ("crossbeam-channel", &["partition", "node", "sim"]),
     ("flate2", &["catalog", "node", "shell"]),
