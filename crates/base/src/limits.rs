@@ -24,6 +24,10 @@ pub const TABLE_CHECKS_MAX: usize = 1_024;
 pub const DEFINITION_WORK_MAX: usize = 67_108_864;
 /// Procedures of one database.
 pub const PROCEDURES_MAX: usize = 10_000;
+/// User-defined functions of one database.
+pub const FUNCTIONS_MAX: usize = 10_000;
+/// Tasks of one database.
+pub const TASKS_MAX: usize = 10_000;
 /// Reasons for which a task's calls failed that the log is told in a minute; others are counted.
 pub const TASK_REASONS_MAX: usize = 8;
 /// Columns (or expressions) of one index.

@@ -1,9 +1,12 @@
 //! How many objects there may be: at each limit, and one past it.
 
-use ferrite_base::limits::{PROCEDURES_MAX, TABLE_INDEXES_MAX, TABLES_MAX};
+use ferrite_base::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TABLE_INDEXES_MAX, TABLES_MAX, TASKS_MAX};
 use ferrite_base::{ErrorKind, UserError};
-use ferrite_catalog::{Catalog, Change, Column, IndexKind, NewIndex, Procedure, View, ViewOutput};
-use ferrite_expr::Expr;
+use ferrite_catalog::{
+    Catalog, Change, Column, IndexKind, Interval, IntervalUnit, NewIndex, OnError, Procedure, RunOn, Schedule, Task,
+    View, ViewOutput,
+};
+use ferrite_expr::{Expr, UserFunction};
 use ferrite_value::{ColumnType, SqlType};
 
 fn table(name: &str) -> Change {
@@ -95,4 +98,37 @@ fn there_are_so_many_procedures() {
     }
     let full = apply(&catalog, &create("LAST")).expect("at the limit");
     refused(&full, &create("MORE"), "limit of 10000 procedures reached");
+}
+
+#[test]
+fn there_are_so_many_functions_and_tasks() {
+    let task = |name: String| Task {
+        name,
+        schedule: Schedule::Every(Interval { count: 1, unit: IntervalUnit::Seconds }),
+        procedure: "@Ping".into(),
+        parameters: Vec::new(),
+        on_error: OnError::Stop,
+        run_on: RunOn::Database,
+        enabled: true,
+    };
+    let create = |name: &str| Change::CreateTask { task: task(name.into()) };
+    let mut catalog = Catalog::default();
+    catalog.tasks.extend((1..TASKS_MAX).map(|number| (format!("T{number}"), task(format!("T{number}")).into())));
+    let full = apply(&catalog, &create("LAST")).expect("at the limit");
+    refused(&full, &create("MORE"), "limit of 10000 tasks reached");
+
+    let create = |name: &str| Change::CreateFunction { name: name.into(), class: "C".into(), method: Some("m".into()) };
+    let function = |name: &str| {
+        UserFunction::new(name.into(), "C".into(), Some("m".into()), vec![SqlType::Bigint], SqlType::Bigint)
+    };
+    let mut catalog = Catalog::default();
+    for number in 1..FUNCTIONS_MAX {
+        let name = format!("F{number}");
+        catalog.functions.insert(name.clone(), function(&name).into());
+    }
+    // There is no class: below the limit that is what is wrong.
+    let error = apply(&catalog, &create("LAST")).expect_err("no class");
+    assert_ne!(error.kind(), ErrorKind::Limit, "{error}");
+    catalog.functions.insert("LAST".into(), function("LAST").into());
+    refused(&catalog, &create("MORE"), "limit of 10000 functions reached");
 }

@@ -3,7 +3,7 @@
 use super::{Draft, already_exists, check, invalid};
 use crate::class_file::{ClassFile, PUBLIC, java_name, sql_type};
 use crate::jar::Classes;
-use ferrite_base::limits::PROCEDURES_MAX;
+use ferrite_base::limits::FUNCTIONS_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::UserFunction;
 use ferrite_value::SqlType;
@@ -19,8 +19,8 @@ impl Draft {
         if self.catalog.functions.contains_key(name) {
             return Err(already_exists(name));
         }
-        if self.catalog.functions.len() >= PROCEDURES_MAX {
-            return Err(UserError::limit(format!("limit of {PROCEDURES_MAX} functions reached")));
+        if self.catalog.functions.len() >= FUNCTIONS_MAX {
+            return Err(UserError::limit(format!("limit of {FUNCTIONS_MAX} functions reached")));
         }
         let function = function(&self.catalog.classes, name, class, method)?;
         self.catalog.functions.insert(name.to_owned(), Arc::new(function));

@@ -3,7 +3,7 @@
 use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::change::TaskAction;
 use crate::task::{RunOn, Task};
-use ferrite_base::limits::PROCEDURES_MAX;
+use ferrite_base::limits::TASKS_MAX;
 use ferrite_base::{UserError, UserResult};
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ impl Draft {
         if self.catalog.tasks.contains_key(name) {
             return Err(already_exists(name));
         }
-        if self.catalog.tasks.len() >= PROCEDURES_MAX {
-            return Err(UserError::limit(format!("limit of {PROCEDURES_MAX} tasks reached")));
+        if self.catalog.tasks.len() >= TASKS_MAX {
+            return Err(UserError::limit(format!("limit of {TASKS_MAX} tasks reached")));
         }
         self.check_task(task)?;
         self.catalog.tasks.insert(name.clone(), Arc::new(task.clone()));
