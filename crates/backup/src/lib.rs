@@ -11,6 +11,7 @@
 //! | [`restore`] | a backup's rows into a database |
 //! | [`listing`] | what stands in a directory, and its files gone |
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

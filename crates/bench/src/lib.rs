@@ -27,6 +27,8 @@
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod adhoc;
 pub mod against;
 pub mod area_codes;

@@ -3,6 +3,8 @@
 //!
 //! Knows no SQL text (but keeps the text that users wrote), no rows, no plans.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod apply;
 pub mod base64;
 pub mod change;

@@ -102,7 +102,7 @@ pub struct Links<C> {
 impl<C> Links<C> {
     /// Connections, up or not. They are numbered from 0.
     #[inline]
-    #[allow(clippy::len_without_is_empty)]
+    #[allow(clippy::len_without_is_empty, reason = "it counts connections, up or not")]
     pub fn len(&self) -> usize {
         self.links.len()
     }

@@ -17,6 +17,8 @@
 //!
 //! Knows no SQL types beyond what `ferrite_wire` decodes, and no servers' internals.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod client;
 pub mod completion;
 pub mod connection;

@@ -8,6 +8,8 @@
 //! dialects, and *every known difference with its reason*), [`tree`] and [`print`] (statements), [`schema`], [`generate`], [`engine`] and
 //! [`postgres`] (where statements run), [`answer`], [`check`] (the oracles), [`shrink`], [`run`].
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod answer;
 pub mod check;
 pub mod datum;

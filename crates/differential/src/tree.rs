@@ -88,7 +88,7 @@ pub struct Common {
 }
 
 // A tree of a few nodes that lives for one query: a box per SELECT would be noise.
-#[allow(clippy::large_enum_variant)]
+#[allow(clippy::large_enum_variant, reason = "trees of tests are small")]
 #[derive(Clone, Debug)]
 pub enum Body {
     Select(Select),
@@ -136,7 +136,7 @@ pub enum On {
     Using(Vec<String>),
 }
 
-#[allow(clippy::large_enum_variant)] // as above
+#[allow(clippy::large_enum_variant, reason = "trees of tests are small")]
 #[derive(Clone, Debug)]
 pub enum Change {
     Insert {

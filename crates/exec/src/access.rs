@@ -309,7 +309,7 @@ impl<'s> Frame<'s> {
     }
 
     /// None when the bound is NULL: nothing compares with it. Some(None) when there is no bound.
-    #[allow(clippy::type_complexity)]
+    #[allow(clippy::type_complexity, reason = "the sentence above says what the two options are")]
     fn bound_value(&self, bound: &'s Option<Bound>) -> UserResult<Option<Option<(Value<'s>, bool)>>> {
         let Some(bound) = bound else { return Ok(Some(None)) };
         let value = self.evaluate(&bound.value)?;

@@ -10,6 +10,8 @@
 //! `frame` what expressions see, `subquery`, `grouping`, `window`, `recursion`, `sorting`, `row_table`, `write` the data changes,
 //! `measure` what EXPLAIN ANALYZE counts, and `parts` what is done for each store by itself and merged.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod access;
 pub mod call;
 mod frame;

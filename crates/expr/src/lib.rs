@@ -5,6 +5,8 @@
 //! parameter numbers and registers; it does not know names, tables, plans or where a row is stored: that is the
 //! [`Context`]'s business.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod aggregate;
 pub mod arithmetic;
 pub mod earlier;

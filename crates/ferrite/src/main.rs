@@ -1,5 +1,7 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod address;
 mod admin;
 mod allocator;

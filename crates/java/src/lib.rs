@@ -13,6 +13,7 @@
 //! that thread alone; *the host* is the transaction of the call that is going on, set before Java is entered and taken away when it is
 //! left.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -97,7 +97,7 @@ impl Machine {
         })
     }
 
-    #[allow(clippy::type_complexity)]
+    #[allow(clippy::type_complexity, reason = "a name would say no more")]
     fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 12])> {
         let class = env.find_class("org/voltdb/Bridge")?;
         env.register_native_methods(&class, &exchange::native_methods())?;

@@ -70,7 +70,7 @@ pub fn procedure(
 }
 
 /// `cached`: the program is one for many texts.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "what a call is, once for each way in")]
 pub fn program(
     shared: &Shared,
     program: Arc<Program>,

@@ -143,7 +143,7 @@ fn receive<T>(others: &mut Option<Others>, from: &Receiver<T>) -> Result<T, Recv
 }
 
 impl Coordinator {
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "called once, when the node starts")]
     pub fn new(
         inbox: Receiver<Job>,
         partitions: Vec<Borrower>,

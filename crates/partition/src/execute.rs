@@ -165,7 +165,7 @@ impl Executor {
 
     /// Runs `program` and appends the answer's frame to `out`. On failure the stores are as before and the answer says why;
     /// on success the changes stand in the stores' redo and undo, for the caller to take and commit.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     #[inline]
     pub fn call(
         &mut self,
@@ -183,7 +183,7 @@ impl Executor {
     }
 
     /// Runs `program`; the answer is written but for its end.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     #[inline(always)]
     fn execute<'o>(
         &mut self,
@@ -270,7 +270,7 @@ impl Executor {
 
     /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must be compiled as it is written, to
     /// fail in its own words: nothing was changed, and nothing answered.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     pub fn call_cached(
         &mut self,
         stores: &mut [Store],
@@ -345,7 +345,7 @@ impl Executor {
     }
 
     /// [`Executor::call`] for a program that does not belong to the catalog.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     fn call_once(
         &mut self,
         stores: &mut [Store],

@@ -5,6 +5,8 @@
 //! ([`Program::owners`]), whether it may take long ([`as_long_read`]) and what each partition can do by itself
 //! ([`in_parts`]). Knows catalogs and expressions; knows no SQL text, no rows, no threads.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod external;
 mod long_read;
 mod owners;

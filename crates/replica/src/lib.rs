@@ -5,6 +5,8 @@
 //! every member of the configuration has made durable all that it could have seen. Does not know what records and answers
 //! are, nor disks, sockets, clocks or threads: the caller tells it what happened and carries out the effects.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod configuration;
 mod held;
 mod replica;

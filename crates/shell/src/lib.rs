@@ -13,6 +13,8 @@
 //! | [`shell`], [`editor`] | carrying out, and the prompt |
 //! | [`load`], [`dump`], [`source`] | files to rows and rows to files |
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod arguments;
 pub mod command;
 pub mod complete;

@@ -4,6 +4,8 @@
 //! recovery. What is made up is the disk, the clock, the clients, and the order in which the parties get their turns. After
 //! every recovery the database is compared with a model, by the rules in [`invariants`]. Does not know sockets and sessions.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod backups;
 pub mod clients;
 pub mod history;

@@ -7,6 +7,7 @@
 //! To write one: a [`StoreWriter`] per partition, [`Verifier`] over each file, then [`Files::commit`]. To read one:
 //! [`Files::manifest`], then [`load`] per partition, or [`Reader`] for its blocks.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

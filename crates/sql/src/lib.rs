@@ -7,6 +7,8 @@
 //! that the catalog applies. Queries and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`];
 //! both answer a [`ferrite_plan::Program`].
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod adhoc;
 mod bind;
 mod defaults;

@@ -115,7 +115,7 @@ fn exact_without_literals(program: Program, sources: &[Option<usize>], exact: &P
 
 /// Compiles `text` with parameters for the parameterized literals. Says for each parameter which literal it was; None for one of the
 /// caller's. None as a whole when the tokens are not where the literals are.
-#[allow(clippy::type_complexity)]
+#[allow(clippy::type_complexity, reason = "a name would say no more")]
 fn compile(
     catalog: &Catalog,
     statistics: &dyn Statistics,

@@ -144,14 +144,14 @@ impl ColumnLayout {
                 longitude: f64::from_le_bytes(fixed(row, offset)),
                 latitude: f64::from_le_bytes(fixed(row, offset + 8)),
             }),
-            // SAFETY: text columns are written from Value::Text only, and slots without a row are zeros.
             Storage::InlineText => {
+                // SAFETY: text columns are written from Value::Text only, and slots without a row are zeros.
                 Value::Text(unsafe { std::str::from_utf8_unchecked(self.inline_contents(row, offset)) })
             }
             Storage::InlineBytes => Value::Bytes(self.inline_contents(row, offset)),
             Storage::InlineGeography => Value::Geography(self.inline_contents(row, offset)),
-            // SAFETY: as above; a handle in a row lives as long as the row.
             Storage::LongText => {
+                // SAFETY: as above; a handle in a row lives as long as the row.
                 Value::Text(unsafe { std::str::from_utf8_unchecked(longs.contents(self.handle_bytes(row))) })
             }
             Storage::LongBytes => Value::Bytes(longs.contents(self.handle_bytes(row))),

@@ -9,6 +9,8 @@
 //! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
 //! all of it.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod compaction;
 mod constraint;
 mod evaluation;

@@ -117,7 +117,7 @@ impl Decimal {
 
     /// Cannot overflow: the range is symmetric.
     #[inline]
-    #[allow(clippy::should_implement_trait)]
+    #[allow(clippy::should_implement_trait, reason = "a method like its siblings, which can overflow")]
     pub fn neg(self) -> Decimal {
         Self::from_scaled_in_range(-self.scaled())
     }

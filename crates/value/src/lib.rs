@@ -3,6 +3,8 @@
 //!
 //! Pure. Knows no rows, expressions, or wire frames.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod cast;
 pub mod compare;
 pub mod convert;

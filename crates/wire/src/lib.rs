@@ -15,6 +15,8 @@
 //! | [`scalar`] | one value by its type code, shared by parameters and cells |
 //! | [`status`], [`failure`] | status codes, and what a user error becomes |
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod answer;
 pub mod error;
 pub mod failure;

@@ -1,7 +1,7 @@
 //! A database without threads, log and network: SQL text in, rows out, on as many partitions as asked for.
 
 // Each test binary uses its part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, UserError, UserResult, Watcher};

@@ -1,5 +1,5 @@
 //! What the tests share: a log in a temporary directory, appends that can be waited for.
-#![allow(dead_code)] // Each test file uses its part.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};

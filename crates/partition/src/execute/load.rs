@@ -16,7 +16,7 @@ const ROWS_PER_CLOCK: usize = 1_024;
 impl Executor {
     /// Runs `program`, an insert or upsert of one row, for each row of the encoded `table`. All or nothing; the answer is the number
     /// of rows. Columns are taken in order, as the program declares its parameters.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     pub fn load(
         &mut self,
         stores: &mut [Store],

@@ -95,7 +95,7 @@ fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
 
 /// The statements of `text` with `?` in place of the literals at `parameterized` (number, span in bytes, whether there is a sign), and for
 /// each `?` which of them it was. The `?` are numbered through all statements. None when a span is not one literal.
-#[allow(clippy::type_complexity)]
+#[allow(clippy::type_complexity, reason = "a name would say no more")]
 pub(crate) fn parse_parameterized(
     text: &str,
     parameterized: impl Iterator<Item = (usize, (usize, usize), bool)>,

@@ -1,5 +1,5 @@
 //! Schemas made by hand, random numbers that can be repeated.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use ferrite_base::{IndexId, PartitionId, TableId};
 use ferrite_catalog::{Catalog, Change, Column, Effect, IndexKind, NewIndex, View, ViewOutput};

@@ -1,5 +1,5 @@
 //! Reads the golden vectors and compares decoded values with what the vectors say they are.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use ferrite_value::{SqlType, Value};
 use ferrite_wire::Table;
