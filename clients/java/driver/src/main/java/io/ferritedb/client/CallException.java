@@ -22,12 +22,28 @@ public class CallException extends RuntimeException {
 
     CallException(String message, String procedure, int status, Outcome outcome, Integer applicationStatus, String applicationStatusText) {
         // A stack trace would be that of a network thread; filling it in costs more than the call.
-        super(message, null, false, false);
+        this(message, procedure, status, outcome, applicationStatus, applicationStatusText, null);
+    }
+
+    private CallException(
+            String message,
+            String procedure,
+            int status,
+            Outcome outcome,
+            Integer applicationStatus,
+            String applicationStatusText,
+            CallException cause) {
+        super(message, cause, cause != null, cause != null);
         this.procedure = procedure;
         this.status = status;
         this.outcome = outcome;
         this.applicationStatus = applicationStatus;
         this.applicationStatusText = applicationStatusText;
+    }
+
+    /** The same for a thread that has waited for it: with that thread's stack trace, which has the caller. */
+    CallException here() {
+        return new CallException(getMessage(), procedure, status, outcome, applicationStatus, applicationStatusText, this);
     }
 
     static CallException notSent(String message, String procedure) {

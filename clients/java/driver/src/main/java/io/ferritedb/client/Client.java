@@ -92,7 +92,11 @@ public final class Client implements AutoCloseable {
         return submit(procedure, parameters, -1, timeout, false);
     }
 
-    /** Calls a procedure and waits for its result. */
+    /**
+     * Calls a procedure and waits for its result.
+     *
+     * @throws CallException if it failed, with the stack trace of this call; its cause has what the server said
+     */
     public CallResult callSync(String procedure, Object... parameters) {
         return await(call(procedure, parameters));
     }
@@ -146,6 +150,7 @@ public final class Client implements AutoCloseable {
         try {
             return future.join();
         } catch (CompletionException failed) {
+            if (failed.getCause() instanceof CallException reason) throw reason.here();
             if (failed.getCause() instanceof RuntimeException reason) throw reason;
             throw failed;
         }

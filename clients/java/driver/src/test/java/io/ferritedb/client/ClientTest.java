@@ -13,6 +13,7 @@ import java.net.ServerSocket;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -114,7 +115,9 @@ class ClientTest {
         assertEquals(Status.GRACEFUL_FAILURE, twice.status());
         assertEquals(CallException.Outcome.FAILED, twice.outcome());
         assertEquals("THINGS.insert", twice.procedure());
-        assertThrows(CallException.class, () -> client.callSync("NoSuchThing"));
+        CallException missing = assertThrows(CallException.class, () -> client.callSync("NoSuchThing"));
+        assertTrue(Arrays.stream(missing.getStackTrace()).anyMatch(frame -> frame.getClassName().equals(ClientTest.class.getName())));
+        assertInstanceOf(CallException.class, missing.getCause());
         assertThrows(CallException.class, () -> client.query("SELEC 1"));
         assertThrows(IllegalArgumentException.class, () -> client.callSync("THINGS.insert", new Object()));
         client.callSync("@Ping");
