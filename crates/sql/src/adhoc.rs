@@ -1,9 +1,9 @@
 //! Ad hoc batches: statements without a procedure around them, one program.
 
 use crate::bind::{Binder, Reach};
-use crate::errors::compile_error;
 use crate::explaining;
 use crate::origin::OfStatements;
+use crate::parse::context::compile_error;
 use crate::parse::statement::{Body, Statement};
 use crate::planner::estimate::{NoStatistics, Statistics};
 use crate::planner::routing::{Reaches, several_keys};

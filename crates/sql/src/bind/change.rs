@@ -273,7 +273,7 @@ impl Binder<'_> {
             };
             let position = table
                 .column_named(&name)
-                .ok_or_else(|| suggest::placed(suggest::unknown_column_of(table, &name), written))?;
+                .ok_or_else(|| place::at_name(suggest::unknown_column_of(table, &name), written))?;
             if assignments.iter().any(|(other, _)| *other == position) {
                 return Err(UserError::compile("42701", format!("column {name} is assigned twice")).about(name));
             }
@@ -534,7 +534,7 @@ fn target_columns(table: &Table, names: &[ast::ObjectName]) -> UserResult<Vec<u1
         let name = object_name(written)?;
         let position = table
             .column_named(&name)
-            .ok_or_else(|| suggest::placed(suggest::unknown_column_of(table, &name), written))?;
+            .ok_or_else(|| place::at_name(suggest::unknown_column_of(table, &name), written))?;
         if positions.contains(&position) {
             return Err(UserError::compile("42701", format!("column {name} is named twice")).about(name));
         }

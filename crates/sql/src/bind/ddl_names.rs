@@ -2,8 +2,8 @@
 //!
 //! What a name stands for is decided where the change is applied; here is only what is told when it stands for nothing.
 
-use super::suggest::nearest;
 use crate::parse::statement::{AlterAction, Ddl};
+use crate::spelling::nearest;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 

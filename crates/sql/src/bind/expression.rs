@@ -5,7 +5,7 @@ use super::folding::{Branches, Operands};
 use super::literal::{cast_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
 use super::types::{Typed, cast_constant, common_type, widest};
-use super::{Binder, place, suggest};
+use super::{Binder, place};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::Adoption;
@@ -25,7 +25,7 @@ impl Binder<'_> {
             A::CompoundIdentifier(parts) => match parts.as_slice() {
                 [qualifier, name] => self
                     .resolve(Some(&fold_name(qualifier)), &fold_name(name))
-                    .map_err(|error| suggest::at(error, qualifier.span)),
+                    .map_err(|error| place::at_span(error, qualifier.span)),
                 _ => Err(UserError::not_found(expr)),
             },
             A::Nested(inner) => self.expression(inner),
@@ -133,9 +133,9 @@ impl Binder<'_> {
             Err(error) if ident.quote_style.is_some() && error.hint().is_none() => {
                 let error =
                     error.with_hint(format!("double quotes are for names; use single quotes for text: '{name}'"));
-                Err(suggest::at(error, ident.span))
+                Err(place::at_span(error, ident.span))
             }
-            result => result.map_err(|error| suggest::at(error, ident.span)),
+            result => result.map_err(|error| place::at_span(error, ident.span)),
         }
     }
 

@@ -315,7 +315,7 @@ impl Binder<'_> {
                         self.plain_view_source(&folded, alias.as_ref())?
                     }
                     None => {
-                        let table = self.table_at(&folded, super::suggest::place(name))?;
+                        let table = self.table_at(&folded, super::place::of_name(name))?;
                         self.table_source(table, alias.as_ref())?
                     }
                 };

@@ -2,8 +2,8 @@
 
 use super::types::{Typed, can_store, same_kind};
 use super::{Binder, Reach};
-use crate::errors;
 use crate::origin::OfProcedure;
+use crate::parse::context;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
 use crate::planner::routing::{Reaches, several_keys};
@@ -172,7 +172,7 @@ impl Compiler<'_> {
         match node {
             Node::Sql(written) => {
                 let step =
-                    self.sql(written).map_err(|error| errors::compile_error(&written.text, written.start, error))?;
+                    self.sql(written).map_err(|error| context::compile_error(&written.text, written.start, error))?;
                 steps.push(step);
             }
             Node::Declare { names, column_type, default } => {
@@ -357,7 +357,7 @@ impl Compiler<'_> {
         let bound = self
             .binder
             .in_frame(|binder| binder.query(&query.value))
-            .map_err(|error| errors::compile_error(&query.text, query.start, error))?;
+            .map_err(|error| context::compile_error(&query.text, query.start, error))?;
         let statement = self.statement_text(&query.text)?;
         Ok((statement, bound.0))
     }

@@ -39,7 +39,7 @@ impl Binder<'_> {
                 ) => {
                     let name = object_name(written)?;
                     self.expand(Some(&name), &mut outputs)?;
-                    let start = super::suggest::place(written).unwrap_or(Location::empty());
+                    let start = super::place::of_name(written).unwrap_or(Location::empty());
                     self.note_star(start, options.wildcard_token.0.span.end, Some(&name));
                 }
                 _ => return Err(UserError::not_supported("this kind of item in SELECT")),

@@ -1,15 +1,12 @@
-//! Names that nothing has: where they stand in the text, and which name was probably meant.
+//! Names that nothing has: the error, with the name that was probably meant.
 
 use super::Binder;
-use crate::errors;
+use super::place::located;
+use crate::spelling::nearest;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Table;
-use sqlparser::ast;
-use sqlparser::tokenizer::{Location, Span};
+use sqlparser::tokenizer::Location;
 use std::sync::Arc;
-
-/// Longest name for which a likeness is looked for, in characters.
-const NAME_CHARACTERS_MAX: usize = 64;
 
 /// What is suggested for an unknown function: the functions that the binder and the expressions know.
 #[rustfmt::skip]
@@ -34,35 +31,6 @@ const FUNCTIONS: &[&str] = &[
 /// Whether SQL has a function of this name.
 pub(crate) fn is_function(name: &str) -> bool {
     FUNCTIONS.contains(&name)
-}
-
-/// Where an object's name stands.
-pub(crate) fn place(name: &ast::ObjectName) -> Option<Location> {
-    match name.0.first() {
-        Some(ast::ObjectNamePart::Identifier(ident)) => Some(ident.span.start),
-        _ => None,
-    }
-}
-
-/// The error with its place in the text, unless it has a detail already.
-pub(crate) fn at(error: UserError, span: Span) -> UserError {
-    located(error, Some(span.start))
-}
-
-/// The error with the place of the name that it is about.
-pub(crate) fn placed(error: UserError, name: &ast::ObjectName) -> UserError {
-    let last = match name.0.last() {
-        Some(ast::ObjectNamePart::Identifier(ident)) => Some(ident.span.start),
-        _ => None,
-    };
-    located(error, last)
-}
-
-fn located(error: UserError, place: Option<Location>) -> UserError {
-    match place {
-        Some(place) => errors::at(error, place),
-        None => error,
-    }
 }
 
 impl Binder<'_> {
@@ -125,54 +93,10 @@ fn meant(error: UserError, name: Option<&str>) -> UserError {
     }
 }
 
-/// The candidate that is a slip of the pen away from `name`; the first of several.
-pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
-    let length = name.chars().count();
-    if length > NAME_CHARACTERS_MAX {
-        return None;
-    }
-    // A third of the letters may be wrong, and one of two or three.
-    let tolerance = (length / 3).max(1);
-    let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates {
-        let distance = distance(name, candidate);
-        let short = length <= 1 && distance > 0;
-        if distance <= tolerance && !short && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
-}
-
-/// Letters put in, left out, replaced or swapped with their neighbour, whatever their case.
-fn distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.to_uppercase().chars().collect();
-    let right: Vec<char> = right.to_uppercase().chars().collect();
-    if right.len() > NAME_CHARACTERS_MAX {
-        return usize::MAX;
-    }
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=right.len()).collect();
-    for row in 1..=left.len() {
-        let mut current = vec![row];
-        for column in 1..=right.len() {
-            let replaced = last[column - 1] + usize::from(left[row - 1] != right[column - 1]);
-            let mut least = replaced.min(last[column] + 1).min(current[column - 1] + 1);
-            let swapped =
-                row > 1 && column > 1 && left[row - 1] == right[column - 2] && left[row - 2] == right[column - 1];
-            if swapped {
-                least = least.min(before_last[column - 2] + 1);
-            }
-            current.push(least);
-        }
-        before_last = std::mem::replace(&mut last, current);
-    }
-    last[right.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTIONS, distance, nearest};
+    use super::FUNCTIONS;
+    use crate::spelling::nearest;
     use ferrite_expr::Function;
 
     #[test]
@@ -203,16 +127,5 @@ mod tests {
             );
         }
         assert_eq!(nearest("SUBSTRNG", FUNCTIONS.iter().copied()), Some("SUBSTRING"));
-    }
-
-    #[test]
-    fn slips_of_the_pen_are_near() {
-        assert_eq!(distance("NAME", "NAME"), 0);
-        assert_eq!(distance("NAEM", "NAME"), 1);
-        assert_eq!(distance("CONTESTNT", "CONTESTANT"), 1);
-        assert_eq!(distance("", "ABC"), 3);
-        assert_eq!(nearest("CUSTOMRE", ["ORDERS", "CUSTOMER"].into_iter()), Some("CUSTOMER"));
-        assert_eq!(nearest("PRICE", ["ID", "NAME"].into_iter()), None);
-        assert_eq!(nearest("X", ["Y"].into_iter()), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What to tell who writes another dialect, or slips: the word that was probably meant, what to use instead.
 
-use crate::bind::suggest::nearest;
 use crate::errors::at;
+use crate::spelling::nearest;
 use ferrite_base::UserError;
 use sqlparser::tokenizer::{Location, Token};
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod alter;
+pub(crate) mod context;
 pub(crate) mod cursor;
 pub(crate) mod data_change;
 pub(crate) mod ddl;
@@ -53,7 +54,7 @@ pub fn parse_batch(text: &str) -> UserResult<Vec<Statement>> {
         let part_text = lexeme_text(text, part);
         let start = tokens::start(part);
         let body = parse_statement(text, part, &mut 0)
-            .map_err(|error| syntax_context(part_text, errors::somewhere(error, part_text, start)))?;
+            .map_err(|error| syntax_context(part_text, context::somewhere(error, part_text, start)))?;
         statements.push(Statement { text: part_text.to_owned(), start, body });
     }
     Ok(statements)
@@ -166,7 +167,7 @@ fn syntax_context(text: &str, error: UserError) -> UserError {
     if error.code() != "42601" {
         let is_ddl =
             DDL_WORDS.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)));
-        return if is_ddl { error } else { errors::compile_error(text, Location::empty(), error) };
+        return if is_ddl { error } else { context::compile_error(text, Location::empty(), error) };
     }
     let message =
         format!("SQL error while compiling query: {}", errors::about("SQL Syntax error in", "", text, error.message()));
