@@ -1,10 +1,11 @@
 //! Ad hoc batches: statements without a procedure around them, one program.
 
-use crate::bind::{Binder, Reach};
+use crate::bind::Binder;
 use crate::explaining;
 use crate::origin::OfStatements;
 use crate::parse::context::compile_error;
 use crate::parse::statement::{Body, Statement};
+use crate::planner::context::Reach;
 use crate::planner::estimate::{NoStatistics, Statistics};
 use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
@@ -88,7 +89,7 @@ fn compile(
     reach: Reach,
 ) -> UserResult<Program> {
     let mut binder = Binder::new(catalog, reach);
-    binder.statistics = statistics;
+    binder.plan.statistics = statistics;
     binder.add_placeholders(presets);
     let mut body = Vec::with_capacity(statements.len());
     let mut texts = Vec::with_capacity(statements.len());
@@ -100,8 +101,8 @@ fn compile(
         };
         let plan =
             binder.statement(&sql.kind).map_err(|error| compile_error(&statement.text, statement.start, error))?;
-        read_only &= !binder.facts.writes;
-        let reached = binder.facts.finish();
+        read_only &= !binder.plan.facts.writes;
+        let reached = binder.plan.facts.finish();
         let multi_partition_reason = match &reached {
             Reaches::All(reason) | Reaches::Several { reason, .. } => Some(reason.clone()),
             _ => None,
@@ -130,8 +131,8 @@ fn compile(
         name: "@AdHoc".to_owned(),
         parameters: binder.finished_parameters(),
         registers: std::mem::take(&mut binder.registers),
-        slots: binder.slots(),
-        subqueries: std::mem::take(&mut binder.subqueries),
+        slots: binder.plan.slots(),
+        subqueries: std::mem::take(&mut binder.plan.subqueries),
         common_tables: std::mem::take(&mut binder.common_tables),
         body,
         read_only,

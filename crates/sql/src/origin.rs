@@ -1,8 +1,9 @@
 //! What a program was compiled from, kept beside it for parameters of other types.
 
 use crate::adhoc;
-use crate::bind::{self, Reach};
+use crate::bind;
 use crate::parse::statement::Statement;
+use crate::planner::context::Reach;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Procedure};
 use ferrite_plan::{Presets, Program, Recompile};

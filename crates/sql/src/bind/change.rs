@@ -30,10 +30,10 @@ impl Binder<'_> {
                 .with_hint("@ExplainProc shows the plans of a procedure")),
             SqlKind::Truncate { table } => {
                 let table = self.changeable_table(table, "truncated")?;
-                self.facts.open_block();
-                let key = Expr::column(self.slots(), table.partition_column.unwrap_or_default());
-                self.facts.add_write(&table, key);
-                self.facts.close_block();
+                self.plan.facts.open_block();
+                let key = Expr::column(self.plan.slots(), table.partition_column.unwrap_or_default());
+                self.plan.facts.add_write(&table, key);
+                self.plan.facts.close_block();
                 Ok(Plan::Truncate { table: table.id })
             }
         }
@@ -125,17 +125,17 @@ impl Binder<'_> {
         values: &ast::Values,
         upsert: bool,
     ) -> UserResult<Insert> {
-        let slot = self.new_slot()?;
-        self.facts.open_block();
+        let slot = self.plan.new_slot()?;
+        self.plan.facts.open_block();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             rows.push(self.value_row(table, &assigned, &row.content, upsert)?);
         }
         for row in &rows {
             let key = row[usize::from(table.partition_column.unwrap_or_default())].clone();
-            self.facts.add_write(table, key);
+            self.plan.facts.add_write(table, key);
         }
-        self.facts.close_block();
+        self.plan.facts.close_block();
         let mut rows = rows.into_iter();
         let Some(row) = rows.next() else { return Err(UserError::syntax("VALUES without a row")) };
         let source = InsertSource::Values { more: rows.collect() };
@@ -173,12 +173,12 @@ impl Binder<'_> {
         source: &ast::Query,
         upsert: bool,
     ) -> UserResult<Insert> {
-        let block = self.facts.next_block();
+        let block = self.plan.facts.next_block();
         let (query, _) = self.in_frame(|binder| binder.query(source))?;
         if query.columns.len() != assigned.len() {
             return Err(width_mismatch(table, assigned.len(), query.columns.len()));
         }
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         let mut row = default_row(table, &assigned, upsert)?;
         for (output, position) in assigned.iter().enumerate() {
             let column = &table.columns[usize::from(*position)];
@@ -199,7 +199,7 @@ impl Binder<'_> {
             Some(expr) => expr,
             None => Expr::null(),
         };
-        self.facts.add_write_in(table, key, Some(block));
+        self.plan.facts.add_write_in(table, key, Some(block));
         let source = InsertSource::Query(Box::new(query));
         Ok(Insert { table: table.id, source, row, upsert, assigned, slot, returning: None })
     }
@@ -307,7 +307,7 @@ impl Binder<'_> {
         }
         conjuncts.append(&mut self.where_clause(update.selection.as_ref())?);
         let planner::Changed { access, filter, joined } =
-            planner::arrange_change(self, table, slot, joined, conjuncts)?;
+            planner::arrange_change(&mut self.plan, table, slot, joined, conjuncts)?;
         Ok(Update { table: table.id, slot, access, filter, joined, assignments, returning: None })
     }
 
@@ -382,7 +382,7 @@ impl Binder<'_> {
         conjuncts.append(&mut self.where_clause(delete.selection.as_ref())?);
         check_whole_groups(table, slot, &conjuncts, limit.is_some() || offset.is_some() || !joined.is_empty())?;
         let planner::Changed { access, filter, joined } =
-            planner::arrange_change(self, table, slot, joined, conjuncts)?;
+            planner::arrange_change(&mut self.plan, table, slot, joined, conjuncts)?;
         let (returning, migrate) = (None, false);
         let table = table.id;
         Ok(Delete { table, slot, access, filter, order_by, limit, offset, joined, returning, migrate })
@@ -402,8 +402,8 @@ impl Binder<'_> {
             return Err(UserError::not_supported("this kind of table here"));
         };
         let table = self.changeable_table(&object_name(name)?, verb)?;
-        let slot = self.new_slot()?;
-        self.facts.open_block();
+        let slot = self.plan.new_slot()?;
+        self.plan.facts.open_block();
         self.push_scope(Scope::default());
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         if let Err(error) = self.enter_source(table.name.clone(), slot, columns, alias.as_ref()) {
@@ -416,7 +416,7 @@ impl Binder<'_> {
 
     fn leave_target(&mut self) {
         self.pop_scope();
-        self.facts.close_block();
+        self.plan.facts.close_block();
     }
 }
 

@@ -4,10 +4,10 @@
 //! per execution of its statement, unless it refers to rows outside its WITH.
 
 use super::Binder;
-use super::from::{PendingInput, PendingSource};
 use super::query::Tail;
 use super::scope::fold_name;
 use super::types::{common_type, same_kind};
+use crate::planner::pending::{PendingInput, PendingSource};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_plan::{JoinKind, OutputColumn, Query, QueryBody, SetOperator};
 use ferrite_value::SqlType;
@@ -136,7 +136,7 @@ impl Binder<'_> {
                 (PendingInput::Working { slot }, columns)
             }
         };
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         self.enter_source(name.to_owned(), slot, columns, alias)?;
         Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
     }
@@ -200,7 +200,7 @@ impl Binder<'_> {
             }
         }
         let columns = first.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
-        let working = self.new_slot()?;
+        let working = self.plan.new_slot()?;
         let definition = Definition::Working { slot: working, columns, frame: self.frames.len(), uses: 0 };
         let (scopes, arguments) = (self.scope_depth(), self.arguments.len());
         let place = self.common_names.len();

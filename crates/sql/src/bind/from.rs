@@ -4,10 +4,12 @@
 //! What does not fit (a full join with more around it, an outer join with a join on its right side) is bound as a derived
 //! table of its own; the names in reach then lead to its columns.
 
+use super::Binder;
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
 use super::types::{Typed, common_type};
-use super::{Binder, Reach};
 use crate::parse::tokens::FerriteDialect;
+use crate::planner::context::Reach;
+use crate::planner::pending::{PendingInput, PendingSource};
 use crate::planner::{self, Arranged};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::Table;
@@ -19,39 +21,6 @@ use sqlparser::ast;
 use sqlparser::parser::Parser;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// A source that has no access path and no place in the join order yet.
-#[derive(Debug)]
-pub(crate) struct PendingSource {
-    pub slot: u16,
-    pub input: PendingInput,
-    pub join: JoinKind,
-    /// ON of an outer join, split at its ANDs.
-    pub on: Vec<Expr>,
-}
-
-#[derive(Debug)]
-pub(crate) enum PendingInput {
-    Table(Arc<Table>),
-    /// A view of which every partition holds a part of each group: to be added up.
-    PartialView {
-        table: Arc<Table>,
-        raw_slot: u16,
-        group_slot: u16,
-    },
-    Derived {
-        query: Box<Query>,
-        correlated: bool,
-    },
-    /// A table of WITH that is computed once.
-    Common {
-        table: u16,
-    },
-    /// The rows of a recursion's last round.
-    Working {
-        slot: u16,
-    },
-}
 
 /// Joined sources, on their way to be joined with more.
 struct Chain {
@@ -196,7 +165,7 @@ impl Binder<'_> {
         for source in &chain.sources {
             if let PendingInput::Derived { query, correlated: true } = &source.input {
                 for_each_expr(query, &mut |expr| {
-                    for_each_slot(expr, &self.subqueries, &mut |slot| reads |= of_other.contains(&slot));
+                    for_each_slot(expr, &self.plan.subqueries, &mut |slot| reads |= of_other.contains(&slot));
                 });
             }
         }
@@ -295,7 +264,7 @@ impl Binder<'_> {
     }
 
     fn factor(&mut self, factor: &ast::TableFactor) -> UserResult<Chain> {
-        let first_slot = self.slots();
+        let first_slot = self.plan.slots();
         match factor {
             ast::TableFactor::Table { sample: Some(_), .. } => Err(UserError::not_supported("TABLESAMPLE")),
             ast::TableFactor::Table { with_hints, version, with_ordinality, partitions, index_hints, .. }
@@ -377,10 +346,10 @@ impl Binder<'_> {
         name: String,
         alias: Option<&ast::TableAlias>,
     ) -> UserResult<PendingSource> {
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
         self.enter_source(name, slot, columns, alias)?;
-        self.facts.derived_columns(slot, &query);
+        self.plan.facts.derived_columns(slot, &query);
         let input = PendingInput::Derived { query: Box::new(query), correlated };
         Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
     }
@@ -388,9 +357,9 @@ impl Binder<'_> {
     /// The joined sources as one derived table. The names keep their places in the scope and lead to its columns.
     fn wrapped(&mut self, chain: Chain) -> UserResult<Chain> {
         let Chain { sources, conjuncts, star, scope: range, first_slot } = chain;
-        self.facts.open_block();
-        let arranged = planner::arrange(self, sources, conjuncts, &[]);
-        self.facts.close_block();
+        self.plan.facts.open_block();
+        let arranged = planner::arrange(&mut self.plan, sources, conjuncts, &[]);
+        self.plan.facts.close_block();
         let Arranged { sources, filter, .. } = arranged?;
         let scope = self.scope().ok_or_else(|| UserError::internal("a join outside FROM"))?;
         let (mut output, mut columns) = (Vec::new(), Vec::new());
@@ -415,10 +384,10 @@ impl Binder<'_> {
         let query = Query::of(QueryBody::Select(Box::new(select)), columns);
         let mut correlated = false;
         for_each_expr(&query, &mut |expr| {
-            for_each_slot(expr, &self.subqueries, &mut |slot| correlated |= slot < first_slot);
+            for_each_slot(expr, &self.plan.subqueries, &mut |slot| correlated |= slot < first_slot);
         });
-        let slot = self.new_slot()?;
-        self.facts.derived_columns(slot, &query);
+        let slot = self.plan.new_slot()?;
+        self.plan.facts.derived_columns(slot, &query);
         if let Some(scope) = self.scope() {
             let mut next = 0;
             let mut merged = merged.into_iter();
@@ -445,14 +414,14 @@ impl Binder<'_> {
             return Err(UserError::compile("42809", format!("stream {} cannot be queried", table.name))
                 .with_hint("a stream keeps no rows; create a view of it"));
         }
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         self.views.reads(&table.name);
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         self.enter_source(table.name.clone(), slot, columns, alias)?;
         self.note_migration(&table);
-        let input = if table.partitioned_without_column && self.reach == Reach::All {
-            let raw_slot = self.new_slot()?;
-            let group_slot = self.new_slot()?;
+        let input = if table.partitioned_without_column && self.plan.reach == Reach::All {
+            let raw_slot = self.plan.new_slot()?;
+            let group_slot = self.plan.new_slot()?;
             PendingInput::PartialView { table, raw_slot, group_slot }
         } else {
             PendingInput::Table(table)

@@ -302,7 +302,7 @@ impl Binder<'_> {
             ));
         }
         let windows = self.scope().is_some_and(|scope| std::mem::replace(&mut scope.windows.allowed, false));
-        let first_subquery = self.subqueries.len();
+        let first_subquery = self.plan.subqueries.len();
         self.arguments.push(ArgumentColumns::of(self.scope_depth()));
         let bound = bind(self);
         let columns = self.arguments.pop();
@@ -314,7 +314,7 @@ impl Binder<'_> {
             )
             .with_hint("compute it in the outer query, or in a derived table that the outer query reads"));
         }
-        let inside = first_subquery..self.subqueries.len();
+        let inside = first_subquery..self.plan.subqueries.len();
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
             if !inside.is_empty() {
@@ -404,7 +404,7 @@ impl Binder<'_> {
         let slot = match self.scope().and_then(|scope| scope.aggregates.slot) {
             Some(slot) => slot,
             None => {
-                let slot = self.new_slot()?;
+                let slot = self.plan.new_slot()?;
                 if let Some(scope) = self.scope() {
                     scope.aggregates.slot = Some(slot);
                 }

@@ -39,30 +39,18 @@ pub(crate) mod user;
 pub(crate) mod view;
 pub(crate) mod window;
 
-use crate::planner::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
-use crate::planner::routing::Facts;
-use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{Catalog, Table};
+use crate::planner::context::{PlanContext, Reach};
+use ferrite_base::UserResult;
+use ferrite_catalog::Catalog;
 use ferrite_plan::Adoption;
-use ferrite_plan::{Parameter, Query, Register, Subquery};
+use ferrite_plan::{Parameter, Query, Register};
 use ferrite_value::{ColumnType, SqlType};
 use scope::{Scope, Variable};
 
-/// Which stores the program will see when it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reach {
-    /// One partition's.
-    Local,
-    /// All partitions'.
-    All,
-}
-
 pub(crate) struct Binder<'c> {
     pub catalog: &'c Catalog,
-    pub reach: Reach,
-    pub statistics: &'c dyn Statistics,
-    slots: u16,
-    pub subqueries: Vec<Subquery>,
+    /// What planning needs to know of the program, and numbers in it.
+    pub plan: PlanContext<'c>,
     /// Tables of WITH that are computed once.
     pub common_tables: Vec<Query>,
     /// Names of WITH in reach, innermost last.
@@ -81,8 +69,6 @@ pub(crate) struct Binder<'c> {
     frames: Vec<Frame>,
     /// Aggregates whose arguments are being bound, innermost last.
     arguments: Vec<scope::ArgumentColumns>,
-    /// What the statement being bound says about partitions.
-    pub facts: Facts,
     /// A view is being defined: it may read a stream.
     pub streams_allowed: bool,
     /// What is being defined whose values are kept with the rows, if something is.
@@ -119,10 +105,7 @@ impl<'c> Binder<'c> {
     pub fn new(catalog: &'c Catalog, reach: Reach) -> Self {
         Binder {
             catalog,
-            reach,
-            statistics: &NoStatistics,
-            slots: 0,
-            subqueries: Vec::new(),
+            plan: PlanContext::new(catalog, reach),
             common_tables: Vec::new(),
             common_names: Vec::new(),
             common_bound: 0,
@@ -133,7 +116,6 @@ impl<'c> Binder<'c> {
             scopes: Vec::new(),
             frames: Vec::new(),
             arguments: Vec::new(),
-            facts: Facts::default(),
             streams_allowed: false,
             schema_object: None,
             folding: folding::Folding::default(),
@@ -143,26 +125,6 @@ impl<'c> Binder<'c> {
             expressions: 0,
             subquery_parts: Vec::new(),
         }
-    }
-
-    /// Rows of the table that the program will see, as far as that is known.
-    pub fn rows(&self, table: &Table) -> f64 {
-        let rows = self.statistics.rows(table.id).map_or(ROWS_UNKNOWN, |rows| rows as f64);
-        match self.reach {
-            Reach::Local if table.is_partitioned() => rows / self.statistics.partitions().max(1) as f64,
-            _ => rows,
-        }
-    }
-
-    /// A new slot.
-    pub fn new_slot(&mut self) -> UserResult<u16> {
-        let slot = self.slots;
-        self.slots = slot.checked_add(1).ok_or_else(|| UserError::limit("too many tables in one procedure"))?;
-        Ok(slot)
-    }
-
-    pub fn slots(&self) -> u16 {
-        self.slots
     }
 
     /// Makes room for parameters without names, some of which may have their types already.

@@ -3,12 +3,13 @@
 //! Owns what such a view may be, and what its text comes to mean when the schema changes. A view's text knows nothing of what is
 //! around it: neither names nor variables. Each `*` is written out when the view is made, so that its columns stay what they were.
 
-use super::from::PendingSource;
+use super::Binder;
 use super::projection::implied_name;
-use super::{Binder, Reach};
 use crate::parse::cursor::parse_with;
 use crate::parse::statement::CreateView;
 use crate::parse::tokens::{self, Lexeme};
+use crate::planner::context::Reach;
+use crate::planner::pending::PendingSource;
 use ferrite_base::limits::{STATEMENT_VIEW_BYTES_MAX, STATEMENT_VIEWS_MAX, VIEW_EXPANSIONS_MAX, VIEW_NESTING_MAX};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Parsed, PlainView, TableKind};

@@ -1,11 +1,12 @@
 //! Procedures: names of parameters and variables, blocks, loops, and what a procedure answers.
 
+use super::Binder;
 use super::types::{Typed, can_store, same_kind};
-use super::{Binder, Reach};
 use crate::origin::OfProcedure;
 use crate::parse::context;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
+use crate::planner::context::Reach;
 use crate::planner::routing::{Reaches, several_keys};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
@@ -145,8 +146,8 @@ impl Compiler<'_> {
             name: procedure.name.clone(),
             parameters,
             registers: std::mem::take(&mut self.binder.registers),
-            slots: self.binder.slots(),
-            subqueries: std::mem::take(&mut self.binder.subqueries),
+            slots: self.binder.plan.slots(),
+            subqueries: std::mem::take(&mut self.binder.plan.subqueries),
             common_tables: std::mem::take(&mut self.binder.common_tables),
             body,
             read_only: !self.writes,
@@ -371,9 +372,9 @@ impl Compiler<'_> {
 
     /// What the statement just bound says about partitions.
     fn note_reach(&mut self, statement: Option<u16>) -> UserResult<()> {
-        self.writes |= self.binder.facts.writes;
+        self.writes |= self.binder.plan.facts.writes;
         if self.local
-            && let Some(table) = &self.binder.facts.writes_replicated
+            && let Some(table) = &self.binder.plan.facts.writes_replicated
         {
             return Err(UserError::compile(
                 "0A000",
@@ -381,7 +382,7 @@ impl Compiler<'_> {
             )
             .with_hint("leave out PARTITION ON, so that the procedure runs on all partitions"));
         }
-        match self.binder.facts.finish() {
+        match self.binder.plan.facts.finish() {
             Reaches::Any => {}
             Reaches::Key { keys, sql_type } => self.keys.extend(keys.into_iter().take(1).map(|key| (key, sql_type))),
             Reaches::Several { keys, reason } => {

@@ -2,12 +2,12 @@
 
 use super::Binder;
 use super::folding::Folding;
-use super::from::PendingInput;
 use super::grouping::{Grouping, Groups, gather_dependents, keyed_slots};
 use super::ordering::{OrderItem, order_items};
 use super::scope::Scope;
 use super::size::check_count;
 use super::types::{Typed, common_type, same_kind};
+use crate::planner::pending::PendingInput;
 use crate::planner::{self, Arranged};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
@@ -47,10 +47,10 @@ impl Binder<'_> {
     }
 
     pub fn add_subquery(&mut self, kind: SubqueryKind, query: Query, correlated: bool) -> UserResult<u16> {
-        check_count(self.subqueries.len() + 1, limits::SUBQUERIES_MAX, "subqueries in expressions")?;
-        let index = self.subqueries.len() as u16;
+        check_count(self.plan.subqueries.len() + 1, limits::SUBQUERIES_MAX, "subqueries in expressions")?;
+        let index = self.plan.subqueries.len() as u16;
         self.note_subquery(&query);
-        self.subqueries.push(Subquery { kind, query, correlated });
+        self.plan.subqueries.push(Subquery { kind, query, correlated });
         Ok(index)
     }
 
@@ -205,11 +205,11 @@ impl Binder<'_> {
     /// A SELECT of all columns of `query`, then of the `items`, which may refer to these columns; and the types of all.
     pub fn around(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Query, Vec<Expr>)> {
         let columns = query.columns.clone();
-        self.facts.open_block();
+        self.plan.facts.open_block();
         self.push_scope(Scope::default());
         let bound = self.around_in_scope(query, items);
         self.pop_scope();
-        self.facts.close_block();
+        self.plan.facts.close_block();
         let (source, output) = bound?;
         let select = Select {
             sources: vec![source],
@@ -291,11 +291,11 @@ impl Binder<'_> {
         if let Some(ast::Distinct::On(on)) = &select.distinct {
             return self.distinct_on(select, on, tail);
         }
-        self.facts.open_block();
+        self.plan.facts.open_block();
         self.push_scope(Scope::default());
         let result = self.select_in_scope(select, tail);
         self.pop_scope();
-        self.facts.close_block();
+        self.plan.facts.close_block();
         result
     }
 
@@ -321,8 +321,8 @@ impl Binder<'_> {
             split_conjunction(self.condition(selection)?, &mut conjuncts);
         }
         let groups = self.group_by(select)?;
-        let first_subquery = self.subqueries.len();
-        let group_slot = if groups.grouped { Some(self.new_slot()?) } else { None };
+        let first_subquery = self.plan.subqueries.len();
+        let group_slot = if groups.grouped { Some(self.plan.new_slot()?) } else { None };
         if let Some(scope) = self.scope() {
             scope.aggregates.allowed = true;
             scope.aggregates.slot = group_slot;
@@ -350,13 +350,13 @@ impl Binder<'_> {
         let aggregation = if aggregated {
             let slot = match aggregates.slot {
                 Some(slot) => slot,
-                None => self.new_slot()?,
+                None => self.plan.new_slot()?,
             };
             let names = self.scope().map(|scope| scope.sources.clone()).unwrap_or_default();
             let keyed = keyed_slots(&groups, &tables, self.catalog);
             let Groups { keys: mut group_by, sets, .. } = groups;
             let named = group_by.len();
-            let subqueries = &mut self.subqueries;
+            let subqueries = &mut self.plan.subqueries;
             let mut each = |visit: &mut dyn FnMut(&mut Expr) -> UserResult<()>| -> UserResult<()> {
                 exprs.iter_mut().chain(&mut having).try_for_each(&mut *visit)?;
                 for window in &mut windows {
@@ -400,18 +400,19 @@ impl Binder<'_> {
         } else {
             order_by.iter().map(|key| (exprs[usize::from(key.column)].clone(), key.descending)).collect()
         };
-        let Arranged { mut sources, filter, presorted } = planner::arrange(self, pending, conjuncts, &wanted)?;
+        let Arranged { mut sources, filter, presorted } =
+            planner::arrange(&mut self.plan, pending, conjuncts, &wanted)?;
         if sources.is_empty() {
-            let slot = self.new_slot()?;
+            let slot = self.plan.new_slot()?;
             sources.push(Source { slot, input: Input::One, join: JoinKind::Inner, on: None, filter: None });
         }
         let (mut aggregation, mut filter) = (aggregation, filter);
         if let Some(groups) = &aggregation {
             planner::extremes::shortcut_extremes(self.catalog, &mut sources, &filter, groups);
-            self.facts.grouped(groups);
+            self.plan.facts.grouped(groups);
             if windows.is_empty()
                 && let Some((tables, having)) =
-                    planner::extremes::separate_extremes(self, &sources, &filter, groups, &mut exprs)?
+                    planner::extremes::separate_extremes(&mut self.plan, &sources, &filter, groups, &mut exprs)?
             {
                 sources = tables;
                 filter = having;

@@ -17,7 +17,7 @@ impl Binder<'_> {
         items: Option<&Vec<ast::SelectItem>>,
     ) -> UserResult<Option<Box<Returning>>> {
         let Some(items) = items else { return Ok(None) };
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         self.push_scope(Scope::default());
         let bound = self.returning_in_scope(table, alias, items, slot);
         self.pop_scope();

@@ -52,7 +52,7 @@ impl Binder<'_> {
                 format!("a query of {} columns is compared with one of {}", left.columns.len(), right.columns.len()),
             ));
         }
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         let row = left.columns.iter().enumerate();
         let operands =
             row.map(|(place, column)| Typed::new(Expr::column(slot, place as u16), column.sql_type)).collect();
@@ -85,7 +85,7 @@ impl Binder<'_> {
             branches: vec![(condition, Expr::integer(2)), (unknown, Expr::integer(1))].into(),
             otherwise: Box::new(Expr::integer(0)),
         };
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         let aggregate = Aggregate {
             kind: if all { AggregateKind::Min } else { AggregateKind::Max },
             distinct: false,
@@ -154,7 +154,7 @@ impl Binder<'_> {
         query: Query,
         query_correlated: bool,
     ) -> UserResult<Compared> {
-        let slot = self.new_slot()?;
+        let slot = self.plan.new_slot()?;
         let pairs = operands
             .into_iter()
             .enumerate()

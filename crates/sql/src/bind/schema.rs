@@ -1,15 +1,16 @@
 //! Schema statements to changes: expressions bound, names of other objects looked up. Whether the change can be made is
 //! the catalog's to say.
 
+use super::Binder;
 use super::change::stored_constant;
 use super::literal::declared;
 use super::scope::{Scope, ScopeColumn, ScopeSource};
 use super::types::Typed;
-use super::{Binder, Reach};
 use crate::parse::statement::{
     AlterAction, Body, ColumnDefinition, ConstraintDefinition, ConstraintKind, CreateProcedure, CreateTable,
     CreateView, Ddl, IndexDefinition, PartitionClause, Renamed, Statement, WrittenExpr,
 };
+use crate::planner::context::Reach;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::change::NewIndex;
 use ferrite_catalog::{
@@ -402,7 +403,7 @@ fn row_expression(catalog: &Catalog, table: &str, columns: &[Column], expr: &ast
     let typed = binder.expression(expr)?;
     let changing =
         typed.expr.any(&mut |inner| matches!(inner, Expr::Call { function, .. } if !function.is_deterministic()));
-    if !binder.subqueries.is_empty() || changing {
+    if !binder.plan.subqueries.is_empty() || changing {
         return Err(UserError::ddl("0A000", "an index or constraint must not use subqueries or NOW"));
     }
     Ok(typed)

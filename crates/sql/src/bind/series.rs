@@ -1,10 +1,10 @@
 //! GENERATE_SERIES(start, stop [, step]) in FROM.
 
 use super::Binder;
-use super::from::PendingSource;
 use super::scope::fold_name;
 use super::types::{Typed, widest};
 use super::window::interval_distance;
+use crate::planner::pending::PendingSource;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
 use ferrite_plan::{OutputColumn, Query, QueryBody};

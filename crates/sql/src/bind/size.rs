@@ -69,7 +69,8 @@ pub(super) fn check_count(count: usize, most: usize, of_what: &str) -> UserResul
 
 #[cfg(test)]
 mod tests {
-    use crate::bind::{Binder, Reach};
+    use crate::bind::Binder;
+    use crate::planner::context::Reach;
     use ferrite_base::limits::EXPRESSIONS_MAX;
     use ferrite_catalog::Catalog;
 

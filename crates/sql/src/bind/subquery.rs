@@ -70,7 +70,7 @@ impl Binder<'_> {
         self.list_is_unread = query.with.is_none()
             && matches!(query.body.as_ref(), ast::SetExpr::Select(select) if select.distinct.is_none());
         let (bound, correlated) = self.subquery_body(query)?;
-        let among = if correlated { semi::decorrelated(&bound, &self.subqueries) } else { None };
+        let among = if correlated { semi::decorrelated(&bound, &self.plan.subqueries) } else { None };
         let expr = match among {
             Some(semi::Decorrelated { query, operand }) => {
                 let subquery = self.add_subquery(SubqueryKind::Among { unknown: false }, query, false)?;

@@ -1,9 +1,10 @@
 //! CREATE VIEW: a query of the forms that can be kept up row by row.
 
-use super::from::{PendingInput, PendingSource};
+use super::Binder;
 use super::scope::{Scope, fold_name};
 use super::types::Typed;
-use super::{Binder, Reach};
+use crate::planner::context::Reach;
+use crate::planner::pending::{PendingInput, PendingSource};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Column, Table, TableKind, View, ViewOutput};
 use ferrite_expr::{AggregateKind, Expr};
@@ -59,7 +60,7 @@ pub(crate) fn bind_view(
         columns.push(column);
     }
     name_columns(name, names, &mut columns)?;
-    if !binder.subqueries.is_empty() {
+    if !binder.plan.subqueries.is_empty() {
         return refuse("subqueries");
     }
     let aggregates = binder.scope().map(|scope| std::mem::take(&mut scope.aggregates.found)).unwrap_or_default();

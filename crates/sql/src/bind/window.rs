@@ -109,7 +109,7 @@ impl Binder<'_> {
         let (kind, arguments, result_type) = self.window_kind(name, arguments, filter)?;
         let slot = match self.scope().and_then(|scope| scope.windows.slot) {
             Some(slot) => slot,
-            None => self.new_slot()?,
+            None => self.plan.new_slot()?,
         };
         let Some(scope) = self.scope() else { return Err(UserError::internal("a window function outside a query")) };
         let windows = &mut scope.windows;

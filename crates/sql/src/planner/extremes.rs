@@ -1,7 +1,7 @@
 //! MIN and MAX by index: of an ordered index's key they need one row of each store, not all.
 
 use super::access;
-use crate::bind::Binder;
+use super::context::PlanContext;
 use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
@@ -47,7 +47,7 @@ fn shortened(catalog: &Catalog, source: &Source, aggregate: &Aggregate) -> Optio
 /// MIN and MAX together: each becomes a derived table of one row with its own access path, and the block their join. What
 /// refers to the group's row (`output`, HAVING) is brought to those tables; answers the block's sources and its filter.
 pub(crate) fn separate_extremes(
-    binder: &mut Binder<'_>,
+    context: &mut PlanContext<'_>,
     sources: &[Source],
     filter: &Option<Expr>,
     aggregation: &Aggregation,
@@ -64,7 +64,7 @@ pub(crate) fn separate_extremes(
     }
     let mut parts = Vec::with_capacity(aggregation.aggregates.len());
     for aggregate in &aggregation.aggregates {
-        match shortened(binder.catalog, source, aggregate) {
+        match shortened(context.catalog, source, aggregate) {
             Some(source) => parts.push((source, aggregate)),
             None => return Ok(None),
         }
@@ -74,16 +74,16 @@ pub(crate) fn separate_extremes(
         let mut aggregate = aggregate.clone();
         if place > 0 {
             // A row of its own for each, also for those who count rows.
-            let own = binder.new_slot()?;
+            let own = context.new_slot()?;
             let moved = |argument: &Expr| move_slot(argument, source.slot, own);
             aggregate.argument = aggregate.argument.as_ref().map(moved);
             source.slot = own;
         }
-        let (group, slot) = (binder.new_slot()?, binder.new_slot()?);
+        let (group, slot) = (context.new_slot()?, context.new_slot()?);
         let mut correlated = false;
         if let Input::Table { access, .. } = &source.input {
             for_each_access_expr(access, &mut |expr| {
-                for_each_slot(expr, &binder.subqueries, &mut |_| correlated = true);
+                for_each_slot(expr, &context.subqueries, &mut |_| correlated = true);
             });
         }
         let column = OutputColumn { name: aggregate.kind.name().to_owned(), sql_type: aggregate.result_type };

@@ -1,23 +1,25 @@
 //! The order of a block's sources, how each finds its rows, and where each condition is tested.
 
 pub(crate) mod access;
+pub(crate) mod context;
 pub(crate) mod estimate;
 pub(crate) mod extremes;
 mod hash;
 mod implied;
 mod order;
+pub(crate) mod pending;
 mod push;
 pub(crate) mod routing;
 pub(crate) mod semi;
 
-use crate::bind::from::{PendingInput, PendingSource};
-use crate::bind::{Binder, Reach};
 use access::{Choice, choose};
+use context::{PlanContext, Reach};
 use ferrite_base::UserResult;
 use ferrite_catalog::{Table, ViewOutput};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use ferrite_plan::walk::{conjunction, for_each_expr, for_each_slot, move_slot};
 use ferrite_plan::{Access, Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
+use pending::{PendingInput, PendingSource};
 use std::sync::Arc;
 
 /// A planned FROM and WHERE.
@@ -55,32 +57,32 @@ impl Reached<'_> {
 
 /// Orders the sources, gives each its access path, and hands every condition to the earliest source that can decide it.
 pub(crate) fn arrange(
-    binder: &mut Binder<'_>,
+    context: &mut PlanContext<'_>,
     mut pending: Vec<PendingSource>,
     mut conjuncts: Vec<Expr>,
     wanted: &[(Expr, bool)],
 ) -> UserResult<Arranged> {
     let local: Vec<u16> = pending.iter().map(|source| source.slot).collect();
     strengthen_joins(&mut pending, &mut conjuncts);
-    semi::membership_as_existence(binder, &pending, &mut conjuncts);
-    note_facts(binder, &pending, &conjuncts);
+    semi::membership_as_existence(context, &pending, &mut conjuncts);
+    note_facts(context, &pending, &conjuncts);
     let mut sources: Vec<Source> = Vec::with_capacity(pending.len());
     let mut bound: Vec<u16> = Vec::with_capacity(pending.len());
     let mut presorted = false;
     let only_source = pending.len() == 1;
     let full = pending.iter().any(|source| source.join == JoinKind::Full);
     if !full {
-        push_into_derived_tables(binder, &mut pending, &mut conjuncts);
+        push_into_derived_tables(context, &mut pending, &mut conjuncts);
     }
     if !full {
-        pending = inner_first(binder, pending, &local, &conjuncts);
+        pending = inner_first(context, pending, &local, &conjuncts);
     }
     let mut left = pending.into_iter();
     while let Some(source) = left.next() {
         let first = sources.is_empty();
         let slot = source.slot;
         let mut on = source.on;
-        let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
+        let reached = Reached { local: &local, bound: &bound, subqueries: &context.subqueries };
         let input = match source.input {
             PendingInput::Table(table) => {
                 let mut choice = match source.join {
@@ -91,9 +93,9 @@ pub(crate) fn arrange(
                     JoinKind::Full => Choice::scan(),
                 };
                 if first && !full && !wanted.is_empty() {
-                    let rows = binder.rows(&table);
+                    let rows = context.rows(&table);
                     presorted = access::order_as(&table, slot, wanted, &conjuncts, &reached, rows, &mut choice);
-                    let one_store = binder.reach == Reach::Local || !table.is_partitioned();
+                    let one_store = context.reach == Reach::Local || !table.is_partitioned();
                     presorted |= only_source && choice.unique && one_store;
                 }
                 let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
@@ -110,21 +112,21 @@ pub(crate) fn arrange(
             }
             PendingInput::PartialView { table, raw_slot, group_slot } => {
                 let pushed = if source.join == JoinKind::Inner && !full {
-                    take_for_groups(&table, slot, &mut conjuncts, &local, binder)
+                    take_for_groups(&table, slot, &mut conjuncts, &local, context)
                 } else {
                     Vec::new()
                 };
                 let correlated = !pushed.is_empty() && {
                     let mut outside = false;
                     for expr in &pushed {
-                        for_each_slot(expr, &binder.subqueries, &mut |read| outside |= read != slot);
+                        for_each_slot(expr, &context.subqueries, &mut |read| outside |= read != slot);
                     }
                     outside
                 };
-                let query = added_up(&table, slot, raw_slot, group_slot, pushed, binder);
+                let query = added_up(&table, slot, raw_slot, group_slot, pushed, context);
                 let input = Input::Derived { query: Box::new(query), correlated };
                 let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
-                let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
+                let reached = Reached { local: &local, bound: &bound, subqueries: &context.subqueries };
                 let hashable = !(correlated || full && first);
                 if hashable && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
                     hash::hashed(slot, input, conditions, &reached, full)
@@ -149,7 +151,7 @@ pub(crate) fn arrange(
             }
         };
         bound.push(slot);
-        let reached = Reached { local: &local, bound: &bound, subqueries: &binder.subqueries };
+        let reached = Reached { local: &local, bound: &bound, subqueries: &context.subqueries };
         let mut here = Vec::new();
         if !full || left.len() == 0 {
             let (decided, later): (Vec<Expr>, Vec<Expr>) = conjuncts.drain(..).partition(|expr| reached.reaches(expr));
@@ -164,28 +166,28 @@ pub(crate) fn arrange(
 /// The inner joins in the best order, then the outer ones in theirs. An outer join keeps the rows before it and adds columns to them, so
 /// inner joins that stand after it may go before it: their conditions see the same rows of the same tables.
 fn inner_first(
-    binder: &Binder<'_>,
+    context: &PlanContext<'_>,
     pending: Vec<PendingSource>,
     local: &[u16],
     conjuncts: &[Expr],
 ) -> Vec<PendingSource> {
     let outer: Vec<u16> =
         pending.iter().filter(|source| source.join != JoinKind::Inner).map(|source| source.slot).collect();
-    if pending.len() - outer.len() < 2 || pending.iter().any(|source| is_computed_from(binder, source, &outer)) {
+    if pending.len() - outer.len() < 2 || pending.iter().any(|source| is_computed_from(context, source, &outer)) {
         return pending;
     }
     let (inner, outer): (Vec<_>, Vec<_>) = pending.into_iter().partition(|source| source.join == JoinKind::Inner);
-    let mut arranged = order::arranged(binder, inner, local, conjuncts);
+    let mut arranged = order::arranged(context, inner, local, conjuncts);
     arranged.extend(outer);
     arranged
 }
 
 /// Whether it is LATERAL, and refers to one of these slots.
-fn is_computed_from(binder: &Binder<'_>, source: &PendingSource, slots: &[u16]) -> bool {
+fn is_computed_from(context: &PlanContext<'_>, source: &PendingSource, slots: &[u16]) -> bool {
     let PendingInput::Derived { query, correlated: true } = &source.input else { return false };
     let mut found = false;
     for_each_expr(query, &mut |expr| {
-        for_each_slot(expr, &binder.subqueries, &mut |slot| found |= slots.contains(&slot));
+        for_each_slot(expr, &context.subqueries, &mut |slot| found |= slots.contains(&slot));
     });
     found
 }
@@ -225,11 +227,11 @@ fn is_strict(expr: &Expr, slot: u16) -> bool {
     }
 }
 
-fn note_facts(binder: &mut Binder<'_>, pending: &[PendingSource], conjuncts: &[Expr]) {
-    binder.facts.add_equalities(conjuncts);
+fn note_facts(context: &mut PlanContext<'_>, pending: &[PendingSource], conjuncts: &[Expr]) {
+    context.facts.add_equalities(conjuncts);
     for source in pending {
         if source.join == JoinKind::Inner {
-            binder.facts.add_equalities(&source.on);
+            context.facts.add_equalities(&source.on);
         }
     }
     for source in pending {
@@ -238,15 +240,15 @@ fn note_facts(binder: &mut Binder<'_>, pending: &[PendingSource], conjuncts: &[E
             PendingInput::Derived { .. } | PendingInput::Common { .. } | PendingInput::Working { .. } => continue,
         };
         let on: &[Expr] = if source.join == JoinKind::Left { &source.on } else { &[] };
-        binder.facts.add_read(table, source.slot, on);
+        context.facts.add_read(table, source.slot, on);
     }
 }
 
 /// Conditions on one derived table are tested inside it, where an index may serve them and fewer rows are kept.
-fn push_into_derived_tables(binder: &Binder<'_>, pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>) {
+fn push_into_derived_tables(context: &PlanContext<'_>, pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>) {
     for source in pending.iter_mut().filter(|source| source.join == JoinKind::Inner) {
         let PendingInput::Derived { query, .. } = &mut source.input else { continue };
-        conjuncts.retain(|conjunct| !push::push(binder.catalog, &binder.subqueries, query, source.slot, conjunct));
+        conjuncts.retain(|conjunct| !push::push(context.catalog, &context.subqueries, query, source.slot, conjunct));
     }
 }
 
@@ -256,10 +258,10 @@ fn take_for_groups(
     slot: u16,
     conjuncts: &mut Vec<Expr>,
     local: &[u16],
-    binder: &Binder<'_>,
+    context: &PlanContext<'_>,
 ) -> Vec<Expr> {
     let Some(view) = &table.view else { return Vec::new() };
-    let reached = Reached { local, bound: &[slot], subqueries: &binder.subqueries };
+    let reached = Reached { local, bound: &[slot], subqueries: &context.subqueries };
     let is_group = |column: u16| matches!(view.outputs.get(usize::from(column)), Some(ViewOutput::Group(_)));
     let (pushed, kept): (Vec<Expr>, Vec<Expr>) = conjuncts.drain(..).partition(|expr| {
         let has_subquery = expr.any(&mut |inner| matches!(inner, Expr::Subquery { .. }));
@@ -279,10 +281,10 @@ fn added_up(
     raw_slot: u16,
     group_slot: u16,
     pushed: Vec<Expr>,
-    binder: &Binder<'_>,
+    context: &PlanContext<'_>,
 ) -> Query {
     let mut conditions: Vec<Expr> = pushed.iter().map(|expr| move_slot(expr, slot, raw_slot)).collect();
-    let reached = Reached { local: &[raw_slot], bound: &[], subqueries: &binder.subqueries };
+    let reached = Reached { local: &[raw_slot], bound: &[], subqueries: &context.subqueries };
     let choice = choose(table, raw_slot, &conditions, &reached);
     remove_all(&mut conditions, &choice.consumed);
     let view = table.view.as_ref();
@@ -367,27 +369,27 @@ pub(crate) struct Changed {
 
 /// The access path for UPDATE and DELETE, and the order of what they join with.
 pub(crate) fn arrange_change(
-    binder: &mut Binder<'_>,
+    context: &mut PlanContext<'_>,
     table: &Arc<Table>,
     slot: u16,
     pending: Vec<PendingSource>,
     mut conjuncts: Vec<Expr>,
 ) -> UserResult<Changed> {
-    binder.facts.add_equalities(&conjuncts);
-    binder.facts.add_write(table, Expr::column(slot, table.partition_column.unwrap_or_default()));
+    context.facts.add_equalities(&conjuncts);
+    context.facts.add_write(table, Expr::column(slot, table.partition_column.unwrap_or_default()));
     let joined = if pending.is_empty() {
         None
     } else {
         let others: Vec<u16> = pending.iter().map(|source| source.slot).collect();
-        let reached = Reached { local: &others, bound: &[], subqueries: &binder.subqueries };
+        let reached = Reached { local: &others, bound: &[], subqueries: &context.subqueries };
         let (own, shared): (Vec<Expr>, Vec<Expr>) = conjuncts.into_iter().partition(|expr| reached.reaches(expr));
         conjuncts = own;
-        let Arranged { sources, filter, .. } = arrange(binder, pending, shared, &[])?;
+        let Arranged { sources, filter, .. } = arrange(context, pending, shared, &[])?;
         let (aggregation, windowing, distinct, output) = (None, None, false, Vec::new());
         Some(Box::new(Select { sources, filter, aggregation, windowing, distinct, output }))
     };
-    semi::membership_as_existence(binder, &[], &mut conjuncts);
-    let reached = Reached { local: &[slot], bound: &[], subqueries: &binder.subqueries };
+    semi::membership_as_existence(context, &[], &mut conjuncts);
+    let reached = Reached { local: &[slot], bound: &[], subqueries: &context.subqueries };
     let choice = choose(table, slot, &conjuncts, &reached);
     remove_all(&mut conjuncts, &choice.consumed);
     Ok(Changed { access: choice.access, filter: conjunction(conjuncts), joined })

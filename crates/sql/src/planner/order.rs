@@ -4,10 +4,10 @@
 //! equals, the order in which the sources are written stays, and so it does where there are too many conditions to weigh.
 
 use super::access::choose;
+use super::context::PlanContext;
 use super::estimate::{ROWS_UNKNOWN, access_rows, selectivity};
+use super::pending::{PendingInput, PendingSource};
 use super::{Reached, hash};
-use crate::bind::Binder;
-use crate::bind::from::{PendingInput, PendingSource};
 use ferrite_expr::Expr;
 use ferrite_plan::walk::{for_each_expr, for_each_slot};
 
@@ -30,13 +30,13 @@ struct Plan {
 }
 
 pub(super) fn arranged(
-    binder: &Binder<'_>,
+    context: &PlanContext<'_>,
     pending: Vec<PendingSource>,
     local: &[u16],
     conjuncts: &[Expr],
 ) -> Vec<PendingSource> {
-    let needed = pending.iter().map(|source| needed_by(binder, &pending, source)).collect();
-    let search = Search { binder, pending: &pending, needed, local, conjuncts };
+    let needed = pending.iter().map(|source| needed_by(context, &pending, source)).collect();
+    let search = Search { context, pending: &pending, needed, local, conjuncts };
     let exhaustive = pending.len() <= EXHAUSTIVE_MAX;
     let steps = if exhaustive { pending.len() << pending.len() } else { pending.len() * pending.len() };
     if steps * conjuncts.len() > WEIGHED_MAX {
@@ -48,7 +48,7 @@ pub(super) fn arranged(
 }
 
 struct Search<'s, 'c> {
-    binder: &'s Binder<'c>,
+    context: &'s PlanContext<'c>,
     pending: &'s [PendingSource],
     /// For each source the ones that it is computed from, bit by bit: they come before it.
     needed: Vec<u64>,
@@ -57,11 +57,11 @@ struct Search<'s, 'c> {
 }
 
 /// The sources that a LATERAL one refers to.
-fn needed_by(binder: &Binder<'_>, pending: &[PendingSource], source: &PendingSource) -> u64 {
+fn needed_by(context: &PlanContext<'_>, pending: &[PendingSource], source: &PendingSource) -> u64 {
     let mut needed = 0;
     if let PendingInput::Derived { query, correlated: true } = &source.input {
         for_each_expr(query, &mut |expr| {
-            for_each_slot(expr, &binder.subqueries, &mut |slot| {
+            for_each_slot(expr, &context.subqueries, &mut |slot| {
                 let place = pending.iter().position(|other| other.slot == slot);
                 needed |= place.map_or(0, |place| 1_u64 << place);
             });
@@ -108,12 +108,12 @@ impl Search<'_, '_> {
     fn with(&self, plan: &Plan, next: usize) -> Plan {
         let source = &self.pending[next];
         let bound: Vec<u16> = plan.order.iter().map(|position| self.pending[*position].slot).collect();
-        let reached = Reached { local: self.local, bound: &bound, subqueries: &self.binder.subqueries };
+        let reached = Reached { local: self.local, bound: &bound, subqueries: &self.context.subqueries };
         let before = plan.rows;
         let mut consumed = Vec::new();
         let (cost, found) = match &source.input {
             PendingInput::Table(table) => {
-                let rows = self.binder.rows(table);
+                let rows = self.context.rows(table);
                 let choice = choose(table, source.slot, self.conjuncts, &reached);
                 if hash::is_better(source.slot, &choice, self.conjuncts, &reached) {
                     self.hashed(source.slot, rows, before, &reached, &mut consumed)
@@ -165,7 +165,7 @@ impl Search<'_, '_> {
         let Expr::Column { slot, column } = expr else { return 1.0 };
         let source = self.pending.iter().find(|source| source.slot == *slot);
         let Some(PendingInput::Table(table)) = source.map(|source| &source.input) else { return 1.0 };
-        let rows = self.binder.rows(table);
+        let rows = self.context.rows(table);
         let key = [Expr::column(0, *column)];
         let unique = table.indexes.iter().any(|index| index.unique && index.keys == key && index.predicate.is_none());
         if unique { rows } else { rows.powf(2.0 / 3.0) }
@@ -175,7 +175,7 @@ impl Search<'_, '_> {
     fn decided(&self, bound: &[u16], slot: u16, consumed: &[usize]) -> f64 {
         let mut after = bound.to_vec();
         after.push(slot);
-        let subqueries = &self.binder.subqueries;
+        let subqueries = &self.context.subqueries;
         let before = Reached { local: self.local, bound, subqueries };
         let now = Reached { local: self.local, bound: &after, subqueries };
         let conditions = self.conjuncts.iter().enumerate();

@@ -5,9 +5,9 @@
 //! outer row, the subquery stays as it is.
 
 use super::access::{Choice, choose};
+use super::context::PlanContext;
+use super::pending::{PendingInput, PendingSource};
 use super::{Reached, hash, remove_all};
-use crate::bind::Binder;
-use crate::bind::from::{PendingInput, PendingSource};
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr, Function};
 use ferrite_plan::walk::{conjunction, for_each_expr, for_each_slot, split_conjunction};
@@ -85,10 +85,14 @@ pub(crate) fn decorrelated(query: &Query, subqueries: &[Subquery]) -> Option<Dec
 
 /// In WHERE and ON, where unknown counts as false, a correlated IN is an EXISTS with one equality more; a correlated NOT IN is the
 /// negation of one where neither side can be NULL. With the equality there is a hash table or an index to find the rows by.
-pub(super) fn membership_as_existence(binder: &mut Binder<'_>, pending: &[PendingSource], conjuncts: &mut [Expr]) {
+pub(super) fn membership_as_existence(
+    context: &mut PlanContext<'_>,
+    pending: &[PendingSource],
+    conjuncts: &mut [Expr],
+) {
     for conjunct in conjuncts {
         let Expr::Subquery { subquery, operand: Some(operand) } = conjunct else { continue };
-        let Some(asked) = binder.subqueries.get(usize::from(*subquery)).filter(|asked| asked.correlated) else {
+        let Some(asked) = context.subqueries.get(usize::from(*subquery)).filter(|asked| asked.correlated) else {
             continue;
         };
         let negated = match asked.kind {
@@ -96,22 +100,22 @@ pub(super) fn membership_as_existence(binder: &mut Binder<'_>, pending: &[Pendin
             SubqueryKind::All(CompareOperator::NotEqual) => true,
             _ => continue,
         };
-        if negated && !(is_never_null(operand, pending) && answers_no_null(binder, &asked.query)) {
+        if negated && !(is_never_null(operand, pending) && answers_no_null(context, &asked.query)) {
             continue;
         }
         let mut query = asked.query.clone();
-        if !with_equality(binder, &mut query, operand) {
+        if !with_equality(context, &mut query, operand) {
             continue;
         }
         let (number, asked) = (*subquery, usize::from(*subquery));
-        let exists = match decorrelated(&query, &binder.subqueries) {
+        let exists = match decorrelated(&query, &context.subqueries) {
             Some(Decorrelated { query, operand }) => {
                 let kind = SubqueryKind::Among { unknown: false };
-                binder.subqueries[asked] = Subquery { kind, query, correlated: false };
+                context.subqueries[asked] = Subquery { kind, query, correlated: false };
                 Expr::Subquery { subquery: number, operand: Some(Box::new(operand)) }
             }
             None => {
-                binder.subqueries[asked] = Subquery { kind: SubqueryKind::Exists, query, correlated: true };
+                context.subqueries[asked] = Subquery { kind: SubqueryKind::Exists, query, correlated: true };
                 Expr::Subquery { subquery: number, operand: None }
             }
         };
@@ -120,7 +124,7 @@ pub(super) fn membership_as_existence(binder: &mut Binder<'_>, pending: &[Pendin
 }
 
 /// Demands that the query's column equals `operand`. False: it cannot be said inside, and nothing has changed.
-fn with_equality(binder: &Binder<'_>, query: &mut Query, operand: &Expr) -> bool {
+fn with_equality(context: &PlanContext<'_>, query: &mut Query, operand: &Expr) -> bool {
     let QueryBody::Select(select) = &mut query.body else { return false };
     let cut = query.limit.is_some() || query.offset.is_some();
     let grouped = select.aggregation.is_some() || select.windowing.is_some();
@@ -132,7 +136,7 @@ fn with_equality(binder: &Binder<'_>, query: &mut Query, operand: &Expr) -> bool
     }
     let slots: Vec<u16> = select.sources.iter().map(|source| source.slot).collect();
     let mut read = Vec::new();
-    for_each_slot(&value, &binder.subqueries, &mut |slot| read.push(slot));
+    for_each_slot(&value, &context.subqueries, &mut |slot| read.push(slot));
     read.dedup();
     let [slot] = read[..] else { return false };
     let Some(position) = slots.iter().position(|other| *other == slot) else { return false };
@@ -155,9 +159,9 @@ fn with_equality(binder: &Binder<'_>, query: &mut Query, operand: &Expr) -> bool
         split_conjunction(filter, &mut conditions);
     }
     conditions.push(equality);
-    let reached = Reached { local: &slots, bound: &slots[..position], subqueries: &binder.subqueries };
+    let reached = Reached { local: &slots, bound: &slots[..position], subqueries: &context.subqueries };
     source.input = match std::mem::replace(&mut source.input, Input::One) {
-        Input::Table { table, access: Access::Scan } => match binder.catalog.table(table) {
+        Input::Table { table, access: Access::Scan } => match context.catalog.table(table) {
             Some(definition) => found_by(definition, slot, &mut conditions, &reached),
             None => Input::Table { table, access: Access::Scan },
         },
@@ -196,7 +200,7 @@ fn is_never_null(expr: &Expr, pending: &[PendingSource]) -> bool {
 }
 
 /// Whether the query's one column is a column that is declared NOT NULL.
-fn answers_no_null(binder: &Binder<'_>, query: &Query) -> bool {
+fn answers_no_null(context: &PlanContext<'_>, query: &Query) -> bool {
     let QueryBody::Select(select) = &query.body else { return false };
     let Some(Expr::Column { slot, column }) = select.output.first() else { return false };
     let source = select.sources.iter().find(|source| source.slot == *slot);
@@ -207,7 +211,7 @@ fn answers_no_null(binder: &Binder<'_>, query: &Query) -> bool {
     let no_outer_join = select.sources.iter().all(|source| source.join == JoinKind::Inner);
     match input {
         Some(Input::Table { table, .. }) => {
-            no_outer_join && binder.catalog.table(*table).is_some_and(|table| is_not_null(table, *column))
+            no_outer_join && context.catalog.table(*table).is_some_and(|table| is_not_null(table, *column))
         }
         _ => false,
     }

@@ -1,0 +1,55 @@
+//! What planning knows of the program around a query, and numbers in it.
+
+use super::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
+use super::routing::Facts;
+use ferrite_base::{UserError, UserResult};
+use ferrite_catalog::{Catalog, Table};
+use ferrite_plan::Subquery;
+
+/// Which stores the program will see when it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// One partition's.
+    Local,
+    /// All partitions'.
+    All,
+}
+
+/// Lives for one program: slots and subqueries are numbered through the whole of it.
+pub(crate) struct PlanContext<'c> {
+    pub catalog: &'c Catalog,
+    pub reach: Reach,
+    pub statistics: &'c dyn Statistics,
+    slots: u16,
+    pub subqueries: Vec<Subquery>,
+    /// What the statement says about partitions.
+    pub facts: Facts,
+}
+
+impl<'c> PlanContext<'c> {
+    pub fn new(catalog: &'c Catalog, reach: Reach) -> Self {
+        let (statistics, facts) = (&NoStatistics, Facts::default());
+        PlanContext { catalog, reach, statistics, slots: 0, subqueries: Vec::new(), facts }
+    }
+
+    /// Rows of the table that the program will see, as far as that is known.
+    pub fn rows(&self, table: &Table) -> f64 {
+        let rows = self.statistics.rows(table.id).map_or(ROWS_UNKNOWN, |rows| rows as f64);
+        match self.reach {
+            Reach::Local if table.is_partitioned() => rows / self.statistics.partitions().max(1) as f64,
+            _ => rows,
+        }
+    }
+
+    /// A new slot.
+    pub fn new_slot(&mut self) -> UserResult<u16> {
+        let slot = self.slots;
+        self.slots = slot.checked_add(1).ok_or_else(|| UserError::limit("too many tables in one procedure"))?;
+        Ok(slot)
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+}
