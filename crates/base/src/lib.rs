@@ -18,5 +18,5 @@ pub mod watch;
 
 pub use error::{ErrorKind, Place, UserError, UserResult};
 pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
-pub use settings::{Settings, SqlLimits};
+pub use settings::{CallLimits, Settings, SqlLimits};
 pub use watch::Watcher;

@@ -26,10 +26,7 @@ mod clients;
 mod heap;
 mod preallocator;
 
-pub use ceiling::{
-    has_room, limit, refused, result_bytes_max, set_limit, set_limits, takes_rows, temporary_bytes_max,
-    transaction_bytes_max, used,
-};
+pub use ceiling::{has_room, limit, refused, set_limit, takes_rows, used};
 pub use clients::{
     answer_built, answers_are_many, answers_changed, answers_held, clients_bytes_max, clients_room, is_full_of_answers,
     refused_answer, refused_call, takes_answer,

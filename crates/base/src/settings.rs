@@ -68,6 +68,30 @@ impl Default for Settings {
     }
 }
 
+/// What one call may take, whoever executes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallLimits {
+    /// How long it may execute before it is interrupted and rolled back.
+    pub time_max: Duration,
+    /// What it may be answered.
+    pub result_bytes: usize,
+    /// What one statement of it may hold.
+    pub temporary_bytes: usize,
+}
+
+impl CallLimits {
+    pub fn new(time_max: Duration, settings: &Settings) -> CallLimits {
+        CallLimits { time_max, result_bytes: settings.result_bytes, temporary_bytes: settings.temporary_bytes }
+    }
+}
+
+/// So long, and else as by default.
+impl From<Duration> for CallLimits {
+    fn from(time_max: Duration) -> CallLimits {
+        CallLimits::new(time_max, &Settings::default())
+    }
+}
+
 /// What SQL from clients may bring in. It is asked at the door and nowhere behind it: what was accepted under other settings, and
 /// comes from the log, a snapshot or a backup, is held to [`SqlLimits::CEILING`] only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

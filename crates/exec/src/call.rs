@@ -2,6 +2,7 @@
 
 use crate::procedure::Run;
 use bumpalo::Bump;
+use ferrite_base::limits::TEMPORARY_BYTES_MAX;
 use ferrite_base::{RowId, UserResult};
 use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::{Store, UndoMark};
@@ -24,13 +25,24 @@ pub struct Call<'x> {
     pub clock: Option<&'x dyn Fn() -> u64>,
     /// Who does the parts of queries over several stores. None: they are not done in parts.
     pub workers: Option<&'x dyn WorkerPool>,
+    /// What one statement may hold.
+    pub temporary_bytes_max: usize,
 }
 
 impl<'x> Call<'x> {
-    /// One that is not interrupted, measured or done in parts.
+    /// One that is not interrupted, measured or done in parts, with the usual memory.
     #[inline]
     pub fn new(program: &'x Program, parameters: &'x [Value<'x>], transaction_time: i64, arena: &'x Bump) -> Call<'x> {
-        Call { program, parameters, transaction_time, arena, interrupted: None, clock: None, workers: None }
+        Call {
+            program,
+            parameters,
+            transaction_time,
+            arena,
+            interrupted: None,
+            clock: None,
+            workers: None,
+            temporary_bytes_max: TEMPORARY_BYTES_MAX,
+        }
     }
 }
 

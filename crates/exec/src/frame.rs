@@ -333,7 +333,7 @@ impl<'s> Frame<'s> {
         let computed = self.call.arena.allocated_bytes().saturating_sub(self.arena_bytes_before);
         self.thrifty.set(computed > THRIFT_BYTES);
         check_interrupted(self.call)?;
-        check_temporary(computed.saturating_add(passing))
+        check_temporary(self.call, computed.saturating_add(passing))
     }
 
     /// Accounts for memory that the statement holds until its end.
@@ -347,8 +347,8 @@ impl<'s> Frame<'s> {
     /// Whether the statement may hold so much, and the server has memory for it.
     #[cold]
     fn look(&self, total: usize) -> UserResult<()> {
-        check_temporary(total.saturating_mul(self.parts))?;
-        self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(memory::temporary_bytes_max()));
+        check_temporary(self.call, total.saturating_mul(self.parts))?;
+        self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(self.call.temporary_bytes_max));
         Ok(())
     }
 
@@ -509,7 +509,7 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
 #[inline(never)]
 pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()> {
     check_interrupted(call)?;
-    check_temporary(call.arena.allocated_bytes().saturating_sub(arena_bytes_before))
+    check_temporary(call, call.arena.allocated_bytes().saturating_sub(arena_bytes_before))
 }
 
 fn check_interrupted(call: &Call<'_>) -> UserResult<()> {
@@ -520,9 +520,9 @@ fn check_interrupted(call: &Call<'_>) -> UserResult<()> {
     Ok(())
 }
 
-fn check_temporary(bytes: usize) -> UserResult<()> {
-    if bytes > memory::temporary_bytes_max() {
-        return Err(too_much_memory());
+fn check_temporary(call: &Call<'_>, bytes: usize) -> UserResult<()> {
+    if bytes > call.temporary_bytes_max {
+        return Err(too_much_memory(call.temporary_bytes_max));
     }
     if bytes > limits::MEMORY_ALWAYS_BYTES && !memory::has_room() {
         return Err(memory::refused("the statement's temporary results"));
@@ -531,11 +531,10 @@ fn check_temporary(bytes: usize) -> UserResult<()> {
 }
 
 #[cold]
-fn too_much_memory() -> UserError {
+fn too_much_memory(most: usize) -> UserError {
     UserError::limit("the statement needs more temporary memory than it may use")
         .with_detail(format!(
-            "the limit is {} bytes for sorting, grouping, joins and derived tables (--limit temporary-bytes)",
-            memory::temporary_bytes_max()
+            "the limit is {most} bytes for sorting, grouping, joins and derived tables (--limit temporary-bytes)"
         ))
         .with_hint("narrow the query with WHERE or LIMIT, or split it into several statements")
 }

@@ -49,6 +49,7 @@ struct Seen<'p> {
     registers: &'p [Value<'p>],
     transaction_time: i64,
     workers: &'p dyn WorkerPool,
+    temporary_bytes_max: usize,
     /// Of how many stores.
     stores: usize,
     /// For [`InParts::First`], how many rows.
@@ -89,6 +90,7 @@ impl<'x> Run<'_, 'x> {
             registers: self.registers,
             transaction_time: self.call.transaction_time,
             workers,
+            temporary_bytes_max: self.call.temporary_bytes_max,
             stores: self.stores.len(),
             wanted,
         };
@@ -137,6 +139,7 @@ fn part<'p>(
     let interrupted: &'p dyn Fn() -> bool = arena.alloc(move || workers.interrupted());
     let call: &'p Call<'p> = arena.alloc(Call {
         interrupted: Some(interrupted),
+        temporary_bytes_max: seen.temporary_bytes_max,
         ..Call::new(seen.program, seen.parameters, seen.transaction_time, arena)
     });
     let slots: &'p Slots<'p> = arena.alloc(Slots::kept(call));

@@ -45,10 +45,8 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(text) => text,
         Err(error) => return unreadable(&options.schema, &error),
     };
-    if !options.no_java {
-        ferrite_plan::external::install(ferrite_java::runtime(Vec::new(), QUERY_TIME_MAX, || std::process::exit(1)));
-    }
-    let mut engine = Engine::new(!options.no_java);
+    let java = || ferrite_java::runtime(Vec::new(), QUERY_TIME_MAX, || std::process::exit(1));
+    let mut engine = Engine::new((!options.no_java).then(java));
     for (name, jar) in jars {
         engine.jar(&name, &jar);
     }

@@ -317,7 +317,7 @@ pub fn run(options: Options) -> ExitCode {
     let durability = options.durability;
     let query_time_max = Duration::from_secs(options.query_timeout);
     let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
-    ferrite_plan::external::install(ferrite_java::runtime(java_options.collect(), query_time_max, java_exits));
+    let runtime = ferrite_java::runtime(java_options.collect(), query_time_max, java_exits);
     let admin_listen = match options.admin_listen {
         Some(AdminListen::At(address)) => Some(address),
         Some(AdminListen::Nowhere) => None,
@@ -358,6 +358,7 @@ pub fn run(options: Options) -> ExitCode {
         },
         query_time_max,
         settings,
+        runtime,
     });
     let server = match started {
         Ok(server) => server,

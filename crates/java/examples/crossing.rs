@@ -18,11 +18,8 @@ const ROUNDS: usize = 9;
 fn main() {
     let jar = std::env::args().nth(1).expect("the path of voter.jar");
     let jar = std::fs::read(jar).expect("the jar can be read");
-    ferrite_plan::external::install(ferrite_java::runtime(
-        std::env::args().skip(2).collect(),
-        Duration::from_secs(10),
-        || std::process::exit(1),
-    ));
+    let runtime =
+        ferrite_java::runtime(std::env::args().skip(2).collect(), Duration::from_secs(10), || std::process::exit(1));
     let text = format!(
         "LOAD CLASSES '{}';
          CREATE TABLE votes (phone_number BIGINT NOT NULL);
@@ -34,7 +31,7 @@ fn main() {
     );
     let began = Instant::now();
     let planned = schema::plan(&Default::default(), &text).expect("the schema is right");
-    let compiled = Compiled::new(planned.catalog.clone()).expect("the procedures compile");
+    let compiled = Compiled::new(planned.catalog.clone(), &runtime).expect("the procedures compile");
     println!("starting the JVM and loading the class: {:.2} s", began.elapsed().as_secs_f64());
     let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
     schema::apply(&mut stores, &planned, 0).expect("an empty store follows");

@@ -30,14 +30,14 @@ mod sources;
 mod trial;
 mod waker_registry;
 
-use ferrite_plan::external::Runtime;
+use ferrite_plan::external::RuntimeHandle;
 use std::time::Duration;
 
-/// The runtime for `ferrite_plan::external::install`. `options` go to the JVM, after our own. Where a call is that runs longer than
+/// Who runs Java. There is at most one JVM in a process. `options` go to the JVM, after our own. Where a call is that runs longer than
 /// `time_max` is told on the standard error.
 /// `stop` ends the server, as code that calls `System.exit` wants it.
-pub fn runtime(options: Vec<String>, time_max: Duration, stop: fn()) -> Box<dyn Runtime> {
+pub fn runtime(options: Vec<String>, time_max: Duration, stop: fn()) -> RuntimeHandle {
     output::on_exit(stop);
     let limit = format!("-Dferrite.procedure.time.max.ms={}", time_max.as_millis());
-    Box::new(library::JavaRuntime::new([vec![limit], options].concat()))
+    RuntimeHandle::new(library::JavaRuntime::new([vec![limit], options].concat()))
 }

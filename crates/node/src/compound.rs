@@ -69,6 +69,8 @@ pub struct Compounds {
     calls_max: usize,
     stage_calls_max: usize,
     seconds_max: u64,
+    /// What a call may be answered.
+    result_bytes: usize,
     going: Mutex<Going>,
     pub figures: Figures,
 }
@@ -182,6 +184,7 @@ impl Compounds {
             calls_max: settings.compound_calls,
             stage_calls_max: settings.compound_stage_calls,
             seconds_max: settings.compound_seconds,
+            result_bytes: settings.result_bytes,
             going: Mutex::default(),
             figures: Figures::default(),
         };
@@ -245,7 +248,7 @@ impl Compounds {
         }
         self.lock().calls.remove(&call.number);
         let mut answers = AnswerBatch::default();
-        let outcome = write(&mut answers.bytes, call.reply.handle, outcome);
+        let outcome = write(&mut answers.bytes, call.reply.handle, self.result_bytes, outcome);
         answers.finish_answer(call.reply.connection);
         let elapsed = self.clock.monotonic_nanos().saturating_sub(call.began);
         let sizes = (call.parameter_bytes, answers.bytes.len());
@@ -331,7 +334,7 @@ fn named(program: &Program) -> String {
     format!("the {}procedure {}", if is_compound(program) { "compound " } else { "" }, program.name)
 }
 
-fn write(out: &mut Vec<u8>, handle: i64, outcome: UserResult<Ended>) -> execute::Outcome {
+fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<Ended>) -> execute::Outcome {
     let ended = match outcome {
         Ok(ended) => ended,
         Err(error) => {
@@ -341,7 +344,7 @@ fn write(out: &mut Vec<u8>, handle: i64, outcome: UserResult<Ended>) -> execute:
         }
     };
     let mut kind = execute::Outcome::Committed;
-    let mut writer = ResponseWriter::begin(out, handle);
+    let mut writer = ResponseWriter::begin(out, handle).within(bytes_max);
     if let Some((code, words)) = ended.answered.filter(|(code, _)| *code != Status::Success.code()) {
         let status = Status::from_code(code).unwrap_or(Status::UnexpectedFailure);
         kind = if status == Status::UserAbort { execute::Outcome::Aborted } else { execute::Outcome::RolledBack };

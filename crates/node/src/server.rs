@@ -21,7 +21,7 @@ use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
 use ferrite_backup::request::Place;
-use ferrite_base::{Settings, limits, memory};
+use ferrite_base::{CallLimits, Settings, limits, memory};
 use ferrite_catalog::DecimalScale;
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, Log, LogFailed, LogOptions};
@@ -34,6 +34,7 @@ use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Event, RecoveryProgress, schema};
+use ferrite_plan::external::RuntimeHandle;
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::fmt;
@@ -91,6 +92,8 @@ pub struct ServerOptions {
     pub recovery_threads: usize,
     /// The limits in force.
     pub settings: Settings,
+    /// Loads procedures and functions in other languages.
+    pub runtime: RuntimeHandle,
 }
 
 #[derive(Debug)]
@@ -212,6 +215,7 @@ impl Server {
                 threads: options.recovery_threads,
                 report: &|line| ferrite_io::errln!("ferrite: {line}"),
                 progress: &progress,
+                runtime: &options.runtime,
             };
             let (disk, clock) = (Arc::clone(&disk) as Arc<dyn Disk>, Arc::clone(&clock));
             recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
@@ -232,7 +236,11 @@ impl Server {
         }
 
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes now.
-        memory::set_limits(&options.settings);
+        memory::set_limit(options.settings.memory_bytes);
+        for store in &mut recovered.stores {
+            store.set_transaction_bytes_max(options.settings.transaction_bytes);
+        }
+        let limits = CallLimits::new(options.query_time_max, &options.settings);
         let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
         let (coordinator, jobs) = unbounded::<Job>();
         let (system, system_jobs) = unbounded::<SystemJob>();
@@ -292,8 +300,7 @@ impl Server {
             let id = ferrite_base::PartitionId(id as u32);
             let compiled = Arc::clone(&recovered.compiled);
             let counts = Arc::clone(&shared.row_counts);
-            let query_time_max = options.query_time_max;
-            let start = Start { id, store, compiled, sequence, query_time_max, counts, long_reads };
+            let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
             let partition = Partition::new(start, inbox, gate, recovered.log.appender(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
@@ -308,7 +315,7 @@ impl Server {
             gate,
             recovered.log.appender(),
             Arc::clone(&clock),
-            options.query_time_max,
+            limits,
             long_reads,
         )
         .with_history(recovered.history);
@@ -328,10 +335,10 @@ impl Server {
         // A lone report may take as many cores again as reports have threads.
         let helpers = Arc::new(Helpers::new(options.long_query_threads.max(1), PARTITION_STACK_BYTES));
         for number in 0..options.long_query_threads.max(1) {
-            let (reads, time_max, helpers) = (reads.clone(), options.query_time_max, Arc::clone(&helpers));
+            let (reads, helpers) = (reads.clone(), Arc::clone(&helpers));
             reports.push(spawn(&format!("long-query-{number}"), move || {
                 lower_priority(Yielding::Some);
-                long_read::serve(&reads, time_max, helpers);
+                long_read::serve(&reads, limits, helpers);
             })?);
         }
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };

@@ -81,9 +81,11 @@ impl System {
             });
             match outcome {
                 Ok(Handled::PassedOn) => {}
-                Ok(Handled::Tables(tables)) => answer(&reply, |out| write_tables(out, reply.handle, &tables, "")),
+                Ok(Handled::Tables(tables)) => {
+                    answer(&reply, |out| write_tables(self.response(out, &reply), &tables, ""))
+                }
                 Ok(Handled::Told(tables, words)) => {
-                    answer(&reply, |out| write_tables(out, reply.handle, &tables, &words));
+                    answer(&reply, |out| write_tables(self.response(out, &reply), &tables, &words));
                 }
                 Err(error) => answer(&reply, |out| response::write_error(out, reply.handle, &error)),
             }
@@ -324,6 +326,11 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
+    /// One that holds as much as a call may be answered.
+    fn response<'o>(&self, out: &'o mut Vec<u8>, reply: &Reply) -> ResponseWriter<'o> {
+        ResponseWriter::begin(out, reply.handle).within(self.shared.settings.result_bytes)
+    }
+
     /// The answer comes when all that was taken before is executed and durable.
     fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
         self.shared.coordinator.send(Job::Quiesce(reply.clone())).expect("the coordinator outlives the system thread");
@@ -336,7 +343,7 @@ impl System {
         let told: Told = Box::new(move |outcome| {
             let table = administration::snapshot_saved(&shared, outcome);
             answer(&to, |out| {
-                let mut writer = ResponseWriter::begin(out, to.handle);
+                let mut writer = ResponseWriter::begin(out, to.handle).within(shared.settings.result_bytes);
                 if let Ok(saved) = outcome {
                     writer.status_text(&saved.to_string());
                 }
@@ -417,8 +424,7 @@ impl System {
 }
 
 /// `words`: the status text; empty for none.
-fn write_tables(out: &mut Vec<u8>, handle: i64, tables: &[SystemTable], words: &str) {
-    let mut writer = ResponseWriter::begin(out, handle);
+fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &str) {
     if !words.is_empty() {
         writer.status_text(words);
     }

@@ -28,6 +28,7 @@ fn server(change: impl FnOnce(&mut ServerOptions)) -> (TempDir, Server, Db) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut options = options(dir.path(), 2);
     options.admin_listen = Some("127.0.0.1:0".parse().expect("an address"));
+    options.runtime = script::runtime();
     change(&mut options);
     let server = start(options);
     let db = connect(&server);
@@ -132,7 +133,7 @@ fn statements_about_compound_procedures_are_checked() {
     assert!(said.contains("CREATE COMPOUND PROCEDURE Script"), "{said}");
     server.stop().expect("the log is whole");
     // It is part of the schema.
-    let server = start(options(dir.path(), 2));
+    let server = start(ServerOptions { runtime: script::runtime(), ..options(dir.path(), 2) });
     let db = connect(&server);
     assert_eq!(statuses(&run(&db, "Put 1|Has 1|end 1")), "1:1 1:1");
     server.stop().expect("the log is whole");

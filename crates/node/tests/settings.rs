@@ -1,5 +1,5 @@
 //! The limits that are set on what clients send and get: at each of them a server does what it is asked, one past it the server names
-//! the setting. What was accepted under larger settings stays. In a process of its own, since the largest result is the process's.
+//! the setting. What was accepted under larger settings stays.
 
 mod common;
 

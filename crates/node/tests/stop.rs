@@ -43,7 +43,8 @@ const UNAVAILABLE: i8 = Status::ServerUnavailable as i8;
 
 fn opened(dir: &Path, stop_seconds: u64, stop_grace: Duration) -> (Server, Db) {
     let settings = Settings { stop_seconds, stop_grace, ..Settings::default() };
-    let server = start(ferrite_node::ServerOptions { settings, query_time_max: AGES, ..options(dir, 2) });
+    let runtime = in_rust::runtime(describe);
+    let server = start(ferrite_node::ServerOptions { settings, query_time_max: AGES, runtime, ..options(dir, 2) });
     let db = connect(&server);
     (server, db)
 }
@@ -213,7 +214,6 @@ fn describe(_: &str) -> UserResult<Description> {
 
 #[test]
 fn a_body_that_does_not_end_is_left_behind_and_the_log_is_closed_all_the_same() {
-    in_rust::install(describe);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (server, db) = filled(dir.path(), 1, Duration::from_millis(100));
     db.sql(&format!("LOAD CLASSES '{}'", base64::encode(&jar::jar(&["a/Endless.class"]))));

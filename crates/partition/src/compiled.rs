@@ -4,13 +4,15 @@ use crate::prefetch::{self, Prefetch};
 use ferrite_base::{ProcedureId, UserError, UserResult, earlier};
 use ferrite_catalog::{Catalog, Procedure};
 use ferrite_plan::Program;
-use ferrite_plan::external::{self, Library};
+use ferrite_plan::external::{Library, RuntimeHandle};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Immutable; shared by network threads, partitions and the coordinator.
 pub struct Compiled {
     pub catalog: Arc<Catalog>,
+    /// Loads its classes, and those of the versions to come.
+    runtime: RuntimeHandle,
     programs: Vec<Arc<Program>>,
     /// For each program, the look-ups that can be seen coming.
     prefetches: Vec<Vec<Prefetch>>,
@@ -22,25 +24,31 @@ pub struct Compiled {
 
 impl Compiled {
     /// Compiles every procedure of `catalog`. Fails with the names of the procedures that do not fit it.
-    pub fn new(catalog: Arc<Catalog>) -> UserResult<Compiled> {
-        Self::compile(catalog, None, false)
+    pub fn new(catalog: Arc<Catalog>, runtime: &RuntimeHandle) -> UserResult<Compiled> {
+        Self::compile(catalog, runtime, None, false)
     }
 
     /// [`Compiled::new`] of the next version after this one. Procedures that stay as they are were accepted before.
     pub fn next(&self, catalog: Arc<Catalog>) -> UserResult<Compiled> {
-        Self::compile(catalog, Some(&self.catalog), false)
+        Self::compile(catalog, &self.runtime, Some(&self.catalog), false)
     }
 
     /// [`Compiled::new`] for a database that is opened: a procedure that does not compile, or whose Java class cannot be loaded here (no
     /// JDK, say), does not keep the data shut; its calls are answered with the reason.
-    pub fn recovered(catalog: Arc<Catalog>) -> UserResult<Compiled> {
+    pub fn recovered(catalog: Arc<Catalog>, runtime: &RuntimeHandle) -> UserResult<Compiled> {
         let before = Arc::clone(&catalog);
-        Self::compile(catalog, Some(&before), true)
+        Self::compile(catalog, runtime, Some(&before), true)
     }
 
-    fn compile(catalog: Arc<Catalog>, before: Option<&Catalog>, recovered: bool) -> UserResult<Compiled> {
+    fn compile(
+        catalog: Arc<Catalog>,
+        runtime: &RuntimeHandle,
+        before: Option<&Catalog>,
+        recovered: bool,
+    ) -> UserResult<Compiled> {
         let mut compiled = Compiled {
             catalog,
+            runtime: runtime.clone(),
             programs: Vec::new(),
             prefetches: Vec::new(),
             exact: HashMap::new(),
@@ -49,9 +57,9 @@ impl Compiled {
         let mut misfits: Vec<&str> = Vec::new();
         let mut first_error = None;
         let catalog = compiled.catalog.clone();
-        let mut library = None;
+        let mut library = Loader { catalog: &catalog, runtime, library: None };
         for function in catalog.functions.values().filter(|function| !function.is_linked()) {
-            let code = loaded(&catalog, &mut library).and_then(|library| library.function(function));
+            let code = library.loaded().and_then(|library| library.function(function));
             match code {
                 Ok(code) => function.link(code),
                 Err(error) if recovered => function.cannot_be_linked(error),
@@ -141,23 +149,31 @@ impl Compiled {
     }
 }
 
-/// The classes are loaded when the first procedure needs them.
 fn compile_class(
     catalog: &Catalog,
     procedure: &Procedure,
     class: &str,
-    library: &mut Option<Arc<dyn Library>>,
+    library: &mut Loader<'_>,
 ) -> UserResult<Program> {
     if !catalog.classes.has_class(class) {
         return Err(UserError::ddl("42704", format!("class {class} is not among the loaded classes"))
             .with_hint("drop the procedure first, or leave its class in the jar"));
     }
-    ferrite_sql::compile_class(catalog, procedure, &loaded(catalog, library)?.describe(class)?)
+    ferrite_sql::compile_class(catalog, procedure, &library.loaded()?.describe(class)?)
 }
 
-fn loaded<'l>(catalog: &Catalog, library: &'l mut Option<Arc<dyn Library>>) -> UserResult<&'l Arc<dyn Library>> {
-    match library {
-        Some(library) => Ok(library),
-        None => Ok(library.insert(external::load(&catalog.classes)?)),
+/// The classes are loaded when the first procedure or function needs them.
+struct Loader<'c> {
+    catalog: &'c Catalog,
+    runtime: &'c RuntimeHandle,
+    library: Option<Arc<dyn Library>>,
+}
+
+impl Loader<'_> {
+    fn loaded(&mut self) -> UserResult<&Arc<dyn Library>> {
+        match &mut self.library {
+            Some(library) => Ok(library),
+            library => Ok(library.insert(self.runtime.load(&self.catalog.classes)?)),
+        }
     }
 }

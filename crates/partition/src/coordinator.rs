@@ -20,7 +20,7 @@ use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
-use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
+use ferrite_base::{CallLimits, Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
 use ferrite_exec::Marks;
 use ferrite_io::Clock;
@@ -152,7 +152,7 @@ impl Coordinator {
         gate: Arc<Gate>,
         log: Appender<Completion>,
         clock: Arc<dyn Clock>,
-        query_time_max: Duration,
+        limits: CallLimits,
         long_reads: LongReads,
     ) -> Coordinator {
         Coordinator {
@@ -164,7 +164,7 @@ impl Coordinator {
             gate,
             log,
             clock,
-            executor: long_reads.executor(query_time_max),
+            executor: long_reads.executor(limits),
             waiting: VecDeque::new(),
             next_job: None,
             loans: unbounded(),

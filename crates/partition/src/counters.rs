@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn ad_hoc_statements_are_counted_over_schema_changes_and_once_each() {
-        let empty = Compiled::new(Arc::new(Catalog::default())).unwrap();
+        let empty = Compiled::new(Arc::new(Catalog::default()), &Default::default()).unwrap();
         let mut counters = Counters::default();
         let counted = counters.begin_ad_hoc();
         counters.end(counted, Some(Outcome::Committed), 4, 70);

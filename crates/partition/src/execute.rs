@@ -9,7 +9,7 @@ use crate::event::ProgramCall;
 use crate::predictor::CallProfile;
 use crate::worker_pool::{CallWorkers, Helpers};
 use bumpalo::Bump;
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, fault};
+use ferrite_base::{CallLimits, ErrorKind, PartitionId, UserError, UserResult, fault};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
 use ferrite_io::coarse_monotonic;
@@ -36,9 +36,8 @@ pub type Slow<'s> = &'s mut dyn FnMut();
 
 /// What a thread that executes keeps from call to call.
 pub struct Executor {
-    /// How long one call may execute before it is interrupted and rolled back.
-    time_max: Duration,
-    /// `time_max` is this call's own.
+    limits: CallLimits,
+    /// The time in `limits` is this call's own.
     time_is_asked: bool,
     cancellations: Arc<Cancellations>,
     /// Who helps with queries over several stores.
@@ -98,9 +97,10 @@ fn header_of(columns: &[OutputColumn]) -> TableHeader {
 }
 
 impl Executor {
-    pub fn new(time_max: Duration) -> Executor {
+    /// For calls that take no more than these.
+    pub fn new(limits: impl Into<CallLimits>) -> Executor {
         Executor {
-            time_max,
+            limits: limits.into(),
             time_is_asked: false,
             cancellations: Arc::default(),
             helpers: None,
@@ -198,20 +198,12 @@ impl Executor {
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         self.arena.reset();
         let Executor {
-            time_max,
-            time_is_asked,
-            cancellations,
-            helpers,
-            current,
-            arena,
-            scratch,
-            headers,
-            external,
-            ..
+            limits, time_is_asked, cancellations, helpers, current, arena, scratch, headers, external, ..
         } = self;
         let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
         let outside = Outside::default();
-        let mut sink = WireSink { writer: ResponseWriter::begin(out, handle), headers, open: None };
+        let mut sink =
+            WireSink { writer: ResponseWriter::begin(out, handle).within(limits.result_bytes), headers, open: None };
         // Between calls stores have nothing to undo.
         let marks = |stores: &[Store]| stores.iter().map(Store::beginning).collect();
         let result = contained(stores, marks, &outside, &program.name, |stores| {
@@ -230,7 +222,7 @@ impl Executor {
                 }
                 let executed = now.saturating_sub(begin);
                 cancelled.set(cancellations.stops(*current, executed));
-                cancelled.get() || executed > *time_max
+                cancelled.get() || executed > limits.time_max
             };
             let measured = Cell::new(None);
             let clock = || {
@@ -241,7 +233,7 @@ impl Executor {
             let workers = helpers.as_deref().map(|helpers| CallWorkers {
                 helpers,
                 begun: Instant::now(),
-                time_max: *time_max,
+                time_max: limits.time_max,
                 cancellations,
                 call: *current,
             });
@@ -253,6 +245,7 @@ impl Executor {
                 interrupted: Some(&interrupted),
                 clock: Some(&clock),
                 workers: workers.as_ref().map(|workers| workers as &dyn WorkerPool),
+                temporary_bytes_max: limits.temporary_bytes,
             };
             match &program.external {
                 None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),
@@ -261,7 +254,7 @@ impl Executor {
         });
         let result = match result {
             Err(error) => {
-                Err(ended(error, cancelled.get().then_some(cancellations), (*time_is_asked).then_some(*time_max)))
+                Err(ended(error, cancelled.get().then_some(cancellations), (*time_is_asked).then_some(limits.time_max)))
             }
             done => done,
         };
@@ -312,11 +305,11 @@ impl Executor {
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
-        let usual = self.time_max;
-        self.time_max = call.time_max.unwrap_or(usual);
+        let usual = self.limits.time_max;
+        self.limits.time_max = call.time_max.unwrap_or(usual);
         self.time_is_asked = call.time_max.is_some();
         let outcome = self.call_within(stores, call, transaction_time, slow, out);
-        (self.time_max, self.time_is_asked) = (usual, false);
+        (self.limits.time_max, self.time_is_asked) = (usual, false);
         outcome
     }
 

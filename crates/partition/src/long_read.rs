@@ -14,13 +14,13 @@ use crate::gate::Gate;
 use crate::worker_pool::Helpers;
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::CallLimits;
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_wire::Parameters;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 /// A query on its way to a thread for long reads.
 pub struct LongRead {
@@ -197,9 +197,9 @@ impl LongReads {
         LongReadLine(Arc::clone(&self.line))
     }
 
-    /// For one who executes, each call for at most `time_max`.
-    pub fn executor(&self, time_max: Duration) -> Executor {
-        let mut executor = Executor::new(time_max);
+    /// For one who executes calls that take no more than this.
+    pub fn executor(&self, limits: impl Into<CallLimits>) -> Executor {
+        let mut executor = Executor::new(limits);
         executor.watch(&self.line.cancellations);
         executor
     }
@@ -248,9 +248,9 @@ impl LongRead {
     }
 }
 
-/// A thread for long reads: one after the other, each for at most `time_max`, with whoever of the helpers is free.
-pub fn serve(reads: &Receiver<LongRead>, time_max: Duration, helpers: Arc<Helpers>) {
-    let mut executor = Executor::new(time_max).with_helpers(helpers);
+/// A thread for long reads: one after the other, each within `limits`, with whoever of the helpers is free.
+pub fn serve(reads: &Receiver<LongRead>, limits: CallLimits, helpers: Arc<Helpers>) {
+    let mut executor = Executor::new(limits).with_helpers(helpers);
     while let Ok(read) = reads.recv() {
         read.answer(&mut executor);
     }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn call(handle: i64) -> ProgramCall {
-        let compiled = Arc::new(Compiled::new(Arc::default()).expect("an empty schema compiles"));
+        let compiled = Arc::new(Compiled::new(Arc::default(), &Default::default()).expect("an empty schema compiles"));
         let statements = ferrite_sql::parse_batch("SELECT 1").expect("it parses");
         let program = Arc::new(ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0).expect("it compiles"));
         let reply = Reply { mailbox: Arc::new(Nobody), connection: 1, handle, sent_micros: 0 };

@@ -9,6 +9,7 @@ use crate::snapshots;
 use ferrite_base::{PartitionId, Sequence};
 use ferrite_io::{Clock, Disk, DiskResult, OpenMode, SECTOR_BYTES};
 use ferrite_log::{LogError, LogOptions, segment_path};
+use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::{Files, own_name};
 use ferrite_value::Value;
 use ferrite_value::text::to_text_string;
@@ -133,7 +134,9 @@ pub fn accept_loss(
     let attempt = |accept_loss: Option<PathBuf>| -> Result<Summary, StartError> {
         let log = LogOptions { accept_loss, ..LogOptions::default() };
         let (threads, progress) = (default_threads(), RecoveryProgress::default());
-        let options = Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress };
+        let runtime = &RuntimeHandle::default();
+        let options =
+            Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
         let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
         recovered.log.close().map_err(StartError::LogFailed)?;
         Ok(recovered.summary)

@@ -157,7 +157,7 @@ mod tests {
         statements: impl Fn(i64, &[i64]) -> Vec<(usize, Vec<i64>)>,
     ) -> Vec<(String, Vec<u16>)> {
         let planned = schema::plan(&Catalog::default(), &format!("{VOTER};{STATEMENTS}")).expect("the schema binds");
-        let compiled = Compiled::new(planned.catalog).expect("the statements compile");
+        let compiled = Compiled::new(planned.catalog, &Default::default()).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
         let programs = ["S0", "S1", "S2"].map(program);
         let mut profile = CallProfile::about(&programs, &compiled.catalog).expect("there is something to learn");
@@ -216,7 +216,7 @@ mod tests {
         let planned = schema::plan(&Catalog::default(), &format!("{VOTER};{STATEMENTS}")).expect("the schema binds");
         let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
         schema::apply(&mut stores, &planned, 0).expect("the store is empty");
-        let compiled = Compiled::new(planned.catalog).expect("the statements compile");
+        let compiled = Compiled::new(planned.catalog, &Default::default()).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
         let body = RoutineBody::Transaction(Arc::new(Looks));
         let statements = ["S0", "S1", "S2"].map(program).to_vec();

@@ -274,7 +274,7 @@ mod tests {
             END;"
         );
         let planned = schema::plan(&Catalog::default(), &text).expect("the schema binds");
-        let compiled = Compiled::new(planned.catalog).expect("the procedures compile");
+        let compiled = Compiled::new(planned.catalog, &Default::default()).expect("the procedures compile");
         let key = |table: &str, parameters: &[u16]| (table.to_owned(), parameters.to_vec());
         // The area code is computed, the state is looked up; the view is asked for once although it is read and written.
         assert_eq!(asked(&compiled, "Vote"), [key("V_VOTES_BY_PHONE_NUMBER", &[0])]);

@@ -14,6 +14,7 @@ use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, Disk, Random};
 use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, LogPosition, OpenError};
+use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
 use ferrite_value::ring::Ring;
@@ -184,6 +185,8 @@ pub struct Options<'r> {
     pub report: &'r Report,
     /// Where others look at it.
     pub progress: &'r RecoveryProgress,
+    /// Loads the procedures in other languages.
+    pub runtime: &'r RuntimeHandle,
 }
 
 /// [`open_with`] where nobody watches, on the calling thread if the log has no threads either.
@@ -198,8 +201,9 @@ pub fn open(
 ) -> Result<Recovered, StartError> {
     let threads = if options.own_threads { default_threads() } else { 0 };
     let progress = RecoveryProgress::default();
+    let (report, runtime) = (&|_: &str| {}, &RuntimeHandle::default());
     let options =
-        Options { log: options, partitions, partitions_default, threads, report: &|_| {}, progress: &progress };
+        Options { log: options, partitions, partitions_default, threads, report, progress: &progress, runtime };
     open_with(disk, clock, random, dir, options)
 }
 
@@ -294,7 +298,7 @@ pub fn open_with(
         catalog.decimals = Default::default();
         catalog.values = Default::default();
     }
-    let compiled = Compiled::recovered(Arc::new(catalog)).map_err(StartError::Compile)?;
+    let compiled = Compiled::recovered(Arc::new(catalog), options.runtime).map_err(StartError::Compile)?;
     let mut stores = state.into_stores()?;
     for store in &mut stores {
         store.set_catalog(Arc::clone(&compiled.catalog));

@@ -1,7 +1,6 @@
 //! Schema changes: text to a new catalog, then the stores follow it. Used by the coordinator and by replay alike.
 
 use crate::commit;
-use crate::compiled::Compiled;
 use crate::record;
 use crate::recovery::Recovered;
 use crate::{schema_limits, task_check};
@@ -202,7 +201,7 @@ pub fn choose_decimal_scale(recovered: &mut Recovered, wanted: Option<DecimalSca
         Some(wanted) if wanted != catalog.decimals && catalog.version.0 == 0 => {
             let mut chosen = Catalog::clone(catalog);
             chosen.decimals = wanted;
-            recovered.compiled = Arc::new(Compiled::new(Arc::new(chosen))?);
+            recovered.compiled = Arc::new(recovered.compiled.next(Arc::new(chosen))?);
             Ok(())
         }
         Some(wanted) if wanted != catalog.decimals => Err(UserError::ddl(
@@ -275,7 +274,7 @@ pub fn at_first_start(
     let mut planned = plan(before, &whole)?;
     ferrite_sql::check_views(before, &planned.catalog)?;
     planned.warnings.extend(judge_classes(before, &planned.catalog)?);
-    let compiled = Arc::new(Compiled::new(Arc::clone(&planned.catalog))?);
+    let compiled = Arc::new(recovered.compiled.next(Arc::clone(&planned.catalog))?);
     task_check::check(&recovered.compiled, &compiled)?;
     let time = clock.wall_micros();
     apply(&mut recovered.stores, &planned, time)?;

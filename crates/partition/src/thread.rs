@@ -17,7 +17,7 @@ use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use ferrite_base::{Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
+use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
 use ferrite_io::Clock;
 use ferrite_log::Appender;
 use ferrite_plan::Program;
@@ -79,8 +79,8 @@ pub struct Start {
     pub store: Store,
     pub compiled: Arc<Compiled>,
     pub sequence: Sequence,
-    /// How long one call may execute.
-    pub query_time_max: Duration,
+    /// What one call may take.
+    pub limits: CallLimits,
     /// Where the partition says how many rows it has.
     pub counts: Arc<RowCounts>,
     pub long_reads: LongReads,
@@ -106,7 +106,7 @@ impl Partition {
             log,
             buffers: bounded(BUFFERS_KEPT),
             clock,
-            executor: start.long_reads.executor(start.query_time_max).of_partition(start.id),
+            executor: start.long_reads.executor(start.limits).of_partition(start.id),
             counts: start.counts,
             counters: Counters::default(),
             long_reads: start.long_reads,

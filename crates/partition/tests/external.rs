@@ -175,9 +175,8 @@ fn with_classes(more: &str) -> String {
 }
 
 fn compile(text: &str) -> UserResult<(schema::Planned, Compiled)> {
-    in_rust::install(describe);
     let planned = schema::plan(&Catalog::default(), text)?;
-    let compiled = Compiled::new(Arc::clone(&planned.catalog))?;
+    let compiled = Compiled::new(Arc::clone(&planned.catalog), &in_rust::runtime(describe))?;
     Ok((planned, compiled))
 }
 
@@ -369,10 +368,9 @@ fn a_schema_with_classes_is_made_again_by_its_text() {
 
 #[test]
 fn a_class_that_cannot_be_loaded_does_not_keep_the_database_shut() {
-    in_rust::install(describe);
     let planned = schema::plan(&Catalog::default(), &with_classes("CREATE PROCEDURE FROM CLASS a.Other;")).unwrap();
-    assert!(Compiled::new(Arc::clone(&planned.catalog)).is_err());
-    let compiled = Compiled::recovered(Arc::clone(&planned.catalog)).unwrap();
+    assert!(Compiled::new(Arc::clone(&planned.catalog), &in_rust::runtime(describe)).is_err());
+    let compiled = Compiled::recovered(Arc::clone(&planned.catalog), &in_rust::runtime(describe)).unwrap();
     let program = compiled.program(compiled.require("Other").unwrap());
     let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
     schema::apply(&mut stores, &planned, 0).unwrap();

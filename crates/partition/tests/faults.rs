@@ -47,7 +47,7 @@ struct Node {
 impl Node {
     fn new(partitions: u32) -> Node {
         let planned = schema::plan(&Catalog::default(), SCHEMA).unwrap();
-        let compiled = Compiled::new(Arc::clone(&planned.catalog)).unwrap();
+        let compiled = Compiled::new(Arc::clone(&planned.catalog), &Default::default()).unwrap();
         let ring = Arc::new(Ring::new_default(partitions));
         let mut stores: Vec<Store> = (0..partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
         schema::apply(&mut stores, &planned, 0).unwrap();

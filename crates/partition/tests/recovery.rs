@@ -241,7 +241,7 @@ fn views_of_what_is_refused_today_keep_no_database_shut() {
     assert!(refused(schema::plan_within(&empty, ddl, &limits)).contains("outer query"));
     let planned = schema::plan(&empty, &schema::logged_text(&empty, ddl)).expect("it was accepted before");
     assert_eq!(planned.catalog.plain_views.len(), 4);
-    Compiled::new(Arc::clone(&planned.catalog)).expect("no procedure reads them");
+    Compiled::new(Arc::clone(&planned.catalog), &Default::default()).expect("no procedure reads them");
     let read = |view: &str| {
         let statements = ferrite_sql::parse_batch(&format!("SELECT * FROM {view}")).expect("a query");
         ferrite_sql::compile_adhoc(&planned.catalog, &statements, 0).map(drop).map_err(|error| error.to_string())

@@ -44,7 +44,7 @@ fn a_refused_answer_leaves_its_partition_as_small_as_the_error() {
         store: recovered.stores.into_iter().next().expect("one partition"),
         compiled: Arc::clone(&compiled),
         sequence: recovered.sequences[0],
-        query_time_max: Duration::from_secs(3_600),
+        limits: Duration::from_secs(3_600).into(),
         counts: Arc::new(RowCounts::new(1)),
         long_reads,
     };

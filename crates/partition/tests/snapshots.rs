@@ -110,10 +110,18 @@ fn a_snapshot_and_the_log_behind_it_are_the_database() {
         // The same with threads.
         let before = node.contents();
         node.close();
+        let runtime = &Default::default();
         let log = ferrite_log::LogOptions { own_threads: true, ..log_options() };
         let progress = ferrite_partition::RecoveryProgress::default();
-        let options =
-            Options { log, partitions: None, partitions_default: 1, threads: 3, report: &|_| {}, progress: &progress };
+        let options = Options {
+            log,
+            partitions: None,
+            partitions_default: 1,
+            threads: 3,
+            report: &|_| {},
+            progress: &progress,
+            runtime,
+        };
         let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
         let recovered = recovery::open_with(disk, clock, &mut SystemRandom, home.path(), options).expect("it opens");
         assert_eq!(Node(recovered).contents(), before);

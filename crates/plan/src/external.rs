@@ -1,7 +1,7 @@
 //! Procedures whose body is written in another language: what such a body and this side of the fence know of each other.
 //!
-//! Owns the traits and the process's one runtime (there is at most one JVM in a process). Knows no language: who implements the traits
-//! is told to [`install`] by the program that is started. Everything that such a body asks of its transaction goes through [`Host`]. A
+//! Owns the traits. Knows no language: whoever implements them is handed on as a [`RuntimeHandle`] by
+//! the program that is started. Everything that such a body asks of its transaction goes through [`Host`]. A
 //! [`Compound`] body has no transaction: it says which procedures to call, and is told their answers.
 
 use crate::program::{Parameter, Program};
@@ -10,7 +10,7 @@ use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
 use ferrite_value::Value;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Waker;
 
 /// The body of a program, and the statements that it may run.
@@ -157,19 +157,22 @@ pub trait Runtime: Send + Sync {
     fn load(&self, classes: &Classes) -> UserResult<Arc<dyn Library>>;
 }
 
-static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
+/// Who runs bodies in other languages, handed to whoever compiles. By default nobody does.
+#[derive(Clone, Default)]
+pub struct RuntimeHandle(Option<Arc<dyn Runtime>>);
 
-/// Says who runs external bodies in this process. Once; later calls change nothing.
-pub fn install(runtime: Box<dyn Runtime>) {
-    let _ = RUNTIME.set(runtime);
-}
+impl RuntimeHandle {
+    pub fn new(runtime: impl Runtime + 'static) -> RuntimeHandle {
+        RuntimeHandle(Some(Arc::new(runtime)))
+    }
 
-/// Loads classes with the runtime that was installed.
-pub fn load(classes: &Classes) -> UserResult<Arc<dyn Library>> {
-    let runtime = RUNTIME.get().ok_or_else(|| {
-        UserError::not_supported("procedures FROM CLASS in this program").with_hint("ferrite server runs them")
-    })?;
-    runtime.load(classes)
+    /// Loads classes.
+    pub fn load(&self, classes: &Classes) -> UserResult<Arc<dyn Library>> {
+        let runtime = self.0.as_ref().ok_or_else(|| {
+            UserError::not_supported("procedures FROM CLASS in this program").with_hint("ferrite server runs them")
+        })?;
+        runtime.load(classes)
+    }
 }
 
 /// The body of a procedure that could not be loaded.

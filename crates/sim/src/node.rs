@@ -127,7 +127,7 @@ impl Node {
                 store,
                 compiled: Arc::clone(&compiled),
                 sequence,
-                query_time_max: QUERY_TIME_MAX,
+                limits: QUERY_TIME_MAX.into(),
                 counts: Arc::clone(&counts),
                 long_reads: long_reads.at(Home::Partition(sender.clone())),
             };
@@ -143,7 +143,7 @@ impl Node {
             Gate::new(Sequence(0), failure),
             log.appender(),
             time,
-            QUERY_TIME_MAX,
+            QUERY_TIME_MAX.into(),
             long_reads,
         )
         .with_history(history);

@@ -99,11 +99,9 @@ pub(crate) fn no_memory(table: &Table) -> UserError {
 
 #[cold]
 #[inline(never)]
-pub(crate) fn transaction_too_large() -> UserError {
+pub(crate) fn transaction_too_large(bytes_max: usize) -> UserError {
     UserError::limit("the transaction changes more than it may")
-        .with_detail(format!("the limit is {} bytes of changes in one partition (--limit transaction-bytes)",
-            memory::transaction_bytes_max()
-        ))
+        .with_detail(format!("the limit is {bytes_max} bytes of changes in one partition (--limit transaction-bytes)"))
         .with_hint("change fewer rows at once: divide the statement with WHERE or LIMIT; TRUNCATE TABLE empties a table of any size")
 }
 

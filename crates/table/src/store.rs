@@ -72,6 +72,12 @@ impl Store {
         }
     }
 
+    /// What one transaction may change here, in bytes; without this,
+    /// [`ferrite_base::limits::TRANSACTION_BYTES_MAX`].
+    pub fn set_transaction_bytes_max(&mut self, bytes: usize) {
+        self.undo.set_bytes_max(bytes);
+    }
+
     pub fn partition(&self) -> PartitionId {
         self.partition
     }
@@ -134,7 +140,7 @@ impl Store {
     /// The transaction has not become too large.
     #[inline]
     fn check_size(&self) -> UserResult<()> {
-        if self.redo.len() > memory::transaction_bytes_max() || self.undo.excess().is_some() {
+        if self.redo.len() > self.undo.bytes_max() || self.undo.excess().is_some() {
             return Err(self.too_large());
         }
         Ok(())
@@ -144,7 +150,7 @@ impl Store {
     fn too_large(&self) -> UserError {
         match self.undo.excess() {
             Some(Excess::Memory) => memory::refused("all the changes of the transaction"),
-            Some(Excess::Transaction) | None => constraint::transaction_too_large(),
+            Some(Excess::Transaction) | None => constraint::transaction_too_large(self.undo.bytes_max()),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::long_values::Handle;
 use crate::table::Contents;
-use ferrite_base::limits::MEMORY_ALWAYS_BYTES;
+use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, TRANSACTION_BYTES_MAX};
 use ferrite_base::{RowId, TableId, memory};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +56,8 @@ pub(crate) struct UndoLog {
     recording: bool,
     /// Off while changes are made again that were acknowledged once: those are not refused.
     limited: bool,
+    /// What one transaction may hold.
+    bytes_max: usize,
     /// It has outgrown what a transaction may hold: the transaction must not go on.
     excess: Option<Excess>,
     /// How many changes of rows, indexes and undo are under way that are one: in the midst of one nothing can be undone.
@@ -82,6 +84,7 @@ impl UndoLog {
             replaced: Vec::new(),
             recording: false,
             limited: true,
+            bytes_max: TRANSACTION_BYTES_MAX,
             excess: None,
             unsettled: 0,
         }
@@ -141,7 +144,7 @@ impl UndoLog {
     fn grow(&mut self, more: usize) {
         self.bytes.reserve(more);
         let bytes = self.bytes.capacity();
-        if self.limited && bytes > memory::transaction_bytes_max() {
+        if self.limited && bytes > self.bytes_max {
             self.excess = Some(Excess::Transaction);
         } else if self.limited && bytes > MEMORY_ALWAYS_BYTES && !memory::has_room() {
             self.excess = Some(Excess::Memory);
@@ -151,6 +154,15 @@ impl UndoLog {
     #[inline]
     pub(crate) fn excess(&self) -> Option<Excess> {
         self.excess
+    }
+
+    pub(crate) fn set_bytes_max(&mut self, bytes: usize) {
+        self.bytes_max = bytes;
+    }
+
+    #[inline]
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     pub(crate) fn set_limited(&mut self, limited: bool) {

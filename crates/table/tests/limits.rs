@@ -1,10 +1,9 @@
-//! A transaction's changes have a limit: at it they are made, past it the transaction is refused and leaves nothing. In a process of its
-//! own, since what is set is the process's.
+//! A transaction's changes have a limit: at it they are made, past it the transaction is refused and leaves nothing.
 
 mod common;
 
 use common::*;
-use ferrite_base::{ErrorKind, Settings, TableId, memory};
+use ferrite_base::{ErrorKind, TableId};
 use ferrite_table::Store;
 use ferrite_value::{SqlType, Value};
 
@@ -19,6 +18,7 @@ fn filled(rows: i64) -> Store {
         Vec::new(),
     );
     let mut store = schema.store();
+    store.set_transaction_bytes_max(LIMIT);
     for key in 0..rows {
         store.insert(T, &[Value::Integer(key), Value::Text("some text")]).unwrap();
         store.commit();
@@ -28,7 +28,6 @@ fn filled(rows: i64) -> Store {
 
 #[test]
 fn changes_up_to_the_limit_and_past_it() {
-    memory::set_limits(&Settings { transaction_bytes: LIMIT, ..Settings::default() });
     // The redo: a row of this kind takes 21 to 23 bytes.
     let mut store = filled(0);
     let mark = store.mark();

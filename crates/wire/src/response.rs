@@ -5,7 +5,7 @@ use crate::status::APPLICATION_STATUS_NOT_SET;
 use crate::table::{self, OpenTable, TableHeader, TableWriter};
 use crate::writer::Put;
 use crate::{Status, failure};
-use ferrite_base::limits::{ANSWER_ALWAYS_BYTES, FRAME_BYTES_MAX};
+use ferrite_base::limits::{ANSWER_ALWAYS_BYTES, FRAME_BYTES_MAX, RESULT_BYTES_MAX};
 use ferrite_base::{UserError, UserResult, memory};
 
 pub(crate) const STATUS_TEXT_PRESENT: u8 = 0x20;
@@ -37,6 +37,8 @@ pub struct ResponseWriter<'o> {
     out: &'o mut Vec<u8>,
     start: usize,
     handle: i64,
+    /// What it may have at most.
+    bytes_max: usize,
     /// Bytes that the status text has put before the application status, its length field included.
     status_text_bytes: usize,
     /// The same for the application status text, which stands before the tables.
@@ -61,14 +63,36 @@ impl<'o> ResponseWriter<'o> {
         let mut pattern = EMPTY_RESPONSE;
         pattern[HANDLE_AT..HANDLE_AT + 8].copy_from_slice(&handle.to_be_bytes());
         out.extend_from_slice(&pattern);
-        ResponseWriter { out, start, handle, status_text_bytes: 0, application_text_bytes: 0, tables: 0, whole: false }
+        ResponseWriter {
+            out,
+            start,
+            handle,
+            bytes_max: RESULT_BYTES_MAX,
+            status_text_bytes: 0,
+            application_text_bytes: 0,
+            tables: 0,
+            whole: false,
+        }
+    }
+
+    /// With at most so many bytes; without this, [`RESULT_BYTES_MAX`].
+    #[inline]
+    pub fn within(mut self, bytes_max: usize) -> ResponseWriter<'o> {
+        self.bytes_max = bytes_max;
+        self
+    }
+
+    /// What it may have at most.
+    #[inline]
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     /// Begins the next table. It counts from now on.
     #[inline]
     pub fn table<'t, 'h>(&'t mut self, header: &'h TableHeader) -> TableWriter<'t, 'h> {
         self.tables += 1;
-        TableWriter::begin_within(self.out, header, self.start + memory::result_bytes_max())
+        TableWriter::begin_at(self.out, header, self.start, self.bytes_max)
     }
 
     /// Goes on with a table that was suspended.
@@ -101,8 +125,8 @@ impl<'o> ResponseWriter<'o> {
     /// A finished table, its `i32` length in front, made elsewhere with [`TableWriter`]. Refused when the response becomes
     /// too large.
     pub fn encoded_table(&mut self, table: &[u8]) -> UserResult<()> {
-        if self.out.len() - self.start + table.len() > memory::result_bytes_max() {
-            return Err(too_large());
+        if self.out.len() - self.start + table.len() > self.bytes_max {
+            return Err(too_large(self.bytes_max));
         }
         if table.len() > ANSWER_ALWAYS_BYTES && !memory::takes_answer(table.len()) {
             return Err(memory::refused_answer());
@@ -179,7 +203,8 @@ impl<'o> ResponseWriter<'o> {
     pub fn finish(mut self) {
         let too_many = i16::try_from(self.tables).is_err();
         if too_many || self.out.len() - self.start - 4 > FRAME_BYTES_MAX {
-            return self.fail(&too_large());
+            let most = self.bytes_max;
+            return self.fail(&too_large(most));
         }
         let tables_at = self.start + TABLES_AT + self.status_text_bytes + self.application_text_bytes;
         self.out.patch_i16(tables_at, self.tables as i16);
@@ -210,8 +235,7 @@ impl Drop for ResponseWriter<'_> {
 }
 
 #[cold]
-fn too_large() -> UserError {
-    let most = memory::result_bytes_max();
+fn too_large(most: usize) -> UserError {
     UserError::limit(format!(
         "the result is larger than {most} bytes (--limit result-bytes) or has more than 32767 tables"
     ))

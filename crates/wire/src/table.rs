@@ -53,10 +53,11 @@ impl TableHeader {
 #[derive(Debug)]
 pub struct TableWriter<'o, 'h> {
     out: &'o mut Vec<u8>,
-    types: &'h [SqlType],
+    header: &'h TableHeader,
     start: usize,
-    row_count_at: usize,
     rows: u32,
+    /// What the result may have at most, for the error.
+    bytes_max: usize,
     /// Where in `out` the result has become too long.
     end_max: usize,
     /// Where in `out` to look whether it may become longer.
@@ -67,27 +68,33 @@ impl<'o, 'h> TableWriter<'o, 'h> {
     /// Begins a table at the end of `out`, with its `i32` length in front.
     #[inline]
     pub fn begin(out: &'o mut Vec<u8>, header: &'h TableHeader) -> TableWriter<'o, 'h> {
-        let end_max = out.len() + RESULT_BYTES_MAX;
-        Self::begin_within(out, header, end_max)
+        let start = out.len();
+        Self::begin_at(out, header, start, RESULT_BYTES_MAX)
     }
 
+    /// In a result that begins at `result_start` and may have `bytes_max`.
     #[inline]
-    pub(crate) fn begin_within(out: &'o mut Vec<u8>, header: &'h TableHeader, end_max: usize) -> Self {
-        let start = out.len();
+    pub(crate) fn begin_at(
+        out: &'o mut Vec<u8>,
+        header: &'h TableHeader,
+        result_start: usize,
+        bytes_max: usize,
+    ) -> Self {
+        let (start, end_max) = (out.len(), result_start + bytes_max);
         out.extend_from_slice(&header.bytes);
-        let row_count_at = out.len() - 4;
         let look_at = end_max.min(start + ANSWER_ALWAYS_BYTES);
-        TableWriter { out, types: &header.types, start, row_count_at, rows: 0, end_max, look_at }
+        TableWriter { out, header, start, rows: 0, bytes_max, end_max, look_at }
     }
 
     /// Appends a row: as many values as there are columns. After an error the table is of no use: the response is to be
     /// failed or rolled back to before it.
     #[inline]
     pub fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
-        assert_eq!(values.len(), self.types.len(), "a row has a value for each column");
+        let types = &self.header.types;
+        assert_eq!(values.len(), types.len(), "a row has a value for each column");
         let at = self.out.len();
         self.out.put_i32(0);
-        for (sql_type, value) in self.types.iter().zip(values) {
+        for (sql_type, value) in types.iter().zip(values) {
             scalar::write(self.out, *sql_type, value)?;
         }
         if self.out.len() > self.look_at {
@@ -102,7 +109,7 @@ impl<'o, 'h> TableWriter<'o, 'h> {
     #[cold]
     fn look(&mut self) -> UserResult<()> {
         if self.out.len() > self.end_max {
-            return Err(result_too_large());
+            return Err(result_too_large(self.bytes_max));
         }
         let bytes = self.out.len() - self.start;
         if bytes > MEMORY_ALWAYS_BYTES && !memory::has_room() {
@@ -124,14 +131,15 @@ impl<'o, 'h> TableWriter<'o, 'h> {
     /// Lets go of the buffer between rows, for callers that cannot hold on to it.
     #[inline]
     pub fn suspend(self) -> OpenTable {
-        let TableWriter { start, row_count_at, rows, end_max, look_at, .. } = self;
-        OpenTable { start, row_count_at, rows, end_max, look_at }
+        let TableWriter { start, rows, bytes_max, end_max, look_at, .. } = self;
+        OpenTable { start, rows, bytes_max, end_max, look_at }
     }
 
     /// Fills in length and row count.
     #[inline]
     pub fn finish(self) {
-        self.out.patch_i32(self.row_count_at, self.rows as i32);
+        let row_count_at = self.start + self.header.bytes.len() - 4;
+        self.out.patch_i32(row_count_at, self.rows as i32);
         self.out.patch_length(self.start);
     }
 }
@@ -140,8 +148,8 @@ impl<'o, 'h> TableWriter<'o, 'h> {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenTable {
     start: usize,
-    row_count_at: usize,
     rows: u32,
+    bytes_max: usize,
     end_max: usize,
     look_at: usize,
 }
@@ -150,14 +158,14 @@ impl OpenTable {
     /// Goes on writing. `out` and `header` must be those it was begun with.
     #[inline]
     pub fn resume<'o, 'h>(self, out: &'o mut Vec<u8>, header: &'h TableHeader) -> TableWriter<'o, 'h> {
-        let OpenTable { start, row_count_at, rows, end_max, look_at } = self;
-        TableWriter { out, types: &header.types, start, row_count_at, rows, end_max, look_at }
+        let OpenTable { start, rows, bytes_max, end_max, look_at } = self;
+        TableWriter { out, header, start, rows, bytes_max, end_max, look_at }
     }
 }
 
 #[cold]
-fn result_too_large() -> UserError {
-    UserError::limit(format!("the result is larger than {} bytes (--limit result-bytes)", memory::result_bytes_max()))
+fn result_too_large(most: usize) -> UserError {
+    UserError::limit(format!("the result is larger than {most} bytes (--limit result-bytes)"))
         .with_hint("add a LIMIT, or fetch the rows in several calls")
 }
 

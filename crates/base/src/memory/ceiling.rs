@@ -4,48 +4,18 @@
 //! rollbacks are served; at the upper one, whatever needs more than a little is refused too. Nobody is stopped in the middle of a
 //! change: who would need memory asks before, and a transaction that is refused is rolled back as a whole.
 //!
-//! Memory is the process's, so the ceiling is: one database runs in a process.
+//! Memory is the process's, and so is the ceiling that it is compared with. What one call, statement
+//! or transaction may take is a server's own: [`crate::settings`].
 
 use super::clients::set_clients_limit;
 use super::{BYTES_USED, LARGE_BYTES_USED, heap};
 use crate::UserError;
 use crate::error::ErrorKind;
-use crate::limits::{MEMORY_RESERVE_PART, RESULT_BYTES_MAX, TEMPORARY_BYTES_MAX, TRANSACTION_BYTES_MAX};
-use crate::settings::Settings;
+use crate::limits::MEMORY_RESERVE_PART;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ROWS_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-
-static TEMPORARY: AtomicUsize = AtomicUsize::new(TEMPORARY_BYTES_MAX);
-static TRANSACTION: AtomicUsize = AtomicUsize::new(TRANSACTION_BYTES_MAX);
-static RESULT: AtomicUsize = AtomicUsize::new(RESULT_BYTES_MAX);
-
-/// Sets all limits on memory.
-pub fn set_limits(settings: &Settings) {
-    set_limit(settings.memory_bytes);
-    TEMPORARY.store(settings.temporary_bytes, Ordering::Relaxed);
-    TRANSACTION.store(settings.transaction_bytes, Ordering::Relaxed);
-    RESULT.store(settings.result_bytes, Ordering::Relaxed);
-}
-
-/// What one call may be answered: [`RESULT_BYTES_MAX`], or what was set.
-#[inline]
-pub fn result_bytes_max() -> usize {
-    RESULT.load(Ordering::Relaxed)
-}
-
-/// What one statement may hold: [`TEMPORARY_BYTES_MAX`], or what was set.
-#[inline]
-pub fn temporary_bytes_max() -> usize {
-    TEMPORARY.load(Ordering::Relaxed)
-}
-
-/// What one transaction may change in a partition: [`TRANSACTION_BYTES_MAX`], or what was set.
-#[inline]
-pub fn transaction_bytes_max() -> usize {
-    TRANSACTION.load(Ordering::Relaxed)
-}
 
 /// Sets the ceiling. None: there is none, which is how a process begins.
 pub fn set_limit(bytes: Option<usize>) {

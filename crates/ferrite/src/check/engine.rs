@@ -9,7 +9,7 @@ use ferrite_base::{Place, SqlLimits, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, PlainView, Procedure, references};
 use ferrite_partition::{Compiled, schema, task_check};
 use ferrite_plan::Program;
-use ferrite_plan::external::{self, Description, Library};
+use ferrite_plan::external::{Description, Library, RuntimeHandle};
 use ferrite_shell::command::{self, Command};
 use ferrite_shell::script::{Item, pieces};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,8 +95,8 @@ pub struct Engine {
     lost: BTreeMap<String, Lost>,
     /// Where procedures and tasks were made.
     made: BTreeMap<String, Lost>,
-    /// The classes are looked into.
-    java: bool,
+    /// Who looks into the classes; None: nobody.
+    java: Option<RuntimeHandle>,
     /// Why they could not be, told once.
     no_java: Option<UserError>,
     changes_rows: Option<Lost>,
@@ -106,7 +106,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(java: bool) -> Engine {
+    pub fn new(java: Option<RuntimeHandle>) -> Engine {
         Engine {
             catalog: Catalog::default(),
             limits: ferrite_base::Settings::default().sql,
@@ -285,11 +285,11 @@ impl Engine {
                 });
             }
         }
-        if self.java {
+        if let Some(java) = &self.java {
             for function in
                 self.catalog.functions.values().filter(|function| !before.functions.contains_key(&function.name))
             {
-                match classes.library(&self.catalog) {
+                match classes.library(java, &self.catalog) {
                     Ok(library) => match library.function(function) {
                         Ok(code) => function.link(code),
                         Err(error) => {
@@ -306,10 +306,10 @@ impl Engine {
 
     /// What is wrong with a procedure's class: with itself, or with each of its statements.
     fn class_problems(&mut self, classes: &mut Classes, procedure: &Procedure, class: &str) -> Vec<UserError> {
-        if !self.java {
+        let Some(java) = &self.java else {
             return Vec::new();
-        }
-        let library = match classes.library(&self.catalog) {
+        };
+        let library = match classes.library(java, &self.catalog) {
             Ok(library) => library,
             Err(error) => {
                 self.no_java.get_or_insert(error);
@@ -403,7 +403,7 @@ impl Engine {
         catalog.functions.clear();
         let of_classes = |procedure: &Arc<Procedure>| procedure.class.is_some();
         catalog.procedures.retain(|_, procedure| !of_classes(procedure));
-        let Ok(compiled) = Compiled::recovered(Arc::new(catalog)) else { return };
+        let Ok(compiled) = Compiled::recovered(Arc::new(catalog), &Default::default()) else { return };
         for (task, error) in task_check::misfits(&compiled) {
             let made = self.made.get(&task).map(|made| (made.file.clone(), made.place));
             let (file, place) = made.unzip();
@@ -465,10 +465,10 @@ impl Engine {
 struct Classes(Option<Arc<dyn Library>>);
 
 impl Classes {
-    fn library(&mut self, catalog: &Catalog) -> UserResult<Arc<dyn Library>> {
+    fn library(&mut self, java: &RuntimeHandle, catalog: &Catalog) -> UserResult<Arc<dyn Library>> {
         if let Some(library) = &self.0 {
             return Ok(Arc::clone(library));
         }
-        Ok(Arc::clone(self.0.insert(external::load(&catalog.classes)?)))
+        Ok(Arc::clone(self.0.insert(java.load(&catalog.classes)?)))
     }
 }

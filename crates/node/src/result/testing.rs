@@ -22,7 +22,7 @@ const CAPTURES: &str = include_str!("../../tests/data/system-tables.json");
 
 /// A node that nobody runs, with an empty schema.
 pub fn shared(partitions: usize) -> Shared {
-    let compiled = Compiled::new(Arc::new(Catalog::default())).expect("an empty schema compiles");
+    let compiled = Compiled::new(Arc::new(Catalog::default()), &Default::default()).expect("an empty schema compiles");
     Shared {
         compiled: ArcSwap::new(Arc::new(compiled)),
         partitions: (0..partitions).map(|_| unbounded().0).collect(),

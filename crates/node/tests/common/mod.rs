@@ -55,6 +55,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         snapshots: SnapshotSettings::default(),
         recovery_threads: 2,
         settings: Settings::default(),
+        runtime: Default::default(),
     }
 }
 

@@ -11,7 +11,9 @@ use crate::jar::jar;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_catalog::base64;
 use ferrite_plan::Parameter;
-use ferrite_plan::external::{self, Answer, Compound, Description, Ended, QueuedCall, RoutineBody, Stage, Stages};
+use ferrite_plan::external::{
+    self, Answer, Compound, Description, Ended, QueuedCall, RoutineBody, RuntimeHandle, Stage, Stages,
+};
 use ferrite_value::{ColumnType, SqlType, Value};
 use ferrite_wire::{ParameterSet, Response, table};
 use std::collections::BTreeSet;
@@ -43,9 +45,13 @@ pub fn begun(script: &str, stage: usize) -> usize {
     seen().begun.iter().filter(|(of, number)| of == script && *number == stage).count()
 }
 
+/// Who runs them.
+pub fn runtime() -> RuntimeHandle {
+    in_rust::runtime(describe)
+}
+
 /// The statement that loads the classes, and those that make the procedures `Script` and `Rests` of them.
 pub fn schema() -> [String; 3] {
-    in_rust::install(describe);
     let load =
         format!("LOAD CLASSES '{}'", base64::encode(&jar(&["a/Script.class", "a/Rests.class", "a/Plain.class"])));
     let [script, rests] = ["CREATE COMPOUND PROCEDURE FROM CLASS a.Script", "CREATE PROCEDURE FROM CLASS a.Rests"];

@@ -7,7 +7,7 @@ use super::{HeaderCache, WireSink, decode_parameters};
 use crate::contain::{Outside, contained};
 use crate::predictor::CallProfile;
 use bumpalo::Bump;
-use ferrite_base::{PartitionId, UserError, UserResult, limits, memory};
+use ferrite_base::{PartitionId, UserError, UserResult, limits};
 use ferrite_exec::{Call, ResultSink, Scratch, roll_back, run_transaction, set_marks};
 use ferrite_plan::Fitted;
 use ferrite_plan::external::{self as sql, Host};
@@ -174,7 +174,8 @@ impl Transaction<'_, '_, '_, '_> {
             profile.statement(usize::from(number), parameters, self.call.parameters);
         }
         let call = Call { program, parameters, arena: self.arena, ..*self.call };
-        let mut sink = TableSink { tables, headers: self.sink.headers, open: None };
+        let bytes_max = self.sink.writer.bytes_max();
+        let mut sink = TableSink { tables, bytes_max, headers: self.sink.headers, open: None };
         let (scratch, outside) = (&mut *self.scratch, self.outside);
         // Not across the body's frames, which may be those of another language.
         let marks = set_marks(self.stores);
@@ -239,6 +240,8 @@ fn malformed() -> UserError {
 /// Writes results one after the other, without a response around them.
 struct TableSink<'t> {
     tables: &'t mut Vec<u8>,
+    /// What they may have at most.
+    bytes_max: usize,
     headers: &'t mut HeaderCache,
     open: Option<(OpenTable, usize)>,
 }
@@ -257,7 +260,7 @@ impl ResultSink for TableSink<'_> {
         let mut table = table.resume(self.tables, &self.headers.entries[position].1);
         table.row(values)?;
         self.open = Some((table.suspend(), position));
-        let most = memory::result_bytes_max();
+        let most = self.bytes_max;
         if self.tables.len() > most {
             return Err(UserError::limit(format!(
                 "the results of a batch are larger than {most} bytes (--limit result-bytes)"
@@ -353,7 +356,7 @@ mod tests {
         let planned = schema::plan(&Catalog::default(), ddl).expect("the schema binds");
         let mut stores = [Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
         schema::apply(&mut stores, &planned, 0).expect("the store is empty");
-        let compiled = Compiled::new(planned.catalog).expect("the statements compile");
+        let compiled = Compiled::new(planned.catalog, &Default::default()).expect("the statements compile");
         let program = |name: &str| Arc::clone(compiled.program(compiled.require(name).expect("it is there")));
         let caller = |factor: f64| {
             let body = RoutineBody::Transaction(Arc::new(Multiplies(factor)));

@@ -88,7 +88,7 @@ impl Executor {
             if self.cancellations.stops(self.current, executed) {
                 return Err(self.cancellations.error());
             }
-            if executed > self.time_max {
+            if executed > self.limits.time_max {
                 return Err(UserError::new(ErrorKind::Limit, "57014", "the load took too long and was rolled back")
                     .with_hint("send fewer rows in one call"));
             }

@@ -3,15 +3,15 @@
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Classes;
 use ferrite_expr::{Code, UserFunction};
-use ferrite_plan::external::{self, Description, Library, Runtime};
+use ferrite_plan::external::{Description, Library, Runtime, RuntimeHandle};
 use std::sync::Arc;
 
 /// What the class of that name is. There are no functions among them.
 type Describe = fn(&str) -> UserResult<Description>;
 
-/// From now on the classes of every jar are what `describe` says; the first one in a process stays.
-pub fn install(describe: Describe) {
-    external::install(Box::new(InRust(describe)));
+/// For which the classes of every jar are what `describe` says.
+pub fn runtime(describe: Describe) -> RuntimeHandle {
+    RuntimeHandle::new(InRust(describe))
 }
 
 struct InRust(Describe);

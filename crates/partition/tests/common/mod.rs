@@ -98,7 +98,7 @@ impl Node {
         record::write_schema(&mut payload, version, time, &text);
         commit::append_and_wait(&self.0.log, payload)?;
         self.0.history.add(version, time, &text);
-        self.0.compiled = Arc::new(Compiled::new(planned.catalog).expect("it compiles"));
+        self.0.compiled = Arc::new(Compiled::new(planned.catalog, &Default::default()).expect("it compiles"));
         Ok(())
     }
 
