@@ -53,7 +53,7 @@ impl fmt::Display for BenchError {
 impl std::error::Error for BenchError {}
 
 /// Puts what was being done in front of an error.
-pub(crate) trait Doing<T> {
+pub trait Doing<T> {
     fn doing(self, what: impl fmt::Display) -> BenchResult<T>;
 }
 

@@ -14,8 +14,6 @@
 //! | [`node`], [`companion`] | Node.js processes as clients; other programs as child processes |
 //! | [`compare`] | the same workloads on other databases |
 //! | [`scale`] | the Universal Scalability Law |
-//! | [`soak`] | hours of load, and whether anything grows |
-//! | [`torture`] | kills of the server under load, and what is there afterwards |
 //! | [`limit`], [`limit_client`], [`limit_server`] | the yardstick: bare loops that do Voter's work and its client's |
 //! | [`pauses`] | how long the machine stops its cores by itself |
 //! | [`against`] | Voter and the yardstick in turn |
@@ -61,54 +59,14 @@ pub mod run;
 pub mod scale;
 pub mod scoreboard;
 pub mod session;
-pub mod soak;
 pub mod statements;
-pub mod torture;
 pub mod voter;
 pub mod voter_load;
 pub mod workloads;
 
 pub use error::{BenchError, BenchResult};
-pub use options::{BenchCommand, DemoOptions};
+pub use options::DemoOptions;
 pub use session::Environment;
-
-/// Runs one load to its end. An error means that it could not be run, or that its result was wrong.
-pub fn run_bench(command: &BenchCommand) -> BenchResult<()> {
-    if let Some(file) = command.json() {
-        results::check_writable(file)?;
-    }
-    if let BenchCommand::Diff(options) = command {
-        return diff::run_diff(options);
-    }
-    if let BenchCommand::LimitServer(options) = command {
-        return limit::run_limit_server(options);
-    }
-    if let BenchCommand::Pauses(options) = command {
-        return pauses::run_pauses(options).map(drop);
-    }
-    let environment = Environment::of_this_process()?;
-    match command {
-        BenchCommand::Voter(options) if options.against_limit => {
-            against::run_against_limit(&environment, options).map(drop)
-        }
-        BenchCommand::Voter(options) => voter::run_voter(&environment, options).map(drop),
-        BenchCommand::Kv(options) => kv::run_kv(&environment, options).map(drop),
-        BenchCommand::AdHoc(options) => adhoc::run_adhoc(&environment, options).map(drop),
-        BenchCommand::Multi(options) => multi::run_multi(&environment, options).map(drop),
-        BenchCommand::Crossing(options) => crossing::run_crossing(&environment, options),
-        BenchCommand::Soak(options) => soak::run_soak(&environment, options),
-        BenchCommand::Torture(options) => torture::run_torture(&environment, options),
-        BenchCommand::Curve(options) => curve::run_curve(&environment, options).map(drop),
-        BenchCommand::Node(options) => node::run_node(&environment, options),
-        BenchCommand::Compare(options) => compare::run_compare(&environment, options),
-        BenchCommand::Scale(options) => scale::run_scale(&environment, options),
-        BenchCommand::Regress(options) => regress::run_regress(&environment, options),
-        BenchCommand::Limit(options) => limit::run_limit(&environment, options).map(drop),
-        BenchCommand::LimitServer(_) | BenchCommand::Pauses(_) | BenchCommand::Diff(_) => {
-            unreachable!("answered above")
-        }
-    }
-}
 
 /// Runs the demo to its end.
 pub fn run_demo(options: &DemoOptions) -> BenchResult<()> {

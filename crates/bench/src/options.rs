@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The options of each bench on the command line.
 
 mod experiments;
 
@@ -8,73 +8,10 @@ pub use experiments::{
 };
 
 use crate::generator::Shape;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-/// Which load, and how.
-#[derive(Clone, Debug, Subcommand)]
-pub enum BenchCommand {
-    /// The Voter application: each call runs a stored procedure with three reads and an insert that updates two views.
-    Voter(VoterOptions),
-    /// Reads and writes of values by key.
-    Kv(KvOptions),
-    /// SQL text with different literals in each call.
-    #[command(name = "adhoc")]
-    AdHoc(AdHocOptions),
-    /// Transactions over several partitions.
-    Multi(MultiOptions),
-    /// The cost of calling into Java: an empty Java procedure against an empty SQL procedure.
-    Crossing(CrossingOptions),
-    /// Hours of votes, with as many deleted as inserted: whether memory, files or latency grow.
-    Soak(SoakOptions),
-    /// Kill a server repeatedly under load, and compare what clients were told with what was recovered.
-    Torture(TortureOptions),
-    /// The yardstick: a bare client against a bare loop with hash tables, or with --rate, --connections or --threads the load generator.
-    Limit(LimitOptions),
-    /// Throughput against latency: maximum throughput, then lower rates; CSV, JSON and an HTML report.
-    Curve(CurveOptions),
-    /// Node.js processes with our driver: transactions in total, per core and per process.
-    Node(NodeOptions),
-    /// The same workloads on PostgreSQL, Redis and SQLite, with equal durability.
-    Compare(CompareOptions),
-    /// Throughput with 1, 2, 3... partitions or clients, and the Universal Scalability Law fitted to it.
-    Scale(ScaleOptions),
-    /// Compare this build with another, in turns. Exit code 1: this one is slower; 2: no clear result.
-    Regress(RegressOptions),
-    /// How long the machine itself pauses each core: a lower bound on any server's latency.
-    Pauses(PausesOptions),
-    /// Compare two saved results: each figure, its ratio, and whether the difference is more than noise.
-    Diff(DiffOptions),
-    /// The server of the yardstick.
-    #[command(hide = true)]
-    LimitServer(LimitServerOptions),
-}
-
-impl BenchCommand {
-    /// Where the result is to be kept.
-    pub fn json(&self) -> Option<&Path> {
-        match self {
-            BenchCommand::Voter(options) => options.load.json.as_deref(),
-            BenchCommand::Kv(options) => options.load.json.as_deref(),
-            BenchCommand::AdHoc(options) => options.load.json.as_deref(),
-            BenchCommand::Multi(options) => options.load.json.as_deref(),
-            BenchCommand::Crossing(options) => options.load.json.as_deref(),
-            BenchCommand::Soak(options) => options.load.json.as_deref(),
-            BenchCommand::Torture(options) => options.json.as_deref(),
-            BenchCommand::Limit(options) => options.load.json.as_deref(),
-            BenchCommand::Pauses(options) => options.json.as_deref(),
-            BenchCommand::Node(options) => options.json.as_deref(),
-            BenchCommand::Compare(options) => options.json.as_deref(),
-            BenchCommand::Scale(options) => options.json.as_deref(),
-            BenchCommand::Regress(options) => options.json.as_deref(),
-            // Makes sure of its three files itself.
-            BenchCommand::Curve(_) => None,
-            BenchCommand::Diff(_) | BenchCommand::LimitServer(_) => None,
-        }
-    }
-}
 
 /// Options that all loads have.
 #[derive(Clone, Debug, Args)]
@@ -262,54 +199,6 @@ pub struct KvOptions {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct SoakOptions {
-    #[command(flatten)]
-    pub load: LoadOptions,
-    #[command(flatten)]
-    pub target: TargetOptions,
-    /// Votes in the table once it is full
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub rows: u64,
-    /// Also write the samples to this file
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct TortureOptions {
-    /// Kills under load
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
-    pub kills: u32,
-    /// No further kills after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub duration: Option<Duration>,
-    /// Seed of what happens when [default: another one each time]
-    #[arg(long, value_name = "NUMBER")]
-    pub seed: Option<u64>,
-    /// Partitions of the database
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub partitions: u32,
-    /// Durability of the server: sync, interval=MS or none
-    #[arg(long, value_name = "HOW", default_value = "sync")]
-    pub durability: String,
-    /// Lose everything that was not fsynced, as in a power failure
-    #[arg(long)]
-    pub power_loss: bool,
-    /// Data directory, new or empty; kept [default: a temporary one, kept when something is wrong]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub dir: Option<PathBuf>,
-    /// Also write the lines of the run to this file
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
-    /// Save the counts as JSON in this file, see `bench diff`
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// More options for the server, after --
-    #[arg(last = true, value_name = "OPTION")]
-    pub server_options: Vec<String>,
-}
-
-#[derive(Clone, Debug, Args)]
 pub struct LimitOptions {
     #[command(flatten)]
     pub load: LoadOptions,
@@ -361,7 +250,8 @@ fn seconds_or_zero(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A time above zero, as an option of the command line.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     match seconds_or_zero(text)? {
         Duration::ZERO => Err("more than 0 seconds are needed".to_string()),
         duration => Ok(duration),
@@ -393,71 +283,5 @@ fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
         _ => Err("a number from 0 to 100 is needed".to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(subcommand)]
-        command: BenchCommand,
-    }
-
-    fn parse(line: &str) -> Result<BenchCommand, clap::Error> {
-        Line::try_parse_from(std::iter::once("bench").chain(line.split_whitespace())).map(|line| line.command)
-    }
-
-    #[test]
-    fn lines_that_are_understood() {
-        let BenchCommand::Voter(voter) = parse("voter").unwrap() else { panic!("voter") };
-        assert_eq!((voter.load.duration, voter.contestants, voter.max_votes), (Duration::from_secs(20), 6, 2));
-        let BenchCommand::Voter(voter) =
-            parse("voter --against-limit --duration 2.5 --procedure statements --durability none").unwrap()
-        else {
-            panic!("voter")
-        };
-        assert_eq!(voter.load.duration, Duration::from_millis(2500));
-        assert_eq!((voter.procedure, voter.against_limit), (VoteProcedure::Statements, true));
-        let BenchCommand::Kv(kv) = parse("kv --rate 1e5 --reads 50 --server a:1").unwrap() else { panic!("kv") };
-        let BenchCommand::Compare(compare) = parse("compare --systems redis,sqlite").unwrap() else {
-            panic!("compare")
-        };
-        assert_eq!(compare.systems, [SystemName::Redis, SystemName::Sqlite]);
-        assert_eq!(compare.workloads, [WorkloadKind::Voter, WorkloadKind::Read, WorkloadKind::Write]);
-        assert_eq!((kv.load.rate, kv.reads, kv.target.server.as_deref()), (Some(1e5), 50.0, Some("a:1")));
-    }
-
-    #[test]
-    fn lines_that_are_refused() {
-        for line in [
-            "voter --duration 0",
-            "voter --duration -1",
-            "voter --rate 0",
-            "voter --outstanding 0",
-            "voter --contestants 13",
-            "voter --server a:1 --dir d",
-            "voter --server a:1 --against-limit",
-            "kv --reads 101",
-            "kv --entropy 0",
-            "kv --key-size 10",
-            "curve --clients-max 0",
-            "node --forks 0",
-            "node --sweep --forks 2",
-            "node --duration 1.5",
-            "compare --systems oracle",
-            "compare --workloads",
-            "scale --up-to 0",
-            "regress",
-            "regress --against ferrite --threshold 0",
-            "regress --against ferrite --benches tpcc",
-            "diff a",
-            "nothing",
-        ] {
-            assert!(parse(line).is_err(), "{line}");
-        }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn measure_voter(
 }
 
 /// Creates the tables, views and procedures, unless they are there and to be kept, and fills the small tables.
-pub(crate) fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<()> {
+pub fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<()> {
     if !keep || session.query_number("SELECT COUNT(*) FROM votes").is_err() {
         session.run_statements(VOTER_DDL)?;
     }
@@ -106,7 +106,7 @@ fn load_java(session: &Session, jar: &Path) -> BenchResult<()> {
 
 /// The votes as the server has them, counted in each place where they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VoteCounts {
+pub struct VoteCounts {
     pub rows: i64,
     pub by_phone_view: i64,
     pub rows_by_contestant: BTreeMap<i64, i64>,

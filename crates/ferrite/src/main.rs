@@ -5,6 +5,7 @@
 mod address;
 mod admin;
 mod allocator;
+mod bench;
 mod check;
 mod init_procedure;
 mod server;
@@ -36,7 +37,7 @@ enum Command {
     InitProcedure(init_procedure::Options),
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
-    Bench(ferrite_bench::BenchCommand),
+    Bench(bench::Command),
     /// Administer a database: snapshots, backups, and recovery from a damaged log.
     #[command(subcommand)]
     Admin(admin::Command),
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Command::Dump(options) => ferrite_shell::run_dump(&options),
         Command::Check(options) => check::run(&options),
         Command::InitProcedure(options) => init_procedure::run(&options),
-        Command::Bench(command) => report(ferrite_bench::run_bench(&command)),
+        Command::Bench(command) => report(bench::run(&command)),
         Command::Admin(command) => admin::run(command),
         Command::Demo(options) => report(ferrite_bench::run_demo(&options)),
     }

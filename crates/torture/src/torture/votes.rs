@@ -1,12 +1,12 @@
 //! Voter under torture: every phone's votes follow one another, and a phone has two.
 
-use crate::area_codes::area_codes;
-use crate::error::{BenchError, BenchResult};
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::{Cut, Lane};
-use crate::voter;
+use ferrite_bench::area_codes::area_codes;
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
+use ferrite_bench::voter;
 use ferrite_client::Prepared;
 use ferrite_value::OwnedValue;
 use std::collections::HashMap;

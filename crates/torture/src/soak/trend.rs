@@ -53,7 +53,7 @@ fn median(values: &mut [f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::FastRandom;
+    use ferrite_bench::random::FastRandom;
 
     fn noise(count: usize, slope: f64) -> Vec<f64> {
         let mut random = FastRandom::new(5);

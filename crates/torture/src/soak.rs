@@ -3,17 +3,17 @@
 
 pub mod trend;
 
-use crate::area_codes::area_codes;
-use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
-use crate::load::{Progress, run_load};
-use crate::measurement::Measurement;
 use crate::options::SoakOptions;
-use crate::report::grouped;
-use crate::results::keep;
-use crate::run::load_plan;
-use crate::session::{Environment, Session};
-use crate::voter;
+use ferrite_bench::area_codes::area_codes;
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
+use ferrite_bench::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use ferrite_bench::load::{Progress, run_load};
+use ferrite_bench::measurement::Measurement;
+use ferrite_bench::report::grouped;
+use ferrite_bench::results::keep;
+use ferrite_bench::run::load_plan;
+use ferrite_bench::session::{Environment, Session};
+use ferrite_bench::voter;
 use ferrite_client::{Connection, Prepared, Response};
 use serde::Serialize;
 use std::fs;

@@ -1,11 +1,11 @@
 //! One thread per load: makes its calls, takes their ends, until the server is gone; and the finger on the trigger, which
 //! kills the server in the very moment in which a client hears of a success.
 
-use crate::error::{BenchResult, Doing};
-use crate::process::{Signal, send_signal};
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::lane::Cut;
+use ferrite_bench::error::{BenchResult, Doing};
+use ferrite_bench::process::{Signal, send_signal};
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet, Prepared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! What happens to the server in one round, from a seed.
 
-use crate::random::FastRandom;
+use ferrite_bench::random::FastRandom;
 use std::fmt;
 use std::time::Duration;
 

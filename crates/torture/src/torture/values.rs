@@ -1,10 +1,10 @@
 //! Values by key under torture: each key has one writer, which puts, replaces and deletes; readers read any key meanwhile.
 
-use crate::error::{BenchError, BenchResult};
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::{Cut, Lane};
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
 use ferrite_client::{OwnedTable, Prepared};
 use ferrite_value::OwnedValue;
 

@@ -1,12 +1,12 @@
 //! One round: loads run, the server dies as planned and comes back, and what is there is compared with what clients were told.
 
-use crate::error::{BenchError, BenchResult, Doing};
-use crate::process::{Launched, ServerProcess, Signal};
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::drive::{Control, Load, drive};
 use crate::torture::lane::Cut;
 use crate::torture::plan::{Moment, Pause, Plan};
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
+use ferrite_bench::process::{Launched, ServerProcess, Signal};
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,11 +1,11 @@
 //! A bank under torture: transfers within a branch (one partition) and between branches (several) keep the sum of all accounts
 //! and leave a row each, so that every account can be recomputed from the rows that are there.
 
-use crate::error::{BenchError, BenchResult};
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::Cut;
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
 use ferrite_client::Prepared;
 use ferrite_value::OwnedValue;
 use std::collections::{BTreeMap, HashMap};

@@ -1,11 +1,11 @@
 //! Snapshots under torture: asked for again and again, on top of those that the server takes by itself, so that crashes fall into their
 //! writing, their reading back, the moment in which they count, and the cutting of the log.
 
-use crate::error::BenchResult;
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::Cut;
+use ferrite_bench::error::BenchResult;
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
 use ferrite_client::Prepared;
 use ferrite_value::OwnedValue;
 use std::sync::atomic::Ordering;

@@ -1,10 +1,10 @@
 //! Schema changes under torture, one after the other, on the tables that the other loads change meanwhile.
 
-use crate::error::BenchResult;
-use crate::random::FastRandom;
-use crate::session::Session;
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::{Cut, Lane};
+use ferrite_bench::error::BenchResult;
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
 use ferrite_client::Prepared;
 use ferrite_value::OwnedValue;
 use std::collections::BTreeSet;

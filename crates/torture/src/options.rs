@@ -1,0 +1,54 @@
+//! The options of `ferrite bench torture` and `ferrite bench soak`.
+
+use clap::Args;
+use ferrite_bench::options::{LoadOptions, TargetOptions, seconds};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub struct SoakOptions {
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Votes in the table once it is full
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: u64,
+    /// Also write the samples to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct TortureOptions {
+    /// Kills under load
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub kills: u32,
+    /// No further kills after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// Seed of what happens when [default: another one each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Partitions of the database
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions: u32,
+    /// Durability of the server: sync, interval=MS or none
+    #[arg(long, value_name = "HOW", default_value = "sync")]
+    pub durability: String,
+    /// Lose everything that was not fsynced, as in a power failure
+    #[arg(long)]
+    pub power_loss: bool,
+    /// Data directory, new or empty; kept [default: a temporary one, kept when something is wrong]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// Also write the lines of the run to this file
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Save the counts as JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// More options for the server, after --
+    #[arg(last = true, value_name = "OPTION")]
+    pub server_options: Vec<String>,
+}
