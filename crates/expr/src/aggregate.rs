@@ -10,7 +10,7 @@ mod spread;
 mod texts;
 
 use crate::user::{Gathered, UserFunction};
-use crate::{Expr, arithmetic, evaluate};
+use crate::{Expr, arithmetic, checks};
 use bumpalo::Bump;
 use distinct::DistinctValues;
 use ferrite_base::{UserError, UserResult};
@@ -334,7 +334,7 @@ impl AggregateState {
 fn truth(value: Value<'_>) -> UserResult<bool> {
     match value {
         Value::Boolean(value) => Ok(value),
-        other => Err(evaluate::mismatch("BOOL_AND and BOOL_OR", &[other])),
+        other => Err(checks::mismatch("BOOL_AND and BOOL_OR", &[other])),
     }
 }
 
@@ -383,7 +383,7 @@ impl Sum {
                 // Nothing is exactly nothing, whatever rounding left behind.
                 *sum = if *count == 0 { 0.0 } else { *sum + x * sign as f64 };
             }
-            (_, other) => return Err(evaluate::mismatch("SUM", &[other])),
+            (_, other) => return Err(checks::mismatch("SUM", &[other])),
         }
         Ok(())
     }

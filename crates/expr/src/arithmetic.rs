@@ -1,8 +1,8 @@
 //! Arithmetic in the three number domains: every overflow is an error, and so is the smallest 64-bit integer, which means
 //! NULL on the wire.
 
-use crate::evaluate::mismatch;
-use crate::tree::{ArithmeticDomain, ArithmeticOperator};
+use crate::checks::mismatch;
+use crate::operator::{ArithmeticDomain, ArithmeticOperator};
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::text::FLOAT_NULL_MAX;
 use ferrite_value::{Decimal, Value};

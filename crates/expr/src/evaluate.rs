@@ -4,83 +4,17 @@
 //! those; the rest is out of line. Results borrow from the expression, the context's rows or its arena.
 
 use crate::arithmetic;
+use crate::checks::{check_length, mismatch};
+use crate::context::Context;
 use crate::function::Function;
 use crate::like;
-use crate::list::{ARRAY_SORTED_FROM, SortedArray};
-use crate::tree::{ArithmeticDomain, CompareOperator, Expr};
+use crate::operator::{ArithmeticDomain, CompareOperator};
+use crate::sorted_array::ARRAY_SORTED_FROM;
+use crate::tree::Expr;
 use crate::work;
 use bumpalo::Bump;
-use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_value::{OwnedValue, Value, compare, convert};
-
-/// Where an expression finds its inputs. `'a` outlives one evaluation: rows, parameters and the arena are all borrowed
-/// for it, and results may point into any of them.
-pub trait Context<'a> {
-    /// A column of the row bound to `slot`; NULL when the slot holds the null row of an outer join.
-    fn column(&self, slot: u16, column: u16) -> Value<'a>;
-    fn parameter(&self, index: u16) -> Value<'a>;
-    fn register(&self, index: u16) -> Value<'a>;
-    /// Memory for results that are computed; freed when the transaction ends.
-    fn arena(&self) -> &'a Bump;
-    /// NOW and CURRENT_TIMESTAMP: microseconds since 1970, one value per transaction.
-    fn transaction_time(&self) -> i64;
-    /// Told of work before it is done, in units of about a byte that is copied, where one evaluation may be much. An error ends it.
-    fn work(&self, _units: usize) -> UserResult<()> {
-        Ok(())
-    }
-    /// An array parameter in order, for whom many rows are looked for in it; None while looking at its elements is as fast.
-    fn sorted_array(&self, _parameter: u16) -> UserResult<Option<SortedArray<'a>>> {
-        Ok(None)
-    }
-    /// The result of a subquery for the rows bound now. `operand` is NULL for scalar subqueries and EXISTS.
-    fn subquery(&self, subquery: u16, operand: Value<'a>) -> UserResult<Value<'a>>;
-}
-
-impl CompareOperator {
-    /// The operator that holds with its sides changed.
-    pub fn turned(self) -> CompareOperator {
-        match self {
-            CompareOperator::Less => CompareOperator::Greater,
-            CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
-            CompareOperator::Greater => CompareOperator::Less,
-            CompareOperator::GreaterOrEqual => CompareOperator::LessOrEqual,
-            other => other,
-        }
-    }
-
-    /// The operator on two values of one ordered type.
-    #[inline(always)]
-    fn holds<T: Ord>(self, left: T, right: T) -> bool {
-        match self {
-            CompareOperator::Equal => left == right,
-            CompareOperator::NotEqual => left != right,
-            CompareOperator::Less => left < right,
-            CompareOperator::LessOrEqual => left <= right,
-            CompareOperator::Greater => left > right,
-            CompareOperator::GreaterOrEqual => left >= right,
-        }
-    }
-
-    /// SQL comparison; None (unknown) when either side is NULL.
-    #[inline]
-    pub fn compare(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
-        match (left, right) {
-            (Value::Integer(a), Value::Integer(b)) => Some(self.holds(*a, *b)),
-            _ => self.compare_other(left, right),
-        }
-    }
-
-    #[inline(never)]
-    fn compare_other(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
-        match (self, left, right) {
-            // Lengths decide most inequalities without a look at the bytes.
-            (CompareOperator::Equal, Value::Text(a), Value::Text(b)) => Some(a == b),
-            (CompareOperator::NotEqual, Value::Text(a), Value::Text(b)) => Some(a != b),
-            _ => Some(self.holds(compare::compare(left, right)?, std::cmp::Ordering::Equal)),
-        }
-    }
-}
 
 impl Expr {
     /// The value for the rows, parameters and registers that `context` holds now.
@@ -409,24 +343,6 @@ pub(crate) fn concatenate<'a>(left: Value<'a>, right: Value<'a>, arena: &'a Bump
         }
         (left, right) => Err(mismatch("||", &[left, right])),
     }
-}
-
-/// No computed value is longer than a stored one may be.
-pub(crate) fn check_length(bytes: usize) -> UserResult<()> {
-    if bytes > VALUE_BYTES_MAX {
-        return Err(UserError::out_of_range(format!(
-            "the result of {bytes} bytes exceeds the {VALUE_BYTES_MAX} bytes that a value may have"
-        )));
-    }
-    Ok(())
-}
-
-/// Operands of a kind that the binder should not have let through.
-#[cold]
-#[inline(never)]
-pub(crate) fn mismatch(operation: &str, operands: &[Value<'_>]) -> UserError {
-    let kinds: Vec<&str> = operands.iter().map(Value::kind_name).collect();
-    UserError::compile("42804", format!("{operation} does not take {}", kinds.join(", ")))
 }
 
 #[cold]

@@ -259,13 +259,13 @@ impl Function {
                 [Value::Text(prefix)] => {
                     crate::like::text_after(prefix).map_or(Value::Null, |after| Value::Text(arena.alloc_str(&after)))
                 }
-                _ => return Err(crate::evaluate::mismatch("TextAfter", arguments)),
+                _ => return Err(crate::checks::mismatch("TextAfter", arguments)),
             }),
             LiteralPrefix => {
                 let (pattern, escape) = match arguments {
                     [Value::Text(pattern)] => (*pattern, None),
                     [Value::Text(pattern), Value::Text(escape)] => (*pattern, escape.chars().next()),
-                    _ => return Err(crate::evaluate::mismatch("LiteralPrefix", arguments)),
+                    _ => return Err(crate::checks::mismatch("LiteralPrefix", arguments)),
                 };
                 let prefix = crate::like::literal_prefix(pattern, escape);
                 Ok(prefix.map_or(Value::Null, |(prefix, _)| Value::Text(prefix)))
@@ -329,6 +329,6 @@ fn sql_error(arguments: &[Value<'_>]) -> UserError {
         [Value::Text(text)] => UserError::data("P0001", format!("SQL ERROR: {text}")),
         [Value::Integer(code)] => UserError::data("P0001", format!("SQL ERROR {code}")),
         [Value::Text(code), Value::Text(text)] => UserError::data("P0001", format!("SQL ERROR {code}: {text}")),
-        _ => crate::evaluate::mismatch("SQL_ERROR", arguments),
+        _ => crate::checks::mismatch("SQL_ERROR", arguments),
     }
 }

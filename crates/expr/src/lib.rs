@@ -9,18 +9,24 @@
 
 pub mod aggregate;
 pub mod arithmetic;
+mod checks;
+mod context;
 pub mod earlier;
 pub mod evaluate;
 pub mod function;
 pub mod like;
 pub mod list;
+mod operator;
+mod sorted_array;
 pub mod tree;
 pub mod user;
 mod work;
 
 pub use aggregate::{Aggregate, AggregateKind, AggregateState, Removal};
-pub use evaluate::Context;
+pub use context::Context;
 pub use function::{Function, Resolved};
-pub use list::{List, SortedArray};
-pub use tree::{ArithmeticDomain, ArithmeticOperator, CompareOperator, Expr};
+pub use list::List;
+pub use operator::{ArithmeticDomain, ArithmeticOperator, CompareOperator};
+pub use sorted_array::SortedArray;
+pub use tree::Expr;
 pub use user::{Code, UserFunction};

@@ -3,11 +3,9 @@
 //! Owns: the order of a list's constants, made when the list is first asked and kept with it. Promises the answer that looking at the
 //! elements one after the other has, with one difference: an element that is no constant is not evaluated where a constant decides, so its
 //! error is not met then. Whoever changes the elements drops the order with it. The order of an array, which comes with a call, is kept by
-//! whoever executes the call ([`SortedArray`]).
+//! whoever executes the call ([`crate::SortedArray`]).
 
 use crate::tree::Expr;
-use bumpalo::Bump;
-use bumpalo::collections::Vec as ArenaVec;
 use ferrite_value::{OwnedValue, Value, compare};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -15,32 +13,6 @@ use std::sync::OnceLock;
 
 /// Elements from which on their constants are searched by halves: below, looking at one after the other is as fast.
 const ORDERED_FROM: usize = 6;
-
-/// Elements of an array parameter from which on searching it by halves pays, once many rows are looked for in it.
-pub(crate) const ARRAY_SORTED_FROM: usize = 16;
-
-/// An array's elements, put in order.
-#[derive(Clone, Copy)]
-pub struct SortedArray<'a> {
-    /// Those that are not NULL, ascending.
-    elements: &'a [Value<'a>],
-    /// One of them is NULL.
-    pub(crate) null: bool,
-}
-
-impl<'a> SortedArray<'a> {
-    pub fn new(elements: &[Value<'a>], arena: &'a Bump) -> SortedArray<'a> {
-        let mut sorted = ArenaVec::with_capacity_in(elements.len(), arena);
-        sorted.extend(elements.iter().copied().filter(|element| !element.is_null()));
-        sorted.sort_unstable_by(compare::order);
-        SortedArray { null: sorted.len() < elements.len(), elements: sorted.into_bump_slice() }
-    }
-
-    /// Whether one of them equals `operand`, which is not NULL.
-    pub(crate) fn has(&self, operand: &Value<'_>) -> bool {
-        self.elements.binary_search_by(|element| compare::order(element, operand)).is_ok()
-    }
-}
 
 /// The elements of an IN list.
 #[derive(Default)]

@@ -2,38 +2,10 @@
 
 use crate::function::Function;
 use crate::list::List;
+use crate::operator::{ArithmeticDomain, ArithmeticOperator, CompareOperator};
 use crate::user::UserFunction;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use std::sync::Arc;
-
-/// `left operator right` on numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum ArithmeticOperator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Remainder,
-}
-
-/// In which domain an operation computes. The binder inserts casts, so that both operands already are of the domain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum ArithmeticDomain {
-    /// 64-bit, overflow is an error, the smallest 64-bit integer too.
-    Integer,
-    Float,
-    Decimal,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum CompareOperator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
 
 /// A bound expression. Every variant evaluates to one value; NULL follows SQL's three-valued logic.
 #[derive(Clone, PartialEq, Debug)]

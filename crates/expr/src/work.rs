@@ -2,7 +2,7 @@
 //!
 //! A unit is about what a byte costs that is copied. What is small is not counted: rows are, by whoever reads them.
 
-use crate::evaluate::Context;
+use crate::context::Context;
 use crate::function::Function;
 use ferrite_base::{UserResult, limits};
 use ferrite_value::Value;

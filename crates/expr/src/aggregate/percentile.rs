@@ -1,6 +1,6 @@
 //! What PERCENTILE_CONT and PERCENTILE_DISC have gathered: all values of their ORDER BY.
 
-use crate::evaluate::mismatch;
+use crate::checks::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{OwnedValue, Value, compare};

@@ -4,7 +4,7 @@
 //! algorithm for computing sample variances", 1979), neither of which subtracts large sums from each other.
 
 use super::AggregateKind;
-use crate::{arithmetic, evaluate};
+use crate::{arithmetic, checks};
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::Value;
 
@@ -18,7 +18,7 @@ pub struct Spread {
 
 impl Spread {
     pub(super) fn add(&mut self, value: Value<'_>) -> UserResult<()> {
-        let value = arithmetic::as_float(value).ok_or_else(|| evaluate::mismatch("VARIANCE", &[value]))?;
+        let value = arithmetic::as_float(value).ok_or_else(|| checks::mismatch("VARIANCE", &[value]))?;
         self.count += 1;
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;

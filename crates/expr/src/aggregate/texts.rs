@@ -1,6 +1,6 @@
 //! What STRING_AGG has gathered: texts with their separators, and the keys of its own ORDER BY.
 
-use crate::evaluate::mismatch;
+use crate::checks::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_value::{OwnedValue, Value, compare};

@@ -6,7 +6,7 @@ mod validity;
 
 use super::Function;
 use crate::arithmetic;
-use crate::evaluate::{check_length, mismatch};
+use crate::checks::{check_length, mismatch};
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::geography::{

@@ -5,7 +5,7 @@
 //! and so is what is not there; text that is no JSON (RFC 8259) is an error.
 
 use super::Function;
-use crate::evaluate::{check_length, mismatch};
+use crate::checks::{check_length, mismatch};
 use bumpalo::Bump;
 use bumpalo::collections::{String as ArenaString, Vec as ArenaVec};
 use ferrite_base::limits::JSON_NESTING_MAX;

@@ -1,7 +1,7 @@
 //! Internet addresses as numbers, bytes and text.
 
 use super::Function;
-use crate::evaluate::mismatch;
+use crate::checks::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::Value;

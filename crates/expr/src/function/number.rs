@@ -2,8 +2,8 @@
 
 use super::Function;
 use crate::arithmetic::{self, is_float_value};
-use crate::evaluate::mismatch;
-use crate::tree::ArithmeticOperator;
+use crate::checks::mismatch;
+use crate::operator::ArithmeticOperator;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{Decimal, Value, decimal, text};
 

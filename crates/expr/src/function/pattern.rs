@@ -5,7 +5,7 @@
 //! compiles its pattern once.
 
 use super::Function;
-use crate::evaluate::{check_length, mismatch};
+use crate::checks::{check_length, mismatch};
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
 use ferrite_base::limits::{REGULAR_EXPRESSION_BYTES_MAX, REGULAR_EXPRESSIONS_KEPT};

@@ -2,7 +2,7 @@
 
 use super::number::{round_half_even, rounding_position, too_large};
 use super::{Function, TrimSide};
-use crate::evaluate::{check_length, mismatch};
+use crate::checks::{check_length, mismatch};
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
 use ferrite_base::{UserError, UserResult, earlier};

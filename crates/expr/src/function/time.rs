@@ -1,7 +1,7 @@
 //! Functions on times. Calendar arithmetic itself is `ferrite_value::temporal`'s.
 
 use super::{Function, TimeField, WindowEdge, time_format, zone};
-use crate::evaluate::mismatch;
+use crate::checks::mismatch;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_value::temporal::{self, DisplayTimestamp, Fields, TimeUnit};
