@@ -450,7 +450,7 @@ impl<'s> Context<'s> for Frame<'s> {
         self.call.transaction_time
     }
 
-    fn work(&self, units: usize) -> UserResult<()> {
+    fn cost(&self, units: usize) -> UserResult<()> {
         self.count_work(units)
     }
 
@@ -491,7 +491,7 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
         self.frame.transaction_time()
     }
 
-    fn work(&self, units: usize) -> UserResult<()> {
+    fn cost(&self, units: usize) -> UserResult<()> {
         self.frame.count_work_beside(units, self.arena.allocated_bytes())
     }
 

@@ -16,8 +16,8 @@ pub trait Context<'a> {
     fn arena(&self) -> &'a Bump;
     /// NOW and CURRENT_TIMESTAMP: microseconds since 1970, one value per transaction.
     fn transaction_time(&self) -> i64;
-    /// Told of work before it is done, in units of about a byte that is copied, where one evaluation may be much. An error ends it.
-    fn work(&self, _units: usize) -> UserResult<()> {
+    /// Told of the cost of what is done next, in units of about a byte that is copied, where one evaluation may be much. An error ends it.
+    fn cost(&self, _units: usize) -> UserResult<()> {
         Ok(())
     }
     /// An array parameter in order, for whom many rows are looked for in it; None while looking at its elements is as fast.

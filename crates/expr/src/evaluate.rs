@@ -6,12 +6,12 @@
 use crate::arithmetic;
 use crate::checks::{check_length, mismatch};
 use crate::context::Context;
+use crate::cost;
 use crate::function::Function;
 use crate::like;
 use crate::operator::{ArithmeticDomain, CompareOperator};
 use crate::sorted_array::ARRAY_SORTED_FROM;
 use crate::tree::Expr;
-use crate::work;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_value::{OwnedValue, Value, compare, convert};
@@ -39,7 +39,7 @@ impl Expr {
                 match (left, right) {
                     (Value::Integer(a), Value::Integer(b)) => Ok(operator.holds(a, b)),
                     _ => {
-                        work::compare(&left, context)?;
+                        cost::compare(&left, context)?;
                         Ok(operator.compare_other(&left, &right) == Some(true))
                     }
                 }
@@ -60,7 +60,7 @@ impl Expr {
                 Ok(true)
             }
             Expr::Or(operands) => {
-                work::tell(operands.len() * work::COMPARED, context)?;
+                cost::tell(operands.len() * cost::COMPARED, context)?;
                 for operand in operands {
                     if operand.is_true(context)? {
                         return Ok(true);
@@ -89,7 +89,7 @@ impl Expr {
             Expr::Compare { operator, left, right } => {
                 let left = left.eval(context)?;
                 let right = right.eval(context)?;
-                work::compare(&left, context)?;
+                cost::compare(&left, context)?;
                 Ok(truth(operator.compare(&left, &right)))
             }
             Expr::IsNull { operand, negated } => Ok(Value::Boolean(operand.eval(context)?.is_null() != *negated)),
@@ -103,7 +103,7 @@ impl Expr {
         match self {
             Expr::Constant(value) => Ok(value.as_value()),
             Expr::Case { branches, otherwise } => {
-                context.work(work::CASE + branches.len())?;
+                context.cost(cost::CASE + branches.len())?;
                 for (condition, result) in branches {
                     if condition.is_true(context)? {
                         return result.eval(context);
@@ -120,7 +120,7 @@ impl Expr {
             },
             Expr::Cast { operand, to } => {
                 let value = operand.eval(context)?;
-                work::parse(&value, context)?;
+                cost::parse(&value, context)?;
                 convert::cast(value, to, context.arena())
             }
             Expr::Call { function: Function::Earlier, arguments } => {
@@ -138,7 +138,7 @@ impl Expr {
             Expr::Concatenate(left, right) => {
                 let left = left.eval(context)?;
                 let right = right.eval(context)?;
-                work::join(&left, &right, context)?;
+                cost::join(&left, &right, context)?;
                 concatenate(left, right, context.arena())
             }
             Expr::IsDistinct { left, right, negated } => {
@@ -154,7 +154,7 @@ impl Expr {
                         let matches = if *prefix_only {
                             text.starts_with(pattern)
                         } else {
-                            like::matches(text, pattern, *escape, |steps| context.work(steps * work::LIKE_STEP))?
+                            like::matches(text, pattern, *escape, |steps| context.cost(steps * cost::LIKE_STEP))?
                         };
                         Ok(Value::Boolean(matches != *negated))
                     }
@@ -191,7 +191,7 @@ impl Expr {
                             membership.found = !operand.is_null() && sorted.has(&operand);
                             return Ok(membership.result(*negated));
                         }
-                        work::tell(elements.len() * work::COMPARED, context)?;
+                        cost::tell(elements.len() * cost::COMPARED, context)?;
                         for element in elements {
                             if membership.is_decided() {
                                 break;
@@ -238,7 +238,7 @@ fn truth(value: Option<bool>) -> Value<'static> {
 
 /// AND (`absorbing` false) or OR (`absorbing` true): ends at the first absorbing operand; else unknown if any is.
 fn logical<'a, C: Context<'a> + ?Sized>(operands: &'a [Expr], context: &C, absorbing: bool) -> UserResult<Value<'a>> {
-    work::tell(operands.len() * work::COMPARED, context)?;
+    cost::tell(operands.len() * cost::COMPARED, context)?;
     let mut unknown = false;
     for operand in operands {
         match operand.eval(context)? {
@@ -264,14 +264,14 @@ fn call<'a, C: Context<'a> + ?Sized>(
         for (value, argument) in values.iter_mut().zip(arguments) {
             *value = argument.eval(context)?;
         }
-        work::announce(function, &values[..arguments.len()], context)?;
+        cost::announce(function, &values[..arguments.len()], context)?;
         return function.call(&values[..arguments.len()], context.transaction_time(), arena);
     }
     let mut values = bumpalo::collections::Vec::with_capacity_in(arguments.len(), arena);
     for argument in arguments {
         values.push(argument.eval(context)?);
     }
-    work::announce(function, &values, context)?;
+    cost::announce(function, &values, context)?;
     function.call(&values, context.transaction_time(), arena)
 }
 
@@ -296,7 +296,7 @@ impl<'a> Membership<'a> {
         elements: impl ExactSizeIterator<Item = &'a Expr>,
         context: &C,
     ) -> UserResult<()> {
-        work::tell(elements.len() * work::COMPARED, context)?;
+        cost::tell(elements.len() * cost::COMPARED, context)?;
         for element in elements {
             if self.is_decided() {
                 break;

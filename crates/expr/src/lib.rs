@@ -11,6 +11,7 @@ pub mod aggregate;
 pub mod arithmetic;
 mod checks;
 mod context;
+mod cost;
 pub mod earlier;
 pub mod evaluate;
 pub mod function;
@@ -20,7 +21,6 @@ mod operator;
 mod sorted_array;
 pub mod tree;
 pub mod user;
-mod work;
 
 pub use aggregate::{Aggregate, AggregateKind, AggregateState, Removal};
 pub use context::Context;

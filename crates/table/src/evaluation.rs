@@ -74,7 +74,7 @@ impl<'a> Context<'a> for Rows<'a, '_> {
         0
     }
 
-    fn work(&self, units: usize) -> UserResult<()> {
+    fn cost(&self, units: usize) -> UserResult<()> {
         let work = self.work.get().saturating_add(units);
         self.work.set(work);
         note_work(units);

@@ -221,7 +221,7 @@ impl<'a> Context<'a> for Constants<'a> {
         0
     }
 
-    fn work(&self, units: usize) -> UserResult<()> {
+    fn cost(&self, units: usize) -> UserResult<()> {
         self.work.set(self.work.get().saturating_add(units));
         if self.is_too_much() { Err(UserError::internal("too much work for a constant")) } else { Ok(()) }
     }

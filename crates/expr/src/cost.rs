@@ -1,4 +1,4 @@
-//! How much work an evaluation is, said before it is done, so that whoever evaluates can end it in time and in its memory.
+//! What an evaluation costs, said before it is done, so that whoever evaluates can end it in time and in its memory.
 //!
 //! A unit is about what a byte costs that is copied. What is small is not counted: rows are, by whoever reads them.
 
@@ -46,7 +46,7 @@ pub(crate) fn announce<'a, C: Context<'a> + ?Sized>(
 
 #[inline]
 pub(crate) fn tell<'a, C: Context<'a> + ?Sized>(units: usize, context: &C) -> UserResult<()> {
-    if units < TOLD_FROM { Ok(()) } else { context.work(units) }
+    if units < TOLD_FROM { Ok(()) } else { context.cost(units) }
 }
 
 /// For a value that was copied or is to be parsed into another type.
