@@ -98,7 +98,7 @@ pub(crate) fn findings(tally: &KvTally, rows: i64, pool_size: i64, kept: bool) -
 }
 
 /// Keys and values of a run, shared by its threads.
-pub(crate) struct Shape {
+pub struct Shape {
     key_bytes: usize,
     pub pool_size: u32,
     pub value_bytes: RangeInclusive<usize>,

@@ -12,7 +12,6 @@
 //! | [`workloads`] | Voter and values by key, as experiments run them many times |
 //! | [`curve`] | throughput against latency |
 //! | [`node`], [`companion`] | Node.js processes as clients; other programs as child processes |
-//! | [`compare`] | the same workloads on other databases |
 //! | [`scale`] | the Universal Scalability Law |
 //! | [`limit`], [`limit_client`], [`limit_server`] | the yardstick: bare loops that do Voter's work and its client's |
 //! | [`pauses`] | how long the machine stops its cores by itself |
@@ -32,7 +31,6 @@ pub mod against;
 pub mod area_codes;
 pub mod beside;
 pub mod companion;
-pub mod compare;
 pub mod crossing;
 pub mod curve;
 pub mod demo;
@@ -67,6 +65,19 @@ pub mod workloads;
 pub use error::{BenchError, BenchResult};
 pub use options::DemoOptions;
 pub use session::Environment;
+
+use std::process::ExitCode;
+
+/// The end of a program that ran one of these.
+pub fn report(result: BenchResult<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ferrite: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
 
 /// Runs the demo to its end.
 pub fn run_demo(options: &DemoOptions) -> BenchResult<()> {

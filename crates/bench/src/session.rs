@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// In the environment of a program that `ferrite` starts to do a bench: the path of `ferrite`.
+pub const PROGRAM_VARIABLE: &str = "FERRITE_PROGRAM";
+
 /// What a run needs from outside: the program that is also the server, and a wish to stop early.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -28,7 +31,18 @@ impl Environment {
     /// This very program; SIGINT and SIGTERM end the load early, and a second one the program at once, servers and
     /// temporary directories included.
     pub fn of_this_process() -> BenchResult<Environment> {
-        let executable = std::env::current_exe().doing("looking for the own executable")?;
+        Self::with_server(own_executable()?)
+    }
+
+    /// A program that `ferrite` has started; else the `ferrite` beside it. Signals as in [`Self::of_this_process`].
+    pub fn of_companion_program() -> BenchResult<Environment> {
+        Self::with_server(match std::env::var_os(PROGRAM_VARIABLE) {
+            Some(program) => program.into(),
+            None => own_executable()?.with_file_name("ferrite"),
+        })
+    }
+
+    fn with_server(executable: PathBuf) -> BenchResult<Environment> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut signals = Signals::new([SIGINT, SIGTERM]).doing("installing a signal handler")?;
         let flag = Arc::clone(&stop);
@@ -45,6 +59,11 @@ impl Environment {
         thread::Builder::new().name("signals".to_string()).spawn(obey).doing("starting a thread")?;
         Ok(Environment { executable, stop })
     }
+}
+
+/// The file of this program.
+pub fn own_executable() -> BenchResult<PathBuf> {
+    std::env::current_exe().doing("looking for the own executable")
 }
 
 pub struct Session {

@@ -98,7 +98,7 @@ impl VoterLoad {
 
     /// Area, phone number and contestant of the next vote.
     #[inline]
-    pub(crate) fn next_vote(&mut self) -> (AreaCode, i64, u16) {
+    pub fn next_vote(&mut self) -> (AreaCode, i64, u16) {
         let area = self.random.below(self.area_codes.len() as u32) as usize;
         let area_code = self.area_codes[area];
         let phone =

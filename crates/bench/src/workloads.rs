@@ -142,7 +142,7 @@ impl Outcome {
 }
 
 /// The published key-value workload: 100,000 keys of 32 bytes, values of 1,024.
-pub(crate) fn kv_options(kind: WorkloadKind, seed: u64) -> KvOptions {
+pub fn kv_options(kind: WorkloadKind, seed: u64) -> KvOptions {
     let reads = match kind {
         WorkloadKind::Read => 100.0,
         WorkloadKind::Write => 0.0,

@@ -5,12 +5,20 @@ use ferrite_bench::options::{
     AdHocOptions, CompareOptions, CrossingOptions, CurveOptions, DiffOptions, KvOptions, LimitOptions,
     LimitServerOptions, MultiOptions, NodeOptions, PausesOptions, RegressOptions, ScaleOptions, VoterOptions,
 };
+use ferrite_bench::session::{PROGRAM_VARIABLE, own_executable};
 use ferrite_bench::{
-    BenchResult, Environment, adhoc, against, compare, crossing, curve, diff, kv, limit, multi, node, pauses, regress,
-    results, scale, voter,
+    BenchError, BenchResult, Environment, adhoc, against, crossing, curve, diff, kv, limit, multi, node, pauses,
+    regress, results, scale, voter,
 };
 use ferrite_torture::{SoakOptions, TortureOptions};
+use std::env;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process;
+
+/// The program that compares with other databases, beside this one.
+const COMPARE: &str = "ferrite-compare";
 
 /// Which load, and how.
 #[derive(Clone, Debug, Subcommand)]
@@ -65,11 +73,10 @@ impl Command {
             Command::Limit(options) => options.load.json.as_deref(),
             Command::Pauses(options) => options.json.as_deref(),
             Command::Node(options) => options.json.as_deref(),
-            Command::Compare(options) => options.json.as_deref(),
             Command::Scale(options) => options.json.as_deref(),
             Command::Regress(options) => options.json.as_deref(),
-            // Makes sure of its three files itself.
-            Command::Curve(_) => None,
+            // They see to their files themselves.
+            Command::Compare(_) | Command::Curve(_) => None,
             Command::Diff(_) | Command::LimitServer(_) => None,
         }
     }
@@ -77,6 +84,9 @@ impl Command {
 
 /// Runs one bench to its end. An error means that it could not be run, or that its result was wrong.
 pub fn run(command: &Command) -> BenchResult<()> {
+    if let Command::Compare(_) = command {
+        return Err(start_compare()?);
+    }
     if let Some(file) = command.json() {
         results::check_writable(file)?;
     }
@@ -86,6 +96,21 @@ pub fn run(command: &Command) -> BenchResult<()> {
         Command::Pauses(options) => pauses::run_pauses(options).map(drop),
         _ => run_load(command, &Environment::of_this_process()?),
     }
+}
+
+/// Becomes `ferrite-compare`, which has the clients of other databases, with this command line. Returns only if it cannot.
+fn start_compare() -> BenchResult<BenchError> {
+    let own = own_executable()?;
+    let program = own.with_file_name(COMPARE);
+    let reason = process::Command::new(&program).args(env::args_os().skip(1)).env(PROGRAM_VARIABLE, &own).exec();
+    if reason.kind() == ErrorKind::NotFound {
+        return Ok(BenchError::Load(format!(
+            "there is no {}, which does the comparison; build it with `cargo build --release --bin {COMPARE}`, \
+             or install it there",
+            program.display()
+        )));
+    }
+    Ok(BenchError::System { doing: format!("starting {}", program.display()), reason })
 }
 
 /// Those that start servers, and so end them at a signal.
@@ -101,11 +126,12 @@ fn run_load(command: &Command, environment: &Environment) -> BenchResult<()> {
         Command::Torture(options) => ferrite_torture::run_torture(environment, options),
         Command::Curve(options) => curve::run_curve(environment, options).map(drop),
         Command::Node(options) => node::run_node(environment, options),
-        Command::Compare(options) => compare::run_compare(environment, options),
         Command::Scale(options) => scale::run_scale(environment, options),
         Command::Regress(options) => regress::run_regress(environment, options),
         Command::Limit(options) => limit::run_limit(environment, options).map(drop),
-        Command::LimitServer(_) | Command::Pauses(_) | Command::Diff(_) => unreachable!("answered by run"),
+        Command::Compare(_) | Command::LimitServer(_) | Command::Pauses(_) | Command::Diff(_) => {
+            unreachable!("answered by run")
+        }
     }
 }
 

@@ -53,18 +53,8 @@ fn main() -> ExitCode {
         Command::Dump(options) => ferrite_shell::run_dump(&options),
         Command::Check(options) => check::run(&options),
         Command::InitProcedure(options) => init_procedure::run(&options),
-        Command::Bench(command) => report(bench::run(&command)),
+        Command::Bench(command) => ferrite_bench::report(bench::run(&command)),
         Command::Admin(command) => admin::run(command),
-        Command::Demo(options) => report(ferrite_bench::run_demo(&options)),
-    }
-}
-
-fn report(result: ferrite_bench::BenchResult<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ferrite: {error}");
-            ExitCode::from(error.exit_code())
-        }
+        Command::Demo(options) => ferrite_bench::report(ferrite_bench::run_demo(&options)),
     }
 }

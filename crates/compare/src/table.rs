@@ -1,7 +1,7 @@
 //! What a comparison found, as a table of ratios: for each workload and each promise, this database against the others.
 
 use super::{CompareReport, Compared, Promise};
-use crate::report::{duration_text, grouped};
+use ferrite_bench::report::{duration_text, grouped};
 use std::fmt::Write as _;
 
 const OURS: &str = "FerriteDB";
@@ -81,9 +81,9 @@ pub fn text(report: &CompareReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::CompareSettings;
-    use crate::measurement::Measurement;
-    use crate::workloads::Pass;
+    use crate::CompareSettings;
+    use ferrite_bench::measurement::Measurement;
+    use ferrite_bench::workloads::Pass;
 
     fn result(workload: &str, promise: Promise, system: &str, rate: f64) -> Compared {
         let pass = Pass {

@@ -3,10 +3,10 @@
 use super::load::{Job, JobNote};
 use super::pipeline::Dialect;
 use super::system::{Place, await_port, fail_with_log, free_port, log_file};
-use crate::companion::{Companion, find_program};
-use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::Outcome;
-use crate::process::Signal;
+use ferrite_bench::companion::{Companion, find_program};
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
+use ferrite_bench::generator::Outcome;
+use ferrite_bench::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;

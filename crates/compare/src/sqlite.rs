@@ -4,8 +4,8 @@
 use super::load::{Job, JobNote};
 use super::pipeline::{Clock, Driven, Moment, Plan, record};
 use super::system::Place;
-use crate::error::{BenchError, BenchResult};
-use crate::generator::Outcome;
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::generator::Outcome;
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;

@@ -9,7 +9,10 @@
 //! | [`system`] | directories, ports, CPU time |
 //! | [`table`] | what was found, as a table |
 //!
-//! What makes it fair, and where it is not: `docs/decisions/0013-comparison.md`.
+//! What makes it fair, and where it is not: `docs/decisions/0013-comparison.md`. The program `ferrite-compare` is this library with a
+//! command line, so that the server's program has no client of another database: `docs/decisions/0043-programs-and-hygiene.md`.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod load;
 pub mod pipeline;
@@ -19,16 +22,16 @@ pub mod sqlite;
 pub mod system;
 pub mod table;
 
-use crate::error::{BenchError, BenchResult};
-use crate::generator::Shape;
-use crate::load::LoadPlan;
-use crate::options::{CompareOptions, SystemName, TargetOptions, WorkloadKind};
-use crate::progress::with_progress;
-use crate::report::ratio;
-use crate::results::keep;
-use crate::run::seed_or_random;
-use crate::session::{Environment, Session};
-use crate::workloads::{Pass, Subject};
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::generator::Shape;
+use ferrite_bench::load::LoadPlan;
+use ferrite_bench::options::{CompareOptions, SystemName, TargetOptions, WorkloadKind};
+use ferrite_bench::progress::with_progress;
+use ferrite_bench::report::ratio;
+use ferrite_bench::results::{check_writable, keep};
+use ferrite_bench::run::seed_or_random;
+use ferrite_bench::session::{Environment, Session};
+use ferrite_bench::workloads::{Pass, Subject};
 use load::Job;
 use pipeline::{Driven, Moment, Plan, drive};
 use postgres::Postgres;
@@ -157,6 +160,9 @@ pub struct Compared {
 }
 
 pub fn run_compare(environment: &Environment, options: &CompareOptions) -> BenchResult<()> {
+    if let Some(file) = &options.json {
+        check_writable(file)?;
+    }
     let contenders = chosen(options)?;
     let seed = seed_or_random(options.seed);
     let run = Run { environment, options, seed };

@@ -1,13 +1,13 @@
 //! The workloads for systems that do not speak our protocol: the same calls, from the same generators, and the same checks.
 
-use crate::area_codes::area_codes;
-use crate::generator::Outcome;
-use crate::kv;
-use crate::options::{VoteProcedure, WorkloadKind};
-use crate::random::FastRandom;
-use crate::voter::CONTESTANT_NAMES;
-use crate::voter_load::VoterLoad;
-use crate::workloads::{CONTESTANTS, VOTES_MAX, kv_options};
+use ferrite_bench::area_codes::area_codes;
+use ferrite_bench::generator::Outcome;
+use ferrite_bench::kv;
+use ferrite_bench::options::{VoteProcedure, WorkloadKind};
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::voter::CONTESTANT_NAMES;
+use ferrite_bench::voter_load::VoterLoad;
+use ferrite_bench::workloads::{CONTESTANTS, VOTES_MAX, kv_options};
 
 /// What a call was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! What all databases that are started for a comparison need: a directory, a free port, a log to quote when they do not start, and the CPU
 //! time of all their processes.
 
-use crate::companion::Companion;
-use crate::error::{BenchError, BenchResult, Doing};
+use ferrite_bench::companion::Companion;
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;

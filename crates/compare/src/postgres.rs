@@ -4,11 +4,11 @@
 use super::load::{Job, JobNote};
 use super::pipeline::Dialect;
 use super::system::{Place, await_port, fail_with_log, free_port, log_file};
-use crate::companion::{Companion, find_program};
-use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::Outcome;
-use crate::process::Signal;
-use crate::progress::with_progress;
+use ferrite_bench::companion::{Companion, find_program};
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
+use ferrite_bench::generator::Outcome;
+use ferrite_bench::process::Signal;
+use ferrite_bench::progress::with_progress;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::chown;

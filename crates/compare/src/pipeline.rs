@@ -1,11 +1,11 @@
 //! Load on another database over its own protocol: one thread, some connections, on each as many calls without an answer as wanted. The
-//! counterpart of [`crate::generator`], so that no system is measured through a slower client than ours.
+//! counterpart of [`ferrite_bench::generator`], so that no system is measured through a slower client than ours.
 //!
 //! Knows sockets and time; a [`Dialect`] knows bytes.
 
-use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::Outcome;
-use crate::measurement::{Measurement, SecondSummary};
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
+use ferrite_bench::generator::Outcome;
+use ferrite_bench::measurement::{Measurement, SecondSummary};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
