@@ -99,8 +99,12 @@ fn compile(
         let Body::Sql(sql) = &statement.body else {
             return Err(UserError::internal("schema statements were sorted out before"));
         };
-        let plan =
-            binder.statement(&sql.kind).map_err(|error| compile_error(&statement.text, statement.start, error))?;
+        let planned = |binder: &mut Binder<'_>| {
+            let mut plan = binder.statement(&sql.kind)?;
+            binder.plan.plan_statement(&mut plan)?;
+            Ok(plan)
+        };
+        let plan = planned(&mut binder).map_err(|error| compile_error(&statement.text, statement.start, error))?;
         read_only &= !binder.plan.facts.writes;
         let reached = binder.plan.facts.finish();
         let multi_partition_reason = match &reached {
@@ -133,7 +137,7 @@ fn compile(
         registers: std::mem::take(&mut binder.registers),
         slots: binder.plan.slots(),
         subqueries: std::mem::take(&mut binder.plan.subqueries),
-        common_tables: std::mem::take(&mut binder.common_tables),
+        common_tables: std::mem::take(&mut binder.plan.common_tables),
         body,
         read_only,
         snapshot_plan: SnapshotPlan::None,

@@ -7,13 +7,12 @@ use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind};
 use super::{Binder, place, suggest};
 use crate::parse::statement::SqlKind;
-use crate::planner;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Column, Table, TableKind, ViewOutput};
 use ferrite_expr::Expr;
 use ferrite_plan::Adoption;
-use ferrite_plan::walk::split_conjunction;
-use ferrite_plan::{Delete, Insert, InsertSource, Plan, Query, QueryBody, Update};
+use ferrite_plan::walk::{conjunction, split_conjunction};
+use ferrite_plan::{Access, Delete, Insert, InsertSource, Plan, Query, QueryBody, Select, Source, Update};
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -30,10 +29,6 @@ impl Binder<'_> {
                 .with_hint("@ExplainProc shows the plans of a procedure")),
             SqlKind::Truncate { table } => {
                 let table = self.changeable_table(table, "truncated")?;
-                self.plan.facts.open_block();
-                let key = Expr::column(self.plan.slots(), table.partition_column.unwrap_or_default());
-                self.plan.facts.add_write(&table, key);
-                self.plan.facts.close_block();
                 Ok(Plan::Truncate { table: table.id })
             }
         }
@@ -126,16 +121,10 @@ impl Binder<'_> {
         upsert: bool,
     ) -> UserResult<Insert> {
         let slot = self.plan.new_slot()?;
-        self.plan.facts.open_block();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             rows.push(self.value_row(table, &assigned, &row.content, upsert)?);
         }
-        for row in &rows {
-            let key = row[usize::from(table.partition_column.unwrap_or_default())].clone();
-            self.plan.facts.add_write(table, key);
-        }
-        self.plan.facts.close_block();
         let mut rows = rows.into_iter();
         let Some(row) = rows.next() else { return Err(UserError::syntax("VALUES without a row")) };
         let source = InsertSource::Values { more: rows.collect() };
@@ -173,7 +162,6 @@ impl Binder<'_> {
         source: &ast::Query,
         upsert: bool,
     ) -> UserResult<Insert> {
-        let block = self.plan.facts.next_block();
         let (query, _) = self.in_frame(|binder| binder.query(source))?;
         if query.columns.len() != assigned.len() {
             return Err(width_mismatch(table, assigned.len(), query.columns.len()));
@@ -189,17 +177,6 @@ impl Binder<'_> {
             };
             row[usize::from(*position)] = self.stored(typed, column, table)?;
         }
-        // The partition of a row is decided by the query's expression for the column.
-        let key = table.partition_column.map(|column| row[usize::from(column)].clone());
-        let key = match key {
-            Some(Expr::Column { slot: found, column }) if found == slot => match &query.body {
-                QueryBody::Select(select) if select.aggregation.is_none() => select.output[usize::from(column)].clone(),
-                _ => Expr::column(slot, column),
-            },
-            Some(expr) => expr,
-            None => Expr::null(),
-        };
-        self.plan.facts.add_write_in(table, key, Some(block));
         let source = InsertSource::Query(Box::new(query));
         Ok(Insert { table: table.id, source, row, upsert, assigned, slot, returning: None })
     }
@@ -306,8 +283,7 @@ impl Binder<'_> {
             assignments.push((position, value));
         }
         conjuncts.append(&mut self.where_clause(update.selection.as_ref())?);
-        let planner::Changed { access, filter, joined } =
-            planner::arrange_change(&mut self.plan, table, slot, joined, conjuncts)?;
+        let (access, filter, joined) = (Access::Scan, conjunction(conjuncts), joined_block(joined));
         Ok(Update { table: table.id, slot, access, filter, joined, assignments, returning: None })
     }
 
@@ -381,8 +357,7 @@ impl Binder<'_> {
         }
         conjuncts.append(&mut self.where_clause(delete.selection.as_ref())?);
         check_whole_groups(table, slot, &conjuncts, limit.is_some() || offset.is_some() || !joined.is_empty())?;
-        let planner::Changed { access, filter, joined } =
-            planner::arrange_change(&mut self.plan, table, slot, joined, conjuncts)?;
+        let (access, filter, joined) = (Access::Scan, conjunction(conjuncts), joined_block(joined));
         let (returning, migrate) = (None, false);
         let table = table.id;
         Ok(Delete { table, slot, access, filter, order_by, limit, offset, joined, returning, migrate })
@@ -403,7 +378,6 @@ impl Binder<'_> {
         };
         let table = self.changeable_table(&object_name(name)?, verb)?;
         let slot = self.plan.new_slot()?;
-        self.plan.facts.open_block();
         self.push_scope(Scope::default());
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         if let Err(error) = self.enter_source(table.name.clone(), slot, columns, alias.as_ref()) {
@@ -416,8 +390,13 @@ impl Binder<'_> {
 
     fn leave_target(&mut self) {
         self.pop_scope();
-        self.plan.facts.close_block();
     }
+}
+
+/// FROM of an UPDATE and USING of a DELETE. Their conditions are among those of the statement.
+fn joined_block(sources: Vec<Source>) -> Option<Box<Select>> {
+    let (filter, aggregation, windowing, distinct, output) = (None, None, None, false, Vec::new());
+    (!sources.is_empty()).then(|| Box::new(Select { sources, filter, aggregation, windowing, distinct, output }))
 }
 
 /// Whether it is a view's column that shows what the view is grouped by.

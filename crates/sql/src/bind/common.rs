@@ -4,12 +4,12 @@
 //! per execution of its statement, unless it refers to rows outside its WITH.
 
 use super::Binder;
+use super::from::bound_source;
 use super::query::Tail;
 use super::scope::fold_name;
 use super::types::{common_type, same_kind};
-use crate::planner::pending::{PendingInput, PendingSource};
 use ferrite_base::{UserError, UserResult, limits};
-use ferrite_plan::{JoinKind, OutputColumn, Query, QueryBody, SetOperator};
+use ferrite_plan::{Input, OutputColumn, Query, QueryBody, SetOperator, Source};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 use std::rc::Rc;
@@ -92,10 +92,10 @@ impl Binder<'_> {
     }
 
     fn shared(&mut self, query: Query) -> UserResult<Definition> {
-        let table = u16::try_from(self.common_tables.len())
+        let table = u16::try_from(self.plan.common_tables.len())
             .map_err(|_| UserError::limit("too many tables of WITH in one procedure"))?;
         let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
-        self.common_tables.push(query);
+        self.plan.common_tables.push(query);
         Ok(Definition::Shared { table, columns })
     }
 
@@ -109,7 +109,7 @@ impl Binder<'_> {
         position: usize,
         name: &str,
         alias: Option<&ast::TableAlias>,
-    ) -> UserResult<PendingSource> {
+    ) -> UserResult<Source> {
         let frames = self.frames.len();
         let common = &mut self.common_names[position];
         let (scopes, arguments) = (common.scopes, common.arguments);
@@ -127,18 +127,18 @@ impl Binder<'_> {
                 let (query, correlated) = bound?;
                 return self.derived_source(query, correlated, name.to_owned(), alias);
             }
-            Definition::Shared { table, columns } => (PendingInput::Common { table }, columns),
+            Definition::Shared { table, columns } => (Input::Common { table }, columns),
             Definition::Working { slot, columns, frame, .. } => {
                 // What stands between changes from round to round.
                 for between in (frame + 1)..frames {
                     self.frames[between].correlated = true;
                 }
-                (PendingInput::Working { slot }, columns)
+                (Input::Working { slot }, columns)
             }
         };
         let slot = self.plan.new_slot()?;
         self.enter_source(name.to_owned(), slot, columns, alias)?;
-        Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
+        Ok(bound_source(slot, input))
     }
 
     /// The query of one table of WITH, its columns renamed, and whether it refers to rows outside.

@@ -1,4 +1,4 @@
-//! FROM: tables, views, derived tables and joins become sources for the planner.
+//! FROM: tables, views, derived tables and joins become sources.
 //!
 //! The planner takes a flat list of sources: inner and left outer joins in any number, or two sources with a full join.
 //! What does not fit (a full join with more around it, an outer join with a join on its right side) is bound as a derived
@@ -8,14 +8,11 @@ use super::Binder;
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
 use super::types::{Typed, common_type};
 use crate::parse::tokens::FerriteDialect;
-use crate::planner::context::Reach;
-use crate::planner::pending::{PendingInput, PendingSource};
-use crate::planner::{self, Arranged};
 use ferrite_base::{UserError, UserResult, limits};
-use ferrite_catalog::Table;
+use ferrite_catalog::{Catalog, Table};
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_plan::walk::{for_each_expr, for_each_slot, split_conjunction};
-use ferrite_plan::{JoinKind, OutputColumn, Query, QueryBody, Select};
+use ferrite_plan::walk::{conjunction, for_each_expr, for_each_slot, split_conjunction};
+use ferrite_plan::{Access, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 use sqlparser::parser::Parser;
@@ -24,7 +21,7 @@ use std::sync::Arc;
 
 /// Joined sources, on their way to be joined with more.
 struct Chain {
-    sources: Vec<PendingSource>,
+    sources: Vec<Source>,
     /// Conditions of its inner joins.
     conjuncts: Vec<Expr>,
     /// What `*` shows, in order: source and column in the scope.
@@ -61,11 +58,7 @@ fn derived_join(join: &ast::TableWithJoins, alias: &Option<ast::TableAlias>) -> 
 
 impl Binder<'_> {
     /// Binds FROM into the innermost scope. Conditions of inner joins go to `conjuncts`.
-    pub fn bind_from(
-        &mut self,
-        from: &[ast::TableWithJoins],
-        conjuncts: &mut Vec<Expr>,
-    ) -> UserResult<Vec<PendingSource>> {
+    pub fn bind_from(&mut self, from: &[ast::TableWithJoins], conjuncts: &mut Vec<Expr>) -> UserResult<Vec<Source>> {
         let mut pending = Vec::new();
         let mut star = Vec::new();
         for item in from {
@@ -141,7 +134,7 @@ impl Binder<'_> {
             Joined::Left | Joined::Full => {
                 for mut source in right.sources {
                     source.join = if kind == Joined::Left { JoinKind::Left } else { JoinKind::Full };
-                    source.on = std::mem::take(&mut on);
+                    source.on = conjunction(std::mem::take(&mut on));
                     sources.push(source);
                 }
             }
@@ -149,7 +142,7 @@ impl Binder<'_> {
                 // A RIGHT JOIN B is B LEFT JOIN A; SELECT * goes by the scope, which keeps the written order.
                 for source in &mut sources {
                     source.join = JoinKind::Left;
-                    source.on = std::mem::take(&mut on);
+                    source.on = conjunction(std::mem::take(&mut on));
                 }
                 right.sources.append(&mut sources);
                 sources = right.sources;
@@ -163,7 +156,7 @@ impl Binder<'_> {
         let of_other = other.first_slot..chain.first_slot;
         let mut reads = false;
         for source in &chain.sources {
-            if let PendingInput::Derived { query, correlated: true } = &source.input {
+            if let Input::Derived { query, correlated: true } = &source.input {
                 for_each_expr(query, &mut |expr| {
                     for_each_slot(expr, &self.plan.subqueries, &mut |slot| reads |= of_other.contains(&slot));
                 });
@@ -326,7 +319,7 @@ impl Binder<'_> {
     }
 
     /// A chain of the one source that has just come into the scope.
-    fn chain_of(&mut self, source: PendingSource, first_slot: u16) -> Chain {
+    fn chain_of(&mut self, source: Source, first_slot: u16) -> Chain {
         let place = self.scope().map_or(0, |scope| scope.sources.len() - 1);
         let columns = self.scope().map_or(0, |scope| scope.sources[place].columns.len());
         Chain {
@@ -345,22 +338,18 @@ impl Binder<'_> {
         correlated: bool,
         name: String,
         alias: Option<&ast::TableAlias>,
-    ) -> UserResult<PendingSource> {
+    ) -> UserResult<Source> {
         let slot = self.plan.new_slot()?;
         let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
         self.enter_source(name, slot, columns, alias)?;
-        self.plan.facts.derived_columns(slot, &query);
-        let input = PendingInput::Derived { query: Box::new(query), correlated };
-        Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
+        let input = Input::Derived { query: Box::new(query), correlated };
+        Ok(bound_source(slot, input))
     }
 
     /// The joined sources as one derived table. The names keep their places in the scope and lead to its columns.
     fn wrapped(&mut self, chain: Chain) -> UserResult<Chain> {
         let Chain { sources, conjuncts, star, scope: range, first_slot } = chain;
-        self.plan.facts.open_block();
-        let arranged = planner::arrange(&mut self.plan, sources, conjuncts, &[]);
-        self.plan.facts.close_block();
-        let Arranged { sources, filter, .. } = arranged?;
+        let filter = conjunction(conjuncts);
         let scope = self.scope().ok_or_else(|| UserError::internal("a join outside FROM"))?;
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for source in &scope.sources[range.clone()] {
@@ -387,7 +376,6 @@ impl Binder<'_> {
             for_each_slot(expr, &self.plan.subqueries, &mut |slot| correlated |= slot < first_slot);
         });
         let slot = self.plan.new_slot()?;
-        self.plan.facts.derived_columns(slot, &query);
         if let Some(scope) = self.scope() {
             let mut next = 0;
             let mut merged = merged.into_iter();
@@ -400,8 +388,8 @@ impl Binder<'_> {
                 }
             }
         }
-        let input = PendingInput::Derived { query: Box::new(query), correlated };
-        let source = PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() };
+        let input = Input::Derived { query: Box::new(query), correlated };
+        let source = bound_source(slot, input);
         Ok(Chain { sources: vec![source], conjuncts: Vec::new(), star, scope: range, first_slot })
     }
 
@@ -409,7 +397,7 @@ impl Binder<'_> {
         self.table_at(name, None)
     }
 
-    fn table_source(&mut self, table: Arc<Table>, alias: Option<&ast::TableAlias>) -> UserResult<PendingSource> {
+    fn table_source(&mut self, table: Arc<Table>, alias: Option<&ast::TableAlias>) -> UserResult<Source> {
         if table.kind == ferrite_catalog::TableKind::Stream && !self.streams_allowed {
             return Err(UserError::compile("42809", format!("stream {} cannot be queried", table.name))
                 .with_hint("a stream keeps no rows; create a view of it"));
@@ -419,14 +407,8 @@ impl Binder<'_> {
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.column_type.sql_type)).collect();
         self.enter_source(table.name.clone(), slot, columns, alias)?;
         self.note_migration(&table);
-        let input = if table.partitioned_without_column && self.plan.reach == Reach::All {
-            let raw_slot = self.plan.new_slot()?;
-            let group_slot = self.plan.new_slot()?;
-            PendingInput::PartialView { table, raw_slot, group_slot }
-        } else {
-            PendingInput::Table(table)
-        };
-        Ok(PendingSource { slot, input, join: JoinKind::Inner, on: Vec::new() })
+        let input = Input::Table { table: table.id, access: Access::Scan };
+        Ok(bound_source(slot, input))
     }
 
     /// The source that came into the scope last is of this table.
@@ -467,6 +449,19 @@ impl Binder<'_> {
         }
         scope.sources.push(ScopeSource { name, slot, first_column: 0, columns, migrates: false });
         Ok(())
+    }
+}
+
+/// A source that nothing is known of yet but what it is.
+pub(super) fn bound_source(slot: u16, input: Input) -> Source {
+    Source { slot, input, join: JoinKind::Inner, on: None, filter: None }
+}
+
+/// The table that a bound source reads, if it is one.
+pub(super) fn table_of<'c>(catalog: &'c Catalog, source: &Source) -> Option<&'c Arc<Table>> {
+    match &source.input {
+        Input::Table { table, .. } => catalog.table(*table),
+        _ => None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Names to numbers: resolves names against the catalog, settles types, and hands blocks to the planner.
+//! Names to numbers: resolves names against the catalog, and settles types. What it answers is a bound
+//! tree: a plan in its plainest form, which the planner is given next.
 //!
 //! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters) is numbered through the
 //! whole program.
@@ -43,7 +44,7 @@ use crate::planner::context::{PlanContext, Reach};
 use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
 use ferrite_plan::Adoption;
-use ferrite_plan::{Parameter, Query, Register};
+use ferrite_plan::{Parameter, Register};
 use ferrite_value::{ColumnType, SqlType};
 use scope::{Scope, Variable};
 
@@ -51,8 +52,6 @@ pub(crate) struct Binder<'c> {
     pub catalog: &'c Catalog,
     /// What planning needs to know of the program, and numbers in it.
     pub plan: PlanContext<'c>,
-    /// Tables of WITH that are computed once.
-    pub common_tables: Vec<Query>,
     /// Names of WITH in reach, innermost last.
     common_names: Vec<common::CommonName>,
     /// How often a table of WITH has been bound.
@@ -106,7 +105,6 @@ impl<'c> Binder<'c> {
         Binder {
             catalog,
             plan: PlanContext::new(catalog, reach),
-            common_tables: Vec::new(),
             common_names: Vec::new(),
             common_bound: 0,
             parameters: Vec::new(),

@@ -9,11 +9,10 @@ use crate::parse::cursor::parse_with;
 use crate::parse::statement::CreateView;
 use crate::parse::tokens::{self, Lexeme};
 use crate::planner::context::Reach;
-use crate::planner::pending::PendingSource;
 use ferrite_base::limits::{STATEMENT_VIEW_BYTES_MAX, STATEMENT_VIEWS_MAX, VIEW_EXPANSIONS_MAX, VIEW_NESTING_MAX};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Parsed, PlainView, TableKind};
-use ferrite_plan::Query;
+use ferrite_plan::{Query, Source};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 use sqlparser::keywords::ALL_KEYWORDS;
@@ -299,11 +298,7 @@ pub(crate) fn without_misfits(catalog: &Catalog, change: Change) -> UserResult<C
 }
 
 impl Binder<'_> {
-    pub(super) fn plain_view_source(
-        &mut self,
-        name: &str,
-        alias: Option<&ast::TableAlias>,
-    ) -> UserResult<PendingSource> {
+    pub(super) fn plain_view_source(&mut self, name: &str, alias: Option<&ast::TableAlias>) -> UserResult<Source> {
         let view = self.catalog.plain_views.get(name).ok_or_else(|| UserError::not_found(name))?;
         self.views.reads(name);
         let bound = query_of(view).and_then(|query| self.view_query(query, &view.text));

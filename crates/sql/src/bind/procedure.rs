@@ -148,7 +148,7 @@ impl Compiler<'_> {
             registers: std::mem::take(&mut self.binder.registers),
             slots: self.binder.plan.slots(),
             subqueries: std::mem::take(&mut self.binder.plan.subqueries),
-            common_tables: std::mem::take(&mut self.binder.common_tables),
+            common_tables: std::mem::take(&mut self.binder.plan.common_tables),
             body,
             read_only: !self.writes,
             snapshot_plan: SnapshotPlan::None,
@@ -187,14 +187,14 @@ impl Compiler<'_> {
             Node::If { branches, otherwise } => {
                 let mut bound = Vec::with_capacity(branches.len());
                 for (condition, body) in branches {
-                    bound.push((self.binder.condition(condition)?, self.nodes(body)?));
+                    bound.push((self.condition(condition)?, self.nodes(body)?));
                 }
                 let otherwise = self.nodes(otherwise)?;
                 steps.push(Step::If { branches: bound, otherwise });
             }
             Node::While { label, condition, body } => {
                 let condition = match condition {
-                    Some(condition) => self.binder.condition(condition)?,
+                    Some(condition) => self.condition(condition)?,
                     None => Expr::Constant(OwnedValue::Boolean(true)),
                 };
                 let (label, body) = self.labelled(label, true, |compiler| compiler.nodes(body))?;
@@ -272,8 +272,25 @@ impl Compiler<'_> {
         Ok(register)
     }
 
-    /// A value for a variable of this type: of its kind, and for narrow integers within its range.
-    fn assigned(&mut self, mut typed: Typed, to: ColumnType, name: &str) -> UserResult<Expr> {
+    fn condition(&mut self, condition: &ast::Expr) -> UserResult<Expr> {
+        let condition = self.binder.condition(condition)?;
+        self.planned(condition)
+    }
+
+    /// What is bound is planned at once: it says on which partitions it must run.
+    fn planned(&mut self, mut expr: Expr) -> UserResult<Expr> {
+        self.binder.plan.plan_expression(&mut expr)?;
+        Ok(expr)
+    }
+
+    /// A value for a variable of this type.
+    fn assigned(&mut self, typed: Typed, to: ColumnType, name: &str) -> UserResult<Expr> {
+        let value = self.fitted(typed, to, name)?;
+        self.planned(value)
+    }
+
+    /// Of the type's kind, and for narrow integers within its range.
+    fn fitted(&mut self, mut typed: Typed, to: ColumnType, name: &str) -> UserResult<Expr> {
         self.binder.settle(&mut typed, to);
         let Some(from) = typed.sql_type else { return Ok(typed.expr) };
         if !can_store(from, to.sql_type) {
@@ -355,12 +372,15 @@ impl Compiler<'_> {
     }
 
     fn written_query(&mut self, query: &Written<Box<ast::Query>>) -> UserResult<(u16, Query)> {
-        let bound = self
-            .binder
-            .in_frame(|binder| binder.query(&query.value))
-            .map_err(|error| context::compile_error(&query.text, query.start, error))?;
+        let planned = |binder: &mut Binder<'_>| {
+            let (mut bound, _) = binder.in_frame(|binder| binder.query(&query.value))?;
+            binder.plan.plan_query(&mut bound)?;
+            Ok(bound)
+        };
+        let query_plan =
+            planned(&mut self.binder).map_err(|error| context::compile_error(&query.text, query.start, error))?;
         let statement = self.statement_text(&query.text)?;
-        Ok((statement, bound.0))
+        Ok((statement, query_plan))
     }
 
     fn statement_text(&mut self, text: &str) -> UserResult<u16> {
@@ -409,7 +429,7 @@ impl Compiler<'_> {
         if let Some(targets) = written.value.targets() {
             return self.select_into(written, targets);
         }
-        let plan = self.binder.statement(&written.value.kind)?;
+        let mut plan = self.binder.statement(&written.value.kind)?;
         if self.returns_value && matches!(plan, Plan::Query(_)) {
             return Err(UserError::compile(
                 "42601",
@@ -417,6 +437,7 @@ impl Compiler<'_> {
             )
             .with_hint("use SELECT ... INTO variables, or RETURN TABLE (SELECT ...)"));
         }
+        self.binder.plan.plan_statement(&mut plan)?;
         let statement = self.statement_text(&written.text)?;
         Ok(Step::Execute { statement, plan, emit: !self.returns_value })
     }
@@ -454,6 +475,7 @@ impl Compiler<'_> {
             self.binder.cast_output(&mut bound, position, column_type.sql_type)?;
             into.push(register);
         }
+        self.binder.plan.plan_query(&mut bound)?;
         let statement = self.statement_text(&written.text)?;
         Ok(Step::Fetch { statement, query: bound, into })
     }
@@ -465,8 +487,8 @@ impl Compiler<'_> {
                 let mut typed = self.binder.expression(expr)?;
                 self.binder.settle(&mut typed, ColumnType::fixed(SqlType::Bigint));
                 match typed.sql_type {
-                    None => Ok(ReturnValue::Status(typed.expr)),
-                    Some(sql_type) if sql_type.is_integer() => Ok(ReturnValue::Status(typed.expr)),
+                    None => Ok(ReturnValue::Status(self.planned(typed.expr)?)),
+                    Some(sql_type) if sql_type.is_integer() => Ok(ReturnValue::Status(self.planned(typed.expr)?)),
                     Some(other) => Err(UserError::compile("42804", format!("RETURN takes an integer, not {other}"))
                         .with_hint("return other values with RETURN TABLE (SELECT ...)")),
                 }

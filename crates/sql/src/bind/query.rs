@@ -2,21 +2,19 @@
 
 use super::Binder;
 use super::folding::Folding;
+use super::from::table_of;
 use super::grouping::{Grouping, Groups, gather_dependents, keyed_slots};
 use super::ordering::{OrderItem, order_items};
 use super::scope::Scope;
 use super::size::check_count;
 use super::types::{Typed, common_type, same_kind};
-use crate::planner::pending::PendingInput;
-use crate::planner::{self, Arranged};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
 use ferrite_plan::Adoption;
 use ferrite_plan::walk::{conjunction, for_each_expr_mut, split_conjunction};
 use ferrite_plan::{
-    Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind,
-    Windowing,
+    Aggregation, Input, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind, Windowing,
 };
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
@@ -205,11 +203,9 @@ impl Binder<'_> {
     /// A SELECT of all columns of `query`, then of the `items`, which may refer to these columns; and the types of all.
     pub fn around(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Query, Vec<Expr>)> {
         let columns = query.columns.clone();
-        self.plan.facts.open_block();
         self.push_scope(Scope::default());
         let bound = self.around_in_scope(query, items);
         self.pop_scope();
-        self.plan.facts.close_block();
         let (source, output) = bound?;
         let select = Select {
             sources: vec![source],
@@ -225,16 +221,14 @@ impl Binder<'_> {
     fn around_in_scope(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Source, Vec<Expr>)> {
         let visible = query.columns.len();
         // Whether it refers to rows outside is known to its frame only: it is computed where it stands, once.
-        let pending = self.derived_source(query, false, String::new(), None)?;
-        let mut output: Vec<Expr> = (0..visible).map(|column| Expr::column(pending.slot, column as u16)).collect();
+        let mut source = self.derived_source(query, false, String::new(), None)?;
+        let mut output: Vec<Expr> = (0..visible).map(|column| Expr::column(source.slot, column as u16)).collect();
         for item in items {
             output.push(self.output_expression(item)?.expr);
         }
-        let PendingInput::Derived { query, .. } = pending.input else {
-            return Err(UserError::internal("a derived table is one"));
-        };
-        let input = Input::Derived { query, correlated: true };
-        let source = Source { slot: pending.slot, input, join: JoinKind::Inner, on: None, filter: None };
+        if let Input::Derived { correlated, .. } = &mut source.input {
+            *correlated = true;
+        }
         Ok((source, output))
     }
 
@@ -291,11 +285,9 @@ impl Binder<'_> {
         if let Some(ast::Distinct::On(on)) = &select.distinct {
             return self.distinct_on(select, on, tail);
         }
-        self.plan.facts.open_block();
         self.push_scope(Scope::default());
         let result = self.select_in_scope(select, tail);
         self.pop_scope();
-        self.plan.facts.close_block();
         result
     }
 
@@ -307,14 +299,12 @@ impl Binder<'_> {
         };
         let unread = std::mem::take(&mut self.list_is_unread);
         let mut conjuncts = Vec::new();
-        let pending = self.bind_from(&select.from, &mut conjuncts)?;
-        let local_slots: Vec<u16> = pending.iter().map(|source| source.slot).collect();
-        let tables: Vec<(u16, Arc<Table>)> = pending
+        let sources = self.bind_from(&select.from, &mut conjuncts)?;
+        let local_slots: Vec<u16> = sources.iter().map(|source| source.slot).collect();
+        let tables: Vec<(u16, Arc<Table>)> = sources
             .iter()
-            .filter_map(|source| match &source.input {
-                PendingInput::Table(table) if table.kind == TableKind::Table => Some((source.slot, Arc::clone(table))),
-                _ => None,
-            })
+            .filter_map(|source| Some((source.slot, Arc::clone(table_of(self.catalog, source)?))))
+            .filter(|(_, table)| table.kind == TableKind::Table)
             .collect();
         self.name_windows(&select.named_window)?;
         if let Some(selection) = &select.selection {
@@ -395,30 +385,6 @@ impl Binder<'_> {
         } else {
             None
         };
-        let wanted: Vec<(Expr, bool)> = if aggregated || distinct || !windows.is_empty() {
-            Vec::new()
-        } else {
-            order_by.iter().map(|key| (exprs[usize::from(key.column)].clone(), key.descending)).collect()
-        };
-        let Arranged { mut sources, filter, presorted } =
-            planner::arrange(&mut self.plan, pending, conjuncts, &wanted)?;
-        if sources.is_empty() {
-            let slot = self.plan.new_slot()?;
-            sources.push(Source { slot, input: Input::One, join: JoinKind::Inner, on: None, filter: None });
-        }
-        let (mut aggregation, mut filter) = (aggregation, filter);
-        if let Some(groups) = &aggregation {
-            planner::extremes::shortcut_extremes(self.catalog, &mut sources, &filter, groups);
-            self.plan.facts.grouped(groups);
-            if windows.is_empty()
-                && let Some((tables, having)) =
-                    planner::extremes::separate_extremes(&mut self.plan, &sources, &filter, groups, &mut exprs)?
-            {
-                sources = tables;
-                filter = having;
-                aggregation = None;
-            }
-        }
         let windowing = window_slot.map(|slot| {
             let kept = match &aggregation {
                 Some(aggregation) => vec![aggregation.slot],
@@ -431,11 +397,10 @@ impl Binder<'_> {
             .map(|output| OutputColumn { name: output.name, sql_type: output.typed.decided_type() })
             .collect();
         let hidden = if distinct { exprs.split_off(columns.len()) } else { Vec::new() };
+        let filter = conjunction(conjuncts);
         let select = Select { sources, filter, aggregation, windowing, distinct, output: exprs };
         let mut query = Query::of(QueryBody::Select(Box::new(select)), columns);
-        if hidden.is_empty() {
-            query.presorted = presorted && !order_by.is_empty();
-        } else {
+        if !hidden.is_empty() {
             query = self.ordered_after_distinct(query, hidden)?;
         }
         query.order_by = order_by;

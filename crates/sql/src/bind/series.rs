@@ -4,10 +4,9 @@ use super::Binder;
 use super::scope::fold_name;
 use super::types::{Typed, widest};
 use super::window::interval_distance;
-use crate::planner::pending::PendingSource;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
-use ferrite_plan::{OutputColumn, Query, QueryBody};
+use ferrite_plan::{OutputColumn, Query, QueryBody, Source};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 
@@ -18,7 +17,7 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         arguments: &[ast::FunctionArg],
         alias: Option<&ast::TableAlias>,
-    ) -> UserResult<PendingSource> {
+    ) -> UserResult<Source> {
         let folded = super::scope::object_name(name)?;
         if folded != "GENERATE_SERIES" {
             return Err(UserError::not_supported(format!("{folded}(...) in FROM"))

@@ -3,7 +3,6 @@
 use super::Binder;
 use super::comparison::{compare_operator, row_of};
 use super::types::Typed;
-use crate::planner::semi;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::{Query, SubqueryKind};
@@ -70,17 +69,8 @@ impl Binder<'_> {
         self.list_is_unread = query.with.is_none()
             && matches!(query.body.as_ref(), ast::SetExpr::Select(select) if select.distinct.is_none());
         let (bound, correlated) = self.subquery_body(query)?;
-        let among = if correlated { semi::decorrelated(&bound, &self.plan.subqueries) } else { None };
-        let expr = match among {
-            Some(semi::Decorrelated { query, operand }) => {
-                let subquery = self.add_subquery(SubqueryKind::Among { unknown: false }, query, false)?;
-                Expr::Subquery { subquery, operand: Some(Box::new(operand)) }
-            }
-            None => {
-                let subquery = self.add_subquery(SubqueryKind::Exists, bound, correlated)?;
-                Expr::Subquery { subquery, operand: None }
-            }
-        };
+        let subquery = self.add_subquery(SubqueryKind::Exists, bound, correlated)?;
+        let expr = Expr::Subquery { subquery, operand: None };
         Ok(Typed::boolean(if negated { Expr::Not(Box::new(expr)) } else { expr }))
     }
 

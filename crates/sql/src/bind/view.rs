@@ -1,13 +1,14 @@
 //! CREATE VIEW: a query of the forms that can be kept up row by row.
 
 use super::Binder;
+use super::from::table_of;
 use super::scope::{Scope, fold_name};
 use super::types::Typed;
 use crate::planner::context::Reach;
-use crate::planner::pending::{PendingInput, PendingSource};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Column, Table, TableKind, View, ViewOutput};
 use ferrite_expr::{AggregateKind, Expr};
+use ferrite_plan::Source;
 use ferrite_plan::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
 use ferrite_value::ColumnType;
 use sqlparser::ast;
@@ -35,8 +36,8 @@ pub(crate) fn bind_view(
     binder.schema_object = Some("a materialized view");
     binder.push_scope(Scope::default());
     let mut conjuncts = Vec::new();
-    let pending = binder.bind_from(&select.from, &mut conjuncts)?;
-    let tables = source_tables(name, &pending)?;
+    let sources = binder.bind_from(&select.from, &mut conjuncts)?;
+    let tables = source_tables(catalog, name, &sources)?;
     if let Some(selection) = &select.selection {
         split_conjunction(binder.condition(selection)?, &mut conjuncts);
     }
@@ -100,14 +101,14 @@ struct ViewBuilder<'n> {
 }
 
 /// The view's tables, the partitioned one first: a change of its rows changes the view on the same partition.
-fn source_tables(name: &str, pending: &[PendingSource]) -> UserResult<Vec<(u16, Arc<Table>)>> {
+fn source_tables(catalog: &Catalog, name: &str, sources: &[Source]) -> UserResult<Vec<(u16, Arc<Table>)>> {
     let refuse = |what: &str| Err(UserError::ddl("0A000", format!("Materialized view \"{name}\" {what}.")));
-    let mut tables = Vec::with_capacity(pending.len());
-    for source in pending {
+    let mut tables = Vec::with_capacity(sources.len());
+    for source in sources {
         if source.join != ferrite_plan::JoinKind::Inner {
             return refuse("must not have outer joins");
         }
-        let PendingInput::Table(table) = &source.input else {
+        let Some(table) = table_of(catalog, source) else {
             return refuse("must not have derived tables, or views that are computed when read");
         };
         if table.kind == TableKind::View {

@@ -2,9 +2,10 @@
 
 use super::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
 use super::routing::Facts;
+use super::statement::PlannedSubquery;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Table};
-use ferrite_plan::Subquery;
+use ferrite_plan::{Query, Subquery};
 
 /// Which stores the program will see when it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +23,11 @@ pub(crate) struct PlanContext<'c> {
     pub statistics: &'c dyn Statistics,
     slots: u16,
     pub subqueries: Vec<Subquery>,
+    pub(super) subqueries_planned: Vec<PlannedSubquery>,
+    /// Tables of WITH that are computed once.
+    pub common_tables: Vec<Query>,
+    /// So many of them are planned.
+    pub(super) common_planned: usize,
     /// What the statement says about partitions.
     pub facts: Facts,
 }
@@ -29,7 +35,17 @@ pub(crate) struct PlanContext<'c> {
 impl<'c> PlanContext<'c> {
     pub fn new(catalog: &'c Catalog, reach: Reach) -> Self {
         let (statistics, facts) = (&NoStatistics, Facts::default());
-        PlanContext { catalog, reach, statistics, slots: 0, subqueries: Vec::new(), facts }
+        PlanContext {
+            catalog,
+            reach,
+            statistics,
+            slots: 0,
+            subqueries: Vec::new(),
+            subqueries_planned: Vec::new(),
+            common_tables: Vec::new(),
+            common_planned: 0,
+            facts,
+        }
     }
 
     /// Rows of the table that the program will see, as far as that is known.

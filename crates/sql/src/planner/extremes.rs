@@ -9,7 +9,7 @@ use ferrite_plan::walk::{for_each_access_expr, for_each_slot, move_slot, rewrite
 use ferrite_plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
 
 /// Takes the way to the one row, where MIN or MAX of one value is all that is asked.
-pub(crate) fn shortcut_extremes(
+pub(super) fn shortcut_extremes(
     catalog: &Catalog,
     sources: &mut [Source],
     filter: &Option<Expr>,
@@ -46,7 +46,7 @@ fn shortened(catalog: &Catalog, source: &Source, aggregate: &Aggregate) -> Optio
 
 /// MIN and MAX together: each becomes a derived table of one row with its own access path, and the block their join. What
 /// refers to the group's row (`output`, HAVING) is brought to those tables; answers the block's sources and its filter.
-pub(crate) fn separate_extremes(
+pub(super) fn separate_extremes(
     context: &mut PlanContext<'_>,
     sources: &[Source],
     filter: &Option<Expr>,

@@ -3,14 +3,15 @@
 pub(crate) mod access;
 pub(crate) mod context;
 pub(crate) mod estimate;
-pub(crate) mod extremes;
+mod extremes;
 mod hash;
 mod implied;
 mod order;
-pub(crate) mod pending;
+mod pending;
 mod push;
 pub(crate) mod routing;
-pub(crate) mod semi;
+mod semi;
+mod statement;
 
 use access::{Choice, choose};
 use context::{PlanContext, Reach};
@@ -23,7 +24,7 @@ use pending::{PendingInput, PendingSource};
 use std::sync::Arc;
 
 /// A planned FROM and WHERE.
-pub(crate) struct Arranged {
+struct Arranged {
     pub sources: Vec<Source>,
     /// Conditions when there is no source to hang them on.
     pub filter: Option<Expr>,
@@ -56,7 +57,7 @@ impl Reached<'_> {
 }
 
 /// Orders the sources, gives each its access path, and hands every condition to the earliest source that can decide it.
-pub(crate) fn arrange(
+fn arrange(
     context: &mut PlanContext<'_>,
     mut pending: Vec<PendingSource>,
     mut conjuncts: Vec<Expr>,
@@ -359,7 +360,7 @@ fn added_up(
 }
 
 /// How UPDATE and DELETE find their rows.
-pub(crate) struct Changed {
+struct Changed {
     pub access: Access,
     /// What the access path leaves of the conditions on the table alone.
     pub filter: Option<Expr>,
@@ -368,7 +369,7 @@ pub(crate) struct Changed {
 }
 
 /// The access path for UPDATE and DELETE, and the order of what they join with.
-pub(crate) fn arrange_change(
+fn arrange_change(
     context: &mut PlanContext<'_>,
     table: &Arc<Table>,
     slot: u16,

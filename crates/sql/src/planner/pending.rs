@@ -1,13 +1,16 @@
-//! What the planner is given: the sources of a bound FROM.
+//! The sources of a block on their way to an order and access paths.
 
+use super::context::{PlanContext, Reach};
+use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Table;
 use ferrite_expr::Expr;
-use ferrite_plan::{JoinKind, Query};
+use ferrite_plan::walk::split_conjunction;
+use ferrite_plan::{Input, JoinKind, Query, Source};
 use std::sync::Arc;
 
 /// A source that has no access path and no place in the join order yet.
 #[derive(Debug)]
-pub(crate) struct PendingSource {
+pub(super) struct PendingSource {
     pub slot: u16,
     pub input: PendingInput,
     pub join: JoinKind,
@@ -16,7 +19,7 @@ pub(crate) struct PendingSource {
 }
 
 #[derive(Debug)]
-pub(crate) enum PendingInput {
+pub(super) enum PendingInput {
     Table(Arc<Table>),
     /// A view of which every partition holds a part of each group: to be added up.
     PartialView {
@@ -36,4 +39,34 @@ pub(crate) enum PendingInput {
     Working {
         slot: u16,
     },
+}
+
+impl PendingSource {
+    /// A source as it was bound, what stands inside it planned.
+    pub fn of(context: &mut PlanContext<'_>, source: Source) -> UserResult<PendingSource> {
+        let Source { slot, input, join, on: condition, .. } = source;
+        let input = match input {
+            Input::Table { table, .. } => {
+                let table = context.catalog.table(table).cloned();
+                let table = table.ok_or_else(|| UserError::internal("a bound table is in the catalog"))?;
+                if table.partitioned_without_column && context.reach == Reach::All {
+                    let (raw_slot, group_slot) = (context.new_slot()?, context.new_slot()?);
+                    PendingInput::PartialView { table, raw_slot, group_slot }
+                } else {
+                    PendingInput::Table(table)
+                }
+            }
+            Input::Derived { query, correlated } => PendingInput::Derived { query, correlated },
+            Input::Common { table } => PendingInput::Common { table },
+            Input::Working { slot } => PendingInput::Working { slot },
+            Input::One | Input::Hashed(_) | Input::Measured(_) => {
+                return Err(UserError::internal("a bound source was planned before"));
+            }
+        };
+        let mut on = Vec::new();
+        if let Some(condition) = condition {
+            split_conjunction(condition, &mut on);
+        }
+        Ok(PendingSource { slot, input, join, on })
+    }
 }

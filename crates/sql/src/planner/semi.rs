@@ -15,13 +15,13 @@ use ferrite_plan::{Access, Input, JoinKind, OutputColumn, Query, QueryBody, Sele
 use ferrite_value::{OwnedValue, SqlType};
 
 /// A subquery that refers to nothing outside, and what is looked for among its rows.
-pub(crate) struct Decorrelated {
+pub(super) struct Decorrelated {
     pub query: Query,
     pub operand: Expr,
 }
 
 /// The query of an EXISTS without its equalities with outer rows, if these alone refer outside and no index answers them.
-pub(crate) fn decorrelated(query: &Query, subqueries: &[Subquery]) -> Option<Decorrelated> {
+pub(super) fn decorrelated(query: &Query, subqueries: &[Subquery]) -> Option<Decorrelated> {
     let one_row_counts = match &query.limit {
         None => true,
         Some(Expr::Constant(OwnedValue::Integer(limit))) => *limit > 0,
