@@ -1,6 +1,7 @@
 //! How a source's rows are found: which stores hold them, and the scan, lookup or range over each.
 
-use crate::frame::{Frame, RowSlot};
+use crate::frame::Frame;
+use crate::rows::{Flow, RowSlot};
 use ferrite_base::{IndexId, RowId, TableId, UserResult};
 use ferrite_expr::Expr;
 use ferrite_plan::{Access, Bound, KeyList};
@@ -9,13 +10,6 @@ use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Range;
-
-/// Whether whoever takes the rows wants more of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Flow {
-    More,
-    Enough,
-}
 
 /// Rows that are read, one after the other, in the time of one look-up.
 const SCANNED_PER_LOOKUP: u64 = 4;

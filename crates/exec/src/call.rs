@@ -1,13 +1,10 @@
-//! The door: what a call is, where its results go, and how it is run as a transaction.
+//! What a call is, where its results go, and what is kept from one to the next.
 
-use crate::procedure::Run;
 use bumpalo::Bump;
 use ferrite_base::limits::TEMPORARY_BYTES_MAX;
 use ferrite_base::{RowId, UserResult};
 use ferrite_plan::{OutputColumn, Program};
-use ferrite_table::{Store, UndoMark};
 use ferrite_value::Value;
-use smallvec::SmallVec;
 
 /// One call of a program.
 #[derive(Clone, Copy)]
@@ -19,7 +16,8 @@ pub struct Call<'x> {
     pub transaction_time: i64,
     /// Memory for computed values. May be reset when the call is over and its results are written.
     pub arena: &'x Bump,
-    /// Asked about every thousand rows and loop rounds, and every megabyte that expressions make or look at; true ends the program with an error. None: never interrupted.
+    /// Asked about every thousand rows and loop rounds, and every megabyte that expressions make or
+    /// look at; true ends the program with an error. None: never interrupted.
     pub interrupted: Option<&'x dyn Fn() -> bool>,
     /// Nanoseconds since some moment, for EXPLAIN ANALYZE; asked by no other statement.
     pub clock: Option<&'x dyn Fn() -> u64>,
@@ -48,18 +46,21 @@ impl<'x> Call<'x> {
 
 /// Threads that do the parts of a query.
 pub trait WorkerPool: Sync {
-    /// Calls `work` once for each number below `count`, several at a time if it can, and returns when all are done.
+    /// Calls `work` once for each number below `count`, several at a time if it can, and returns
+    /// when all are done.
     fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync));
 
     /// Like [`Call::interrupted`], for whoever does a part.
     fn interrupted(&self) -> bool;
 
-    /// Whether parts are worth it, for a partitioned table with `rows` in all stores, where all parts together read up to `beside` rows of
-    /// replicated tables. It depends on nothing else: sums of FLOAT in parts may have other last digits.
+    /// Whether parts are worth it, for a partitioned table with `rows` in all stores, where all
+    /// parts together read up to `beside` rows of replicated tables. It depends on nothing else:
+    /// sums of FLOAT in parts may have other last digits.
     fn pays(&self, rows: u64, beside: u64) -> bool;
 }
 
-/// Takes the results of a program, in order. An error from [`ResultSink::row`] (result too large) ends the program.
+/// Takes the results of a program, in order. An error from [`ResultSink::row`] (result too large)
+/// ends the program.
 pub trait ResultSink {
     fn begin_table(&mut self, columns: &[OutputColumn]);
     /// One row of the table begun last; as many values as it has columns.
@@ -71,7 +72,8 @@ pub trait ResultSink {
     fn status(&mut self, value: Option<i64>);
 }
 
-/// What the executor keeps from call to call so that it need not allocate. One per partition thread.
+/// What the executor keeps from call to call so that it need not allocate. One per partition
+/// thread.
 #[derive(Default)]
 pub struct Scratch {
     /// Rows that an UPDATE or DELETE found: position of the store and row.
@@ -87,50 +89,4 @@ impl Scratch {
             self.targets = targets;
         }
     }
-}
-
-/// Runs the program on `stores`: one partition's for a single-partition call, all partitions' for the others. The caller
-/// sets marks before, and after an error rolls all stores back to them; see [`run_transaction`].
-pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {
-    let program = call.program;
-    debug_assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");
-    let registers = call.arena.alloc_slice_fill_copy(program.registers.len(), Value::Null);
-    Run::new(stores, call, registers, scratch).program(sink)
-}
-
-/// The stores' places to come back to.
-pub type Marks = SmallVec<[UndoMark; 4]>;
-
-pub fn set_marks(stores: &[Store]) -> Marks {
-    stores.iter().map(|store| store.mark()).collect()
-}
-
-/// Undoes in every store what was done since `marks`.
-pub fn roll_back(stores: &mut [Store], marks: Marks) {
-    for (store, mark) in stores.iter_mut().zip(marks) {
-        store.rollback_to(mark);
-    }
-}
-
-/// [`run`], all or nothing: after an error the stores are as before. Commit and redo stay with the caller.
-pub fn run_transaction(
-    stores: &mut [Store],
-    call: &Call<'_>,
-    scratch: &mut Scratch,
-    sink: &mut impl ResultSink,
-) -> UserResult<()> {
-    if let [store] = stores {
-        let mark = store.mark();
-        let result = run(stores, call, scratch, sink);
-        if result.is_err() {
-            stores[0].rollback_to(mark);
-        }
-        return result;
-    }
-    let marks = set_marks(stores);
-    let result = run(stores, call, scratch, sink);
-    if result.is_err() {
-        roll_back(stores, marks);
-    }
-    result
 }

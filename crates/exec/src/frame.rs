@@ -1,29 +1,26 @@
-//! What the expressions of one statement see: the rows bound to slots, parameters, registers, subqueries.
+//! What the expressions of one statement see: the rows bound to slots, parameters, registers,
+//! subqueries.
 //!
-//! A frame lives for one execution of one statement and borrows the stores unchanged, so values are borrowed from their
-//! pages without a copy. It also counts: rows and work against the interruption hook, bytes against the temporary memory limit.
+//! A frame lives for one execution of one statement and borrows the stores unchanged, so values are
+//! borrowed from their pages without a copy.
+//!
+//! An expression may hold a subquery, and a query's conditions are expressions: the files that have
+//! an `impl Frame` are the evaluators, which call each other, level below level. They share
+//! this type and [`crate::rows`], and import no other thing in circles.
 
 use crate::call::Call;
-use crate::hash_join::{JoinTable, Kept};
-use crate::join::Rows;
 use crate::measure::Measures;
-use crate::parts::Prepared;
-use crate::subquery::Cached;
+use crate::meter::Meter;
+use crate::rows::{Cached, JoinTable, Kept, Prepared, RowSlot, Rows};
 use bumpalo::Bump;
-use ferrite_base::{UserError, UserResult, limits, memory};
+use ferrite_base::UserResult;
 use ferrite_expr::{Context, Expr, SortedArray};
 use ferrite_plan::Program;
-use ferrite_table::{RowRef, Store};
+use ferrite_table::Store;
 use ferrite_value::Value;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// Rows and loop rounds between two questions to the interruption hook.
-pub(crate) const TICKS_PER_CHECK: u32 = 1_024;
-/// Units of work (about a byte that is copied) between two questions to the interruption hook: some hundred microseconds.
-pub(crate) const WORK_PER_CHECK: usize = 1_048_576;
-/// Bytes that a program may compute before conditions stop leaving theirs in the transaction's arena.
-const THRIFT_BYTES: usize = 1_048_576;
 /// Rows that are looked for in an array parameter element by element before it is put in order.
 const ROWS_BEFORE_SORTING: u32 = 32;
 /// What an element takes that is put in order among many, in units of work.
@@ -31,20 +28,8 @@ const SORTED: usize = 64;
 /// Slots that need no arena memory.
 const SLOTS_INLINE: usize = 8;
 
-/// The row a source is at.
-#[derive(Clone, Copy)]
-pub(crate) enum RowSlot<'s> {
-    Unbound,
-    /// The null row of an outer join.
-    Null,
-    Stored(RowRef<'s>),
-    Computed(&'s [Value<'s>]),
-    /// A computed row that the next one overwrites.
-    Reused(&'s [Cell<Value<'s>>]),
-}
-
-/// Room for a frame's slots: on the stack for the usual few. Many are given back with the statement: a batch has a slot for each of its
-/// thousands of statements.
+/// Room for a frame's slots: on the stack for the usual few. Many are given back with the
+/// statement: a batch has a slot for each of its thousands of statements.
 pub(crate) struct Slots<'s> {
     inline: [Cell<RowSlot<'s>>; SLOTS_INLINE],
     many: Vec<Cell<RowSlot<'s>>>,
@@ -83,23 +68,15 @@ pub(crate) struct Frame<'s> {
     slots: &'s [Cell<RowSlot<'s>>],
     /// What only statements with more than a lookup need; made when it is.
     rare: OnceCell<Box<Rare<'s>>>,
-    /// The statement may evaluate one expression many times, so results of subqueries are worth keeping.
+    /// The statement may evaluate one expression many times, so results of subqueries are worth
+    /// keeping.
     repeats: Cell<bool>,
-    ticks: Cell<u32>,
-    /// Work told since the last check, that of the program's other statements included.
-    work: &'s Cell<usize>,
-    temporary_bytes: Cell<usize>,
-    /// At how many of them to look whether there may be more.
-    temporary_look: Cell<usize>,
-    /// What the arena held when the program began.
-    arena_bytes_before: usize,
-    /// Set when the statement computes much: what is computed for one row only then goes to `Rare::passing`.
-    thrifty: Cell<bool>,
+    /// What it uses. A statement that computes much is told so: what is computed for one row only
+    /// then goes to `Rare::passing`.
+    pub(crate) meter: Meter<'s>,
     pub(crate) measures: &'s Measures,
     /// What was done in parts before the statement began.
     pub(crate) prepared: &'s [Prepared<'s>],
-    /// Of how many stores this is one's part; 1 where it is none.
-    parts: usize,
 }
 
 struct Rare<'s> {
@@ -130,9 +107,8 @@ impl<'s> Frame<'s> {
         call: &'s Call<'s>,
         registers: &'s [Value<'s>],
         slots: &'s Slots<'s>,
-        arena_bytes_before: usize,
         measures: &'s Measures,
-        work: &'s Cell<usize>,
+        meter: Meter<'s>,
     ) -> Frame<'s> {
         Frame {
             stores,
@@ -142,38 +118,10 @@ impl<'s> Frame<'s> {
             slots: slots.all(),
             rare: OnceCell::new(),
             repeats: Cell::new(false),
-            ticks: Cell::new(0),
-            work,
-            temporary_bytes: Cell::new(0),
-            temporary_look: Cell::new(limits::MEMORY_ALWAYS_BYTES),
-            arena_bytes_before,
-            thrifty: Cell::new(false),
+            meter,
             measures,
             prepared: &[],
-            parts: 1,
         }
-    }
-
-    /// For one store of `parts`: it may hold its share of what the statement may.
-    pub(crate) fn of_part(
-        stores: &'s [Store],
-        call: &'s Call<'s>,
-        registers: &'s [Value<'s>],
-        slots: &'s Slots<'s>,
-        measures: &'s Measures,
-        work: &'s Cell<usize>,
-        parts: usize,
-    ) -> Frame<'s> {
-        Frame { parts, ..Frame::new(stores, call, registers, slots, call.arena.allocated_bytes(), measures, work) }
-    }
-
-    pub(crate) fn is_part(&self) -> bool {
-        self.parts > 1
-    }
-
-    /// Rows met so far, more or less.
-    pub(crate) fn rows_met(&self) -> usize {
-        self.ticks.get() as usize
     }
 
     #[inline]
@@ -188,7 +136,7 @@ impl<'s> Frame<'s> {
     /// As a condition: NULL counts as false.
     #[inline]
     pub(crate) fn holds(&self, condition: &'s Expr) -> UserResult<bool> {
-        if self.thrifty.get() {
+        if self.meter.is_thrifty() {
             return self.holds_thriftily(condition);
         }
         match condition {
@@ -225,7 +173,7 @@ impl<'s> Frame<'s> {
         expression: &'s Expr,
         take: impl FnOnce(Value<'_>) -> UserResult<R>,
     ) -> UserResult<R> {
-        if self.thrifty.get()
+        if self.meter.is_thrifty()
             && let Ok(mut arena) = self.rare().passing.try_borrow_mut()
         {
             arena.reset();
@@ -234,7 +182,8 @@ impl<'s> Frame<'s> {
         take(self.evaluate(expression)?)
     }
 
-    /// The array in order, once many rows have been looked for in it: for few that would take longer.
+    /// The array in order, once many rows have been looked for in it: for few that would take
+    /// longer.
     fn sort_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'s>>> {
         let Value::Array(elements) = self.parameter(parameter) else { return Ok(None) };
         let mut arrays = self.rare().arrays.borrow_mut();
@@ -304,58 +253,28 @@ impl<'s> Frame<'s> {
         self.bind(slot, RowSlot::Reused(values));
     }
 
-    /// Called per row met and per loop round.
+    /// [`Meter::tick`]: called per row met and per loop round.
     #[inline]
     pub(crate) fn tick(&self) -> UserResult<()> {
-        let ticks = self.ticks.get() + 1;
-        self.ticks.set(ticks);
-        if ticks.is_multiple_of(TICKS_PER_CHECK) { self.check(0) } else { Ok(()) }
+        self.meter.tick()
     }
 
-    /// Counts work that is not a row's usual: `units` of about a byte that is copied.
+    /// [`Meter::count_work`]: counts work that is not a row's usual.
     #[inline]
     pub(crate) fn count_work(&self, units: usize) -> UserResult<()> {
-        self.count_work_beside(units, 0)
+        self.meter.count_work(units)
     }
 
-    /// `passing`: bytes computed outside the transaction's arena.
-    #[inline]
-    fn count_work_beside(&self, units: usize, passing: usize) -> UserResult<()> {
-        let work = self.work.get().saturating_add(units);
-        self.work.set(work);
-        if work < WORK_PER_CHECK { Ok(()) } else { self.check(passing) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn check(&self, passing: usize) -> UserResult<()> {
-        self.work.set(0);
-        let computed = self.call.arena.allocated_bytes().saturating_sub(self.arena_bytes_before);
-        self.thrifty.set(computed > THRIFT_BYTES);
-        check_interrupted(self.call)?;
-        check_temporary(self.call, computed.saturating_add(passing))
-    }
-
-    /// Accounts for memory that the statement holds until its end.
+    /// [`Meter::charge`]: accounts for memory that the statement holds until its end.
     #[inline]
     pub(crate) fn charge(&self, bytes: usize) -> UserResult<()> {
-        let total = self.temporary_bytes.get() + bytes;
-        self.temporary_bytes.set(total);
-        if total > self.temporary_look.get() { self.look(total) } else { Ok(()) }
+        self.meter.charge(bytes)
     }
 
-    /// Whether the statement may hold so much, and the server has memory for it.
-    #[cold]
-    fn look(&self, total: usize) -> UserResult<()> {
-        check_temporary(self.call, total.saturating_mul(self.parts))?;
-        self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(self.call.temporary_bytes_max));
-        Ok(())
-    }
-
-    /// The memory went back before the statement's end.
+    /// [`Meter::release`]: the memory went back before the statement's end.
     #[inline]
     pub(crate) fn release(&self, bytes: usize) {
-        self.temporary_bytes.set(self.temporary_bytes.get().saturating_sub(bytes));
+        self.meter.release(bytes);
     }
 
     /// A row that stays until the transaction's end, fit to be bound to a slot.
@@ -492,7 +411,7 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
     }
 
     fn cost(&self, units: usize) -> UserResult<()> {
-        self.frame.count_work_beside(units, self.arena.allocated_bytes())
+        self.frame.meter.count_work_beside(units, self.arena.allocated_bytes())
     }
 
     fn sorted_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'f>>> {
@@ -502,39 +421,4 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
     fn subquery(&self, subquery: u16, operand: Value<'f>) -> UserResult<Value<'f>> {
         self.frame.run_subquery(subquery, operand)
     }
-}
-
-/// Has the caller asked to stop, or has the program computed more than it may hold?
-#[cold]
-#[inline(never)]
-pub(crate) fn check(call: &Call<'_>, arena_bytes_before: usize) -> UserResult<()> {
-    check_interrupted(call)?;
-    check_temporary(call, call.arena.allocated_bytes().saturating_sub(arena_bytes_before))
-}
-
-fn check_interrupted(call: &Call<'_>) -> UserResult<()> {
-    if call.interrupted.is_some_and(|interrupted| interrupted()) {
-        return Err(UserError::data("57014", "Transaction Interrupted")
-            .with_hint("it ran longer than it may; narrow the query, add an index, or start the server with a longer --query-timeout"));
-    }
-    Ok(())
-}
-
-fn check_temporary(call: &Call<'_>, bytes: usize) -> UserResult<()> {
-    if bytes > call.temporary_bytes_max {
-        return Err(too_much_memory(call.temporary_bytes_max));
-    }
-    if bytes > limits::MEMORY_ALWAYS_BYTES && !memory::has_room() {
-        return Err(memory::refused("the statement's temporary results"));
-    }
-    Ok(())
-}
-
-#[cold]
-fn too_much_memory(most: usize) -> UserError {
-    UserError::limit("the statement needs more temporary memory than it may use")
-        .with_detail(format!(
-            "the limit is {most} bytes for sorting, grouping, joins and derived tables (--limit temporary-bytes)"
-        ))
-        .with_hint("narrow the query with WHERE or LIMIT, or split it into several statements")
 }

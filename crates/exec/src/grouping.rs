@@ -1,11 +1,8 @@
 //! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of their first row.
 
-use crate::access::Flow;
 use crate::frame::Frame;
 use crate::join::unmeasured;
-use crate::parts::PartResult;
-use crate::row_table::RowTable;
-use crate::select::OutputRow;
+use crate::rows::{Flow, Groups, OutputRow, PartResult};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::AggregateState;
 use ferrite_expr::{Aggregate, AggregateKind, Context};
@@ -18,26 +15,6 @@ const PART_GROUPS_LOOK: usize = 8_192;
 const GROUP_WORK: usize = 64;
 /// So many rows for each group they need.
 const PART_ROWS_EACH: usize = 4;
-
-/// Groups, in the order of their first rows.
-pub(crate) struct Groups<'s> {
-    pub(crate) keys: RowTable<'s>,
-    /// For each group so many.
-    pub(crate) states: Vec<AggregateState>,
-    pub(crate) states_each: usize,
-}
-
-impl Groups<'_> {
-    pub(crate) fn new(width: usize, states_each: usize) -> Self {
-        Groups { keys: RowTable::new(width), states: Vec::new(), states_each }
-    }
-
-    /// What one more group takes.
-    fn bytes_each(&self, aggregation: &Aggregation) -> usize {
-        let heap_bytes: usize = aggregation.aggregates.iter().map(Aggregate::heap_bytes).sum();
-        self.keys.row_bytes() + self.states_each * size_of::<AggregateState>() + heap_bytes
-    }
-}
 
 impl<'s> Frame<'s> {
     /// Calls `visit` with the aggregation's slot bound, once for each group that passes HAVING.
@@ -102,7 +79,10 @@ impl<'s> Frame<'s> {
             if new {
                 self.charge(bytes_each)?;
                 groups.states.extend(aggregation.aggregates.iter().map(AggregateState::new));
-                if group == PART_GROUPS_LOOK && self.is_part() && self.rows_met() < PART_GROUPS_LOOK * PART_ROWS_EACH {
+                if group == PART_GROUPS_LOOK
+                    && self.meter.is_part()
+                    && self.meter.rows_met() < PART_GROUPS_LOOK * PART_ROWS_EACH
+                {
                     return Err(UserError::internal("grouping in parts does not pay"));
                 }
             }

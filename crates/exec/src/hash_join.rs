@@ -3,39 +3,13 @@
 //! The first question is answered by reading the rows, which is as fast and keeps nothing; the second builds the table. What it
 //! holds counts against the statement's temporary memory.
 
-use crate::access::Flow;
-use crate::frame::{Frame, RowSlot};
-use crate::join::Identity;
+use crate::frame::Frame;
 use crate::row_table::RowTable;
+use crate::rows::{END, Flow, Identity, JoinRow, JoinTable, Kept};
 use ferrite_base::UserResult;
 use ferrite_plan::Hashed;
 use ferrite_value::{Value, compare};
 use std::rc::Rc;
-
-/// No further row has the same keys.
-const END: u32 = u32::MAX;
-
-/// What is kept for one source between two questions.
-pub(crate) enum Kept<'s> {
-    /// It was asked once.
-    Asked,
-    Built(Rc<JoinTable<'s>>),
-}
-
-pub(crate) struct JoinTable<'s> {
-    /// The distinct keys; none is NULL.
-    keys: RowTable<'s>,
-    /// For each of them the first and the last of its rows.
-    chains: Vec<(u32, u32)>,
-    rows: Vec<JoinRow<'s>>,
-}
-
-struct JoinRow<'s> {
-    row: RowSlot<'s>,
-    identity: Identity,
-    /// The next row with the same keys, or [`END`].
-    next: u32,
-}
 
 impl<'s> Frame<'s> {
     /// Binds `slot` to each row of the input that passes its filter and has the keys asked for.

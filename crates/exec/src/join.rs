@@ -1,18 +1,11 @@
 //! The nested loops over a SELECT block's sources: inner, left outer and full outer joins.
 
-use crate::access::Flow;
-use crate::frame::{Frame, RowSlot};
+use crate::frame::Frame;
+use crate::rows::{Flow, Identity, RowSlot, Rows};
 use ferrite_base::UserResult;
 use ferrite_expr::Expr;
 use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source};
-use ferrite_value::Value;
 use std::collections::HashSet;
-
-/// Rows of a derived table, held in the arena.
-pub(crate) type Rows<'s> = &'s [&'s [Value<'s>]];
-
-/// A source row's identity within its source.
-pub(crate) type Identity = u64;
 
 impl<'s> Frame<'s> {
     /// Calls `visit` with the slots bound, once for each joined row that passes the block's conditions.
@@ -164,6 +157,36 @@ impl<'s> Frame<'s> {
             }
         }
         Ok(Flow::More)
+    }
+
+    /// The rows of an input, counted and timed for EXPLAIN ANALYZE.
+    #[inline(never)]
+    fn each_measured_row(
+        &self,
+        slot: u16,
+        input: &'s Input,
+        visit: &mut dyn FnMut(Identity) -> UserResult<Flow>,
+    ) -> UserResult<Flow> {
+        let (mut rows, mut elsewhere) = (0, 0);
+        let start = self.nanoseconds();
+        let flow = self.each_input_row(slot, input, &mut |identity| {
+            rows += 1;
+            let before = self.nanoseconds();
+            let flow = visit(identity);
+            elsewhere += self.nanoseconds() - before;
+            flow
+        });
+        self.measured(slot, rows, (self.nanoseconds() - start).saturating_sub(elsewhere));
+        flow
+    }
+
+    /// One loop of a source is over.
+    fn measured(&self, slot: u16, rows: u64, nanoseconds: u64) {
+        if let Some(measure) = self.measures.borrow_mut().get_mut(usize::from(slot)) {
+            measure.loops += 1;
+            measure.rows += rows;
+            measure.nanoseconds += nanoseconds;
+        }
     }
 
     /// A derived table's rows: computed once per statement, or each time if they depend on the rows bound before.

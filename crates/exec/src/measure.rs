@@ -1,10 +1,5 @@
 //! EXPLAIN ANALYZE: what each source of a statement delivered, how often it was asked and how long it took.
 
-use crate::access::Flow;
-use crate::frame::Frame;
-use crate::join::Identity;
-use ferrite_base::UserResult;
-use ferrite_plan::Input;
 use std::cell::RefCell;
 
 /// Of one source.
@@ -38,34 +33,3 @@ pub(crate) fn milliseconds(nanoseconds: u64) -> String {
 
 /// By slot; empty where nothing is measured.
 pub(crate) type Measures = RefCell<Vec<Measure>>;
-
-impl<'s> Frame<'s> {
-    #[inline(never)]
-    pub(crate) fn each_measured_row(
-        &self,
-        slot: u16,
-        input: &'s Input,
-        visit: &mut dyn FnMut(Identity) -> UserResult<Flow>,
-    ) -> UserResult<Flow> {
-        let (mut rows, mut elsewhere) = (0, 0);
-        let start = self.nanoseconds();
-        let flow = self.each_input_row(slot, input, &mut |identity| {
-            rows += 1;
-            let before = self.nanoseconds();
-            let flow = visit(identity);
-            elsewhere += self.nanoseconds() - before;
-            flow
-        });
-        self.measured(slot, rows, (self.nanoseconds() - start).saturating_sub(elsewhere));
-        flow
-    }
-
-    /// One loop of a source is over.
-    pub(crate) fn measured(&self, slot: u16, rows: u64, nanoseconds: u64) {
-        if let Some(measure) = self.measures.borrow_mut().get_mut(usize::from(slot)) {
-            measure.loops += 1;
-            measure.rows += rows;
-            measure.nanoseconds += nanoseconds;
-        }
-    }
-}

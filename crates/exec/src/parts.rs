@@ -4,18 +4,17 @@
 //! The parts are for a [`WorkerPool`] to do, perhaps at the same time. What they answer does not depend on how many do them. A part that fails,
 //! whatever the reason, ends nothing: then the query runs as it otherwise would, and its errors and limits are those of one thread.
 
-use crate::access::Flow;
 use crate::call::{Call, WorkerPool};
 use crate::frame::{Frame, Slots};
-use crate::grouping::Groups;
 use crate::measure::Measures;
-use crate::procedure::Run;
-use crate::select::OutputRow;
+use crate::meter::Meter;
+use crate::rows::{Flow, Groups, OutputRow, PartResult, Prepared};
+use crate::run::Run;
 use crate::sorting::Sorter;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 use ferrite_plan::InParts;
-use ferrite_plan::{Program, Query, Select};
+use ferrite_plan::{Program, Query};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use std::cell::Cell;
@@ -24,22 +23,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// More first rows than this are not sorted in parts.
 const FIRST_ROWS_MAX: usize = 10_000;
-
-/// What a query found done when it began.
-pub(crate) struct Prepared<'s> {
-    /// The block.
-    pub(crate) select: &'s Select,
-    pub(crate) result: PartResult<'s>,
-}
-
-pub(crate) enum PartResult<'s> {
-    Groups(Groups<'s>),
-    /// Rows in order, one after the other, hidden columns included.
-    Rows {
-        width: usize,
-        values: Vec<Value<'s>>,
-    },
-}
 
 /// What every part of a query sees.
 #[derive(Clone, Copy)]
@@ -146,7 +129,8 @@ fn part<'p>(
     let measures: &'p Measures = arena.alloc(Measures::default());
     let work: &'p Cell<usize> = arena.alloc(Cell::new(0));
     let stores: &'p [Store] = std::slice::from_ref(store);
-    let frame = Frame::of_part(stores, call, seen.registers, slots, measures, work, seen.stores);
+    let meter = Meter::of_part(call, work, seen.stores);
+    let frame = Frame::new(stores, call, seen.registers, slots, measures, meter);
     frame.set_repeats();
     match block {
         InParts::Groups(select) => {
@@ -158,11 +142,11 @@ fn part<'p>(
         InParts::First(query, select) => {
             let mut sorter = Sorter::new(&query.order_by, Some(seen.wanted));
             frame.run_select(select, query.columns.len(), &[], &mut |row| {
-                sorter.push(&frame, row)?;
+                sorter.push(&frame.meter, row)?;
                 Ok(Flow::More)
             })?;
             let mut values = Vec::new();
-            for position in sorter.sorted(&frame)? {
+            for position in sorter.sorted(&frame.meter)? {
                 values.extend_from_slice(sorter.row(position));
             }
             Ok(PartResult::Rows { width: select.output.len(), values })

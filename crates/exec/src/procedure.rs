@@ -1,16 +1,14 @@
 //! The steps of a program: statements, variables, control flow.
 
-use crate::access::Flow;
-use crate::call::{Call, ResultSink, Scratch};
-use crate::frame::{self, Frame, Slots};
-use crate::measure::{Measure, Measures, counted, milliseconds};
-use crate::parts::Prepared;
+use crate::call::ResultSink;
+use crate::frame::Slots;
+use crate::measure::{Measure, counted, milliseconds};
+use crate::rows::Flow;
+use crate::run::Run;
 use ferrite_base::{ErrorKind, UserError, UserResult, fault};
 use ferrite_expr::Expr;
 use ferrite_plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
-use ferrite_table::Store;
 use ferrite_value::{Value, convert};
-use std::cell::Cell;
 
 /// What putting out the head of a result is for each column, in units of work.
 const COLUMN_WORK: usize = 64;
@@ -19,7 +17,7 @@ const VARIABLES_INLINE: usize = 4;
 
 /// How a step ended. Whole words, which are read as they were written.
 #[repr(u64)]
-enum Next {
+pub(crate) enum Next {
     Step,
     /// Out of the block or loop with this label.
     Leave(u64),
@@ -29,80 +27,9 @@ enum Next {
     End,
 }
 
-/// One call on its way through its program.
-pub(crate) struct Run<'r, 'x> {
-    pub(crate) stores: &'r mut [Store],
-    pub(crate) call: &'x Call<'x>,
-    /// The variables. What they hold is in the arena, the parameters or the program, never in a store.
-    pub(crate) registers: &'r mut [Value<'x>],
-    pub(crate) scratch: &'r mut Scratch,
-    ticks: u32,
-    arena_bytes_before: usize,
-    work: Cell<usize>,
-    pub(crate) measures: Measures,
-    /// What RETURNING answers for the rows changed so far, in the arena.
-    pub(crate) returned: Vec<&'x [Value<'x>]>,
-    /// What is done already of the query that runs.
-    pub(crate) prepared: Vec<Prepared<'x>>,
-}
-
-impl<'r, 'x> Run<'r, 'x> {
-    pub(crate) fn new(
-        stores: &'r mut [Store],
-        call: &'x Call<'x>,
-        registers: &'r mut [Value<'x>],
-        scratch: &'r mut Scratch,
-    ) -> Run<'r, 'x> {
-        let arena_bytes_before = call.arena.allocated_bytes();
-        Run {
-            stores,
-            call,
-            registers,
-            scratch,
-            ticks: 0,
-            arena_bytes_before,
-            work: Cell::new(0),
-            measures: Measures::default(),
-            returned: Vec::new(),
-            prepared: Vec::new(),
-        }
-    }
-
-    pub(crate) fn program(&mut self, sink: &mut impl ResultSink) -> UserResult<()> {
-        self.steps(&self.call.program.body, sink)?;
-        Ok(())
-    }
-
-    #[inline]
-    pub(crate) fn frame<'s>(&'s self, slots: &'s Slots<'s>) -> Frame<'s> {
-        let mut frame = Frame::new(
-            self.stores,
-            self.call,
-            self.registers,
-            slots,
-            self.arena_bytes_before,
-            &self.measures,
-            &self.work,
-        );
-        frame.prepared = &self.prepared;
-        frame
-    }
-
-    /// Called per loop round and row changed.
-    #[inline]
-    pub(crate) fn tick(&mut self) -> UserResult<()> {
-        self.ticks = self.ticks.wrapping_add(1);
-        let work = self.work.get().saturating_add(ferrite_table::take_work());
-        self.work.set(work);
-        if self.ticks.is_multiple_of(frame::TICKS_PER_CHECK) || work >= frame::WORK_PER_CHECK {
-            self.work.set(0);
-            frame::check(self.call, self.arena_bytes_before)
-        } else {
-            Ok(())
-        }
-    }
-
-    fn steps(&mut self, steps: &'x [Step], sink: &mut impl ResultSink) -> UserResult<Next> {
+impl<'x> Run<'_, 'x> {
+    /// Runs the steps in turn: the program's, or those of a block in it.
+    pub(crate) fn steps(&mut self, steps: &'x [Step], sink: &mut impl ResultSink) -> UserResult<Next> {
         for step in steps {
             match self.step(step, sink)? {
                 Next::Step => {}

@@ -1,11 +1,9 @@
 //! Queries: a body's rows, ordered, cut by OFFSET and LIMIT; VALUES lists and set operations.
 
-use crate::access::Flow;
 use crate::frame::Frame;
-use crate::join::Rows;
-use crate::parts::PartResult;
 use crate::row_table::RowTable;
-use crate::select::{Emit, OutputRow};
+use crate::rows::{Emit, Flow, OutputRow, PartResult, Rows};
+use crate::series;
 use crate::sorting::Sorter;
 use crate::subquery::plain_lookup;
 use ferrite_base::{UserError, UserResult};
@@ -36,16 +34,16 @@ impl<'s> Frame<'s> {
         let wanted = limit.map(|limit| limit.saturating_add(offset));
         let mut sorter = Sorter::new(&query.order_by, wanted);
         match self.prepared_rows(query) {
-            Some((width, values)) => values.chunks_exact(width).try_for_each(|row| sorter.push(self, row))?,
+            Some((width, values)) => values.chunks_exact(width).try_for_each(|row| sorter.push(&self.meter, row))?,
             None => {
                 self.run_body(query, &mut |row| {
-                    sorter.push(self, row)?;
+                    sorter.push(&self.meter, row)?;
                     Ok(Flow::More)
                 })?;
             }
         }
         let mut flow = Flow::More;
-        for position in sorter.sorted(self)?.into_iter().skip(offset) {
+        for position in sorter.sorted(&self.meter)?.into_iter().skip(offset) {
             flow = emit(&sorter.row(position)[..visible])?;
             if flow == Flow::Enough {
                 break;
@@ -103,7 +101,9 @@ impl<'s> Frame<'s> {
             }
             QueryBody::Select(select) => self.run_select(select, query.columns.len(), &[], emit),
             QueryBody::Values(rows) => self.run_values(rows, emit),
-            QueryBody::Series { start, stop, step } => self.run_series(start, stop, step, emit),
+            QueryBody::Series { start, stop, step } => {
+                series::run(self.evaluate(start)?, self.evaluate(stop)?, self.evaluate(step)?, emit)
+            }
             QueryBody::Recursive { working, all, first, step } => self.run_recursion(*working, *all, first, step, emit),
             QueryBody::SetOperation { operator, all, left, right } => {
                 self.run_set_operation(*operator, *all, left, right, emit)

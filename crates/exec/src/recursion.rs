@@ -1,10 +1,8 @@
 //! WITH: tables that are computed once, and recursion in rounds.
 
-use crate::access::Flow;
 use crate::frame::Frame;
-use crate::join::Rows;
 use crate::row_table::RowTable;
-use crate::select::Emit;
+use crate::rows::{Emit, Flow, Rows};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::Context;
 use ferrite_plan::Query;

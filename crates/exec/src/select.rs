@@ -1,19 +1,11 @@
 //! A SELECT block: joined rows, grouped if asked, become output rows, distinct if asked.
 
-use crate::access::Flow;
 use crate::frame::Frame;
 use crate::row_table::RowTable;
+use crate::rows::{Emit, Flow, OutputRow};
 use ferrite_base::UserResult;
 use ferrite_expr::Expr;
 use ferrite_plan::Select;
-use ferrite_value::Value;
-use smallvec::SmallVec;
-
-/// An output row on its way.
-pub(crate) type OutputRow<'s> = SmallVec<[Value<'s>; 12]>;
-
-/// Where a query's rows go.
-pub(crate) type Emit<'e, 's> = &'e mut dyn FnMut(&[Value<'s>]) -> UserResult<Flow>;
 
 impl<'s> Frame<'s> {
     /// `visible`: how many of the output columns count for DISTINCT (the hidden ones behind them only serve ORDER BY).

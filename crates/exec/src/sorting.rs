@@ -1,6 +1,6 @@
 //! ORDER BY: collects rows, sorts them once, and with a limit never holds many more than the limit asks for.
 
-use crate::frame::Frame;
+use crate::meter::Meter;
 use ferrite_base::UserResult;
 use ferrite_plan::SortKey;
 use ferrite_value::{Value, compare};
@@ -32,24 +32,24 @@ impl<'k, 's> Sorter<'k, 's> {
         Sorter { keys, width: 0, wanted, values: Vec::new(), rows: 0, last_wanted: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, frame: &Frame<'s>, row: &[Value<'s>]) -> UserResult<()> {
+    pub(crate) fn push(&mut self, meter: &Meter<'_>, row: &[Value<'s>]) -> UserResult<()> {
         self.width = row.len();
         if !self.last_wanted.is_empty() && self.order(row, &self.last_wanted) != Ordering::Less {
             return Ok(());
         }
-        frame.charge(size_of_val(row))?;
+        meter.charge(size_of_val(row))?;
         self.values.extend_from_slice(row);
         self.rows += 1;
         if self.wanted.is_some_and(|wanted| self.rows >= wanted.saturating_mul(2).saturating_add(SURPLUS_ROWS)) {
-            self.throw_surplus_away(frame)?;
+            self.throw_surplus_away(meter)?;
         }
         Ok(())
     }
 
     /// Positions of the wanted rows, in order. Rows with equal keys stay in the order they came.
-    pub(crate) fn sorted(&self, frame: &Frame<'s>) -> UserResult<Vec<u32>> {
+    pub(crate) fn sorted(&self, meter: &Meter<'_>) -> UserResult<Vec<u32>> {
         let positions: Vec<u32> = (0..self.rows as u32).collect();
-        let mut positions = sort(frame, positions, |left, right| self.order(self.row(left), self.row(right)))?;
+        let mut positions = sort(meter, positions, |left, right| self.order(self.row(left), self.row(right)))?;
         positions.truncate(self.wanted.unwrap_or(usize::MAX));
         Ok(positions)
     }
@@ -59,7 +59,7 @@ impl<'k, 's> Sorter<'k, 's> {
         &self.values[start..start + self.width]
     }
 
-    /// What the sorter holds and has charged to the frame.
+    /// What the sorter holds and has charged to the meter.
     pub(crate) fn bytes(&self) -> usize {
         self.values.len() * size_of::<Value<'_>>()
     }
@@ -75,13 +75,13 @@ impl<'k, 's> Sorter<'k, 's> {
         Ordering::Equal
     }
 
-    fn throw_surplus_away(&mut self, frame: &Frame<'s>) -> UserResult<()> {
-        let positions = self.sorted(frame)?;
+    fn throw_surplus_away(&mut self, meter: &Meter<'_>) -> UserResult<()> {
+        let positions = self.sorted(meter)?;
         let mut kept = Vec::with_capacity(self.values.len());
         for position in &positions {
             kept.extend_from_slice(self.row(*position));
         }
-        frame.release((self.rows - positions.len()) * self.width * size_of::<Value<'_>>());
+        meter.release((self.rows - positions.len()) * self.width * size_of::<Value<'_>>());
         self.rows = positions.len();
         self.values = kept;
         self.last_wanted.clear();
@@ -91,8 +91,8 @@ impl<'k, 's> Sorter<'k, 's> {
 }
 
 /// `places` in order; equal ones stay as they are. Many are sorted in runs that are then merged, so that it can be interrupted.
-pub(crate) fn sort<'s>(
-    frame: &Frame<'s>,
+pub(crate) fn sort(
+    meter: &Meter<'_>,
     mut places: Vec<u32>,
     order: impl Fn(u32, u32) -> Ordering,
 ) -> UserResult<Vec<u32>> {
@@ -101,7 +101,7 @@ pub(crate) fn sort<'s>(
         return Ok(places);
     }
     for run in places.chunks_mut(RUN_PLACES) {
-        frame.count_work(run.len() * SORTED_WORK)?;
+        meter.count_work(run.len() * SORTED_WORK)?;
         run.sort_by(|left, right| order(*left, *right));
     }
     let mut merged = Vec::with_capacity(places.len());
@@ -111,7 +111,7 @@ pub(crate) fn sort<'s>(
             let (mut left, mut right) = pair.split_at(run.min(pair.len()));
             while let ([first, left_rest @ ..], [second, right_rest @ ..]) = (left, right) {
                 if merged.len().is_multiple_of(MERGED_PER_COUNT) {
-                    frame.count_work(MERGED_PER_COUNT * MERGED_WORK)?;
+                    meter.count_work(MERGED_PER_COUNT * MERGED_WORK)?;
                 }
                 if order(*second, *first) == Ordering::Less {
                     merged.push(*second);

@@ -4,10 +4,9 @@
 //! that is tied to outer rows by equalities as a hash table: a semi-join, or an anti-join where it is negated. A correlated one runs for
 //! each outer row and stops at the row that decides. The commonest kind, a lookup in an index, goes straight to the row.
 
-use crate::access::Flow;
-use crate::frame::{Frame, RowSlot};
+use crate::frame::Frame;
 use crate::row_table::RowTable;
-use crate::select::{Emit, OutputRow};
+use crate::rows::{Cached, Emit, Flow, OutputRow, RowSlot};
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source, SubqueryKind};
@@ -17,29 +16,6 @@ use std::rc::Rc;
 
 /// What comparing with one value is, in units of work.
 const COMPARED_WORK: usize = 8;
-
-/// The result of a subquery that does not depend on outer rows.
-pub(crate) enum Cached<'s> {
-    /// Scalar and EXISTS.
-    Value(Value<'s>),
-    /// ANY and ALL: the distinct values that are not NULL, and whether there was a NULL.
-    Set { values: RowTable<'s>, null: bool },
-    /// Among: it was asked once, and answered by reading the rows.
-    Asked,
-    /// Among: the distinct rows without a NULL; and those with one, where they leave the answer open.
-    Rows { rows: RowTable<'s>, open: RowTable<'s> },
-}
-
-impl<'s> Cached<'s> {
-    /// The values of an IN, none of them NULL.
-    pub(crate) fn values(&self) -> &RowTable<'s> {
-        match self {
-            Cached::Set { values, .. } => values,
-            Cached::Rows { rows, .. } => rows,
-            Cached::Value(_) | Cached::Asked => unreachable!("they are no list"),
-        }
-    }
-}
 
 /// A query that is one index lookup without more to it.
 pub(crate) struct PlainLookup<'s> {

@@ -4,8 +4,9 @@
 //! that is refused for a duplicate is undone and made again in two steps: all its rows are taken out, then put in as they
 //! will be. What is refused then is refused for good. Other statements pay nothing for it.
 
-use crate::frame::{RowSlot, Slots};
-use crate::procedure::Run;
+use crate::frame::Slots;
+use crate::rows::RowSlot;
+use crate::run::Run;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
 use ferrite_plan::{Insert, Update};
 use ferrite_value::{Value, compare};

@@ -1,10 +1,10 @@
 //! Window functions: a block's rows are collected, each window sorts them by its keys, and each function walks the sorted
 //! rows partition by partition. The rows go on in the order in which they came.
 
-use crate::access::Flow;
-use crate::frame::{Frame, RowSlot};
+use crate::frame::Frame;
+use crate::rows::{Flow, RowSlot};
 use crate::sorting::sort;
-use crate::window_frame::Frames;
+use crate::window_frame::{Frames, Sorted};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::{AggregateState, Removal};
 use ferrite_expr::{Aggregate, AggregateKind, Context};
@@ -35,16 +35,6 @@ impl<'s> Collected<'s> {
         let start = row as usize * self.width;
         &self.inputs[start + places.start..start + places.end]
     }
-}
-
-/// A window's rows in order.
-pub(crate) struct Sorted {
-    pub order: Vec<u32>,
-    /// For each place in the order, where its peers (rows with equal order keys) begin and end.
-    pub peers: Vec<Range<usize>>,
-    /// Where among the inputs the last order key is: before the only one whether it is NULL may be a key, which way both go.
-    key: usize,
-    pub descending: bool,
 }
 
 impl<'s> Frame<'s> {
@@ -109,7 +99,7 @@ impl<'s> Frame<'s> {
         let ordering = partition.end..partition.end + window.order_by.len();
         let mut order: Vec<u32> = (0..collected.rows as u32).collect();
         if !partition.is_empty() || !ordering.is_empty() {
-            order = sort(self, order, |left, right| {
+            order = sort(&self.meter, order, |left, right| {
                 compare_rows(
                     window,
                     collected.inputs(left, partition.start..ordering.end),

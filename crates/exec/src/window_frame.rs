@@ -3,11 +3,20 @@
 //! Frames only move forward: neither end of a row's frame is before that of the row before it.
 
 use crate::frame::Frame;
-use crate::window::Sorted;
 use ferrite_base::{UserError, UserResult};
 use ferrite_plan::{FrameBound, FrameUnit, WindowFunction};
 use ferrite_value::{Value, temporal};
 use std::ops::Range;
+
+/// A window's rows in order.
+pub(crate) struct Sorted {
+    pub(crate) order: Vec<u32>,
+    /// For each place in the order, where its peers (rows with equal order keys) begin and end.
+    pub(crate) peers: Vec<Range<usize>>,
+    /// Where among the inputs the last order key is: before the only one whether it is NULL may be a key, which way both go.
+    pub(crate) key: usize,
+    pub(crate) descending: bool,
+}
 
 /// How far a frame reaches from its row.
 #[derive(Clone, Copy)]

@@ -4,19 +4,18 @@
 //! so a statement never meets its own changes. Rows of a partitioned table go to the store that owns their key; a change of
 //! a replicated table is made in every store and counted once.
 
-use crate::access::Flow;
-use crate::call::{roll_back, set_marks};
-use crate::frame::{Frame, RowSlot, Slots};
-use crate::procedure::Run;
-use crate::sorting::sort;
+use crate::frame::{Frame, Slots};
+use crate::marks::{roll_back, set_marks};
+use crate::rows::{Flow, RowSlot};
+use crate::run::Run;
+use crate::targets::{each_target, limited_targets};
 use crate::together::may_be_made_together;
 use ferrite_base::{ErrorKind, RowId, TableId, UserError, UserResult};
 use ferrite_catalog::{Table, ViewOutput};
-use ferrite_expr::{Context, Expr};
-use ferrite_plan::{Access, Delete, Insert, InsertSource, Query, Returning, Update};
+use ferrite_expr::Expr;
+use ferrite_plan::{Delete, Insert, InsertSource, Query, Returning, Update};
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -236,7 +235,7 @@ impl<'r, 'x> Run<'r, 'x> {
         {
             let slots = Slots::new(self.call);
             let frame = self.frame(&slots);
-            frame.each_target(update.table, update.slot, &update.access, &update.filter, |store, id| {
+            each_target(&frame, update.table, update.slot, &update.access, &update.filter, |store, id| {
                 frame.charge(size_of::<(u32, RowId)>())?;
                 if !with_subquery {
                     targets.push((store, id));
@@ -358,7 +357,7 @@ impl<'r, 'x> Run<'r, 'x> {
             let slots = Slots::new(self.call);
             let frame = self.frame(&slots);
             if delete.limit.is_none() && delete.offset.is_none() {
-                frame.each_target(delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
+                each_target(&frame, delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
                     frame.charge(size_of::<(u32, RowId)>())?;
                     let mut take = || {
                         targets.push((store, id));
@@ -371,7 +370,7 @@ impl<'r, 'x> Run<'r, 'x> {
                     Ok(())
                 })?;
             } else {
-                frame.limited_targets(delete, &mut targets)?;
+                limited_targets(&frame, delete, &mut targets)?;
             }
         }
         if delete.migrate && !targets.is_empty() {
@@ -443,168 +442,6 @@ enum Changed<'r, 'x> {
     Stored(usize, TableId, RowId),
     /// As it was given.
     Given(&'r [Value<'x>]),
-}
-
-impl<'s> Frame<'s> {
-    /// The rows that an UPDATE or DELETE is about, in every store that holds a copy.
-    #[inline]
-    fn each_target(
-        &self,
-        table: TableId,
-        slot: u16,
-        access: &'s Access,
-        filter: &'s Option<Expr>,
-        mut visit: impl FnMut(u32, RowId) -> UserResult<()>,
-    ) -> UserResult<()> {
-        if !matches!(access, Access::Lookup { .. }) {
-            self.set_repeats();
-        }
-        self.each_row(table, access, 0..self.stores.len(), |store, id, row| {
-            self.bind(slot, RowSlot::Stored(row));
-            if self.passes(filter)? {
-                visit(store, id)?;
-            }
-            Ok(Flow::More)
-        })?;
-        Ok(())
-    }
-
-    /// DELETE with LIMIT: the targets in order, then cut. The copies of a replicated table may hold their rows in different
-    /// places, so there the whole row decides between rows that ORDER BY leaves equal: all copies lose the same.
-    fn limited_targets(&self, delete: &'s Delete, targets: &mut Vec<(u32, RowId)>) -> UserResult<()> {
-        let offset = self.row_count(&delete.offset, "OFFSET")?.unwrap_or(0);
-        let limit = self.row_count(&delete.limit, "LIMIT")?.unwrap_or(usize::MAX);
-        let definition = self.stores[0].table(delete.table).definition();
-        let replicated = !definition.is_partitioned();
-        let tie_columns = if replicated { definition.columns.len() as u16 } else { 0 };
-        if delete.order_by.is_empty() && (!replicated || self.stores.len() == 1) {
-            return self.first_targets(delete, offset, limit, targets);
-        }
-        if delete.order_by.is_empty() && offset == 0 {
-            return self.first_copies(delete, limit, tie_columns, targets);
-        }
-        let width = delete.order_by.len() + tie_columns as usize;
-        let mut keys: Vec<Value<'s>> = Vec::new();
-        let mut found: Vec<(u32, RowId)> = Vec::new();
-        self.each_target(delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
-            self.charge(width * size_of::<Value<'_>>())?;
-            found.push((store, id));
-            for (expression, _) in &delete.order_by {
-                keys.push(self.evaluate(expression)?);
-            }
-            keys.extend((0..tie_columns).map(|column| self.column(delete.slot, column)));
-            Ok(())
-        })?;
-        let order = sort(self, (0..found.len() as u32).collect(), |left, right| {
-            let (left, right) = (left as usize * width, right as usize * width);
-            let (left, right) = (&keys[left..left + width], &keys[right..right + width]);
-            for (place, (left, right)) in left.iter().zip(right).enumerate() {
-                let ordering = compare::order(left, right);
-                if ordering != Ordering::Equal {
-                    let descending = delete.order_by.get(place).is_some_and(|(_, descending)| *descending);
-                    return if descending { ordering.reverse() } else { ordering };
-                }
-            }
-            Ordering::Equal
-        })?;
-        if !replicated {
-            targets.extend(order.into_iter().skip(offset).take(limit).map(|place| found[place as usize]));
-            return Ok(());
-        }
-        for store in 0..self.stores.len() as u32 {
-            let copies = order.iter().map(|place| found[*place as usize]).filter(|(position, _)| *position == store);
-            targets.extend(copies.skip(offset).take(limit));
-        }
-        Ok(())
-    }
-
-    /// Any rows will do, as long as every copy of a replicated table loses the same: those that the first copy has first, and then
-    /// in the others the rows that are equal to them. Copies hold their rows in much the same order, so few more are looked at than
-    /// are wanted, however many there are.
-    fn first_copies(
-        &self,
-        delete: &'s Delete,
-        limit: usize,
-        columns: u16,
-        targets: &mut Vec<(u32, RowId)>,
-    ) -> UserResult<()> {
-        if limit == 0 {
-            return Ok(());
-        }
-        self.set_repeats();
-        let width = usize::from(columns);
-        let mut values: Vec<Value<'s>> = Vec::new();
-        self.each_row(delete.table, &delete.access, 0..1, |store, id, row| {
-            self.bind(delete.slot, RowSlot::Stored(row));
-            if self.passes(&delete.filter)? {
-                self.charge(width * size_of::<Value<'_>>())?;
-                values.extend((0..columns).map(|column| self.column(delete.slot, column)));
-                targets.push((store, id));
-            }
-            Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })
-        })?;
-        let mut chosen: Vec<&[Value<'s>]> = values.chunks_exact(width).collect();
-        chosen.sort_by(|left, right| order_of_rows(left, right));
-        let mut row_values: Vec<Value<'s>> = Vec::with_capacity(width);
-        for store in 1..self.stores.len() {
-            // At the first of equal rows: how many of them this copy has lost already. It loses as many as were chosen.
-            let mut lost = vec![0; chosen.len()];
-            let mut missing = chosen.len();
-            self.each_row(delete.table, &delete.access, store..store + 1, |store, id, row| {
-                if missing == 0 {
-                    return Ok(Flow::Enough);
-                }
-                self.bind(delete.slot, RowSlot::Stored(row));
-                if self.passes(&delete.filter)? {
-                    row_values.clear();
-                    row_values.extend((0..columns).map(|column| self.column(delete.slot, column)));
-                    let first = chosen.partition_point(|row| order_of_rows(row, &row_values) == Ordering::Less);
-                    let next = chosen.get(first).and_then(|_| chosen.get(first + lost[first]));
-                    if next.is_some_and(|row| order_of_rows(row, &row_values) == Ordering::Equal) {
-                        lost[first] += 1;
-                        missing -= 1;
-                        targets.push((store, id));
-                    }
-                }
-                Ok(if missing == 0 { Flow::Enough } else { Flow::More })
-            })?;
-            debug_assert_eq!(missing, 0, "the copies of a replicated table have the same rows");
-        }
-        Ok(())
-    }
-
-    /// Any rows will do, so no more are looked at than are wanted.
-    fn first_targets(
-        &self,
-        delete: &'s Delete,
-        offset: usize,
-        limit: usize,
-        targets: &mut Vec<(u32, RowId)>,
-    ) -> UserResult<()> {
-        if limit == 0 {
-            return Ok(());
-        }
-        self.set_repeats();
-        let mut passed = 0;
-        self.each_row(delete.table, &delete.access, 0..self.stores.len(), |store, id, row| {
-            self.bind(delete.slot, RowSlot::Stored(row));
-            if self.passes(&delete.filter)? {
-                passed += 1;
-                if passed > offset {
-                    targets.push((store, id));
-                    self.charge(size_of::<(u32, RowId)>())?;
-                }
-            }
-            Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })
-        })?;
-        Ok(())
-    }
-}
-
-/// By the first column in which they differ.
-fn order_of_rows(left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
-    let unequal = left.iter().zip(right).map(|(left, right)| compare::order(left, right)).find(|order| order.is_ne());
-    unequal.unwrap_or(Ordering::Equal)
 }
 
 fn has_subquery(expression: &Expr) -> bool {

@@ -1,6 +1,8 @@
-//! What an evaluation costs, said before it is done, so that whoever evaluates can end it in time and in its memory.
+//! What an evaluation costs, said before it is done, so that whoever evaluates can end it in time
+//! and in its memory.
 //!
-//! A unit is about what a byte costs that is copied. What is small is not counted: rows are, by whoever reads them.
+//! A unit is about what a byte costs that is copied. What is small is not counted: rows are, by
+//! whoever reads them.
 
 use crate::context::Context;
 use crate::function::Function;
@@ -19,7 +21,8 @@ const MATCHED: usize = 32;
 const MEASURED: usize = 8;
 /// A step of LIKE.
 pub(crate) const LIKE_STEP: usize = 2;
-/// A CASE. What it asks about may be many others, each written once in the statement, so that it counts by itself.
+/// A CASE. What it asks about may be many others, each written once in the statement, so that it
+/// counts by itself.
 pub(crate) const CASE: usize = 32;
 /// A value that is compared with another.
 pub(crate) const COMPARED: usize = 8;

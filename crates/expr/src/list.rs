@@ -1,9 +1,10 @@
 //! The elements of an IN list or array, and how a long one is searched.
 //!
-//! Owns: the order of a list's constants, made when the list is first asked and kept with it. Promises the answer that looking at the
-//! elements one after the other has, with one difference: an element that is no constant is not evaluated where a constant decides, so its
-//! error is not met then. Whoever changes the elements drops the order with it. The order of an array, which comes with a call, is kept by
-//! whoever executes the call ([`crate::SortedArray`]).
+//! Owns: the order of a list's constants, made when the list is first asked and kept with it.
+//! Promises the answer that looking at the elements one after the other has, with one difference:
+//! an element that is no constant is not evaluated where a constant decides, so its error is not
+//! met then. Whoever changes the elements drops the order with it. The order of an array, which
+//! comes with a call, is kept by whoever executes the call ([`crate::SortedArray`]).
 
 use crate::tree::Expr;
 use ferrite_value::{OwnedValue, Value, compare};
@@ -11,7 +12,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
-/// Elements from which on their constants are searched by halves: below, looking at one after the other is as fast.
+/// Elements from which on their constants are searched by halves: below, looking at one after the
+/// other is as fast.
 const ORDERED_FROM: usize = 6;
 
 /// The elements of an IN list.

@@ -12,7 +12,8 @@ pub enum ArithmeticOperator {
     Remainder,
 }
 
-/// In which domain an operation computes. The binder inserts casts, so that both operands already are of the domain.
+/// In which domain an operation computes. The binder inserts casts, so that both operands already
+/// are of the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ArithmeticDomain {
     /// 64-bit, overflow is an error, the smallest 64-bit integer too.
