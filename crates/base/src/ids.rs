@@ -57,6 +57,18 @@ id! {
     Epoch(u64)
 }
 id! {
+    /// Partitions that share a leader, members and one stream of entries (docs/replication.md).
+    GroupId(u32)
+}
+id! {
+    /// The number of an entry in its group's stream, from 1; 0 is "before the first".
+    Position(u64)
+}
+id! {
+    /// Counts the starts of a node's process.
+    Incarnation(u64)
+}
+id! {
     /// Counts the schema changes of a database.
     CatalogVersion(u64)
 }

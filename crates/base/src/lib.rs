@@ -17,6 +17,9 @@ pub mod settings;
 pub mod watch;
 
 pub use error::{ErrorKind, Place, UserError, UserResult};
-pub use ids::{CatalogVersion, Epoch, IndexId, NodeId, PartitionId, ProcedureId, RowId, Sequence, TableId};
+pub use ids::{
+    CatalogVersion, Epoch, GroupId, Incarnation, IndexId, NodeId, PartitionId, Position, ProcedureId, RowId, Sequence,
+    TableId,
+};
 pub use settings::{CallLimits, Settings, SqlLimits};
 pub use watch::Watcher;

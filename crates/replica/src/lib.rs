@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod configuration;
+pub mod group;
 mod held;
 mod replica;
 

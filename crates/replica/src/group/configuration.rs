@@ -1,0 +1,154 @@
+//! Who keeps a group, as the metadata has decided it, and who may lead it next.
+
+use super::entry::Mark;
+use super::history::History;
+use ferrite_base::{Epoch, Incarnation, NodeId};
+
+/// A node's process: a restarted one is another member.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Member {
+    pub node: NodeId,
+    pub incarnation: Incarnation,
+}
+
+/// A group's leader and members. Never changed: a change is a new configuration in a higher epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupConfiguration {
+    pub epoch: Epoch,
+    pub leader: Member,
+    /// Ascending by node.
+    members: Vec<Member>,
+    /// Those who were not members before, and may lack what was committed below the epoch.
+    added: Vec<NodeId>,
+}
+
+impl GroupConfiguration {
+    /// # Panics
+    /// If the leader is not a member, a node is named twice, or one was added that is not a member.
+    pub fn new(epoch: Epoch, leader: Member, mut members: Vec<Member>, added: Vec<NodeId>) -> GroupConfiguration {
+        members.sort_unstable();
+        assert!(members.windows(2).all(|pair| pair[0].node != pair[1].node), "a node is named twice");
+        assert!(members.contains(&leader), "the leader is a member");
+        assert!(!added.contains(&leader.node), "a leader is not added");
+        let configuration = GroupConfiguration { epoch, leader, members, added };
+        assert!(configuration.added.iter().all(|node| configuration.has_node(*node)), "who is added is a member");
+        configuration
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn added(&self) -> &[NodeId] {
+        &self.added
+    }
+
+    /// The body of the epoch's first entry, which follows `parent` (docs/replication.md, section
+    /// 2).
+    pub fn encode(&self, parent: Mark) -> Vec<u8> {
+        let mut out = Vec::new();
+        let put = |out: &mut Vec<u8>, member: &Member| {
+            out.extend_from_slice(&member.node.0.to_le_bytes());
+            out.extend_from_slice(&member.incarnation.0.to_le_bytes());
+        };
+        put(&mut out, &self.leader);
+        out.extend_from_slice(&(self.members.len() as u32).to_le_bytes());
+        self.members.iter().for_each(|member| put(&mut out, member));
+        out.extend_from_slice(&(self.added.len() as u32).to_le_bytes());
+        self.added.iter().for_each(|node| out.extend_from_slice(&node.0.to_le_bytes()));
+        out.extend_from_slice(&parent.epoch.0.to_le_bytes());
+        out.extend_from_slice(&parent.position.0.to_le_bytes());
+        out.extend_from_slice(&parent.chain.to_le_bytes());
+        out
+    }
+
+    pub fn has(&self, member: Member) -> bool {
+        self.members.binary_search(&member).is_ok()
+    }
+
+    pub fn has_node(&self, node: NodeId) -> bool {
+        self.members.iter().any(|member| member.node == node)
+    }
+}
+
+/// A member's answer to a seal: what it has, durably, and never adds to at a lower epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    pub member: Member,
+    /// The epoch that it promised.
+    pub epoch: Epoch,
+    pub end: Mark,
+    pub history: History,
+    /// False where it may have lost what it acknowledged: the machine stopped, and its log was not
+    /// fsynced for each.
+    pub intact: bool,
+}
+
+/// Whether the node has every entry that was acknowledged under `last`, the group's last
+/// configuration. Its earlier process may have been the member: what it acknowledged is in its log.
+pub fn suffices(last: &GroupConfiguration, answer: &Sealed) -> bool {
+    let node = answer.member.node;
+    let proven = !last.added.contains(&node) || answer.end.epoch >= last.epoch;
+    answer.intact && last.has_node(node) && proven
+}
+
+/// The configuration that follows from the answers to the seal of `epoch`: the longest stream leads
+/// those who have everything. None while nobody does.
+pub fn decide(last: &GroupConfiguration, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
+    assert!(epoch > last.epoch, "a sealed epoch follows the last one");
+    let sufficient = || answers.iter().filter(|answer| answer.epoch == epoch && suffices(last, answer));
+    let leader = sufficient().max_by_key(|answer| {
+        let Mark { epoch, position, .. } = answer.end;
+        (epoch, position, std::cmp::Reverse(answer.member.node))
+    })?;
+    let members = sufficient().map(|answer| answer.member).collect();
+    Some(GroupConfiguration::new(epoch, leader.member, members, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::Position;
+
+    fn member(node: u32) -> Member {
+        Member { node: NodeId(node), incarnation: Incarnation(1) }
+    }
+
+    fn answer(node: u32, epoch: u64, position: u64) -> Sealed {
+        let end = Mark { epoch: Epoch(epoch), position: Position(position), chain: 0 };
+        Sealed { member: member(node), epoch: Epoch(9), end, history: History::default(), intact: true }
+    }
+
+    fn last(added: &[u32]) -> GroupConfiguration {
+        let added = added.iter().copied().map(NodeId).collect();
+        GroupConfiguration::new(Epoch(5), member(1), vec![member(3), member(1), member(2)], added)
+    }
+
+    #[test]
+    fn the_longest_stream_of_those_who_have_everything_leads() {
+        let decided = decide(&last(&[]), Epoch(9), &[answer(2, 5, 10), answer(3, 5, 12), answer(4, 5, 99)]).unwrap();
+        assert_eq!((decided.leader, decided.members()), (member(3), &[member(2), member(3)][..]));
+        // A higher epoch counts for more than a longer stream.
+        assert_eq!(decide(&last(&[]), Epoch(9), &[answer(2, 5, 10), answer(3, 4, 12)]).unwrap().leader, member(2));
+        assert_eq!(decide(&last(&[]), Epoch(9), &[answer(2, 5, 10), answer(3, 5, 10)]).unwrap().leader, member(2));
+    }
+
+    #[test]
+    fn an_added_member_suffices_only_with_the_start_of_its_epoch() {
+        assert_eq!(decide(&last(&[3]), Epoch(9), &[answer(3, 4, 12)]), None);
+        assert_eq!(decide(&last(&[3]), Epoch(9), &[answer(3, 5, 13)]).unwrap().leader, member(3));
+    }
+
+    #[test]
+    fn a_log_that_may_have_lost_something_and_a_promise_of_another_epoch_do_not_count() {
+        assert_eq!(decide(&last(&[]), Epoch(9), &[Sealed { intact: false, ..answer(2, 5, 10) }]), None);
+        assert_eq!(decide(&last(&[]), Epoch(9), &[Sealed { epoch: Epoch(8), ..answer(2, 5, 10) }]), None);
+    }
+
+    #[test]
+    fn a_restarted_member_leads_with_its_new_incarnation() {
+        let mut restarted = answer(1, 5, 10);
+        restarted.member.incarnation = Incarnation(2);
+        assert_eq!(decide(&last(&[]), Epoch(9), &[restarted.clone()]).unwrap().leader, restarted.member);
+    }
+}

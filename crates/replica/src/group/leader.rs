@@ -1,0 +1,354 @@
+//! The leader: sends entries, counts who has them, lets commit what all members have.
+
+use super::entry::{Header, Mark};
+use super::history::History;
+use super::message::{Effect, Proposal};
+use super::{Group, GroupConfiguration, Member, Role};
+use ferrite_base::checksum::crc32c;
+use ferrite_base::{NodeId, Position};
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub(super) struct Leading {
+    /// The first entry of the epoch.
+    start: Position,
+    open: bool,
+    /// Counts the turns in which something was sent.
+    round: u64,
+    /// A read waits for a round that begins after it.
+    wanted: bool,
+    confirmed: u64,
+    /// Members and learners, without this node.
+    others: BTreeMap<NodeId, Progress>,
+    sent_last: u64,
+    ticked_last: u64,
+    /// When a change was last proposed in this epoch.
+    proposed: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    member: Member,
+    /// The next entry to send.
+    next: Position,
+    /// Everything up to there is there.
+    present: Position,
+    /// Everything up to there is durable there.
+    durable: Position,
+    round: u64,
+    /// False until it has answered in this epoch: then it is asked, not sent to.
+    matched: bool,
+    heard: u64,
+    progressed: u64,
+}
+
+impl Progress {
+    fn new(member: Member, next: Position, now: u64) -> Progress {
+        Progress {
+            member,
+            next,
+            present: Position(0),
+            durable: Position(0),
+            round: 0,
+            matched: false,
+            heard: now,
+            progressed: now,
+        }
+    }
+
+    /// What was sent seems to be lost.
+    fn is_stuck(&self, now: u64, resend: u64) -> bool {
+        let waits = self.matched && self.present.0 + 1 < self.next.0;
+        waits && now.saturating_sub(self.progressed) >= resend
+    }
+}
+
+impl Leading {
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// None where another process of the node has come meanwhile.
+    fn followed(&self, member: Member) -> Option<&Progress> {
+        self.others.get(&member.node).filter(|progress| progress.member == member)
+    }
+}
+
+impl Group {
+    pub(super) fn begin_to_lead(&mut self, configuration: GroupConfiguration, now: u64) {
+        let next = Position(self.stream.end().position.0 + 1);
+        let others = configuration.members().iter().filter(|member| **member != self.here);
+        let others = others.map(|member| (member.node, Progress::new(*member, next, now))).collect();
+        let leading = Leading {
+            start: next,
+            open: false,
+            round: 0,
+            wanted: false,
+            confirmed: 0,
+            others,
+            sent_last: 0,
+            ticked_last: now,
+            proposed: None,
+        };
+        self.role = Role::Leading(leading);
+        self.start_epoch(configuration);
+    }
+
+    /// The same leader in a higher epoch. Learners, and members that stay, keep what is known of
+    /// them.
+    pub(super) fn continue_to_lead(
+        &mut self,
+        mut leading: Leading,
+        before: &GroupConfiguration,
+        configuration: GroupConfiguration,
+        now: u64,
+    ) {
+        let next = Position(self.stream.end().position.0 + 1);
+        leading.start = next;
+        leading.proposed = None;
+        // Whoever has left comes back as a learner, if it can.
+        leading.others.retain(|_, progress| configuration.has(progress.member) || !before.has(progress.member));
+        for member in configuration.members().iter().filter(|member| **member != self.here) {
+            let known = leading.others.get(&member.node).is_some_and(|progress| progress.member == *member);
+            if !known {
+                leading.others.insert(member.node, Progress::new(*member, next, now));
+            }
+        }
+        self.role = Role::Leading(leading);
+        self.start_epoch(configuration);
+    }
+
+    fn start_epoch(&mut self, configuration: GroupConfiguration) {
+        let body = configuration.encode(self.stream.end());
+        let bytes = u32::try_from(body.len()).expect("a configuration is small");
+        let header = Header::after(self.id, self.stream.end(), configuration.epoch, true, crc32c(&body), bytes);
+        self.stream.push(&header);
+        self.effects.push(Effect::Start { header, body });
+    }
+
+    /// The leader gives its next entry its place. None where this node does not lead, or not yet.
+    pub fn append(&mut self, body: u32, bytes: u32) -> Option<Header> {
+        if !self.is_open() {
+            return None;
+        }
+        let header = Header::after(self.id, self.stream.end(), self.epoch(), false, body, bytes);
+        self.stream.push(&header);
+        Some(header)
+    }
+
+    /// The round that has to be confirmed before a read that has just run may be answered, besides
+    /// the commit of what it saw. None where this node does not lead.
+    pub fn read(&mut self) -> Option<u64> {
+        let Role::Leading(leading) = &mut self.role else { return None };
+        if !leading.open {
+            return None;
+        }
+        if self.configuration.as_ref().is_some_and(|configuration| configuration.members().len() == 1) {
+            return Some(leading.confirmed);
+        }
+        leading.wanted = true;
+        Some(leading.round + 1)
+    }
+
+    /// A node wants to follow without being a member.
+    pub fn learner(&mut self, member: Member, now: u64) {
+        let next = Position(self.stream.end().position.0 + 1);
+        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
+        let Role::Leading(leading) = &mut self.role else { return };
+        let known = leading.others.get(&member.node).map(|progress| progress.member.incarnation);
+        if is_member || known.is_some_and(|incarnation| incarnation >= member.incarnation) {
+            return;
+        }
+        leading.others.insert(member.node, Progress::new(member, next, now));
+    }
+
+    /// The connection to a node was lost: what was on its way may not have come.
+    pub fn disconnected(&mut self, node: NodeId) {
+        if let Role::Leading(leading) = &mut self.role
+            && let Some(progress) = leading.others.get_mut(&node)
+        {
+            progress.matched = false;
+        }
+    }
+
+    pub(super) fn acked(&mut self, from: Member, durable: Mark, compares: bool, round: u64, now: u64) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from) else {
+            return;
+        };
+        if !self.stream.has(durable) || compares && self.stream.contradicts(durable) {
+            self.effects.push(Effect::Diverged(from.node));
+            self.propose_without(&[from.node], now);
+            return;
+        }
+        progress.heard = now;
+        if durable.position > progress.durable || !progress.matched {
+            progress.progressed = now;
+        }
+        if !progress.matched {
+            // It has answered what it was asked: this is where it stands.
+            progress.matched = true;
+            progress.next = Position(durable.position.max(progress.present).0 + 1);
+        }
+        progress.durable = progress.durable.max(durable.position);
+        progress.present = progress.present.max(progress.durable);
+        progress.next = progress.next.max(Position(progress.present.0 + 1));
+        progress.round = progress.round.max(round);
+        self.advance();
+    }
+
+    pub(super) fn mismatched(&mut self, from: Member, history: &History, end: Position, round: u64, now: u64) {
+        let common = self.stream.history.common_end(self.stream.end().position, history, end);
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from) else {
+            return;
+        };
+        progress.heard = now;
+        progress.round = progress.round.max(round);
+        // An answer to an old question: it has said more since.
+        if common < progress.durable {
+            return;
+        }
+        progress.matched = true;
+        progress.progressed = now;
+        progress.present = common;
+        progress.next = Position(common.0 + 1);
+        self.advance();
+    }
+
+    /// What all members have is committed, once the epoch's start is; rounds that all have answered
+    /// are confirmed.
+    pub(super) fn advance(&mut self) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(configuration) = &self.configuration else { return };
+        let others = || configuration.members().iter().filter(|member| **member != self.here);
+        // A process that is gone acknowledges nothing more: nothing commits before it has left the
+        // configuration.
+        let durable = others().map(|member| leading.followed(*member).map_or(Position(0), |progress| progress.durable));
+        let durable = durable.fold(self.stream.durable(), Position::min);
+        let round = others().map(|member| leading.followed(*member).map_or(0, |progress| progress.round)).min();
+        if durable >= leading.start {
+            let opens = !std::mem::replace(&mut leading.open, true);
+            self.commit_to(durable);
+            if opens {
+                self.effects.push(Effect::Opened);
+            }
+        }
+        let Role::Leading(leading) = &mut self.role else { return };
+        let round = round.or_else(|| {
+            // Nobody else may lead: what waits was true.
+            let waits = std::mem::take(&mut leading.wanted) || leading.round > leading.confirmed;
+            waits.then(|| {
+                leading.round += 1;
+                leading.round
+            })
+        });
+        if let Some(round) = round.filter(|round| *round > leading.confirmed) {
+            leading.confirmed = round;
+            self.effects.push(Effect::Confirmed(round));
+        }
+    }
+
+    /// Sends what is to be sent, and looks who is missing. To be called after appends and reads,
+    /// and every few milliseconds.
+    pub fn tick(&mut self, now: u64) {
+        let (epoch, commit, end, timing) = (self.epoch(), self.commit, self.stream.end().position, self.timing);
+        let Role::Leading(leading) = &mut self.role else { return };
+        if now.saturating_sub(std::mem::replace(&mut leading.ticked_last, now)) >= timing.failure / 2 {
+            // This node stood still: nobody else is to blame for the silence.
+            leading.others.values_mut().for_each(|progress| progress.heard = now);
+        }
+        let due = leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
+        let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
+        if leading.others.is_empty() || !(due || behind) {
+            return;
+        }
+        leading.round += 1;
+        let round = leading.round;
+        if due {
+            leading.wanted = false;
+            leading.sent_last = now;
+        }
+        for progress in leading.others.values_mut() {
+            let to = progress.member.node;
+            if progress.is_stuck(now, timing.resend) {
+                progress.next = Position(progress.present.0 + 1);
+                progress.progressed = now;
+            }
+            let after = Position(progress.next.0 - 1);
+            let up_to = if progress.matched && progress.next <= end {
+                self.stream.reach(progress.present, after, timing.window_bytes)
+            } else {
+                after
+            };
+            if up_to > after || due {
+                // Without an entry: a heartbeat, or the question where it stands.
+                let (after, up_to) = (after.min(end), up_to.min(end));
+                progress.next = progress.next.max(Position(up_to.0 + 1));
+                self.effects.push(Effect::SendEntries { to, epoch, after, up_to, commit, round });
+            }
+        }
+        self.review(now);
+    }
+
+    /// Proposes to leave out who is silent, and to take in who has caught up.
+    fn review(&mut self, now: u64) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(configuration) = &self.configuration else { return };
+        let is_silent = |progress: &Progress| now.saturating_sub(progress.heard) >= self.timing.failure;
+        leading.others.retain(|_, progress| configuration.has(progress.member) || !is_silent(progress));
+        let others = configuration.members().iter().filter(|member| **member != self.here);
+        let gone = others.copied().filter(|member| leading.followed(*member).is_none_or(is_silent));
+        let gone: Vec<NodeId> = gone.map(|member| member.node).collect();
+        if !gone.is_empty() {
+            return self.propose_without(&gone, now);
+        }
+        let ready = leading.others.values().find(|progress| {
+            let near = self.stream.bytes_behind(progress.durable) <= self.timing.join_bytes;
+            leading.open && progress.matched && near && !configuration.has(progress.member)
+        });
+        let Some(learner) = ready.map(|progress| progress.member) else { return };
+        let mut members = configuration.members().to_vec();
+        members.retain(|member| member.node != learner.node);
+        members.push(learner);
+        self.propose(members, vec![learner.node], now);
+    }
+
+    /// The metadata says that a node's process is gone.
+    pub fn gone(&mut self, member: Member, now: u64) {
+        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
+        let Role::Leading(leading) = &mut self.role else { return };
+        if leading.followed(member).is_some() {
+            leading.others.remove(&member.node);
+        }
+        if is_member && member != self.here {
+            self.review(now);
+        }
+    }
+
+    fn propose_without(&mut self, gone: &[NodeId], now: u64) {
+        let Some(configuration) = &self.configuration else { return };
+        let stays = |node: &NodeId| !gone.contains(node) || *node == self.here.node;
+        let members = configuration.members().iter().copied().filter(|member| stays(&member.node)).collect();
+        let added = configuration.added().iter().copied().filter(stays).collect();
+        self.propose(members, added, now);
+    }
+
+    /// Those who were added in the current epoch stay so until its start is committed.
+    fn propose(&mut self, members: Vec<Member>, mut added: Vec<NodeId>, now: u64) {
+        let (expected, resend) = (self.epoch(), self.timing.resend);
+        let Role::Leading(leading) = &mut self.role else { return };
+        if leading.proposed.is_some_and(|proposed| now.saturating_sub(proposed) < resend) {
+            return;
+        }
+        leading.proposed = Some(now);
+        let proven = leading.open && self.commit >= leading.start;
+        let unproven = self.configuration.as_ref().map_or(&[][..], |configuration| configuration.added());
+        if !proven {
+            added.extend(unproven.iter().filter(|node| members.iter().any(|member| member.node == **node)));
+            added.sort_unstable();
+            added.dedup();
+        }
+        self.effects.push(Effect::Propose(Proposal { expected, members, added }));
+    }
+}

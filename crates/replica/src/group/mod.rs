@@ -1,0 +1,262 @@
+//! One replica group as one node sees it: a pure state machine (docs/replication.md).
+//!
+//! ```text
+//! configured, appended, written, received, sealed, promised, tick  ->  effects
+//! ```
+//!
+//! Owns what this node knows of the group's stream, its role, and the commit position. Promises the
+//! invariants of docs/replication.md, section 7, in whatever order messages come, also twice or
+//! never. Does not know what entries say, nor sockets, disks or clocks: the caller tells it the
+//! time and carries out the effects, in order.
+
+mod configuration;
+mod entry;
+mod follower;
+mod history;
+mod leader;
+mod message;
+mod stream;
+
+pub use configuration::{GroupConfiguration, Member, Sealed, decide, suffices};
+pub use entry::{Header, Mark};
+pub use history::History;
+pub use message::{Effect, Envelope, Message, Proposal, Remembered, Timing};
+
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use leader::Leading;
+use stream::Stream;
+
+#[derive(Debug)]
+pub struct Group {
+    id: GroupId,
+    here: Member,
+    timing: Timing,
+    /// Durable: nothing is acknowledged at a lower epoch.
+    promised: Epoch,
+    /// The newest that is known.
+    configuration: Option<GroupConfiguration>,
+    stream: Stream,
+    intact: bool,
+    commit: Position,
+    role: Role,
+    /// A seal that is not answered yet.
+    sealing: Option<Sealing>,
+    effects: Vec<Effect>,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// `verified`: up to there the stream is the leader's, as it has said in the current epoch.
+    Following {
+        verified: Option<Position>,
+        round: u64,
+    },
+    Leading(Leading),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sealing {
+    epoch: Epoch,
+    promised: bool,
+    /// The end of the stream when the seal came; answered once that is durable.
+    end: Position,
+}
+
+impl Group {
+    /// Begins with what the log and the node's file remember, in no role.
+    pub fn new(id: GroupId, here: Member, timing: Timing, remembered: Remembered) -> Group {
+        let Remembered { promised, history, end, commit, intact } = remembered;
+        assert!(commit <= end.position, "what is committed is in the log");
+        // Who has an epoch's first entry has acknowledged in it, perhaps.
+        let promised = promised.max(end.epoch);
+        Group {
+            id,
+            here,
+            timing,
+            promised,
+            configuration: None,
+            stream: Stream::new(history, end),
+            intact,
+            commit,
+            role: Role::Following { verified: None, round: 0 },
+            sealing: None,
+            effects: Vec::new(),
+        }
+    }
+
+    pub fn id(&self) -> GroupId {
+        self.id
+    }
+
+    pub fn configuration(&self) -> Option<&GroupConfiguration> {
+        self.configuration.as_ref()
+    }
+
+    pub fn commit(&self) -> Position {
+        self.commit
+    }
+
+    pub fn end(&self) -> Mark {
+        self.stream.end()
+    }
+
+    pub fn history(&self) -> &History {
+        &self.stream.history
+    }
+
+    /// Takes calls: leads, and everything from before its epoch is committed.
+    pub fn is_open(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.is_open())
+    }
+
+    pub fn is_leading(&self) -> bool {
+        matches!(self.role, Role::Leading(_))
+    }
+
+    /// What is to be done, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.configuration.as_ref().map_or(Epoch(0), |configuration| configuration.epoch)
+    }
+
+    fn send(&mut self, to: NodeId, message: Message) {
+        let envelope = Envelope { from: self.here, epoch: self.epoch(), message };
+        self.effects.push(Effect::Send { to, envelope });
+    }
+
+    /// The metadata has decided, and this node has applied it.
+    pub fn configured(&mut self, configuration: GroupConfiguration, now: u64) {
+        if configuration.epoch <= self.epoch() {
+            return;
+        }
+        let leads = configuration.leader == self.here;
+        // A seal that came after this was decided forbids to acknowledge in its epoch.
+        let may_lead = leads
+            && self.promised <= configuration.epoch
+            && self.sealing.is_none_or(|s| s.epoch <= configuration.epoch);
+        if self.sealing.is_some_and(|sealing| sealing.epoch <= configuration.epoch) {
+            self.sealing = None;
+        }
+        self.promised = self.promised.max(configuration.epoch);
+        let before = self.configuration.replace(configuration.clone());
+        let role = std::mem::replace(&mut self.role, Role::Following { verified: None, round: 0 });
+        match role {
+            Role::Leading(leading) if may_lead => {
+                let before = before.expect("a leader has a configuration");
+                self.continue_to_lead(leading, &before, configuration, now);
+            }
+            Role::Following { .. } if may_lead => self.begin_to_lead(configuration, now),
+            Role::Leading(_) => self.effects.push(Effect::Deposed { commit: self.commit }),
+            Role::Following { .. } => {}
+        }
+    }
+
+    /// The metadata asks for the promise of `epoch`.
+    pub fn seal(&mut self, epoch: Epoch) {
+        if epoch < self.promised || self.sealing.is_some_and(|sealing| sealing.epoch > epoch) {
+            return;
+        }
+        self.step_down();
+        let end = self.stream.end().position;
+        let again = self.sealing.filter(|sealing| sealing.epoch == epoch);
+        match again {
+            Some(sealing) if !sealing.promised => {}
+            _ if epoch == self.promised && self.epoch() < epoch => {
+                // Promised before, and nothing was acknowledged since.
+                self.sealing = Some(Sealing { epoch, promised: true, end });
+                self.answer_seal();
+            }
+            _ if epoch > self.promised => {
+                self.sealing = Some(Sealing { epoch, promised: false, end });
+                self.effects.push(Effect::Promise(epoch));
+            }
+            // A configuration of this epoch is there already.
+            _ => {}
+        }
+    }
+
+    /// The promise of `epoch` is durable.
+    pub fn promised(&mut self, epoch: Epoch) {
+        self.promised = self.promised.max(epoch);
+        if let Some(sealing) = self.sealing.as_mut().filter(|sealing| sealing.epoch == epoch) {
+            sealing.promised = true;
+            self.answer_seal();
+        }
+    }
+
+    fn answer_seal(&mut self) {
+        let Some(Sealing { epoch, promised: true, end }) = self.sealing else { return };
+        if self.stream.durable() < end {
+            return;
+        }
+        assert_eq!(self.stream.end().position, end, "nothing is appended after a promise");
+        self.effects.push(Effect::Sealed(Sealed {
+            member: self.here,
+            epoch,
+            end: self.stream.end(),
+            history: self.stream.history.clone(),
+            intact: self.intact,
+        }));
+    }
+
+    /// A leader that must not lead any more: what it has not committed is not its own to answer
+    /// for.
+    fn step_down(&mut self) {
+        if self.is_leading() {
+            self.role = Role::Following { verified: None, round: 0 };
+            self.effects.push(Effect::Deposed { commit: self.commit });
+        }
+    }
+
+    /// The log has made this entry durable, and so all that was written before it. It may have been
+    /// dropped since: then what stands in its place was written later.
+    pub fn written(&mut self, entry: Mark) {
+        if self.stream.has(entry) {
+            self.stream.written(entry.position);
+        }
+        self.answer_seal();
+        match &self.role {
+            Role::Leading(_) => self.advance(),
+            Role::Following { .. } => self.acknowledge(),
+        }
+    }
+
+    pub fn received(&mut self, envelope: Envelope, now: u64) {
+        let Envelope { from, epoch, message } = envelope;
+        if let Message::Refused { promised } = message {
+            if promised > self.epoch() {
+                self.step_down();
+                self.effects.push(Effect::AskMetadata(promised));
+            }
+            return;
+        }
+        if epoch > self.epoch() {
+            self.effects.push(Effect::AskMetadata(epoch));
+            return;
+        }
+        match message {
+            Message::Append { previous, entries, commit, round } => {
+                self.asked_to_append(from, epoch, previous, &entries, commit, round);
+            }
+            Message::Acked { durable, compares, round } if epoch == self.epoch() => {
+                self.acked(from, durable, compares, round, now);
+            }
+            Message::Mismatch { history, end, round } if epoch == self.epoch() => {
+                self.mismatched(from, &history, end, round, now);
+            }
+            // What was said in an earlier epoch.
+            _ => {}
+        }
+    }
+
+    fn commit_to(&mut self, position: Position) {
+        assert!(position <= self.stream.end().position, "only what is there is committed");
+        if position > self.commit {
+            self.commit = position;
+            self.effects.push(Effect::Commit(position));
+        }
+    }
+}
