@@ -3,7 +3,7 @@
 //! EXPLAIN is a list of constants. EXPLAIN ANALYZE is the explained program, routed as it is, whose sources count and time what
 //! they deliver; only such programs have measured sources, so that no other pays for them.
 
-use crate::adhoc::compile_counted;
+use crate::compile::adhoc::compile_counted;
 use crate::explain::explain_lines;
 use crate::parse::statement::Statement;
 use crate::planner::estimate::Statistics;

@@ -5,29 +5,29 @@
 //!
 //! The way down: [`parse_batch`] splits and parses a text. Schema statements go to [`bind_ddl`], which answers the change
 //! that the catalog applies. Queries and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`];
-//! both answer a [`ferrite_plan::Program`].
+//! both bind a statement, plan what was bound, and answer a [`ferrite_plan::Program`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
-mod adhoc;
 mod bind;
+mod compile;
+mod ddl;
 mod defaults;
 mod errors;
 mod expire;
 mod explain;
 mod explaining;
-mod origin;
 mod parameterize;
 mod parse;
 mod planner;
 mod spelling;
 mod template;
 
-pub use adhoc::{compile_adhoc, compile_adhoc_with};
-pub use bind::class::{broken_class, compile_class, compile_text};
 pub use bind::plain_view::{check_views, view_columns};
-pub use bind::procedure::compile_procedure;
-pub use bind::schema::bind_ddl;
+pub use compile::adhoc::{compile_adhoc, compile_adhoc_with};
+pub use compile::class::{broken_class, compile_class, compile_text};
+pub use compile::procedure::compile_procedure;
+pub use ddl::schema::bind_ddl;
 pub use defaults::default_procedures;
 pub use expire::expire_program;
 pub use explain::{explain, explain_with};

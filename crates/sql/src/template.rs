@@ -5,7 +5,7 @@
 //! compiled as it is written and with parameters, and both programs must be equal once the parameters are replaced by the
 //! constants that the literals mean. Literals for which that fails stay in the text.
 
-use crate::adhoc;
+use crate::compile::adhoc;
 use crate::parameterize::{self, Literal};
 use crate::parse;
 use crate::planner::estimate::Statistics;

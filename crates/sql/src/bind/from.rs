@@ -458,7 +458,7 @@ pub(super) fn bound_source(slot: u16, input: Input) -> Source {
 }
 
 /// The table that a bound source reads, if it is one.
-pub(super) fn table_of<'c>(catalog: &'c Catalog, source: &Source) -> Option<&'c Arc<Table>> {
+pub(crate) fn table_of<'c>(catalog: &'c Catalog, source: &Source) -> Option<&'c Arc<Table>> {
     match &source.input {
         Input::Table { table, .. } => catalog.table(*table),
         _ => None,

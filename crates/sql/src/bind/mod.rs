@@ -4,13 +4,10 @@
 //! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters) is numbered through the
 //! whole program.
 
-pub(crate) mod alter;
 mod arithmetic;
 pub(crate) mod change;
-pub(crate) mod class;
 pub(crate) mod common;
 mod comparison;
-pub(crate) mod ddl_names;
 pub(crate) mod distinct_on;
 pub(crate) mod expression;
 pub(crate) mod folding;
@@ -22,12 +19,10 @@ pub(crate) mod ordering;
 pub(crate) mod percentile;
 pub(crate) mod place;
 pub(crate) mod plain_view;
-pub(crate) mod procedure;
 mod projection;
 pub(crate) mod query;
 pub(crate) mod returning;
 pub(crate) mod row;
-pub(crate) mod schema;
 pub(crate) mod scope;
 pub(crate) mod series;
 mod size;
@@ -37,7 +32,6 @@ pub(crate) mod texts;
 mod time_arithmetic;
 pub(crate) mod types;
 pub(crate) mod user;
-pub(crate) mod view;
 pub(crate) mod window;
 
 use crate::planner::context::{PlanContext, Reach};

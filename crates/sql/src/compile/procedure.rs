@@ -1,8 +1,8 @@
 //! Procedures: names of parameters and variables, blocks, loops, and what a procedure answers.
 
-use super::Binder;
-use super::types::{Typed, can_store, same_kind};
-use crate::origin::OfProcedure;
+use super::origin::OfProcedure;
+use crate::bind::Binder;
+use crate::bind::types::{Typed, can_store, same_kind};
 use crate::parse::context;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
@@ -31,7 +31,7 @@ pub fn compile_procedure(catalog: &Catalog, procedure: &Procedure) -> UserResult
 }
 
 /// [`compile_procedure`], without a look at how it could run on a snapshot.
-pub(super) fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
+pub(crate) fn compile(catalog: &Catalog, procedure: &Procedure) -> UserResult<Program> {
     compile_with(catalog, procedure, &[])
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn compile_with(
     }
     binder.declared_parameters = procedural;
     for (position, (name, column_type)) in procedure.parameters.iter().flatten().enumerate() {
-        binder.variables.push(super::scope::Variable {
+        binder.variables.push(crate::bind::scope::Variable {
             name: name.clone(),
             row: None,
             expr: Expr::Parameter(position as u16),
@@ -236,7 +236,7 @@ impl Compiler<'_> {
         default: Option<&ast::Expr>,
         steps: &mut Vec<Step>,
     ) -> UserResult<()> {
-        let column_type = super::literal::declared(self.binder.catalog, column_type)?;
+        let column_type = crate::bind::literal::declared(self.binder.catalog, column_type)?;
         for (position, name) in names.iter().enumerate() {
             let repeated = names[..position].contains(name);
             if repeated || self.binder.variables.iter().any(|variable| variable.row.is_none() && variable.name == *name)
@@ -253,7 +253,7 @@ impl Compiler<'_> {
         };
         for name in names {
             let register = self.new_register(name, column_type)?;
-            self.binder.variables.push(super::scope::Variable {
+            self.binder.variables.push(crate::bind::scope::Variable {
                 name: name.clone(),
                 row: None,
                 expr: Expr::Register(register),
@@ -305,7 +305,7 @@ impl Compiler<'_> {
             return Ok(typed.expr);
         }
         if let Some(value) = typed.constant() {
-            let stored = super::change::stored_constant(value, from, to.sql_type, name, "").map_err(|error| {
+            let stored = crate::bind::change::stored_constant(value, from, to.sql_type, name, "").map_err(|error| {
                 let overflows = error.message().starts_with("Constant value");
                 let message = format!("the constant overflows {to}, the type of variable {name}");
                 if overflows { error.with_message(message) } else { error }
@@ -358,7 +358,7 @@ impl Compiler<'_> {
             let column_type = ColumnType::unbounded(column.sql_type);
             let register = self.new_register(&format!("{row}.{}", column.name), column_type)?;
             into.push(register);
-            self.binder.variables.push(super::scope::Variable {
+            self.binder.variables.push(crate::bind::scope::Variable {
                 name: column.name.clone(),
                 row: Some(row.to_owned()),
                 expr: Expr::Register(register),
@@ -462,7 +462,7 @@ impl Compiler<'_> {
             let ast::Expr::Identifier(ident) = target else {
                 return Err(UserError::syntax(format!("INTO takes variables, not {target}")));
             };
-            let name = super::scope::fold_name(ident);
+            let name = crate::bind::scope::fold_name(ident);
             let (register, column_type) = self.binder.register_named(&name)?;
             let from = bound.columns[position].sql_type;
             if !can_store(from, column_type.sql_type) {
@@ -509,7 +509,7 @@ fn integer_or_unbounded(column_type: ColumnType) -> ColumnType {
 }
 
 /// To the partition that owns the partitioning parameter's value.
-pub(super) fn route_by(
+pub(crate) fn route_by(
     catalog: &Catalog,
     procedure: &Procedure,
     partitioning: &ProcedurePartitioning,

@@ -1,9 +1,9 @@
 //! CREATE VIEW: a query of the forms that can be kept up row by row.
 
-use super::Binder;
-use super::from::table_of;
-use super::scope::{Scope, fold_name};
-use super::types::Typed;
+use crate::bind::Binder;
+use crate::bind::from::table_of;
+use crate::bind::scope::{Scope, fold_name};
+use crate::bind::types::Typed;
 use crate::planner::context::Reach;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Column, Table, TableKind, View, ViewOutput};

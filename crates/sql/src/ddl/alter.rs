@@ -1,7 +1,7 @@
 //! ALTER TABLE: each action bound against the table as the actions before it leave it.
 
-use super::literal::declared;
 use super::schema::{check_of, column, ignored_declaration, key_of, stored_default, warn_of_parts};
+use crate::bind::literal::declared;
 use crate::parse::statement::{AlterAction, ConstraintKind, CreateTable, TimeToLiveClause};
 use crate::parse::table::too_many_checks;
 use ferrite_base::{UserError, UserResult};
@@ -156,7 +156,7 @@ fn converted_default(table: &Table, column: u16, to: &ColumnType) -> UserResult<
         None => Ok((None, None)),
         Some(Expr::Constant(value)) => {
             let from = column.column_type.sql_type;
-            let stored = super::change::stored_constant(value, from, to.sql_type, &column.name, &table.name)
+            let stored = crate::bind::change::stored_constant(value, from, to.sql_type, &column.name, &table.name)
                 .map_err(|_| cannot())?;
             let kept = ferrite_value::convert::as_kept(stored.as_value(), to, &column.name).map_err(|_| cannot())?;
             let default = Some(Expr::Constant(kept.to_owned_value()));

@@ -1,8 +1,8 @@
 //! Ad hoc batches: statements without a procedure around them, one program.
 
+use super::origin::OfStatements;
 use crate::bind::Binder;
 use crate::explaining;
-use crate::origin::OfStatements;
 use crate::parse::context::compile_error;
 use crate::parse::statement::{Body, Statement};
 use crate::planner::context::Reach;

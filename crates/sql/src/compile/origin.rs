@@ -1,7 +1,7 @@
 //! What a program was compiled from, kept beside it for parameters of other types.
 
-use crate::adhoc;
-use crate::bind;
+use super::adhoc;
+use super::procedure;
 use crate::parse::statement::Statement;
 use crate::planner::context::Reach;
 use ferrite_base::{UserError, UserResult};
@@ -18,7 +18,7 @@ impl Recompile for OfProcedure {
     }
 
     fn compile(&self, _: &Program, catalog: &Catalog, presets: &Presets, _: bool) -> UserResult<Program> {
-        bind::procedure::compile_with(catalog, &self.0, presets)
+        procedure::compile_with(catalog, &self.0, presets)
     }
 }
 

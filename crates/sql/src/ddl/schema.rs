@@ -1,11 +1,11 @@
 //! Schema statements to changes: expressions bound, names of other objects looked up. Whether the change can be made is
 //! the catalog's to say.
 
-use super::Binder;
-use super::change::stored_constant;
-use super::literal::declared;
-use super::scope::{Scope, ScopeColumn, ScopeSource};
-use super::types::Typed;
+use crate::bind::Binder;
+use crate::bind::change::stored_constant;
+use crate::bind::literal::declared;
+use crate::bind::scope::{Scope, ScopeColumn, ScopeSource};
+use crate::bind::types::Typed;
 use crate::parse::statement::{
     AlterAction, Body, ColumnDefinition, ConstraintDefinition, ConstraintKind, CreateProcedure, CreateTable,
     CreateView, Ddl, IndexDefinition, PartitionClause, Renamed, Statement, WrittenExpr,
@@ -26,7 +26,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
     let Body::Ddl(ddl) = &statement.body else {
         return Err(UserError::ddl("42601", "the statement is not a schema change"));
     };
-    super::ddl_names::check(catalog, ddl)?;
+    super::names::check(catalog, ddl)?;
     let mut warnings = Vec::new();
     let change = match ddl.as_ref() {
         Ddl::CreateTable(table) if table.if_not_exists && catalog.is_taken(&table.name) => {
@@ -36,13 +36,13 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::AlterTable { table, stream, if_exists, actions } => {
             let change = super::alter::alter_table(catalog, table, *stream, *if_exists, actions, &mut warnings)?;
             let cascade = actions.iter().any(|action| matches!(action, AlterAction::DropColumn { cascade: true, .. }));
-            if cascade { super::plain_view::without_misfits(catalog, change)? } else { change }
+            if cascade { crate::bind::plain_view::without_misfits(catalog, change)? } else { change }
         }
         Ddl::Rename { object, name, to } => match object {
             Renamed::Table(kind) => Change::RenameTable { table: name.clone(), to: to.clone(), kind: *kind },
             Renamed::Index => Change::RenameIndex { name: name.clone(), to: to.clone() },
             Renamed::Procedure => {
-                Change::RenameProcedure { name: super::ddl_names::procedure(catalog, name), to: to.clone() }
+                Change::RenameProcedure { name: super::names::procedure(catalog, name), to: to.clone() }
             }
         },
         Ddl::Replication { table } => {
@@ -74,19 +74,19 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::CreateProcedure(procedure) => create_procedure(catalog, procedure, &mut warnings)?,
         Ddl::PartitionProcedure { name, partitioning } => {
             let clause = partitioning;
-            let name = &super::ddl_names::procedure(catalog, name);
+            let name = &super::names::procedure(catalog, name);
             let partitioning = partitioned_on(catalog, clause)?;
             let existing = catalog.procedure_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
             let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
             if changed.class.is_none() {
-                super::procedure::compile_procedure(catalog, &changed)?;
+                crate::compile::procedure::compile_procedure(catalog, &changed)?;
             }
             Change::PartitionProcedure { name: name.clone(), partitioning }
         }
         Ddl::LoadClasses { jar } => Change::LoadClasses { jar: jar.clone() },
         Ddl::RemoveClasses { patterns } => Change::RemoveClasses { patterns: patterns.clone() },
         Ddl::CreateFunction { name, class, method } => {
-            super::user::check_name(name)?;
+            crate::bind::user::check_name(name)?;
             Change::CreateFunction { name: name.clone(), class: class.clone(), method: method.clone() }
         }
         Ddl::DropFunction { name, aggregate, if_exists } => {
@@ -96,13 +96,13 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             if let Some(user) = user {
                 warnings.push(format!("task {}: AS USER {user} is not kept, since there are no users", task.name));
             }
-            let procedure = super::ddl_names::procedure(catalog, &task.procedure);
+            let procedure = super::names::procedure(catalog, &task.procedure);
             Change::CreateTask { task: ferrite_catalog::Task { procedure, ..task.clone() } }
         }
         Ddl::AlterTask { name, action } => Change::AlterTask { name: name.clone(), action: *action },
         Ddl::DropTask { name, if_exists } => Change::DropTask { name: name.clone(), if_exists: *if_exists },
         Ddl::DropProcedure { name, if_exists } => {
-            Change::DropProcedure { name: super::ddl_names::procedure(catalog, name), if_exists: *if_exists }
+            Change::DropProcedure { name: super::names::procedure(catalog, name), if_exists: *if_exists }
         }
         Ddl::CreateRole { name, permissions } => {
             check_permissions(permissions)?;
@@ -127,7 +127,7 @@ fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>)
     let create = match kept_up {
         Ok(create) => create,
         Err(reason) if export.is_some() || time_to_live.is_some() => return Err(reason),
-        Err(reason) => return super::plain_view::instead(catalog, view, reason, warnings),
+        Err(reason) => return crate::bind::plain_view::instead(catalog, view, reason, warnings),
     };
     if let Change::CreateView { view, .. } = &create {
         warnings.extend(extremes_are_slow(catalog, name, view));
@@ -522,7 +522,7 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &
         None => {
             // Places are those in the body.
             let start = crate::errors::place(definition.body_start);
-            let compiled = super::procedure::compile_procedure(catalog, &procedure);
+            let compiled = crate::compile::procedure::compile_procedure(catalog, &procedure);
             drop(compiled.map_err(|error| error.moved(|place| start.map(|start| place.after(start))))?);
         }
         // Whether it is a procedure, and what SQL it has, is seen when it is loaded.
@@ -552,9 +552,9 @@ fn on_two_keys(
     let second = partitioned_on(catalog, second)?;
     let first = procedure.partitioning.take();
     if procedure.class.is_none() {
-        let program = super::procedure::compile(catalog, procedure)?;
+        let program = crate::compile::procedure::compile(catalog, procedure)?;
         for partitioning in first.iter().chain([&second]) {
-            super::procedure::route_by(catalog, procedure, partitioning, &program.parameters)?;
+            crate::compile::procedure::route_by(catalog, procedure, partitioning, &program.parameters)?;
         }
     }
     warnings.push(format!(

@@ -1,0 +1,7 @@
+//! Schema statements to changes of the catalog. Expressions in them are bound; procedures are
+//! compiled, to see whether they can be.
+
+mod alter;
+mod names;
+pub(crate) mod schema;
+mod view;
