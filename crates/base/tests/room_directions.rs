@@ -14,6 +14,7 @@ const CUT: &[(&str, &str, &[&str])] = &[
     ("sql", "compile", &["crate::ddl"]),
     ("sql", "parse", &["crate::bind", "crate::planner", "crate::compile", "crate::ddl"]),
     ("sql", "errors.rs", &["crate::bind", "crate::parse", "crate::planner", "crate::compile", "crate::ddl"]),
+    ("sql", "explaining.rs", &["crate::bind", "crate::compile", "crate::ddl"]),
     ("sql", "spelling.rs", &["crate::"]),
 ];
 

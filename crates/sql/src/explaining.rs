@@ -3,7 +3,6 @@
 //! EXPLAIN is a list of constants. EXPLAIN ANALYZE is the explained program, routed as it is, whose sources count and time what
 //! they deliver; only such programs have measured sources, so that no other pays for them.
 
-use crate::compile::adhoc::compile_counted;
 use crate::explain::explain_lines;
 use crate::parse::statement::Statement;
 use crate::planner::estimate::Statistics;
@@ -13,26 +12,30 @@ use ferrite_expr::Expr;
 use ferrite_plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step};
 use ferrite_value::{OwnedValue, SqlType};
 
-/// The program of a batch that is one EXPLAIN; None where there is none in it.
-pub(crate) fn compile(
-    catalog: &Catalog,
-    statistics: &dyn Statistics,
-    statements: &[Statement],
-    parameters: usize,
-) -> Option<UserResult<Program>> {
-    let [statement] = statements else {
-        let mixed = statements.iter().any(|statement| statement.explained().is_some());
-        return mixed.then(|| {
+/// What a batch that is one EXPLAIN explains, and whether with ANALYZE; None where there is none in it.
+pub(crate) fn explained(statements: &[Statement]) -> UserResult<Option<(&Statement, bool)>> {
+    match statements {
+        [statement] => Ok(statement.explained()),
+        _ if statements.iter().any(|statement| statement.explained().is_some()) => {
             Err(UserError::compile("0A000", "EXPLAIN stands alone, not in a batch")
                 .with_hint("send it in a call of its own"))
-        });
-    };
-    let (explained, analyze) = statement.explained()?;
-    let program = compile_counted(catalog, statistics, std::slice::from_ref(explained), parameters);
-    Some(program.map(|program| match analyze {
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The program of the EXPLAIN `statement`, of the program that it explains.
+pub(crate) fn explaining(
+    program: Program,
+    analyze: bool,
+    catalog: &Catalog,
+    statistics: &dyn Statistics,
+    statement: &Statement,
+) -> Program {
+    match analyze {
         true => analyzing(program, catalog, statistics, statement),
         false => telling(program, catalog, statistics, statement),
-    }))
+    }
 }
 
 fn columns() -> Vec<OutputColumn> {

@@ -55,8 +55,9 @@ pub(crate) fn compile_counted(
     statements: &[Statement],
     parameters: usize,
 ) -> UserResult<Program> {
-    if let Some(explained) = explaining::compile(catalog, statistics, statements, parameters) {
-        return explained;
+    if let Some((explained, analyze)) = explaining::explained(statements)? {
+        let program = compile_counted(catalog, statistics, std::slice::from_ref(explained), parameters)?;
+        return Ok(explaining::explaining(program, analyze, catalog, statistics, &statements[0]));
     }
     // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
     let with_reach = |catalog: &Catalog| {
