@@ -59,7 +59,7 @@ pub(crate) struct Binder<'c> {
     /// FROM scopes in reach, innermost last.
     scopes: Vec<Scope>,
     /// Queries being bound, innermost last.
-    frames: Vec<Frame>,
+    frames: Vec<QueryFrame>,
     /// Aggregates whose arguments are being bound, innermost last.
     arguments: Vec<scope::ArgumentColumns>,
     /// A view is being defined: it may read a stream.
@@ -88,7 +88,7 @@ struct BoundParameter {
     array: bool,
 }
 
-struct Frame {
+struct QueryFrame {
     /// Scopes from here on are the query's own.
     first_scope: usize,
     correlated: bool,
@@ -191,7 +191,7 @@ impl<'c> Binder<'c> {
 
     /// Runs `bind` as a query of its own and says whether it refers to rows outside.
     pub fn in_frame<T>(&mut self, bind: impl FnOnce(&mut Self) -> UserResult<T>) -> UserResult<(T, bool)> {
-        self.frames.push(Frame { first_scope: self.scopes.len(), correlated: false });
+        self.frames.push(QueryFrame { first_scope: self.scopes.len(), correlated: false });
         let result = bind(self);
         let frame = self.frames.pop().expect("the frame pushed above");
         Ok((result?, frame.correlated))
