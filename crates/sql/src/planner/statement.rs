@@ -8,13 +8,17 @@ use super::context::PlanContext;
 use super::pending::PendingSource;
 use super::semi::{self, Decorrelated};
 use super::{Arranged, Changed, arrange, arrange_change, extremes};
-use ferrite_base::{TableId, UserError, UserResult};
+use ferrite_base::{TableId, UserError, UserResult, watch};
 use ferrite_catalog::Table;
 use ferrite_expr::Expr;
 use ferrite_plan::walk::split_conjunction;
 use ferrite_plan::{Delete, Input, Insert, InsertSource, JoinKind, Plan, Query, QueryBody, Select, SortKey, Source};
 use ferrite_plan::{Subquery, SubqueryKind, Update};
 use std::sync::Arc;
+
+/// What planning a block is, in units of work for whoever watches; its expressions were counted when
+/// they were bound.
+const BLOCK: usize = 16_384;
 
 impl PlanContext<'_> {
     /// Plans a bound statement.
@@ -95,6 +99,7 @@ impl PlanContext<'_> {
 
     /// Says whether the rows come in the wanted order.
     fn select(&mut self, select: &mut Select, order_by: &[SortKey]) -> UserResult<bool> {
+        watch::work(BLOCK)?;
         self.derived_tables(&mut select.sources)?;
         self.expressions(&mut select.filter)?;
         if let Some(aggregation) = &mut select.aggregation {
