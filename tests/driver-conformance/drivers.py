@@ -33,13 +33,14 @@ class Answer:
         self.outcome, *self.fields = line.split("\t")
         self.status = int(self.fields[0]) if self.outcome != "ok" else 1
         self.message = text(self.fields[1]) if self.outcome != "ok" else ""
+        self.code = self.fields[2] if self.outcome != "ok" and len(self.fields) > 2 else None
 
     @property
     def tables(self):
         return [read_table(field) for field in self.fields]
 
     def __repr__(self):
-        return self.line[:300] if self.outcome == "ok" else "%s %d %s" % (self.outcome, self.status, self.message)
+        return self.line[:300] if self.outcome == "ok" else "%s %d %s %s" % (self.outcome, self.status, self.code, self.message)
 
 
 def read_table(field):

@@ -103,6 +103,7 @@ def check_answer(name, wanted, got):
     if wanted["status"] != 1:
         expect(got.outcome == "failed" and got.status == wanted["status"], name, got)
         expect(not wanted["status_string"] or wanted["status_string"] in got.message, name, got)
+        expect(got.code == "HY000", name, "from a server without codes", got)
         return
     expect(got.outcome == "ok", name, got)
     expect(len(got.tables) == len(wanted["tables"]), name, "tables", got)
@@ -122,6 +123,21 @@ def golden_answers_in_pieces(driver):
     golden_answers(driver, byte_by_byte=True)
 
 
+def later_fields_are_skipped(driver):
+    """A failure has fields of id, length and bytes behind its tables: the code, and whatever later servers add."""
+    fields = b"\x02\x00" + b"\x01\x0523505" + b"\x7f\x03\xff\x00\xff"
+
+    def answer(name, parameters, handle):
+        plain = fakes.with_handle(bytes.fromhex(vector("responses", "constraint_failure")["hex"]), handle)
+        body = plain[4:] + fields
+        return len(body).to_bytes(4, "big") + body
+
+    with fakes.Listener(LOGIN, answer) as listener:
+        expect(driver.connect(listener.address, plain=True).outcome == "ok", "no connection")
+        got = driver.call("Later")
+        expect(got.outcome == "failed" and got.code == "23505", got)
+
+
 def silence_is_unknown(driver):
     with fakes.Listener(LOGIN, lambda *_: None) as listener:
         expect(driver.connect(listener.address, timeout_ms=150, plain=True).outcome == "ok", "no connection")
@@ -130,6 +146,7 @@ def silence_is_unknown(driver):
             got = driver.call("Silent")
             # On a busy machine the time may be up before the call has been sent.
             expect(got.outcome in ("unknown", "not-sent") and time.monotonic() < deadline, got)
+            expect(got.outcome == "not-sent" or got.code == "HYT00", got)
             unknown += got.outcome == "unknown"
 
 
@@ -140,7 +157,7 @@ def a_closed_connection_is_unknown(driver):
     with fakes.Listener(LOGIN, close) as listener:
         expect(driver.connect(listener.address, plain=True).outcome == "ok", "no connection")
         got = driver.call("Closed")
-        expect(got.outcome == "unknown", got)
+        expect(got.outcome == "unknown" and got.code == "08007", got)
 
 
 def garbage_is_unknown(driver):
@@ -148,15 +165,15 @@ def garbage_is_unknown(driver):
         with fakes.Listener(LOGIN, lambda *_: garbage + b"\x00" * 32) as listener:
             expect(driver.connect(listener.address, plain=True).outcome == "ok", "no connection")
             got = driver.call("Garbage")
-            expect(got.outcome == "unknown", garbage.hex(), got)
+            expect(got.outcome == "unknown" and got.code == "08P01", garbage.hex(), got)
 
 
 def a_refused_login_is_said(driver):
-    for code in (-1, 1, 3):
+    for code, state in ((-1, "28000"), (1, "53300"), (3, "08P01")):
         login = bytes.fromhex(vector("login_failures", "fail_%d" % code)["hex"])
         with fakes.Listener(login, lambda *_: None) as listener:
             got = driver.connect(listener.address, plain=True)
-            expect(got.outcome != "ok", "code", code, got)
+            expect(got.outcome != "ok" and got.code == state, "code", code, got)
 
 
 # --- a real server ---
@@ -195,9 +212,10 @@ def refusals(driver, server):
     for case in CASES["refused_by_server"]:
         got = driver.call(case["procedure"], *(parameter(*each) for each in case["parameters"]))
         expect(got.outcome == "failed" and got.status == case["status"] and got.message, case["name"], got)
+        expect(got.code == case["code"], case["name"], got, "and not", case["code"])
     driver.call("KEPT.insert", parameter("BIGINT", "-1"))
     got = driver.call("KEPT.insert", parameter("BIGINT", "-1"))
-    expect(got.outcome == "failed", "a key twice", got)
+    expect(got.outcome == "failed" and got.code == "23505", "a key twice", got)
     driver.sql("DELETE FROM kept")
     got = driver.call("@Ping")
     expect(got.outcome == "ok", "after all that", got)
@@ -205,7 +223,7 @@ def refusals(driver, server):
 
 def no_server(driver):
     got = driver.connect("127.0.0.1:1")
-    expect(got.outcome != "ok" and got.message, got)
+    expect(got.outcome != "ok" and got.message and got.code == "08001", got)
 
 
 def restarts(driver, server, count, every):
@@ -252,7 +270,7 @@ def address_of(server):
     return "%s:%d" % (server.host, server.port)
 
 
-GOLDEN = [golden_parameters, golden_answers, golden_answers_in_pieces, silence_is_unknown, a_closed_connection_is_unknown, garbage_is_unknown, a_refused_login_is_said, no_server]
+GOLDEN = [golden_parameters, golden_answers, golden_answers_in_pieces, later_fields_are_skipped, silence_is_unknown, a_closed_connection_is_unknown, garbage_is_unknown, a_refused_login_is_said, no_server]
 LIVE = [values_at_their_edges, polygons, refusals]
 
 

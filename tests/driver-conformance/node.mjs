@@ -84,7 +84,7 @@ const COMMANDS = {
 for await (const line of createInterface({ input: process.stdin })) {
   const [command, ...fields] = line.split('\t')
   const answer = await COMMANDS[command](fields).catch((error) =>
-    error instanceof CallError ? [error.outcome, error.status, hex(error.message)].join('\t') : `error\t0\t${hex(error.message)}`,
+    error instanceof CallError ? [error.outcome, error.status, hex(error.message), error.code].join('\t') : `error\t0\t${hex(error.message)}\t${error.code}`,
   )
   process.stdout.write(`${answer}\n`)
   if (command === 'close') break

@@ -120,8 +120,10 @@ export class Client extends EventEmitter<ClientEvents> {
     const attempts = await Promise.allSettled(client.nodes.map((node) => client.open(node)))
     if (client.live.length === 0) {
       await client.close({ drain: false })
+      const first = attempts.find((attempt) => attempt.status === 'rejected')?.reason
+      const code = first instanceof FerriteError ? first.code : '08001'
       const reasons = attempts.map((attempt) => (attempt.status === 'rejected' ? (attempt.reason as Error).message : ''))
-      throw new ConnectError(`no server could be reached: ${reasons.join('; ')}`, client.nodes.map((node) => node.address).join(','))
+      throw new ConnectError(`no server could be reached: ${reasons.join('; ')}`, code, client.nodes.map((node) => node.address).join(','))
     }
     return client
   }
@@ -231,7 +233,7 @@ export class Client extends EventEmitter<ClientEvents> {
     this.queue = []
     this.queueHead = 0
     for (const call of waiting) {
-      call.ended(new CallError('the client was closed before the call was sent', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure))
+      call.ended(new CallError('the client was closed before the call was sent', '08003', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure))
     }
   }
 
@@ -243,20 +245,20 @@ export class Client extends EventEmitter<ClientEvents> {
 
   private submit<R>(procedure: string, parameters: readonly Parameter[], options: CallOptions | undefined, destination: Destination | undefined): Promise<Result<R>> {
     return new Promise<Result<R>>((resolve, reject) => {
-      const refuse = (why: string, status: number = Status.CLIENT_ERROR_NOT_SENT): void =>
-        reject(new CallError(why, status, 'not-sent', procedure))
-      if (this.closed) return refuse('the client is closed')
+      const refuse = (why: string, code: string, status: number = Status.CLIENT_ERROR_NOT_SENT): void =>
+        reject(new CallError(why, code, status, 'not-sent', procedure))
+      if (this.closed) return refuse('the client is closed', '08003')
       const signal = options?.signal
-      if (signal?.aborted) return refuse('the call was given up before it was sent')
+      if (signal?.aborted) return refuse('the call was given up before it was sent', '57014')
       let name = this.names.get(procedure)
       if (!name) {
         name = encodeName(procedure)
         this.names.set(procedure, name)
       }
-      const call = new PendingCall(this, procedure, name, parameters, destination, options?.timeoutMs ?? this.settings.timeoutMs, resolve as (result: Result) => void, reject)
+      const call = new PendingCall(this.ledger, procedure, name, parameters, destination, options?.timeoutMs ?? this.settings.timeoutMs, resolve as (result: Result) => void, reject)
       if (this.full || this.live.length === 0) {
-        if (this.settings.whenFull === 'reject' && this.live.length > 0) return refuse(`${this.settings.maxOutstanding} calls are outstanding already`)
-        if (this.queued >= this.settings.maxQueued) return refuse(`${this.settings.maxQueued} calls are waiting already`)
+        if (this.settings.whenFull === 'reject' && this.live.length > 0) return refuse(`${this.settings.maxOutstanding} calls are outstanding already`, '54000')
+        if (this.queued >= this.settings.maxQueued) return refuse(`${this.settings.maxQueued} calls are waiting already`, '54000')
         call.wait()
         this.queue.push(call)
       } else this.dispatch(call)
@@ -289,10 +291,20 @@ export class Client extends EventEmitter<ClientEvents> {
     return among[this.next % among.length]!
   }
 
-  /** A dispatched call ended. */
-  finished(): void {
-    this.outstandingCount -= 1
-    this.pump()
+  /** What a call tells its client. */
+  private readonly ledger: Ledger = {
+    finished: () => {
+      this.outstandingCount -= 1
+      this.pump()
+    },
+    count: (procedure, what, latencyUs) => {
+      for (const recorder of [this.total, this.interval]) {
+        const counts = recorder.of(procedure)
+        counts[what] += 1
+        if (latencyUs !== undefined) counts.latency.record(latencyUs)
+      }
+      if (what === 'late') this.emit('late', procedure)
+    },
   }
 
   private pump(): void {
@@ -310,15 +322,6 @@ export class Client extends EventEmitter<ClientEvents> {
       this.emit('backpressure', false)
     }
     if (this.drained && this.outstanding === 0) this.drained()
-  }
-
-  count(procedure: string, what: 'succeeded' | 'failed' | 'unknown' | 'late', latencyUs?: number): void {
-    for (const recorder of [this.total, this.interval]) {
-      const counts = recorder.of(procedure)
-      counts[what] += 1
-      if (latencyUs !== undefined) counts.latency.record(latencyUs)
-    }
-    if (what === 'late') this.emit('late', procedure)
   }
 
   // --- connections ---
@@ -372,7 +375,7 @@ export class Client extends EventEmitter<ClientEvents> {
       this.pump()
       if (this.settings.affinity || this.settings.discover) this.subscribe(connection)
     } catch (error) {
-      const reason = error instanceof ConnectError ? error : new ConnectError((error as Error).message, node.address)
+      const reason = error instanceof ConnectError ? error : new ConnectError((error as Error).message, '08001', node.address)
       if (this.listenerCount('connect-failed') > 0) this.emit('connect-failed', reason)
       if (!reason.permanent) this.again(node)
       throw reason
@@ -385,7 +388,7 @@ export class Client extends EventEmitter<ClientEvents> {
     for (const other of this.live) {
       if (login && other.login && (other.login.clusterStart !== login.clusterStart || other.login.leaderAddress !== login.leaderAddress)) {
         connection.close('another cluster')
-        throw new ConnectError(`${node.address} belongs to another cluster than ${other.address}`, node.address, true)
+        throw new ConnectError(`${node.address} belongs to another cluster than ${other.address}`, '08004', node.address, true)
       }
     }
   }
@@ -473,6 +476,12 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 }
 
+interface Ledger {
+  /** A dispatched call ended. */
+  finished(): void
+  count(procedure: string, what: 'succeeded' | 'failed' | 'unknown' | 'late', latencyUs?: number): void
+}
+
 /** A call from `submit` to its end. */
 class PendingCall implements Call {
   connection: Connection | null = null
@@ -481,7 +490,7 @@ class PendingCall implements Call {
   private stopListening: (() => void) | null = null
 
   constructor(
-    private readonly client: Client,
+    private readonly ledger: Ledger,
     readonly procedure: string,
     readonly name: Buffer,
     readonly parameters: readonly Parameter[],
@@ -496,7 +505,7 @@ class PendingCall implements Call {
     if (this.timeoutMs > 0) {
       this.timer = setTimeout(() => {
         if (this.connection === null) {
-          this.ended(new CallError(`the call could not be sent within ${this.timeoutMs} ms`, Status.REQUEST_TIMEOUT, 'not-sent', this.procedure))
+          this.ended(new CallError(`the call could not be sent within ${this.timeoutMs} ms`, 'HYT00', Status.REQUEST_TIMEOUT, 'not-sent', this.procedure))
         }
       }, this.timeoutMs)
       this.timer.unref()
@@ -510,8 +519,8 @@ class PendingCall implements Call {
       sent?.abandon(this)
       this.ended(
         sent
-          ? new CallError('the call was given up after it was sent; the transaction may commit', Status.RESPONSE_UNKNOWN, 'unknown', this.procedure)
-          : new CallError('the call was given up before it was sent', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', this.procedure),
+          ? new CallError('the call was given up after it was sent; the transaction may commit', '08007', Status.RESPONSE_UNKNOWN, 'unknown', this.procedure)
+          : new CallError('the call was given up before it was sent', '57014', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', this.procedure),
       )
     }
     signal.addEventListener('abort', abort, { once: true })
@@ -520,17 +529,17 @@ class PendingCall implements Call {
 
   answered(response: Response, latencyUs: number): void {
     const { status } = response
-    this.client.count(this.procedure, status === Status.SUCCESS ? 'succeeded' : outcomeOf(status) === 'unknown' ? 'unknown' : 'failed', latencyUs)
+    this.ledger.count(this.procedure, status === Status.SUCCESS ? 'succeeded' : outcomeOf(status) === 'unknown' ? 'unknown' : 'failed', latencyUs)
     if (!this.finish()) return
     if (status === Status.SUCCESS) this.resolve(new Result(response))
     else {
       const text = response.statusText ?? `status ${status}`
-      this.reject(new CallError(text, status, outcomeOf(status), this.procedure, response.applicationStatus, response.applicationStatusText))
+      this.reject(new CallError(text, response.code ?? 'HY000', status, outcomeOf(status), this.procedure, response.applicationStatus, response.applicationStatusText))
     }
   }
 
   ended(error: CallError): void {
-    if (error.outcome === 'unknown') this.client.count(this.procedure, 'unknown')
+    if (error.outcome === 'unknown') this.ledger.count(this.procedure, 'unknown')
     if (this.finish()) this.reject(error)
   }
 
@@ -541,14 +550,14 @@ class PendingCall implements Call {
   }
 
   late(): void {
-    this.client.count(this.procedure, 'late')
+    this.ledger.count(this.procedure, 'late')
   }
 
   private finish(): boolean {
     if (this.over) return false
     this.over = true
     this.settle()
-    if (this.connection) this.client.finished()
+    if (this.connection) this.ledger.finished()
     return true
   }
 

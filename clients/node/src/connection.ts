@@ -94,7 +94,8 @@ export class Connection {
     socket.setNoDelay(true)
     try {
       this.login = await new Promise<Login>((resolve, reject) => {
-        const fail = (why: string, permanent = false): void => reject(new ConnectError(`${this.address}: ${why}`, this.address, permanent))
+        const fail = (why: string, code = '08001', permanent = false): void =>
+          reject(new ConnectError(`${this.address}: ${why}`, code, this.address, permanent))
         const timer = setTimeout(() => fail(`no login within ${connectTimeoutMs} ms`), connectTimeoutMs)
         const settled = (): void => {
           clearTimeout(timer)
@@ -115,13 +116,13 @@ export class Connection {
               settled()
               const answer = readLogin(frame, start, end)
               if ('refused' in answer) {
-                const { text, permanent } = loginFailure(answer.refused)
-                fail(text, permanent)
+                const { text, state, permanent } = loginFailure(answer.refused)
+                fail(text, state, permanent)
               } else resolve(answer)
             })
           } catch (error) {
             settled()
-            fail(`the answer to the login is not the protocol (${(error as Error).message})`, true)
+            fail(`the answer to the login is not the protocol (${(error as Error).message})`, '08P01', true)
           }
         })
       })
@@ -181,7 +182,7 @@ export class Connection {
     try {
       this.splitter.push(chunk, (frame, start, end) => this.answer(readResponse(frame, start, end, this.options.modes), now))
     } catch (error) {
-      this.end(`what the server sent is not the protocol: ${(error as Error).message}`)
+      this.end(`what the server sent is not the protocol: ${(error as Error).message}`, '08P01')
     }
   }
 
@@ -194,7 +195,7 @@ export class Connection {
     }
     const slot = this.slots[place]
     if (!slot || slot.call === null || slot.generation !== response.handleHigh) {
-      return this.end('the server answered a call that was not made')
+      return this.end('the server answered a call that was not made', '08P01')
     }
     const call = slot.call
     slot.call = null
@@ -217,7 +218,7 @@ export class Connection {
       if (call.timeoutMs > 0 && slot.sentAt > 0 && now - slot.sentAt > call.timeoutMs) {
         slot.timedOut = true
         this.outstanding -= 1
-        call.ended(new CallError(`no answer from ${this.address} within ${call.timeoutMs} ms; the transaction may have committed`, Status.RESPONSE_TIMEOUT, 'unknown', call.procedure))
+        call.ended(new CallError(`no answer from ${this.address} within ${call.timeoutMs} ms; the transaction may have committed`, 'HYT00', Status.RESPONSE_TIMEOUT, 'unknown', call.procedure))
           }
     }
     const silent = now - this.lastReceived
@@ -250,7 +251,7 @@ export class Connection {
     this.end(reason)
   }
 
-  private end(why: string): void {
+  private end(why: string, code = '08007'): void {
     if (this.closing) return
     this.closing = true
     if (this.ticker) clearInterval(this.ticker)
@@ -269,11 +270,11 @@ export class Connection {
       this.outstanding -= 1
       call.ended(
         notSent.has(place)
-          ? new CallError(`${why} (${this.address}) before the call was sent`, Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure)
-          : new CallError(`${why} (${this.address}); the transaction may have committed`, Status.CONNECTION_LOST, 'unknown', call.procedure),
+          ? new CallError(`${why} (${this.address}) before the call was sent`, '08003', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure)
+          : new CallError(`${why} (${this.address}); the transaction may have committed`, code, Status.CONNECTION_LOST, 'unknown', call.procedure),
       )
     }
-    this.events.closed(new ConnectError(`${this.address}: ${why}`, this.address))
+    this.events.closed(new ConnectError(`${this.address}: ${why}`, code, this.address))
   }
 }
 

@@ -22,6 +22,13 @@ export type Outcome = 'failed' | 'unknown' | 'not-sent'
 /** Base of all errors of this driver. */
 export class FerriteError extends Error {
   override name = 'FerriteError'
+  constructor(
+    message: string,
+    /** The SQLSTATE: five characters, such as '23505' for a violated unique key. docs/errors.md lists them. */
+    readonly code: string = '22023',
+  ) {
+    super(message)
+  }
 }
 
 /** The call was answered with a failure, or cannot be answered any more. */
@@ -29,6 +36,8 @@ export class CallError extends FerriteError {
   override name = 'CallError'
   constructor(
     message: string,
+    /** SQLSTATE of the failure; 'HY000' if the server sent none. */
+    code: string,
     /** Status code of the protocol, or a client's own one (-4, -14, -16). */
     readonly status: number,
     /** 'failed': rolled back. 'unknown': it may have committed. 'not-sent': it never left this process. */
@@ -37,7 +46,7 @@ export class CallError extends FerriteError {
     readonly applicationStatus: number | null = null,
     readonly applicationStatusText: string | null = null,
   ) {
-    super(message)
+    super(message, code)
   }
 }
 
@@ -46,11 +55,13 @@ export class ConnectError extends FerriteError {
   override name = 'ConnectError'
   constructor(
     message: string,
+    /** '08001' if the server could not be reached, '28000' if user or password are wrong. */
+    code: string,
     readonly address: string,
     /** Refusals that another attempt cannot mend, such as a wrong password. */
     readonly permanent: boolean = false,
   ) {
-    super(message)
+    super(message, code)
   }
 }
 
@@ -78,7 +89,13 @@ const LOGIN_FAILURES: Record<number, string> = {
   8: 'the client certificate has been revoked',
 }
 
-/** Text and permanence of a login failure code. */
-export function loginFailure(code: number): { text: string; permanent: boolean } {
-  return { text: LOGIN_FAILURES[code] ?? `the server refused the login with code ${code}`, permanent: code !== 1 && code !== 2 && code !== 4 }
+const LOGIN_CODES: Record<number, string> = { [-1]: '28000', 1: '53300', 3: '08P01', 4: '57P03', 7: '28000', 8: '28000' }
+
+/** Text, SQLSTATE and permanence of a login failure code. */
+export function loginFailure(code: number): { text: string; state: string; permanent: boolean } {
+  return {
+    text: LOGIN_FAILURES[code] ?? `the server refused the login with code ${code}`,
+    state: LOGIN_CODES[code] ?? '08004',
+    permanent: code !== 1 && code !== 2 && code !== 4,
+  }
 }

@@ -11,6 +11,9 @@ const DEGREES = 180 / Math.PI
 /** What came is not the protocol: the connection cannot go on. */
 export class ProtocolError extends FerriteError {
   override name = 'ProtocolError'
+  constructor(message: string) {
+    super(message, '08P01')
+  }
 }
 
 export interface Column {
@@ -56,6 +59,10 @@ export class Cursor {
     return this.view.getFloat64(this.step(8))
   }
   /** Bytes with a length before them; null for -1. Not copied. */
+  ascii(length: number): string {
+    const at = this.step(length)
+    return this.bytes.toString('latin1', at, at + length)
+  }
   bytes32(): Buffer | null {
     const length = this.i32()
     if (length === -1) return null
@@ -278,6 +285,8 @@ export interface Response {
   /** Milliseconds that the server spent on the call. */
   serverMs: number
   tables: Table[]
+  /** SQLSTATE of a failure. */
+  code: string | null
 }
 
 /** Reads a response from the body of a frame. */
@@ -311,7 +320,19 @@ export function readResponse(frame: Buffer, start: number, end: number, modes: V
     applicationStatusText,
     serverMs,
     tables,
+    code: cursor.at < end ? readCode(cursor, end) : null,
   }
+}
+
+/** Behind the tables of a failure: fields of id, length and bytes. Number 1 is the code; later servers may have more. */
+function readCode(cursor: Cursor, end: number): string | null {
+  let code: string | null = null
+  while (cursor.at < end) {
+    const id = cursor.i8()
+    const text = cursor.ascii(cursor.i8())
+    if (id === 1) code = text
+  }
+  return code
 }
 
 /** Cuts a stream into frames. Keeps what is incomplete; a frame that came in one piece is not copied. */

@@ -97,7 +97,7 @@ fn not_done(error: UserError) -> UserError {
     if error.kind() != ErrorKind::OutcomeUnknown {
         return error;
     }
-    UserError::new(ErrorKind::Unavailable, error.code(), error.message().to_owned())
+    UserError::new(ErrorKind::Unavailable, "58030", error.message().to_owned())
 }
 
 /// Reads all files once, to their last block.

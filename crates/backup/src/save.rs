@@ -36,7 +36,7 @@ pub struct Begun {
 pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserResult<Begun> {
     let catalog = server.catalog();
     if let Some(name) = request.tables.unknown(catalog.tables.keys().map(String::as_str)) {
-        return Err(UserError::not_found(name));
+        return Err(UserError::unknown_table(name));
     }
     let files = Files::new(disk, &request.dir);
     files.create_dir().map_err(failed)?;

@@ -47,7 +47,7 @@ pub enum ErrorKind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Body {
     kind: ErrorKind,
-    code: &'static str,
+    code: Cow<'static, str>,
     message: Cow<'static, str>,
     detail: Option<String>,
     place: Option<Place>,
@@ -83,7 +83,7 @@ impl UserError {
     pub fn new(kind: ErrorKind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         UserError(Box::new(Body {
             kind,
-            code,
+            code: Cow::Borrowed(code),
             message: message.into(),
             detail: None,
             place: None,
@@ -131,6 +131,14 @@ impl UserError {
         self
     }
 
+    /// With another code: five digits or upper-case letters, such as the SQLSTATE of a SIGNAL.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<Cow<'static, str>>) -> Self {
+        self.0.code = code.into();
+        debug_assert!(is_code(&self.0.code), "{} is a SQLSTATE", self.0.code);
+        self
+    }
+
     #[must_use]
     pub fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.0.message = message.into();
@@ -148,9 +156,9 @@ impl UserError {
         self.0.kind
     }
 
-    /// SQLSTATE or one of our own codes (class `FE`).
-    pub fn code(&self) -> &'static str {
-        self.0.code
+    /// SQLSTATE or one of our own codes (class `FE`). docs/errors.md lists them.
+    pub fn code(&self) -> &str {
+        &self.0.code
     }
 
     pub fn message(&self) -> &str {
@@ -185,11 +193,35 @@ impl UserError {
         Self::new(ErrorKind::Compile, "0A000", format!("{what} is not supported"))
     }
 
-    /// Nothing by that name (column, table, procedure named in a statement).
+    /// Nothing by that name. Tables, columns and routines have functions of their own below.
     #[cold]
     pub fn not_found(name: impl fmt::Display) -> Self {
         let name = name.to_string();
         Self::new(ErrorKind::Compile, "42704", format!("object not found: {name}")).about(name)
+    }
+
+    /// No table, view or stream by that name.
+    #[cold]
+    pub fn unknown_table(name: impl fmt::Display) -> Self {
+        Self::not_found(name).with_code("42P01")
+    }
+
+    /// No column, variable or alias by that name.
+    #[cold]
+    pub fn unknown_column(name: impl fmt::Display) -> Self {
+        Self::not_found(name).with_code("42703")
+    }
+
+    /// No procedure or function by that name.
+    #[cold]
+    pub fn unknown_routine(name: impl fmt::Display) -> Self {
+        Self::not_found(name).with_code("42883")
+    }
+
+    /// The same error of a schema change.
+    #[must_use]
+    pub fn in_ddl(self) -> Self {
+        self.with_kind(ErrorKind::Ddl)
     }
 
     #[cold]
@@ -205,7 +237,7 @@ impl UserError {
     /// Nothing by that name, for a schema change.
     #[cold]
     pub fn ddl_not_found(name: impl fmt::Display) -> Self {
-        Self::not_found(name).with_kind(ErrorKind::Ddl)
+        Self::not_found(name).in_ddl()
     }
 
     #[cold]
@@ -236,7 +268,7 @@ impl UserError {
 
     #[cold]
     pub fn parameters(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Parameters, "FE001", message)
+        Self::new(ErrorKind::Parameters, "22023", message)
     }
 
     #[cold]
@@ -248,6 +280,11 @@ impl UserError {
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Internal, "XX000", message)
     }
+}
+
+/// Whether a text has the form of a SQLSTATE.
+pub fn is_code(text: &str) -> bool {
+    text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
 impl fmt::Display for UserError {

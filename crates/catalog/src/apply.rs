@@ -90,7 +90,7 @@ impl Draft {
     }
 
     fn table(&self, id: TableId) -> UserResult<&Arc<Table>> {
-        self.catalog.table(id).ok_or_else(|| UserError::ddl_not_found(format!("table {id}")))
+        self.catalog.table(id).ok_or_else(|| UserError::unknown_table(format!("table {id}")).in_ddl())
     }
 
     fn new_table_id(&mut self) -> TableId {

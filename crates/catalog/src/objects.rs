@@ -461,7 +461,7 @@ impl Catalog {
     #[cold]
     pub fn no_table(&self, name: &str) -> UserError {
         if !self.plain_views.contains_key(name) {
-            return UserError::ddl_not_found(name);
+            return UserError::unknown_table(name).in_ddl();
         }
         UserError::ddl("42809", format!("{name} is a view that is computed when it is read"))
             .with_hint("it has no rows of its own; to change what it shows, drop it and create it again")

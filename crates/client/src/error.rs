@@ -44,6 +44,23 @@ impl ClientError {
         }
     }
 
+    /// The SQLSTATE: five characters, such as `23505` for a violated unique key. `docs/errors.md` lists them. `HY000`
+    /// when the server sent none.
+    pub fn code(&self) -> &str {
+        match self {
+            ClientError::Connect { .. } => "08001",
+            ClientError::Login { code, .. } => LoginFailure::sqlstate(*code),
+            ClientError::NotConnected { .. } | ClientError::Closed => "08003",
+            ClientError::TooManyOutstanding { .. } => "54000",
+            ClientError::ConnectionLost { .. } => "08007",
+            ClientError::Timeout { .. } => "HYT00",
+            ClientError::Protocol { .. } => "08P01",
+            ClientError::Encode(error) => error.code(),
+            ClientError::Failed(response) => response.code.as_deref().unwrap_or("HY000"),
+            ClientError::System(_) => "58000",
+        }
+    }
+
     /// The response of a call that the server answered with a failure.
     pub fn response(&self) -> Option<&OwnedResponse> {
         match self {
@@ -94,7 +111,17 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {}
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ClientError::Connect { reason, .. } | ClientError::System(reason) => Some(reason),
+            ClientError::NotConnected { last: Some(last) } => Some(last),
+            ClientError::Protocol { reason, .. } => Some(reason),
+            ClientError::Encode(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<EncodeError> for ClientError {
     fn from(error: EncodeError) -> Self {

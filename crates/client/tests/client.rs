@@ -103,7 +103,7 @@ fn a_failure_is_an_error_with_the_servers_words() {
         while let Some(call) = peer.call() {
             let mut out = Vec::new();
             let status = ferrite_wire::Status::GracefulFailure;
-            ferrite_wire::response::write_failure(&mut out, call.handle, status, "no such thing");
+            ferrite_wire::response::write_failure(&mut out, call.handle, status, "42704", "no such thing");
             peer.send(&out).unwrap();
         }
     });

@@ -310,7 +310,9 @@ impl<'x> Run<'_, 'x> {
             Value::Null => String::new(),
             value => convert::to_text_string(&value),
         };
-        Ok(UserError::new(ErrorKind::UserAbort, "45000", message).with_detail(format!("SQLSTATE {state}")))
+        Ok(UserError::new(ErrorKind::UserAbort, "45000", message)
+            .with_code(state.to_owned())
+            .with_detail(format!("SQLSTATE {state}")))
     }
 }
 

@@ -190,7 +190,7 @@ impl LogFailed {
 
     /// For a caller whose transaction was executed, but is not known to be durable.
     pub fn outcome_unknown(&self) -> UserError {
-        UserError::new(ErrorKind::OutcomeUnknown, "58030", self.0.to_string())
+        UserError::new(ErrorKind::OutcomeUnknown, "08007", self.0.to_string())
             .with_hint("after the restart, look whether the transaction took place before calling again")
     }
 

@@ -150,7 +150,7 @@ pub fn explain_view(compiled: &Compiled, name: &str) -> SystemResult {
         answer.row(["", &format!("computed when it is read: {}", view.text)]);
         return Ok(vec![answer]);
     }
-    let table = found.ok_or_else(|| UserError::not_found(name))?;
+    let table = found.ok_or_else(|| UserError::unknown_table(name))?;
     let Some(view) = &table.view else {
         return Err(
             UserError::parameters(format!("{} is not a view", table.name)).with_hint("@Explain takes a SELECT over it")

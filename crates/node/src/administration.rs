@@ -101,7 +101,7 @@ pub fn one_or_no_number(name: &str, parameters: &[Value<'_>]) -> UserResult<()> 
 /// The answer comes before the end: all that was taken is answered first.
 fn shut_down(shared: &Shared) -> SystemResult {
     let Some(stop) = shared.shutdown.get() else {
-        return Err(UserError::new(ErrorKind::Permission, "FE020", "this server cannot be stopped by a call")
+        return Err(UserError::new(ErrorKind::Permission, "42501", "this server cannot be stopped by a call")
             .with_hint("stop its process"));
     };
     shared.mode.stop();

@@ -344,11 +344,12 @@ fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<E
         }
     };
     let mut kind = execute::Outcome::Committed;
+    let mut failed = None;
     let mut writer = ResponseWriter::begin(out, handle).within(bytes_max);
     if let Some((code, words)) = ended.answered.filter(|(code, _)| *code != Status::Success.code()) {
         let status = Status::from_code(code).unwrap_or(Status::UnexpectedFailure);
         kind = if status == Status::UserAbort { execute::Outcome::Aborted } else { execute::Outcome::RolledBack };
-        writer.status(status);
+        failed = Some((status, answered_code(status)));
         writer.status_text(&words[..words.floor_char_boundary(ANSWERED_TEXT_BYTES_MAX)]);
     }
     if ended.status.is_some() || ended.text.is_some() {
@@ -366,8 +367,22 @@ fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<E
         }
         tables = rest;
     }
-    writer.finish();
+    match failed {
+        Some((status, code)) => writer.finish_as(status, code),
+        None => writer.finish(),
+    }
     kind
+}
+
+/// The code of a failure that a procedure has made itself by returning a response of this status.
+fn answered_code(status: Status) -> &'static str {
+    match status {
+        Status::UserAbort | Status::CompoundUserAbort => "45000",
+        Status::CompoundTimeout => "57014",
+        Status::ServerUnavailable => "57P03",
+        Status::ResponseUnknown => "08007",
+        _ => "38000",
+    }
 }
 
 /// A thread that runs stages.

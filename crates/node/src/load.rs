@@ -51,7 +51,7 @@ impl Load<'_> {
         let found = catalog.tables.get(self.table).or_else(|| catalog.tables.get(&folded));
         let table = found.ok_or_else(|| match catalog.plain_views.contains_key(&folded) {
             true => catalog.no_table(&folded),
-            false => UserError::not_found(self.table),
+            false => UserError::unknown_table(self.table),
         })?;
         if self.key.is_some() != table.partition_column.is_some() {
             let (kind, procedure) = match table.partition_column {

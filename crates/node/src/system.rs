@@ -288,7 +288,7 @@ impl System {
         let name = |name: &str| {
             let tables = &compiled.catalog.tables;
             let found = tables.get(name).or_else(|| tables.get(&name.to_uppercase()));
-            found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::not_found(name))
+            found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::unknown_table(name))
         };
         let text = format!("SWAP TABLE \"{}\" WITH \"{}\"", name(one)?, name(other)?);
         self.change_schema(text, SqlLimits::CEILING, reply);
@@ -457,7 +457,7 @@ fn statistics_parameters<'v>(parameters: &[Value<'v>]) -> UserResult<(&'v str, b
         [Value::Text(selector), Value::Integer(interval)] => Ok((selector, *interval == 1)),
         [] => Err(UserError::new(
             ErrorKind::Parameters,
-            "FE001",
+            "07001",
             "@Statistics takes a selector and, if wanted, 1 for the time since the last such call",
         )),
         _ => Err(UserError::parameters("@Statistics takes a string and an integer")),

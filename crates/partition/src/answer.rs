@@ -196,7 +196,7 @@ mod tests {
     fn replaced_answers_keep_their_handles_and_connections() {
         for message in ["", "short", &"a long message ".repeat(100)] {
             let mut batch = sample();
-            batch.replace_all(&UserError::new(ErrorKind::OutcomeUnknown, "58030", message.to_owned()));
+            batch.replace_all(&UserError::new(ErrorKind::OutcomeUnknown, "08007", message.to_owned()));
             let unknown = Status::ResponseUnknown.code();
             let expected =
                 [(7, vec![(1, unknown), (i64::MIN, unknown)]), (9, vec![(3, unknown)]), (7, vec![(4, unknown)])];

@@ -364,9 +364,11 @@ fn ended(error: UserError, cancelled: Option<&Arc<Cancellations>>, asked: Option
         return cancelled.error();
     }
     match asked {
-        Some(time) if error.code() == "57014" => UserError::data("57014", "Transaction Interrupted")
-            .with_detail(format!("it ran longer than the {} ms that the call was given", time.as_millis()))
-            .with_hint("give the call a longer query timeout, narrow the query, or add an index"),
+        Some(time) if error.code() == "57014" && error.kind() == ErrorKind::Sql => {
+            UserError::data("57014", "Transaction Interrupted")
+                .with_detail(format!("it ran longer than the {} ms that the call was given", time.as_millis()))
+                .with_hint("give the call a longer query timeout, narrow the query, or add an index")
+        }
         _ => error,
     }
 }
@@ -388,7 +390,7 @@ fn finish(result: UserResult<()>, writer: ResponseWriter<'_>) -> Outcome {
 /// Errors that a text with constants may have when it is compiled: values out of range, conversions that fail, parameters
 /// that are counted otherwise.
 fn is_about_values(error: &UserError) -> bool {
-    error.code().starts_with("22") || error.kind() == ErrorKind::Parameters
+    error.code().starts_with("22") && error.kind() != ErrorKind::UserAbort || error.kind() == ErrorKind::Parameters
 }
 
 /// Decodes and converts the call's parameters to the declared types, or to those of the program that takes their types.

@@ -531,7 +531,7 @@ fn after_schema_change<'c>(
     }
     Err(UserError::new(
         ErrorKind::Unavailable,
-        "FE010",
+        "40001",
         format!("procedure {} was changed while the call was on its way", old.name),
     )
     .with_hint("send the call again; it was not executed"))

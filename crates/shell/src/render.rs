@@ -231,7 +231,7 @@ fn json_names(table: &OwnedTable) -> Vec<String> {
     names
 }
 
-fn json_string(text: &str) -> String {
+pub(crate) fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string is always JSON")
 }
 

@@ -5,6 +5,7 @@
 use crate::complete::KEYWORDS;
 use crate::lexer::{self, Kind};
 use crate::names::Names;
+use crate::render::json_string;
 use crate::style::Style;
 use crate::suggest;
 use unicode_width::UnicodeWidthStr;
@@ -12,9 +13,11 @@ use unicode_width::UnicodeWidthStr;
 /// Bytes of a statement's line that are shown around the place.
 const LINE_COLUMNS_MAX: usize = 160;
 
-/// What was asked, for pointing into it.
+/// What was asked, for pointing into it, and the code of the answer.
 pub struct Asked<'a> {
     pub statement: &'a str,
+    /// The SQLSTATE, if the error has one.
+    pub code: Option<&'a str>,
     /// Where it came from, for messages about scripts: `file:line`.
     pub place: Option<&'a str>,
 }
@@ -27,7 +30,8 @@ pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style
     if let Some(place) = asked.place {
         out.push_str(&style.heading(&format!("{place}: ")));
     }
-    out.push_str(&format!("{} {}\n", style.error("error:"), parts.message));
+    let word = asked.code.map_or_else(|| "error:".to_owned(), |code| format!("error {code}:"));
+    out.push_str(&format!("{} {}\n", style.error(&word), parts.message));
     if let Some(span) = &located {
         push_caret(&mut out, asked.statement, span, style);
     }
@@ -40,6 +44,23 @@ pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style
         out.push_str(&format!("{} {hint}\n", style.hint("hint:")));
     }
     out
+}
+
+/// The report for programs: one line, a JSON object.
+pub fn report_json(text: &str, asked: &Asked<'_>, outcome: &str) -> String {
+    let parts = Parts::of(text, asked.statement);
+    let code = asked.code.map(str::to_owned);
+    let detail = Some(parts.details.join("\n")).filter(|detail| !detail.is_empty());
+    let fields = [
+        ("code", code),
+        ("message", Some(parts.message)),
+        ("detail", detail),
+        ("hint", parts.hint),
+        ("outcome", Some(outcome.to_owned())),
+        ("place", asked.place.map(str::to_owned)),
+    ];
+    let fields = fields.into_iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", json_string(&value?))));
+    format!("{{\"error\":{{{}}}}}\n", fields.collect::<Vec<_>>().join(","))
 }
 
 /// A server's text, taken apart.
@@ -250,7 +271,27 @@ mod tests {
             primary_key: Vec::new(),
         };
         let names = Names { tables: vec![table], ..Names::default() };
-        report(text, &Asked { statement, place: None }, Some(&names), Style::PLAIN)
+        report(text, &Asked { statement, code: None, place: None }, Some(&names), Style::PLAIN)
+    }
+
+    #[test]
+    fn the_code_stands_before_the_message() {
+        let asked = Asked { statement: "select 1 / 0", code: Some("22012"), place: Some("a.sql:3") };
+        let text = "VOLTDB ERROR: SQL ERROR division by \"zero\"\n1 is divided by 0\nhint: NULLIF";
+        assert_eq!(
+            report(text, &asked, None, Style::PLAIN),
+            "a.sql:3: error 22012: division by \"zero\"\n1 is divided by 0\nhint: NULLIF\n"
+        );
+        assert_eq!(
+            report_json(text, &asked, "failed"),
+            concat!(
+                r#"{"error":{"code":"22012","message":"division by \"zero\"","detail":"1 is divided by 0","#,
+                r#""hint":"NULLIF","outcome":"failed","place":"a.sql:3"}}"#,
+                "\n"
+            )
+        );
+        let asked = Asked { statement: "", code: None, place: None };
+        assert_eq!(report_json("no", &asked, "unknown"), "{\"error\":{\"message\":\"no\",\"outcome\":\"unknown\"}}\n");
     }
 
     #[test]

@@ -40,6 +40,26 @@ impl fmt::Display for Failure {
     }
 }
 
+impl Failure {
+    /// SQLSTATE.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Failure::Call(error) => Some(error.code()),
+            Failure::Cancelled | Failure::Interrupted => None,
+        }
+    }
+
+    /// What became of it, in the words of docs/errors.md.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Failure::Interrupted => "unknown",
+            Failure::Call(error) if error.is_outcome_unknown() => "unknown",
+            Failure::Call(error) if error.response().is_none() => "not sent",
+            Failure::Cancelled | Failure::Call(_) => "failed",
+        }
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         Failure::Call(error)

@@ -201,7 +201,11 @@ impl Shell {
         if matches!(failure, Failure::Call(error) if error.response().is_some()) {
             self.refresh_names();
         }
-        let asked = Asked { statement, place };
+        let asked = Asked { statement, code: failure.code(), place };
+        if self.settings.look.format == Format::Json {
+            eprint!("{}", report::report_json(&failure.to_string(), &asked, failure.outcome()));
+            return;
+        }
         let names = self.names.borrow();
         eprint!("{}", report::report(&failure.to_string(), &asked, Some(&names), self.settings.error_style));
     }

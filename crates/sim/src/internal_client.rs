@@ -54,7 +54,7 @@ impl<'n> InternalClient<'n> {
                 Told::Unknown => ErrorKind::OutcomeUnknown,
             };
             let text = if let Told::Failed(text) | Told::Refused(text) = told { text } else { String::new() };
-            return Err(UserError::new(kind, "FE001", text));
+            return Err(UserError::new(kind, "22023", text));
         }
     }
 
@@ -124,7 +124,7 @@ impl Server for InternalClient<'_> {
         }
         let number = self.node.with_clients(|doors, clients| {
             let compiled = compiled(doors);
-            let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::not_found(table))?;
+            let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
             let now = doors.clock.wall_micros();
             let number = clients.begin(Action::Load { table: table.to_owned(), bytes: rows.len() }, now);
             let call = ProgramCall {

@@ -118,11 +118,11 @@ impl SchemaChange<'_> {
         };
         if effects.iter().any(changes_rows) {
             let message = format!("the table {} cannot be filled and altered in one transaction", definition.name);
-            return Err(UserError::ddl("55006", message));
+            return Err(UserError::ddl("55000", message));
         }
         for store in self.stores.iter() {
             if store.find_table(id).ok_or_else(|| no_table(id))?.row_count() > 0 {
-                return Err(UserError::ddl("55006", format!("the table {} has rows", definition.name))
+                return Err(UserError::ddl("55000", format!("the table {} has rows", definition.name))
                     .with_hint("only an empty table is filled; delete its rows first"));
             }
         }
@@ -208,7 +208,7 @@ impl SchemaChange<'_> {
             if filled {
                 let name = &definition(self.catalog, *view)?.name;
                 return Err(UserError::ddl(
-                    "55006",
+                    "55000",
                     format!("the view {name} has rows of the stream {}, whose partitioning changes", stream.name),
                 )
                 .with_hint("drop the view, and create it again after the change"));
@@ -235,10 +235,8 @@ fn convert<'a>(
         };
         converted.map_err(|error| {
             let from = constraint::shown(&value);
-            UserError::data(
-                error.code(),
-                format!("the value {from} of column {name} cannot become {to}: {}", error.message()),
-            )
+            let message = format!("the value {from} of column {name} cannot become {to}: {}", error.message());
+            UserError::data("22000", message).with_code(error.code().to_owned())
         })
     })
 }

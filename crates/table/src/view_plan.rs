@@ -84,7 +84,7 @@ impl ViewPlan {
         let definitions: Vec<&Table> = tables
             .iter()
             .map(|id| {
-                catalog.table(*id).map(|table| &**table).ok_or_else(|| UserError::not_found(format!("table {id}")))
+                catalog.table(*id).map(|table| &**table).ok_or_else(|| UserError::unknown_table(format!("table {id}")))
             })
             .collect::<UserResult<_>>()?;
         if definitions.iter().any(|definition| definition.kind == TableKind::View) {

@@ -1,6 +1,6 @@
 //! Responses as clients read them (wire-protocol section 5).
 
-use crate::response::{APPLICATION_TEXT_PRESENT, EXCEPTION_PRESENT, HASHES_PRESENT, STATUS_TEXT_PRESENT};
+use crate::response::{APPLICATION_TEXT_PRESENT, CODE_FIELD, EXCEPTION_PRESENT, HASHES_PRESENT, STATUS_TEXT_PRESENT};
 use crate::{DecodeError, OwnedTable, Reader, Status, Table};
 
 /// A response, borrowed from its frame. All lengths have been checked; tables are parsed as they are asked for.
@@ -15,6 +15,8 @@ pub struct Response<'a> {
     pub application_status: i8,
     pub application_status_text: Option<&'a str>,
     pub round_trip_ms: i32,
+    /// The SQLSTATE of a failure. None in successes, and from servers that send none.
+    pub code: Option<&'a str>,
     table_count: usize,
     tables: &'a [u8],
 }
@@ -43,7 +45,8 @@ impl<'a> Response<'a> {
         for _ in 0..table_count {
             reader.bytes()?;
         }
-        reader.expect_end()?;
+        let tables = &tables[..tables.len() - reader.len()];
+        let code = if reader.is_empty() { None } else { code_behind_tables(&mut reader)? };
         Ok(Response {
             handle,
             status_code,
@@ -51,6 +54,7 @@ impl<'a> Response<'a> {
             application_status,
             application_status_text,
             round_trip_ms,
+            code,
             table_count,
             tables,
         })
@@ -92,6 +96,7 @@ impl<'a> Response<'a> {
             status_text: self.status_text.map(str::to_string),
             application_status: self.application_status,
             application_status_text: self.application_status_text.map(str::to_string),
+            code: self.code.map(str::to_string),
             tables: self.tables().map(|table| table?.to_owned_table()).collect::<Result<_, _>>()?,
         })
     }
@@ -115,6 +120,21 @@ fn skip_internal_fields(reader: &mut Reader<'_>, fields: u8) -> Result<(), Decod
     Ok(())
 }
 
+/// The fields behind the tables (docs/decisions/0036): `i8 id, i8 length, bytes`.
+#[cold]
+fn code_behind_tables<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a str>, DecodeError> {
+    let mut code = None;
+    while !reader.is_empty() {
+        let id = reader.i8()?;
+        let length = usize::try_from(reader.i8()?).map_err(|_| DecodeError::NegativeLength)?;
+        let bytes = reader.take(length)?;
+        if id == CODE_FIELD {
+            code = Some(std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8)?);
+        }
+    }
+    Ok(code)
+}
+
 /// A response that owns everything.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OwnedResponse {
@@ -123,6 +143,8 @@ pub struct OwnedResponse {
     pub status_text: Option<String>,
     pub application_status: i8,
     pub application_status_text: Option<String>,
+    /// See [`Response::code`].
+    pub code: Option<String>,
     pub tables: Vec<OwnedTable>,
 }
 

@@ -78,6 +78,16 @@ pub enum EncodeError {
     MixedArray,
 }
 
+impl EncodeError {
+    /// SQLSTATE.
+    pub fn code(self) -> &'static str {
+        match self {
+            EncodeError::FrameTooLarge | EncodeError::TooMany => "54000",
+            EncodeError::MixedArray => "07006",
+        }
+    }
+}
+
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -96,6 +106,6 @@ impl From<EncodeError> for UserError {
     #[cold]
     fn from(error: EncodeError) -> UserError {
         let kind = if error == EncodeError::MixedArray { ErrorKind::Parameters } else { ErrorKind::Limit };
-        UserError::new(kind, "54000", error.to_string())
+        UserError::new(kind, error.code(), error.to_string())
     }
 }

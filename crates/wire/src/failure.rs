@@ -69,12 +69,14 @@ pub fn parameter_count(procedure: &str, expected: usize, received: usize) -> Use
     UserError::parameters(format!(
         "VOLTDB ERROR: PROCEDURE {procedure} EXPECTS {expected} PARAMS, BUT RECEIVED {received}"
     ))
+    .with_code("07001")
 }
 
 /// `index` counts from 0.
 #[cold]
 pub fn parameter_type(procedure: &str, index: usize, reason: impl Display) -> UserError {
     UserError::parameters(format!("VOLTDB ERROR: PROCEDURE {procedure} TYPE ERROR FOR PARAMETER {index}: {reason}"))
+        .with_code("07006")
 }
 
 #[cfg(test)]

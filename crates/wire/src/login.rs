@@ -86,6 +86,21 @@ impl LoginFailure {
     pub fn from_code(code: i8) -> Option<LoginFailure> {
         Self::ALL.into_iter().find(|failure| failure.code() == code)
     }
+
+    /// The SQLSTATE of the refusal with this code. It is not sent: the answer to a login has no room for it.
+    pub fn sqlstate(code: i8) -> &'static str {
+        match Self::from_code(code) {
+            Some(LoginFailure::Rejected | LoginFailure::CertificateRequired | LoginFailure::CertificateRevoked) => {
+                "28000"
+            }
+            Some(LoginFailure::TooManyConnections) => "53300",
+            Some(LoginFailure::Malformed) => "08P01",
+            Some(LoginFailure::Rejoining) => "57P03",
+            Some(LoginFailure::TooSlow | LoginFailure::ServiceNotAvailable | LoginFailure::TlsRequired) | None => {
+                "08004"
+            }
+        }
+    }
 }
 
 impl fmt::Display for LoginFailure {

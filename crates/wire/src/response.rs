@@ -13,6 +13,10 @@ pub(crate) const APPLICATION_TEXT_PRESENT: u8 = 0x80;
 pub(crate) const EXCEPTION_PRESENT: u8 = 0x40;
 pub(crate) const HASHES_PRESENT: u8 = 0x10;
 
+/// A field behind the tables: the error's code. Such fields are `i8 id, i8 length, bytes`; readers
+/// skip ids that they do not know. Only failures have them (docs/decisions/0036).
+pub(crate) const CODE_FIELD: i8 = 1;
+
 /// A response without texts and tables: length, version, handle, present-fields, status, application status, round trip,
 /// number of tables.
 const EMPTY_RESPONSE: [u8; 22] = {
@@ -213,12 +217,30 @@ impl<'o> ResponseWriter<'o> {
         debug_assert!(crate::Response::parse(&self.out[self.start + 4..]).is_ok());
     }
 
+    /// Completes the frame of a call that ended as it wanted to, but not in success: texts and tables stay.
+    #[cold]
+    pub fn finish_as(mut self, status: Status, code: &str) {
+        self.status(status);
+        let start = self.start;
+        let fits = self.out.len() - start + FIELD_BYTES_MAX <= FRAME_BYTES_MAX && i16::try_from(self.tables).is_ok();
+        if !fits {
+            let most = self.bytes_max;
+            return self.fail(&too_large(most));
+        }
+        let tables_at = start + TABLES_AT + self.status_text_bytes + self.application_text_bytes;
+        self.out.patch_i16(tables_at, self.tables as i16);
+        put_code(self.out, code);
+        self.out.patch_length(start);
+        self.whole = true;
+        debug_assert!(crate::Response::parse(&self.out[start + 4..]).is_ok());
+    }
+
     /// Takes everything back and answers with the error instead. An application status already set stays.
     #[cold]
     pub fn fail(mut self, error: &UserError) {
         let application_status = self.out[self.start + APPLICATION_STATUS_AT + self.status_text_bytes];
         self.out.truncate(self.start);
-        write_failure(self.out, self.handle, failure::status(error.kind()), &failure::text(error));
+        write_error(self.out, self.handle, error);
         let length = u32::from_be_bytes(self.out[self.start + 15..self.start + 19].try_into().expect("four bytes"));
         self.out[self.start + 19 + length as usize] = application_status;
         self.whole = true;
@@ -245,9 +267,20 @@ fn too_large(most: usize) -> UserError {
 /// Texts longer than this are cut: they may quote a statement, but must not fill frames.
 const TEXT_BYTES_MAX: usize = 65_536;
 
+/// A field behind the tables takes at most this.
+const FIELD_BYTES_MAX: usize = 2 + i8::MAX as usize;
+
+fn put_code(out: &mut Vec<u8>, code: &str) {
+    debug_assert!(ferrite_base::error::is_code(code), "{code} is a SQLSTATE");
+    let code = &code.as_bytes()[..code.len().min(i8::MAX as usize)];
+    out.put_i8(CODE_FIELD);
+    out.put_i8(code.len() as i8);
+    out.extend_from_slice(code);
+}
+
 /// Appends a whole response that says how a call failed, without tables.
 #[cold]
-pub fn write_failure(out: &mut Vec<u8>, handle: i64, status: Status, text: &str) {
+pub fn write_failure(out: &mut Vec<u8>, handle: i64, status: Status, code: &str, text: &str) {
     let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
     let start = out.len();
     out.put_i32(0);
@@ -259,13 +292,14 @@ pub fn write_failure(out: &mut Vec<u8>, handle: i64, status: Status, text: &str)
     out.put_i8(APPLICATION_STATUS_NOT_SET);
     out.put_i32(0);
     out.put_i16(0);
+    put_code(out, code);
     out.patch_length(start);
 }
 
 /// Appends a whole response for a user error.
 #[cold]
 pub fn write_error(out: &mut Vec<u8>, handle: i64, error: &UserError) {
-    write_failure(out, handle, failure::status(error.kind()), &failure::text(error));
+    write_failure(out, handle, failure::status(error.kind()), error.code(), &failure::text(error));
 }
 
 /// Appends a whole success response with one number: the answer of Voter's `Vote`.

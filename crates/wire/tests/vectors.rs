@@ -339,6 +339,48 @@ fn frames_of_a_real_server() {
 }
 
 #[test]
+fn a_failure_has_its_code_behind_the_tables() {
+    let code_of = |frame: &[u8]| Response::parse(&frame[4..]).map(|response| response.code.map(str::to_owned));
+    let mut failure = Vec::new();
+    let error = ferrite_base::UserError::constraint("23505", "a key").with_code("45001".to_owned());
+    ferrite_wire::response::write_error(&mut failure, 7, &error);
+    assert_eq!(code_of(&failure), Ok(Some("45001".to_owned())));
+    assert_eq!(Response::parse(body(&failure)).unwrap().to_owned_response().unwrap().code.as_deref(), Some("45001"));
+    // What an application has set stays where it is, and tables end where the code begins.
+    let mut answered = Vec::new();
+    let mut response = ResponseWriter::begin(&mut answered, 7);
+    response.application_status_text("mine");
+    response.status_text("no");
+    response.scalar_table(5);
+    response.finish_as(Status::UserAbort, "45000");
+    let parsed = Response::parse(body(&answered)).unwrap();
+    assert_eq!((parsed.status(), parsed.code, parsed.scalar()), (Some(Status::UserAbort), Some("45000"), Some(5)));
+    assert_eq!((parsed.status_text, parsed.application_status_text), (Some("no"), Some("mine")));
+    let mut failed = Vec::new();
+    let mut response = ResponseWriter::begin(&mut failed, 7);
+    response.application_status(9);
+    response.fail(&error);
+    let parsed = Response::parse(body(&failed)).unwrap();
+    assert_eq!((parsed.application_status, parsed.code), (9, Some("45001")));
+    // Fields of later servers are skipped, also when they are empty.
+    let mut later = failure.clone();
+    later.splice(later.len() - 7..later.len() - 7, [2, 0, 3, 1, 0xff]);
+    assert_eq!(code_of(&later), Ok(Some("45001".to_owned())));
+    // A success has nothing there.
+    let mut success = Vec::new();
+    ferrite_wire::response::write_scalar(&mut success, 7, 1);
+    assert_eq!(code_of(&success), Ok(None));
+    for (bytes, error) in [
+        (&[1u8][..], ferrite_wire::DecodeError::Truncated),
+        (&[1, 5, b'2'], ferrite_wire::DecodeError::Truncated),
+        (&[1, -1i8 as u8], ferrite_wire::DecodeError::NegativeLength),
+        (&[1, 1, 0xff], ferrite_wire::DecodeError::NotUtf8),
+    ] {
+        assert_eq!(code_of(&[&success[..], bytes].concat()), Err(error), "{bytes:?}");
+    }
+}
+
+#[test]
 fn ready_made_responses() {
     let frame_of = |id: &str| {
         let vector = vectors("responses").into_iter().find(|vector| text(vector, "id") == id);
@@ -354,7 +396,13 @@ fn ready_made_responses() {
 
     let mut out = Vec::new();
     ferrite_wire::response::write_error(&mut out, 7, &ferrite_wire::failure::unknown_procedure("nosuch"));
-    assert_eq!(out, capture_of("unknown_procedure"));
+    // A failure is that of the original server with its code behind it.
+    let code = b"\x01\x0542883";
+    let mut expected = capture_of("unknown_procedure");
+    expected.extend_from_slice(code);
+    let length = expected.len() as u32 - 4;
+    expected[..4].copy_from_slice(&length.to_be_bytes());
+    assert_eq!(out, expected);
 
     let mut out = Vec::new();
     let mut response = ResponseWriter::begin(&mut out, 7);

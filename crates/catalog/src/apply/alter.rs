@@ -23,25 +23,25 @@ impl Draft {
                 match table.column_named(name) {
                     Some(column) => self.drop_column(&mut table, column, *cascade)?,
                     None if *if_exists => {}
-                    None => return Err(UserError::ddl_not_found(name)),
+                    None => return Err(UserError::unknown_column(name).in_ddl()),
                 };
             }
             TableAction::SetType { column, to, default, default_text } => {
-                let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
+                let position = table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
                 self.set_type(&mut table, position, *to)?;
                 let column = &mut table.columns[position as usize];
                 column.default.clone_from(default);
                 column.default_text.clone_from(default_text);
             }
             TableAction::SetDefault { column, default, default_text } => {
-                let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
+                let position = table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
                 let column = &mut table.columns[position as usize];
                 column.default.clone_from(default);
                 column.default_text.clone_from(default_text);
                 self.effects.push(Effect::Refresh(table.id));
             }
             TableAction::SetNullable { column, nullable } => {
-                let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
+                let position = table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
                 self.set_nullable(&mut table, position, *nullable)?;
             }
             TableAction::AddKey { index, primary_key } => self.add_key(&mut table, index, *primary_key)?,
@@ -73,7 +73,7 @@ impl Draft {
             }
             TableAction::SetExport(export) => {
                 for column in export.iter().flat_map(|export| export.key.iter().chain(&export.value)) {
-                    table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
+                    table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
                 }
                 let migrates = export.as_ref().is_some_and(|export| export.migrate);
                 if let (false, Some(user)) = (migrates, self.asks_whether_rows_migrate(&table)) {
@@ -112,7 +112,9 @@ impl Draft {
             return Err(already_exists(&column.name));
         }
         let place = match before {
-            Some(before) => table.column_named(before).ok_or_else(|| UserError::ddl_not_found(before))? as usize,
+            Some(before) => {
+                table.column_named(before).ok_or_else(|| UserError::unknown_column(before).in_ddl())? as usize
+            }
             None => table.columns.len(),
         };
         let mut rebuild = Rebuild::same(table.id, table.columns.len());
@@ -356,7 +358,8 @@ impl Draft {
         self.check_expiry_of_view(table, time_to_live)?;
         refuse_for_stream(table, "a time to live")?;
         let column = table.columns.get(time_to_live.column as usize);
-        let column = column.ok_or_else(|| UserError::ddl_not_found(format!("column {}", time_to_live.column)))?;
+        let column =
+            column.ok_or_else(|| UserError::unknown_column(format!("column {}", time_to_live.column)).in_ddl())?;
         match column.column_type.sql_type {
             SqlType::Timestamp | SqlType::Bigint | SqlType::Integer => Ok(()),
             other => Err(invalid(format!(

@@ -31,7 +31,7 @@ impl Draft {
     pub(super) fn drop_function(&mut self, name: &str, aggregate: Option<bool>, if_exists: bool) -> UserResult<()> {
         match self.catalog.functions.get(name) {
             None if if_exists => return Ok(()),
-            None => return Err(UserError::ddl_not_found(name)),
+            None => return Err(UserError::unknown_routine(name).in_ddl()),
             Some(function) if aggregate == Some(true) && !function.is_aggregate() => {
                 return Err(
                     invalid(format!("{name} is not an aggregate function")).with_hint(format!("DROP FUNCTION {name}"))

@@ -68,7 +68,7 @@ impl Draft {
     pub(super) fn partition_procedure(&mut self, name: &str, partitioning: &ProcedurePartitioning) -> UserResult<()> {
         let mut procedure = match self.catalog.procedure_named(name) {
             Some(procedure) => Procedure::clone(procedure),
-            None => return Err(UserError::ddl_not_found(name)),
+            None => return Err(UserError::unknown_routine(name).in_ddl()),
         };
         if procedure.directed {
             return Err(invalid(format!("the procedure {name} is DIRECTED and cannot be partitioned")));
@@ -111,7 +111,7 @@ impl Draft {
 
     pub(super) fn drop_procedure(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
         match self.catalog.procedures.remove(&name.to_uppercase()) {
-            None if !if_exists => Err(UserError::ddl_not_found(name)),
+            None if !if_exists => Err(UserError::unknown_routine(name).in_ddl()),
             _ => Ok(()),
         }
     }
@@ -151,7 +151,7 @@ impl Draft {
     pub(super) fn drop_role(&mut self, name: &str, if_exists: bool) -> UserResult<()> {
         let role = name.to_lowercase();
         if !self.catalog.roles.contains_key(&role) {
-            return if if_exists { Ok(()) } else { Err(UserError::ddl_not_found(name)) };
+            return if if_exists { Ok(()) } else { Err(UserError::unknown_routine(name).in_ddl()) };
         }
         let user = self
             .catalog

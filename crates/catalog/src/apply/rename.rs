@@ -50,7 +50,7 @@ impl Draft {
 
     pub(super) fn rename_column(&mut self, table: &mut Table, name: &str, to: &str) -> UserResult<()> {
         check::identifier(to)?;
-        let column = table.column_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
+        let column = table.column_named(name).ok_or_else(|| UserError::unknown_column(name).in_ddl())?;
         if table.column_named(to).is_some() {
             return Err(already_exists(to));
         }
@@ -102,7 +102,7 @@ impl Draft {
         if to.starts_with('@') {
             return Err(invalid(format!("the name {to} begins with @, as only those of system procedures do")));
         }
-        let procedure = self.catalog.procedure_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
+        let procedure = self.catalog.procedure_named(name).ok_or_else(|| UserError::unknown_routine(name).in_ddl())?;
         let mut procedure = Procedure::clone(procedure);
         self.catalog.procedures.remove(&name.to_uppercase());
         if self.catalog.procedure_named(to).is_some() {

@@ -69,7 +69,7 @@ impl Draft {
             let definition = table
                 .columns
                 .get(*column as usize)
-                .ok_or_else(|| UserError::ddl_not_found(format!("column {column}")))?;
+                .ok_or_else(|| UserError::unknown_column(format!("column {column}")).in_ddl())?;
             check::partition_column(name, definition)?;
             table.partition_column = Some(*column);
             check::unique_keys(&table)?;
@@ -84,7 +84,7 @@ impl Draft {
             return self.drop_plain_view(name, cascade, kind);
         }
         let Some(table) = self.catalog.table_named(name) else {
-            return if if_exists { Ok(()) } else { Err(UserError::ddl_not_found(name)) };
+            return if if_exists { Ok(()) } else { Err(UserError::unknown_table(name).in_ddl()) };
         };
         if table.kind != kind {
             let word = kind_word(table.kind);
@@ -144,7 +144,7 @@ impl Draft {
         if table.kind == TableKind::View {
             return Err(invalid(format!("{name} is a view, which is partitioned as its table is")));
         }
-        let position = table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column))?;
+        let position = table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
         check::partition_column(name, &table.columns[position as usize])?;
         if table.partition_column == Some(position) {
             return Ok(());

@@ -64,7 +64,7 @@ impl Draft {
             table.is_some_and(|table| self.catalog.table_named(&table).is_some())
         };
         if procedure.is_none() && !task.procedure.starts_with('@') && !is_default() {
-            return Err(UserError::ddl_not_found(format!("procedure {}", task.procedure)));
+            return Err(UserError::unknown_routine(format!("procedure {}", task.procedure)).in_ddl());
         }
         if task.run_on == RunOn::Partitions && !directed {
             return Err(invalid(format!("the procedure {} of task {name} is not DIRECTED", task.procedure))

@@ -35,7 +35,7 @@ impl Percentile {
             Value::Float(fraction) if (0.0..=1.0).contains(fraction) => Some(*fraction),
             other => {
                 let text = ferrite_value::convert::to_text_string(other);
-                return Err(UserError::data("2202H", format!("the fraction of a percentile is {text}"))
+                return Err(UserError::data("22003", format!("the fraction of a percentile is {text}"))
                     .with_hint("it is a number from 0 to 1, as in PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)"));
             }
         };

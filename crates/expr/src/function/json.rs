@@ -547,7 +547,7 @@ fn is_name(quoted: &str, wanted: &str) -> bool {
 
 #[cold]
 fn malformed_path(path: &str) -> UserError {
-    UserError::data("2203F", format!("invalid JSON path '{path}'"))
+    UserError::data("22023", format!("invalid JSON path '{path}'"))
         .with_hint("separate names with dots and put array indexes in brackets, as in 'props.history[0].url'")
 }
 

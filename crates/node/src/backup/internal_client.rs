@@ -47,12 +47,16 @@ fn outcome(body: &[u8]) -> UserResult<()> {
     let malformed = || UserError::internal("the server's answer to itself is malformed");
     let response = Response::parse(body).map_err(|_| malformed())?;
     let text = response.status_text.unwrap_or("a step failed without a text").to_owned();
+    let coded = |error: UserError| match response.code {
+        Some(code) => error.with_code(code.to_owned()),
+        None => error,
+    };
     match response.status() {
         Some(Status::Success) => Ok(()),
         // The text says what to do.
-        Some(Status::ResponseUnknown) => Err(UserError::new(ErrorKind::OutcomeUnknown, "58030", text)),
-        Some(Status::ServerUnavailable) => Err(UserError::new(ErrorKind::Unavailable, "58030", text)),
-        _ => Err(UserError::parameters(text)),
+        Some(Status::ResponseUnknown) => Err(coded(UserError::new(ErrorKind::OutcomeUnknown, "08007", text))),
+        Some(Status::ServerUnavailable) => Err(coded(UserError::new(ErrorKind::Unavailable, "58030", text))),
+        _ => Err(coded(UserError::parameters(text))),
     }
 }
 
@@ -125,7 +129,7 @@ impl Server for InternalClient {
         }
         self.shared.mode.admit(false, true)?;
         let compiled = self.shared.compiled.load_full();
-        let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::not_found(table))?;
+        let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
         let answers = Arc::clone(&self.answers);
         let call = ProgramCall {
             turn: None,

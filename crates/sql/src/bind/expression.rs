@@ -26,7 +26,7 @@ impl Binder<'_> {
                 [qualifier, name] => self
                     .resolve(Some(&fold_name(qualifier)), &fold_name(name))
                     .map_err(|error| place::at_span(error, qualifier.span)),
-                _ => Err(UserError::not_found(expr)),
+                _ => Err(UserError::unknown_column(expr)),
             },
             A::Nested(inner) => self.expression(inner),
             A::Value(value) => self.literal(&value.value),
@@ -111,7 +111,7 @@ impl Binder<'_> {
         match self.resolve(None, &name) {
             // NOW and the like stand without parentheses, and any column may have their name.
             Err(error)
-                if error.code() == "42704"
+                if error.code() == "42703"
                     && ident.quote_style.is_none()
                     && matches!(
                         name.as_str(),

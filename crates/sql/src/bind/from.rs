@@ -227,7 +227,7 @@ impl Binder<'_> {
                 chain.star.iter().copied().filter(|place| scope.sources[place.0].columns[place.1].name == name);
             let Some(place) = found.next() else {
                 return Err(
-                    UserError::not_found(name).with_hint("USING takes columns that both sides of the join have")
+                    UserError::unknown_column(name).with_hint("USING takes columns that both sides of the join have")
                 );
             };
             if found.next().is_some() {

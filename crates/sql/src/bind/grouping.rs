@@ -113,7 +113,7 @@ impl Binder<'_> {
                 _ => return Err(UserError::not_supported("GROUP BY the number of a *").with_hint("name the column")),
             },
             None => match self.expression(expr) {
-                Err(error) if error.code() == "42704" => match aliased(expr, &select.projection) {
+                Err(error) if error.code() == "42703" => match aliased(expr, &select.projection) {
                     Some(item) => self.expression(item)?,
                     None => return Err(error),
                 },

@@ -299,7 +299,7 @@ pub(crate) fn without_misfits(catalog: &Catalog, change: Change) -> UserResult<C
 
 impl Binder<'_> {
     pub(super) fn plain_view_source(&mut self, name: &str, alias: Option<&ast::TableAlias>) -> UserResult<Source> {
-        let view = self.catalog.plain_views.get(name).ok_or_else(|| UserError::not_found(name))?;
+        let view = self.catalog.plain_views.get(name).ok_or_else(|| UserError::unknown_table(name))?;
         self.views.reads(name);
         let bound = query_of(view).and_then(|query| self.view_query(query, &view.text));
         // A place in the view's text is none in the statement that reads it.

@@ -80,7 +80,7 @@ impl Binder<'_> {
                 outputs.push(Output { name: column.name.clone(), typed });
             }
         }
-        if known { Ok(()) } else { Err(UserError::not_found(qualifier)) }
+        if known { Ok(()) } else { Err(UserError::unknown_table(qualifier)) }
     }
 }
 

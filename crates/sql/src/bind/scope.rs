@@ -19,7 +19,7 @@ pub(crate) fn fold_name(ident: &ast::Ident) -> String {
 pub(crate) fn object_name(name: &ast::ObjectName) -> UserResult<String> {
     match name.0.as_slice() {
         [ast::ObjectNamePart::Identifier(ident)] => Ok(fold_name(ident)),
-        _ => Err(UserError::not_found(name)),
+        _ => Err(UserError::unknown_table(name)),
     }
 }
 
@@ -323,7 +323,7 @@ impl Binder<'_> {
             Some(Variable { expr: Expr::Register(register), column_type, .. }) => Ok((*register, *column_type)),
             Some(_) => Err(UserError::compile("42601", format!("{name} is a parameter and cannot be assigned"))
                 .with_hint(format!("DECLARE a variable and assign that instead of {name}"))),
-            None => Err(UserError::not_found(name).with_hint("variables are declared with DECLARE name TYPE;")),
+            None => Err(UserError::unknown_column(name).with_hint("variables are declared with DECLARE name TYPE;")),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Binder<'_> {
         if let Some(table) = self.catalog.table_named(name) {
             return Ok(table.clone());
         }
-        let error = located(UserError::not_found(name), place);
+        let error = located(UserError::unknown_table(name), place);
         let tables = self.catalog.tables.keys().chain(self.catalog.plain_views.keys()).map(String::as_str);
         let common = self.common_names.iter().map(super::common::CommonName::name);
         Err(meant(error, nearest(name, tables.chain(common))))
@@ -48,7 +48,7 @@ impl Binder<'_> {
     /// No column, variable or alias has the name.
     pub fn unknown_column(&self, qualifier: Option<&str>, name: &str) -> UserError {
         let shown = qualifier.map_or_else(|| name.to_owned(), |qualifier| format!("{qualifier}.{name}"));
-        let error = UserError::not_found(shown);
+        let error = UserError::unknown_column(shown);
         let sources = || self.scopes.iter().rev().flat_map(|scope| &scope.sources);
         if let Some(qualifier) = qualifier
             && !sources().any(|source| source.name == qualifier)
@@ -71,7 +71,7 @@ impl Binder<'_> {
 
 /// A statement that changes the table names a column that it does not have.
 pub(crate) fn unknown_column_of(table: &Table, name: &str) -> UserError {
-    let error = UserError::not_found(name);
+    let error = UserError::unknown_column(name);
     meant(error, nearest(name, table.columns.iter().map(|column| column.name.as_str())))
 }
 

@@ -162,9 +162,9 @@ fn partition_info(catalog: &Catalog, info: &str) -> UserResult<ProcedurePartitio
     let (column, parameter) = info.split_once(':').ok_or_else(wrong)?;
     let (table, column) = column.trim().split_once('.').ok_or_else(wrong)?;
     let parameter = parameter.trim().parse().map_err(|_| wrong())?;
-    let not_found = |name: &str| UserError::ddl("42704", format!("object not found: {name}"));
-    let table = catalog.table_named(&table.to_uppercase()).ok_or_else(|| not_found(table))?;
-    let position = table.column_named(&column.to_uppercase()).ok_or_else(|| not_found(column))?;
+    let not_found = |code, name: &str| UserError::ddl(code, format!("object not found: {name}"));
+    let table = catalog.table_named(&table.to_uppercase()).ok_or_else(|| not_found("42P01", table))?;
+    let position = table.column_named(&column.to_uppercase()).ok_or_else(|| not_found("42703", column))?;
     if table.partition_column != Some(position) {
         return Err(UserError::ddl("42601", format!("table {} is not partitioned on column {column}", table.name)));
     }

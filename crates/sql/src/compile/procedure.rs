@@ -516,7 +516,7 @@ pub(crate) fn route_by(
     parameters: &[Parameter],
 ) -> UserResult<Routing> {
     let table = catalog.table(partitioning.table).ok_or_else(|| {
-        UserError::ddl("42704", format!("the table that procedure {} is partitioned on is gone", procedure.name))
+        UserError::ddl("42P01", format!("the table that procedure {} is partitioned on is gone", procedure.name))
     })?;
     let column = table
         .columns

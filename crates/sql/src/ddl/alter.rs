@@ -49,8 +49,8 @@ fn bind_action(
     bound: &mut Vec<Change>,
     warnings: &mut Vec<String>,
 ) -> UserResult<()> {
-    let table = catalog.table_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
-    let position = |column: &str| table.column_named(column).ok_or_else(|| UserError::ddl_not_found(column));
+    let table = catalog.table_named(name).ok_or_else(|| UserError::unknown_table(name).in_ddl())?;
+    let position = |column: &str| table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl());
     let action = match action {
         AlterAction::Add { parts, before, if_not_exists } => {
             return add(catalog, table, parts, before.as_deref(), *if_not_exists, bound, warnings);
@@ -175,7 +175,8 @@ pub(crate) fn time_to_live(
     clause: &TimeToLiveClause,
     warnings: &mut Vec<String>,
 ) -> UserResult<TimeToLive> {
-    let column = table.column_named(&clause.column).ok_or_else(|| UserError::ddl_not_found(&clause.column))?;
+    let column =
+        table.column_named(&clause.column).ok_or_else(|| UserError::unknown_column(&clause.column).in_ddl())?;
     let leads = |index: &ferrite_catalog::Index| {
         index.kind == IndexKind::Ordered
             && index.predicate.is_none()

@@ -29,12 +29,12 @@ pub(crate) fn check(catalog: &Catalog, ddl: &Ddl) -> UserResult<()> {
         Ddl::CreateIndex { table: name, .. } => table(catalog, name),
         Ddl::DropIndex { name, if_exists: false } => {
             let indexes = catalog.tables.values().flat_map(|table| &table.indexes).map(|index| index.name.as_str());
-            found(name, catalog.index_named(name).is_some(), indexes)
+            found("42704", name, catalog.index_named(name).is_some(), indexes)
         }
         Ddl::DropProcedure { name, if_exists: false } | Ddl::PartitionProcedure { name, .. } => {
             let procedures = catalog.procedures.values().map(|procedure| procedure.name.as_str());
             let name = procedure(catalog, name);
-            found(&name, catalog.procedure_named(&name).is_some(), procedures)
+            found("42883", &name, catalog.procedure_named(&name).is_some(), procedures)
         }
         Ddl::SwapTables { one, other } => table(catalog, one).and_then(|()| table(catalog, other)),
         _ => Ok(()),
@@ -54,7 +54,7 @@ pub(crate) fn procedure(catalog: &Catalog, name: &str) -> String {
 
 fn table(catalog: &Catalog, name: &str) -> UserResult<()> {
     let names = catalog.tables.keys().chain(catalog.plain_views.keys());
-    found(name, catalog.is_taken(name), names.map(String::as_str))
+    found("42P01", name, catalog.is_taken(name), names.map(String::as_str))
 }
 
 /// A column of a table that is there, or that an action before adds or renames.
@@ -65,14 +65,15 @@ fn column(catalog: &Catalog, table: &str, actions: &[AlterAction], name: &str) -
         AlterAction::RenameColumn { to, .. } => to == name,
         _ => false,
     });
-    found(name, made || table.column_named(name).is_some(), table.columns.iter().map(|column| column.name.as_str()))
+    let others = table.columns.iter().map(|column| column.name.as_str());
+    found("42703", name, made || table.column_named(name).is_some(), others)
 }
 
-fn found<'c>(name: &str, there: bool, others: impl Iterator<Item = &'c str>) -> UserResult<()> {
+fn found<'c>(code: &'static str, name: &str, there: bool, others: impl Iterator<Item = &'c str>) -> UserResult<()> {
     if there {
         return Ok(());
     }
-    let error = UserError::ddl("42704", format!("object not found: {name}")).about(name);
+    let error = UserError::ddl(code, format!("object not found: {name}")).about(name);
     Err(match nearest(name, others) {
         Some(meant) => error.with_hint(format!("did you mean {meant}?")),
         None => error,

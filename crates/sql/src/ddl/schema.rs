@@ -76,7 +76,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             let clause = partitioning;
             let name = &super::names::procedure(catalog, name);
             let partitioning = partitioned_on(catalog, clause)?;
-            let existing = catalog.procedure_named(name).ok_or_else(|| UserError::ddl_not_found(name))?;
+            let existing = catalog.procedure_named(name).ok_or_else(|| UserError::unknown_routine(name).in_ddl())?;
             let changed = Procedure { partitioning: Some(partitioning.clone()), ..existing.as_ref().clone() };
             if changed.class.is_none() {
                 crate::compile::procedure::compile_procedure(catalog, &changed)?;
@@ -139,7 +139,7 @@ fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>)
     }
     if let (Some(clause), Change::CreateView { columns, .. }) = (time_to_live, &create) {
         let column = columns.iter().position(|column| column.name == clause.column);
-        let column = column.ok_or_else(|| UserError::ddl_not_found(&clause.column))? as u16;
+        let column = column.ok_or_else(|| UserError::unknown_column(&clause.column).in_ddl())? as u16;
         if export.as_ref().is_some_and(|export| export.migrate) {
             warnings.push(format!(
                 "view {name}: rows that are to be migrated are kept, and do not expire, unless the server runs with \
@@ -237,7 +237,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
         None => None,
         Some(name) => {
             let position = columns.iter().position(|column| column.name == *name);
-            Some(position.ok_or_else(|| UserError::ddl_not_found(name))? as u16)
+            Some(position.ok_or_else(|| UserError::unknown_column(name).in_ddl())? as u16)
         }
     };
     let create = Change::CreateTable {
@@ -477,7 +477,8 @@ fn create_index(catalog: &Catalog, table_name: &str, index: &IndexDefinition) ->
 
 fn partitioned_on(catalog: &Catalog, clause: &PartitionClause) -> UserResult<ProcedurePartitioning> {
     let table = catalog.table_named(&clause.table).ok_or_else(|| catalog.no_table(&clause.table))?;
-    let column = table.column_named(&clause.column).ok_or_else(|| UserError::ddl_not_found(&clause.column))?;
+    let column =
+        table.column_named(&clause.column).ok_or_else(|| UserError::unknown_column(&clause.column).in_ddl())?;
     if table.partition_column != Some(column) {
         return Err(UserError::ddl(
             "42601",

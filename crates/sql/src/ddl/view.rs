@@ -136,7 +136,7 @@ impl ViewBuilder<'_> {
         }
         for expr in exprs {
             let typed = match binder.expression(expr) {
-                Err(error) if error.code() == "42704" => match alias_of(expr, &select.projection) {
+                Err(error) if error.code() == "42703" => match alias_of(expr, &select.projection) {
                     Some(item) => binder.expression(item)?,
                     None => return Err(error),
                 },

@@ -75,5 +75,5 @@ fn failure(error: &ClientError) -> String {
         ClientError::Failed(_) => "failed",
         _ => "not-sent",
     };
-    format!("{outcome}\t{status}\t{}", values::hex(error.to_string().as_bytes()))
+    format!("{outcome}\t{status}\t{}\t{}", values::hex(error.to_string().as_bytes()), error.code())
 }

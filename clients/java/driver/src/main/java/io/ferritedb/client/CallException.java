@@ -1,8 +1,12 @@
 package io.ferritedb.client;
 
-/** How a call ended that did not succeed. */
+/**
+ * A call that did not succeed. {@link #code()} says what was wrong, {@link #outcome()} what is known of the transaction.
+ *
+ * <p>Thrown by {@link Client#callSync} with the caller's stack trace. Futures end with it, without a stack trace.
+ */
 public class CallException extends RuntimeException {
-    private static final long serialVersionUID = 1L;
+    private static final long serialVersionUID = 2L;
 
     /** What is known of the transaction. */
     public enum Outcome {
@@ -15,19 +19,21 @@ public class CallException extends RuntimeException {
     }
 
     private final String procedure;
+    private final String code;
     private final int status;
     private final Outcome outcome;
     private final Integer applicationStatus;
     private final String applicationStatusText;
 
-    CallException(String message, String procedure, int status, Outcome outcome, Integer applicationStatus, String applicationStatusText) {
+    CallException(String message, String procedure, String code, int status, Outcome outcome, Integer applicationStatus, String applicationStatusText) {
         // A stack trace would be that of a network thread; filling it in costs more than the call.
-        this(message, procedure, status, outcome, applicationStatus, applicationStatusText, null);
+        this(message, procedure, code, status, outcome, applicationStatus, applicationStatusText, null);
     }
 
     private CallException(
             String message,
             String procedure,
+            String code,
             int status,
             Outcome outcome,
             Integer applicationStatus,
@@ -35,6 +41,7 @@ public class CallException extends RuntimeException {
             CallException cause) {
         super(message, cause, cause != null, cause != null);
         this.procedure = procedure;
+        this.code = code;
         this.status = status;
         this.outcome = outcome;
         this.applicationStatus = applicationStatus;
@@ -43,15 +50,15 @@ public class CallException extends RuntimeException {
 
     /** The same for a thread that has waited for it: with that thread's stack trace, which has the caller. */
     CallException here() {
-        return new CallException(getMessage(), procedure, status, outcome, applicationStatus, applicationStatusText, this);
+        return new CallException(getMessage(), procedure, code, status, outcome, applicationStatus, applicationStatusText, this);
     }
 
-    static CallException notSent(String message, String procedure) {
-        return new CallException(message, procedure, Status.CLIENT_ERROR_NOT_SENT, Outcome.NOT_SENT, null, null);
+    static CallException notSent(String message, String procedure, String code) {
+        return new CallException(message, procedure, code, Status.CLIENT_ERROR_NOT_SENT, Outcome.NOT_SENT, null, null);
     }
 
-    static CallException unknown(String message, String procedure, int status) {
-        return new CallException(message, procedure, status, Outcome.UNKNOWN, null, null);
+    static CallException unknown(String message, String procedure, String code, int status) {
+        return new CallException(message, procedure, code, status, Outcome.UNKNOWN, null, null);
     }
 
     static Outcome outcomeOf(int status) {
@@ -59,8 +66,17 @@ public class CallException extends RuntimeException {
                 || status == Status.RESPONSE_TIMEOUT ? Outcome.UNKNOWN : Outcome.FAILED;
     }
 
+    /** The procedure that was called, {@code @AdHoc} for SQL text; never null. */
     public String procedure() {
         return procedure;
+    }
+
+    /**
+     * The SQLSTATE: five characters, such as {@code 23505} for a violated unique key; never null. docs/errors.md lists
+     * them. {@code HY000} if the server sent none.
+     */
+    public String code() {
+        return code;
     }
 
     /** Status code, see {@link Status}. */
@@ -68,6 +84,7 @@ public class CallException extends RuntimeException {
         return status;
     }
 
+    /** Whether the transaction may have taken place; never null. */
     public Outcome outcome() {
         return outcome;
     }
@@ -77,6 +94,7 @@ public class CallException extends RuntimeException {
         return applicationStatus;
     }
 
+    /** Text that the procedure set, or null. */
     public String applicationStatusText() {
         return applicationStatusText;
     }

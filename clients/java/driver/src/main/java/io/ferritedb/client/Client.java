@@ -66,6 +66,7 @@ public final class Client implements AutoCloseable {
         nodes.addAll(first);
         first.forEach(Node::start);
         List<String> reasons = new ArrayList<>();
+        ConnectException refused = null;
         boolean any = false;
         for (Node node : first) {
             try {
@@ -73,11 +74,12 @@ public final class Client implements AutoCloseable {
                 any = true;
             } catch (CompletionException failed) {
                 reasons.add(failed.getCause().getMessage());
+                if (failed.getCause() instanceof ConnectException reason) refused = refused == null ? reason : refused;
             }
         }
         if (!any) {
             close(Duration.ZERO);
-            throw new ConnectException("no server could be reached: " + String.join("; ", reasons), false, null);
+            throw new ConnectException("no server could be reached: " + String.join("; ", reasons), refused == null ? "08001" : refused.code(), false, refused);
         }
         new Connection.DriverThread(this::tick, "ferrite-ticks").start();
     }
@@ -209,7 +211,7 @@ public final class Client implements AutoCloseable {
         boolean own = Thread.currentThread() instanceof Connection.DriverThread;
         String refusal = closed ? "the client is closed" : internal ? null : admit(own, deadline);
         if (refusal != null) {
-            call.completeExceptionally(CallException.notSent(refusal, procedure));
+            call.completeExceptionally(CallException.notSent(refusal, procedure, closed ? "08003" : "54000"));
             return call;
         }
         byte[] name = names.computeIfAbsent(procedure, text -> text.getBytes(StandardCharsets.UTF_8));
@@ -217,16 +219,16 @@ public final class Client implements AutoCloseable {
             while (true) {
                 Connection connection = choose(procedure, parameters, partition);
                 if (connection != null && connection.send(call, name, parameters, partition)) return call;
-                if (closed) throw CallException.notSent("the client is closed", procedure);
+                if (closed) throw CallException.notSent("the client is closed", procedure, "08003");
                 boolean wait = options.whenFull == ClientOptions.WhenFull.BLOCK && !own && System.nanoTime() - deadline < 0;
-                if (!wait) throw CallException.notSent("no connection to any server", procedure);
+                if (!wait) throw CallException.notSent("no connection to any server", procedure, "08003");
                 synchronized (nodes) {
                     if (live.length == 0) nodes.wait(10);
                 }
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            complete(call, null, CallException.notSent("interrupted while waiting for a connection", procedure));
+            complete(call, null, CallException.notSent("interrupted while waiting for a connection", procedure, "57014"));
         } catch (RuntimeException error) {
             complete(call, null, error);
         }
@@ -435,7 +437,7 @@ public final class Client implements AutoCloseable {
             for (Connection other : live) {
                 if (other.login.clusterStart() != opened.login.clusterStart() || other.login.leaderAddress() != opened.login.leaderAddress()) {
                     opened.end("another cluster");
-                    throw new ConnectException(address + " belongs to another cluster than " + other.address, true, null);
+                    throw new ConnectException(address + " belongs to another cluster than " + other.address, "08004", true, null);
                 }
             }
         }

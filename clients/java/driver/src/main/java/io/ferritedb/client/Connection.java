@@ -67,19 +67,19 @@ final class Connection {
             out.flush();
             byte[] head = in.readNBytes(4);
             int length = head.length < 4 ? -1 : ByteBuffer.wrap(head).getInt();
-            if (length < 2 || length > 1 << 16) throw new ConnectException(address + ": the server closed the connection during the login", false, null);
+            if (length < 2 || length > 1 << 16) throw new ConnectException(address + ": the server closed the connection during the login", "08001", false, null);
             byte[] body = in.readNBytes(length);
-            if (body.length < length) throw new ConnectException(address + ": the server closed the connection during the login", false, null);
+            if (body.length < length) throw new ConnectException(address + ": the server closed the connection during the login", "08001", false, null);
             login = Decoder.login(body);
-            if (login.refused() != 0) throw new ConnectException(address + ": " + Decoder.refusal(login.refused()), Decoder.permanent(login.refused()), null);
+            if (login.refused() != 0) throw new ConnectException(address + ": " + Decoder.refusal(login.refused()), Decoder.codeOf(login.refused()), Decoder.permanent(login.refused()), null);
             opened.setSoTimeout(0);
             socket = opened;
         } catch (IOException error) {
             close(opened);
-            throw new ConnectException(address + ": " + error.getMessage(), false, error);
+            throw new ConnectException(address + ": " + error.getMessage(), "08001", false, error);
         } catch (ProtocolException error) {
             close(opened);
-            throw new ConnectException(address + ": " + error.getMessage(), true, error);
+            throw new ConnectException(address + ": " + error.getMessage(), error.code(), true, error);
         } catch (ConnectException error) {
             close(opened);
             throw error;
@@ -198,7 +198,7 @@ final class Connection {
         } catch (IOException error) {
             return end("the connection broke: " + error.getMessage());
         } catch (ProtocolException error) {
-            return end("what the server sent is not the protocol: " + error.getMessage());
+            return end("what the server sent is not the protocol: " + error.getMessage(), error.code());
         }
     }
 
@@ -243,7 +243,7 @@ final class Connection {
         }
         if (late != null) {
             for (Call call : late) {
-                call.ended(CallException.unknown("no answer from " + address + " in time; the transaction may have committed", call.procedure, Status.RESPONSE_TIMEOUT));
+                call.ended(CallException.unknown("no answer from " + address + " in time; the transaction may have committed", call.procedure, "HYT00", Status.RESPONSE_TIMEOUT));
             }
         }
         if (waiting && now - lastReceived > silence) end("the server has been silent for " + (now - lastReceived) / 1_000_000_000L + " s");
@@ -273,8 +273,12 @@ final class Connection {
         }
     }
 
-    /** Ends the connection and every call on it. */
+    /** Ends the connection, which is lost, and every call on it. */
     String end(String why) {
+        return end(why, "08007");
+    }
+
+    private String end(String why, String code) {
         Call[] left;
         synchronized (this) {
             if (closed) return why;
@@ -286,7 +290,7 @@ final class Connection {
         }
         close(socket);
         for (Call call : left) {
-            if (call != null) call.ended(CallException.unknown(why + " (" + address + "); the transaction may have committed", call.procedure, Status.CONNECTION_LOST));
+            if (call != null) call.ended(CallException.unknown(why + " (" + address + "); the transaction may have committed", call.procedure, code, Status.CONNECTION_LOST));
         }
         return why;
     }

@@ -2,18 +2,19 @@ package io.ferritedb.client;
 
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
 /** Answers from bytes. Every length is checked against what is there; tables are read later. */
 final class Decoder {
-    record Response(long handle, int status, String text, Integer applicationStatus, String applicationText, int milliseconds, List<Table> tables) {
+    record Response(long handle, int status, String text, Integer applicationStatus, String applicationText, int milliseconds, List<Table> tables, String code) {
         CallResult result() {
             return new CallResult(tables, text, applicationStatus, applicationText, milliseconds);
         }
 
         CallException failure(String procedure) {
-            return new CallException(text == null ? "status " + status : text, procedure, status, CallException.outcomeOf(status), applicationStatus, applicationText);
+            return new CallException(text == null ? "status " + status : text, procedure, code == null ? "HY000" : code, status, CallException.outcomeOf(status), applicationStatus, applicationText);
         }
     }
 
@@ -42,10 +43,23 @@ final class Decoder {
             if (count > 1) {
                 for (int at = 0; at < count; at++) tables.add(table(in, bytes, end));
             }
-            return new Response(handle, status, text, application == Byte.MIN_VALUE ? null : (int) application, applicationText, milliseconds, tables);
+            return new Response(handle, status, text, application == Byte.MIN_VALUE ? null : (int) application, applicationText, milliseconds, tables, in.hasRemaining() ? code(in) : null);
         } catch (BufferUnderflowException early) {
             throw new ProtocolException("an answer ends early");
         }
+    }
+
+    /** Behind the tables of a failure: fields of id, length and bytes. Number 1 is the code; later servers may have more. */
+    private static String code(ByteBuffer in) {
+        String code = null;
+        while (in.hasRemaining()) {
+            byte id = in.get();
+            int length = in.get();
+            int at = in.position();
+            skip(in, length);
+            if (id == 1) code = new String(in.array(), at, length, StandardCharsets.US_ASCII);
+        }
+        return code;
     }
 
     private static Table table(ByteBuffer in, byte[] bytes, int end) {
@@ -84,6 +98,17 @@ final class Decoder {
             case 7 -> "the server asks for a client certificate";
             case 8 -> "the client certificate has been revoked";
             default -> "the server refused the login with code " + code;
+        };
+    }
+
+    /** The SQLSTATE of a refusal. */
+    static String codeOf(int refusal) {
+        return switch (refusal) {
+            case -1, 7, 8 -> "28000";
+            case 1 -> "53300";
+            case 3 -> "08P01";
+            case 4 -> "57P03";
+            default -> "08004";
         };
     }
 

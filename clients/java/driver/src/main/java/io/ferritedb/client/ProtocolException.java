@@ -7,4 +7,9 @@ public class ProtocolException extends RuntimeException {
     ProtocolException(String message) {
         super(message);
     }
+
+    /** The SQLSTATE: {@code 08P01}. */
+    public String code() {
+        return "08P01";
+    }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.math.BigDecimal;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
@@ -322,6 +323,12 @@ public abstract class Scenario {
         fail(ClientResponse.GRACEFUL_FAILURE, "NOSUCH", "@AdHoc", "SELECT * FROM nosuch");
         fail(ClientResponse.GRACEFUL_FAILURE, "SELEC", "@AdHoc", "SELEC 1");
         fail(ClientResponse.GRACEFUL_FAILURE, "", "CONTESTANTS.insert", 3_000_000_000L, "too large a number");
+        // A transaction of several statements, and one over all partitions.
+        fail(ClientResponse.GRACEFUL_FAILURE, "CONSTRAINT VIOLATION", "@AdHoc", "DELETE FROM votes; INSERT INTO contestants VALUES (1, 'again')");
+        fail(ClientResponse.GRACEFUL_FAILURE, "division by zero", "@AdHoc", "SELECT 1 / (COUNT(*) - COUNT(*)) FROM votes");
+        succeed("@AdHoc", "CREATE PROCEDURE refuses AS BEGIN SIGNAL SQLSTATE '45007' SET MESSAGE_TEXT = 'not this one'; END");
+        fail(ClientResponse.USER_ABORT, "not this one", "refuses");
+        succeed("@AdHoc", "DROP PROCEDURE refuses");
         assertEquals(6, sql("SELECT COUNT(*) FROM contestants").asScalarLong());
     }
 
@@ -369,6 +376,12 @@ public abstract class Scenario {
         assertEquals(status, response.getStatus(), procedure + ": " + response.getStatusString());
         assertTrue(response.getStatusString().contains(text), response.getStatusString());
         assertEquals(0, response.getResults().length);
+        // The code behind the tables is nothing that a client of its time can see, neither here nor asynchronously.
+        assertEquals(null, response.getAppStatusString());
+        CompletableFuture<ClientResponse> later = new CompletableFuture<>();
+        callAsync(later::complete, procedure, parameters);
+        assertEquals(status, later.get(60, TimeUnit.SECONDS).getStatus());
+        assertEquals(response.getStatusString(), later.get().getStatusString());
     }
 
     private long modified(ClientResponse response) {

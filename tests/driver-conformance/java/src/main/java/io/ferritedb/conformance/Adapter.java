@@ -3,6 +3,7 @@ package io.ferritedb.conformance;
 import io.ferritedb.client.CallException;
 import io.ferritedb.client.Client;
 import io.ferritedb.client.ClientOptions;
+import io.ferritedb.client.ConnectException;
 import io.ferritedb.client.Point;
 import io.ferritedb.client.Polygon;
 import io.ferritedb.client.Row;
@@ -43,9 +44,11 @@ public final class Adapter {
             try {
                 answer = adapter.command(line.split("\t", -1));
             } catch (CallException failed) {
-                answer = failed.outcome().name().toLowerCase(java.util.Locale.ROOT).replace('_', '-') + "\t" + failed.status() + "\t" + hex(failed.getMessage());
+                answer = failed.outcome().name().toLowerCase(java.util.Locale.ROOT).replace('_', '-') + "\t" + failed.status() + "\t" + hex(failed.getMessage()) + "\t" + failed.code();
+            } catch (ConnectException failed) {
+                answer = "error\t0\t" + hex(failed.getMessage()) + "\t" + failed.code();
             } catch (RuntimeException refused) {
-                answer = "error\t0\t" + hex(String.valueOf(refused.getMessage()));
+                answer = "error\t0\t" + hex(String.valueOf(refused.getMessage())) + "\t";
             }
             out.println(answer);
             if (line.equals("close")) break;
