@@ -469,5 +469,5 @@ fn not_owned(table: &Table) -> UserError {
 fn moves_row(table: &Table, column: u16) -> UserError {
     let name = &table.columns[column as usize].name;
     let message = format!("UPDATE may not change {name}, the partitioning column of table {}", table.name);
-    UserError::constraint("FE003", message).with_hint("delete the row and insert it with the new value")
+    UserError::constraint("0A000", message).with_hint("delete the row and insert it with the new value")
 }

@@ -105,4 +105,5 @@ fn parameter_count(program: &Program, received: usize) -> UserError {
 #[cold]
 fn unroutable(program: &Program, reason: &str) -> UserError {
     UserError::parameters(format!("the partitioning parameter of procedure {} is wrong: {reason}", program.name))
+        .with_code("07006")
 }

@@ -111,4 +111,5 @@ pub fn owner(key: &Value<'_>, sql_type: SqlType, ring: &Ring) -> UserResult<Part
 #[cold]
 fn unroutable(program: &Program, reason: &str) -> UserError {
     UserError::parameters(format!("the partitioning parameter of procedure {} is wrong: {reason}", program.name))
+        .with_code("07006")
 }

@@ -190,6 +190,7 @@ pub(crate) fn polygon_from_text<'a>(text: &str, arena: &'a Bump) -> UserResult<V
 #[cold]
 fn cannot_convert(value: &Value<'_>, ty: SqlType) -> UserError {
     UserError::parameters(format!("unable to convert {} {} to {ty}", value.kind_name(), shown(value)))
+        .with_code("07006")
 }
 
 /// The value for a message, cut where it is long.

@@ -84,7 +84,7 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
 
 #[cold]
 fn unusable_text(text: &str, target: &str) -> UserError {
-    UserError::parameters(format!("unable to convert string {text} to {target} target parameter"))
+    UserError::parameters(format!("unable to convert string {text} to {target} target parameter")).with_code("07006")
 }
 
 #[cold]

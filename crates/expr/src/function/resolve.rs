@@ -186,7 +186,7 @@ impl Function {
 
             _ => match field_of_function(name) {
                 Some(field) => (F::Extract(field), &[Timestamp], 0, Type(field_type(field))),
-                None => return Err(UserError::not_supported(format!("the function {name}"))),
+                None => return Err(UserError::not_supported(format!("the function {name}")).with_code("42883")),
             },
         };
         settle(name, function, parameters, optional, result, argument_types)
@@ -234,7 +234,7 @@ impl Function {
                 let function = Function::TimeWindow(unit_named, WindowEdge::Start);
                 (function, &[Integer, Timestamp], SqlType::Timestamp)
             }
-            _ => return Err(UserError::not_supported(format!("the function {name}"))),
+            _ => return Err(UserError::not_supported(format!("the function {name}")).with_code("42883")),
         };
         settle(name, function, parameters, 0, Type(result), argument_types)
     }
