@@ -9,7 +9,8 @@ use crate::report::grouped;
 use crate::results::keep;
 use crate::run::measure;
 use crate::session::{Environment, Session};
-use ferrite_client::{Connection, Prepared, Response};
+use ferrite_client::Prepared;
+use ferrite_client::event_loop::{Connection, Response};
 use serde::Serialize;
 
 const ROUNDS: usize = 3;

@@ -6,8 +6,9 @@
 //! generator, shows in every call that it delayed.
 
 use crate::measurement::Measurement;
-use ferrite_client::driver::Turn;
-use ferrite_client::{ClientError, Connection, Handler, Links, Response, Status};
+use ferrite_client::event_loop::Turn;
+use ferrite_client::event_loop::{Connection, Handler, Links, Response};
+use ferrite_client::{ClientError, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;

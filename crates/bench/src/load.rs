@@ -3,9 +3,10 @@
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::{FinishedSecond, Generator, InFlight, Shape, Workload};
 use crate::measurement::{Measurement, SecondSummary};
-use ferrite_client::connection::LoginInfo;
-use ferrite_client::driver::Turn;
-use ferrite_client::{ClientError, Credentials, Driver, DriverOptions, Handler, Links, Response};
+use ferrite_client::event_loop::LoginInfo;
+use ferrite_client::event_loop::Turn;
+use ferrite_client::event_loop::{Driver, DriverOptions, Handler, Links, Response};
+use ferrite_client::{ClientError, Credentials};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -10,7 +10,8 @@ use crate::report::{Report, grouped};
 use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
-use ferrite_client::{Connection, Prepared, Response};
+use ferrite_client::Prepared;
+use ferrite_client::event_loop::{Connection, Response};
 use ferrite_value::Value;
 
 const DDL: &str = "

@@ -4,7 +4,8 @@ use crate::area_codes::{AreaCode, area_codes};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
 use crate::options::VoteProcedure;
 use crate::random::FastRandom;
-use ferrite_client::{Connection, Prepared, Response};
+use ferrite_client::Prepared;
+use ferrite_client::event_loop::{Connection, Response};
 use std::sync::Arc;
 
 /// Not the number of any contestant.

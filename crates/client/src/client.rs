@@ -1,14 +1,16 @@
 //! The handle that applications hold.
 
-use crate::completion::{CallFuture, CallResult, Completion, Slot};
+use crate::completion::{CallFuture, CallResult, Completion, ResultFuture, Slot};
 use crate::driver::{Driver, DriverOptions};
 use crate::error::ClientError;
 use crate::gate::{Gate, Queued, Submitted, Ticket};
 use crate::options::{ClientOptions, WhenFull};
 use crate::prepared::Prepared;
+use crate::rows::Rows;
 use crate::statistics::Statistics;
 use crate::worker;
-use ferrite_wire::ParameterSet;
+use ferrite_wire::writer::Put;
+use ferrite_wire::{EncodeError, OwnedResponse, Parameter, ParameterSet};
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread;
@@ -38,11 +40,22 @@ impl Drop for Inner {
 impl Client {
     /// Connects, blocking until each connection is up or has failed once. Fails when none is up.
     ///
-    /// # Panics
-    /// If the options name no address or allow no connection or no outstanding call.
+    /// ```no_run
+    /// # use ferrite_client::{Client, ClientError, ClientOptions, Credentials};
+    /// # fn main() -> Result<(), ClientError> {
+    /// let client = Client::connect(ClientOptions {
+    ///     credentials: Credentials::new("ann", "secret"),
+    ///     ..ClientOptions::new(["db1:21212", "db2:21212"])
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError::Options`] if the options name no address or allow no connection or no outstanding call,
+    /// [`ClientError::Connect`] or [`ClientError::Login`] if no server takes the client.
     pub fn connect(options: ClientOptions) -> Result<Client, ClientError> {
-        assert!(!options.addresses.is_empty(), "a client needs at least one address");
-        assert!(options.connections_per_address > 0 && options.outstanding_max > 0, "a client needs room for a call");
+        options.check().map_err(ClientError::Options)?;
         let driver = Driver::new(DriverOptions {
             addresses: options.addresses,
             connections_per_address: options.connections_per_address,
@@ -66,7 +79,55 @@ impl Client {
         Ok(client)
     }
 
+    /// Runs a query with parameters for its question marks, and gives the rows of its first result. The future may be
+    /// awaited in any executor, or waited for with [`ResultFuture::wait`].
+    ///
+    /// ```no_run
+    /// # use ferrite_client::{Client, ClientError};
+    /// # fn example(client: &Client) -> Result<(), ClientError> {
+    /// let rows = client.query("SELECT COUNT(*) AS n FROM accounts WHERE balance > ?", (100,)).wait()?;
+    /// let rich: i64 = rows.first().map_or(Ok(0), |row| row.get("n"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query(&self, sql: &str, parameters: impl ParameterSet) -> ResultFuture<Rows> {
+        ResultFuture::of(self.call("@AdHoc", AdHoc { sql, parameters }), Rows::first_of)
+    }
+
+    /// Runs a statement that changes rows, or the schema, and gives the number of changed rows.
+    ///
+    /// ```no_run
+    /// # use ferrite_client::{Client, ClientError};
+    /// # fn example(client: &Client) -> Result<(), ClientError> {
+    /// match client.execute("INSERT INTO accounts VALUES (?, ?, 0)", (7, "Ann")).wait() {
+    ///     Ok(changed) => println!("{changed} row"),
+    ///     Err(error) if error.code() == "23505" => println!("account 7 exists already"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn execute(&self, sql: &str, parameters: impl ParameterSet) -> ResultFuture<i64> {
+        let changed = |response: OwnedResponse| response.scalar().unwrap_or(0);
+        ResultFuture::of(self.call("@AdHoc", AdHoc { sql, parameters }), changed)
+    }
+
     /// Calls a procedure. The future may be awaited in any executor, or waited for with [`CallFuture::wait`].
+    ///
+    /// ```no_run
+    /// # use ferrite_client::{Client, ClientError};
+    /// # fn example(client: &Client) -> Result<(), ClientError> {
+    /// // Two calls under way at once.
+    /// let (one, other) = (client.call("deposit", (7, 50)), client.call("deposit", (8, 50)));
+    /// one.wait()?;
+    /// other.wait()?;
+    /// // The first table of the answer, row by row.
+    /// for row in &client.call("top_accounts", (10,)).rows().wait()? {
+    ///     println!("{}", row.get::<String>("name")?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn call(&self, procedure: &str, parameters: impl ParameterSet) -> CallFuture {
         match Prepared::new(procedure) {
             Ok(procedure) => self.call_prepared(&procedure, parameters),
@@ -156,6 +217,27 @@ impl Client {
 
 fn system(error: std::io::Error) -> ClientError {
     ClientError::System(Arc::new(error))
+}
+
+/// The parameters of `@AdHoc`: the statement, then those for its question marks.
+struct AdHoc<'s, P> {
+    sql: &'s str,
+    parameters: P,
+}
+
+impl<P: ParameterSet> ParameterSet for AdHoc<'_, P> {
+    fn write_set(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let count_at = out.len();
+        out.put_i16(0);
+        self.sql.write(out)?;
+        // The set begins with its count.
+        let set_at = out.len();
+        self.parameters.write_set(out)?;
+        let count: [u8; 2] = out[set_at..set_at + 2].try_into().map_err(|_| EncodeError::TooMany)?;
+        out.drain(set_at..set_at + 2);
+        out.patch_i16(count_at, i16::from_be_bytes(count).checked_add(1).ok_or(EncodeError::TooMany)?);
+        Ok(())
+    }
 }
 
 /// A call that waits for room at the gate.

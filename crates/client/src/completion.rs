@@ -2,6 +2,7 @@
 
 use crate::client::Submission;
 use crate::error::ClientError;
+use crate::rows::Rows;
 use ferrite_wire::OwnedResponse;
 use std::future::Future;
 use std::pin::Pin;
@@ -115,6 +116,43 @@ impl CallFuture {
             FutureState::Sent(slot) => slot.wait(),
             FutureState::Ended(error) => Err(error.expect("a future is waited for once")),
         }
+    }
+}
+
+impl CallFuture {
+    /// The rows of the first table, instead of the whole response.
+    pub fn rows(self) -> ResultFuture<Rows> {
+        ResultFuture::of(self, Rows::first_of)
+    }
+}
+
+/// As [`CallFuture`], with what is wanted of the response.
+#[must_use = "the outcome of a call should be looked at"]
+pub struct ResultFuture<T> {
+    call: CallFuture,
+    wanted: fn(OwnedResponse) -> T,
+}
+
+impl<T> ResultFuture<T> {
+    pub(crate) fn of(call: CallFuture, wanted: fn(OwnedResponse) -> T) -> ResultFuture<T> {
+        ResultFuture { call, wanted }
+    }
+
+    /// Blocks the thread until the call has ended. For threads that run no executor.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn wait(self) -> Result<T, ClientError> {
+        self.call.wait().map(self.wanted)
+    }
+}
+
+impl<T> Future for ResultFuture<T> {
+    type Output = Result<T, ClientError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        Pin::new(&mut this.call).poll(context).map(|result| result.map(this.wanted))
     }
 }
 

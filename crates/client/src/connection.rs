@@ -19,17 +19,22 @@ pub const RECEIVE_BYTES: usize = 128 * 1024;
 /// What the server told at login.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoginInfo {
+    /// The node, unique in its cluster.
     pub host_id: i32,
+    /// The connection, unique at the node.
     pub connection_id: i64,
     /// Milliseconds since 1970; with the address the identity of the cluster.
     pub cluster_start_ms: i64,
+    /// The IPv4 address of the cluster's first coordinator.
     pub leader_address: [u8; 4],
+    /// Version and build of the server.
     pub build: String,
 }
 
 /// What came in.
 #[derive(Debug)]
 pub enum Event<'a, C> {
+    /// The login was accepted.
     LoggedIn(LoginInfo),
     /// The answer to a call, with the context it was made with.
     Response(C, Response<'a>),
@@ -42,7 +47,9 @@ pub enum Event<'a, C> {
 /// The connection cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionError {
+    /// With this failure code of the protocol.
     LoginRefused(i8),
+    /// What came is not the protocol.
     Malformed(DecodeError),
 }
 
@@ -52,6 +59,7 @@ impl From<DecodeError> for ConnectionError {
     }
 }
 
+/// One connection without its socket: bytes to send, bytes received, calls in flight. `C` comes back with each answer.
 #[derive(Debug)]
 pub struct Connection<C> {
     logged_in: bool,

@@ -26,11 +26,17 @@ const CONNECT_SECONDS_MAX: u64 = 10;
 /// Whom to connect to and how to keep at it.
 #[derive(Clone, Debug)]
 pub struct DriverOptions {
+    /// `host:port` of each server.
     pub addresses: Vec<String>,
+    /// Connections to each.
     pub connections_per_address: usize,
+    /// Who logs in.
     pub credentials: Credentials,
+    /// A connection that answers nothing for so long is given up.
     pub connection_timeout: Duration,
+    /// Pause before connecting again; doubles with each failure.
     pub reconnect_pause: Duration,
+    /// The longest pause.
     pub reconnect_pause_max: Duration,
     /// Wake at the handler's deadlines to the microsecond, for open-loop schedules, instead of to the millisecond.
     pub precise_timer: bool,
@@ -59,6 +65,7 @@ pub trait Handler {
     /// The connection broke while this call was in flight: whether it ran is not known.
     fn lost(&mut self, link: usize, context: Self::Context, reason: &ClientError);
 
+    /// A connection is up.
     fn connected(&mut self, _link: usize, _login: &LoginInfo) {}
 
     /// A connection broke, or an attempt to connect failed. After this the link will be tried again.
@@ -107,6 +114,7 @@ impl<C> Links<C> {
         self.links.len()
     }
 
+    /// How many are logged in.
     #[inline]
     pub fn up_count(&self) -> usize {
         self.up
@@ -127,6 +135,7 @@ impl<C> Links<C> {
         Some((found, &mut self.links[found].connection))
     }
 
+    /// `host:port` of a link.
     pub fn address(&self, link: usize) -> &str {
         &self.links[link].address
     }
@@ -176,6 +185,7 @@ impl<C> Driver<C> {
         Ok(Arc::new(Waker::new(self.poll.registry(), WAKER)?))
     }
 
+    /// All connections, between two runs of the loop.
     pub fn links(&mut self) -> &mut Links<C> {
         &mut self.links
     }

@@ -1,5 +1,6 @@
 //! What can go wrong with a call, in words that say whether it may have run.
 
+use crate::rows::ColumnError;
 use ferrite_wire::{DecodeError, EncodeError, LoginFailure, OwnedResponse, Status};
 use std::fmt;
 use std::io;
@@ -8,21 +9,51 @@ use std::time::Duration;
 
 /// Why a call, or a connection, came to nothing. Cheap to clone: all calls of a lost connection get the same one.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The server could not be reached. Nothing was sent.
-    Connect { address: String, reason: Arc<io::Error> },
+    Connect {
+        /// `host:port`.
+        address: String,
+        /// What the operating system said.
+        reason: Arc<io::Error>,
+    },
     /// The server refused the login with this code.
-    Login { address: String, code: i8 },
+    Login {
+        /// `host:port`.
+        address: String,
+        /// The failure code of the protocol.
+        code: i8,
+    },
     /// No connection is up. The call was not sent and may be repeated.
-    NotConnected { last: Option<Box<ClientError>> },
+    NotConnected {
+        /// Why the last attempt to connect failed.
+        last: Option<Box<ClientError>>,
+    },
     /// As many calls are outstanding as the options allow. The call was not sent and may be repeated.
-    TooManyOutstanding { limit: usize },
+    TooManyOutstanding {
+        /// [`crate::ClientOptions::outstanding_max`].
+        limit: usize,
+    },
     /// The connection broke with the call in flight: whether it ran is not known.
-    ConnectionLost { address: String, reason: String },
+    ConnectionLost {
+        /// `host:port`.
+        address: String,
+        /// How it broke.
+        reason: String,
+    },
     /// No answer within the time given: whether the call ran is not known.
-    Timeout { after: Duration },
+    Timeout {
+        /// The time that the call was given.
+        after: Duration,
+    },
     /// The server sent bytes that are not a response. The connection was closed; whether calls in flight ran is not known.
-    Protocol { address: String, reason: DecodeError },
+    Protocol {
+        /// `host:port`.
+        address: String,
+        /// What is wrong with the bytes.
+        reason: DecodeError,
+    },
     /// The parameters cannot be written as a request. Nothing was sent.
     Encode(EncodeError),
     /// The server answered that the call failed; it was rolled back unless the status says otherwise.
@@ -31,6 +62,10 @@ pub enum ClientError {
     Closed,
     /// The operating system refused what the client needs to work at all (a thread, a poll).
     System(Arc<io::Error>),
+    /// The options cannot be used.
+    Options(&'static str),
+    /// The call succeeded, but a column of its result cannot be read as asked.
+    Column(ColumnError),
 }
 
 impl ClientError {
@@ -41,6 +76,25 @@ impl ClientError {
             ClientError::ConnectionLost { .. } | ClientError::Timeout { .. } | ClientError::Protocol { .. } => true,
             ClientError::Failed(response) => response.status() == Some(Status::ResponseUnknown),
             _ => false,
+        }
+    }
+
+    /// True when the call never left this process, so that it may be repeated.
+    pub fn is_not_sent(&self) -> bool {
+        match self {
+            ClientError::Connect { .. }
+            | ClientError::Login { .. }
+            | ClientError::NotConnected { .. }
+            | ClientError::TooManyOutstanding { .. }
+            | ClientError::Encode(_)
+            | ClientError::Closed
+            | ClientError::System(_)
+            | ClientError::Options(_) => true,
+            ClientError::ConnectionLost { .. }
+            | ClientError::Timeout { .. }
+            | ClientError::Protocol { .. }
+            | ClientError::Failed(_)
+            | ClientError::Column(_) => false,
         }
     }
 
@@ -58,6 +112,8 @@ impl ClientError {
             ClientError::Encode(error) => error.code(),
             ClientError::Failed(response) => response.code.as_deref().unwrap_or("HY000"),
             ClientError::System(_) => "58000",
+            ClientError::Options(_) => "22023",
+            ClientError::Column(error) => error.code(),
         }
     }
 
@@ -105,6 +161,8 @@ impl fmt::Display for ClientError {
                 (_, Some(status)) => write!(f, "the call failed: {status}"),
                 (_, None) => write!(f, "the call failed with the unknown status {}", response.status_code),
             },
+            ClientError::Options(reason) => write!(f, "the client's options cannot be used: {reason}"),
+            ClientError::Column(error) => error.fmt(f),
             ClientError::Closed => f.write_str("the client was closed"),
             ClientError::System(error) => write!(f, "the operating system refused what the client needs: {error}"),
         }
@@ -118,8 +176,15 @@ impl std::error::Error for ClientError {
             ClientError::NotConnected { last: Some(last) } => Some(last),
             ClientError::Protocol { reason, .. } => Some(reason),
             ClientError::Encode(error) => Some(error),
+            ClientError::Column(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<ColumnError> for ClientError {
+    fn from(error: ColumnError) -> Self {
+        ClientError::Column(error)
     }
 }
 

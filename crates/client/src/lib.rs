@@ -1,45 +1,65 @@
-//! The Rust client: calls to procedures over the client protocol, pipelined, with batched writes.
+//! The Rust client of FerriteDB: SQL and procedures over the client protocol, blocking or as futures that any executor can
+//! run, pipelined over a few connections.
 //!
-//! Two ways in, over the same core:
-//! * [`Client`] for applications: a handle that any thread may clone and call, blocking, with a callback, or as a future that
-//!   any executor can run. A background thread owns the sockets.
-//! * [`Driver`] for load generators and proxies: the same event loop in the caller's own thread, with a context of the
-//!   caller's choice per call, and neither allocation nor hand-over per call.
+//! ```no_run
+//! use ferrite_client::{Client, ClientError, ClientOptions};
 //!
-//! | room | what is in it |
-//! |---|---|
-//! | [`connection`] | one connection without its socket: encodes calls, matches responses |
-//! | [`slab`] | calls in flight, by handle |
-//! | [`prepared`] | the constant part of a request |
-//! | [`driver`], [`timer`] | sockets, reconnecting, the event loop |
-//! | [`client`], [`worker`], [`gate`], [`completion`] | the handle, its background thread, and what connects them |
-//! | [`options`], [`error`], [`statistics`] | what is configured, what goes wrong, what is counted |
+//! fn main() -> Result<(), ClientError> {
+//!     let client = Client::connect(ClientOptions::new(["localhost:21212"]))?;
+//!     client.execute("INSERT INTO accounts VALUES (?, ?, ?)", (7, "Ann", 100)).wait()?;
+//!     let rows = client.query("SELECT name, balance FROM accounts WHERE id = ?", (7,)).wait()?;
+//!     for row in &rows {
+//!         println!("{}: {}", row.get::<&str>("name")?, row.get::<i64>("balance")?);
+//!     }
+//!     match client.call("deposit", (7, -5)).wait() {
+//!         Err(error) if error.code() == "45000" => println!("refused: {error}"),
+//!         other => drop(other?),
+//!     }
+//!     Ok(())
+//! }
+//! ```
 //!
-//! Knows no SQL types beyond what `ferrite_wire` decodes, and no servers' internals.
+//! * [`Client`] is a handle that threads share by cloning it. A background thread owns the sockets. It has
+//!   [`query`](Client::query), [`execute`](Client::execute) and [`call`](Client::call).
+//! * [`Rows`] and [`Row`] read results by column name as Rust types.
+//! * [`ClientError`] has a [code](ClientError::code) and says whether the call may have run.
+//! * [`event_loop`] is for load generators and proxies: the same protocol in the caller's own thread.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![deny(missing_docs)]
 
-pub mod client;
-pub mod completion;
-pub mod connection;
-pub mod driver;
-pub mod error;
-pub mod gate;
-pub mod options;
-pub mod prepared;
-pub mod slab;
-pub mod statistics;
-pub mod timer;
-pub mod worker;
+mod client;
+mod completion;
+mod connection;
+mod driver;
+mod error;
+mod gate;
+mod options;
+mod prepared;
+mod rows;
+mod slab;
+mod statistics;
+mod timer;
+mod worker;
 
 pub use client::Client;
-pub use completion::CallFuture;
-pub use connection::{Connection, Event};
-pub use driver::{Driver, DriverOptions, Handler, Links};
+pub use completion::{CallFuture, CallResult, ResultFuture};
 pub use error::ClientError;
 pub use options::{ClientOptions, Credentials, WhenFull};
 pub use prepared::Prepared;
+pub use rows::{ColumnError, ColumnIndex, FromValue, Row, RowIter, Rows};
 pub use statistics::Statistics;
 
-pub use ferrite_value::OwnedValue;
-pub use ferrite_wire::{OwnedResponse, OwnedTable, Parameter, ParameterSet, Response, Status};
+pub use ferrite_value::{Decimal, OwnedValue, Point, SqlType};
+pub use ferrite_wire::{DecodeError, EncodeError, OwnedResponse, OwnedTable, Parameter, ParameterSet, Status};
+
+/// The event loop in the caller's own thread, for load generators and proxies: a context of the caller's choice per call,
+/// and neither allocation nor hand-over per call.
+///
+/// A [`Driver`](event_loop::Driver) turns the loop and tells a [`Handler`](event_loop::Handler); a
+/// [`Connection`](event_loop::Connection) is one connection without its socket.
+pub mod event_loop {
+    pub use crate::connection::{Connection, ConnectionError, Event, LoginInfo, RECEIVE_BYTES};
+    pub use crate::driver::{Driver, DriverOptions, Handler, Links, Turn};
+    pub use ferrite_wire::Response;
+}

@@ -12,10 +12,12 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// A user's name and password.
     pub fn new(user: &str, password: &str) -> Credentials {
         Credentials { user: user.to_string(), digest: Sha256::digest(password.as_bytes()).into() }
     }
 
+    /// The name.
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -53,11 +55,13 @@ pub enum WhenFull {
 pub struct ClientOptions {
     /// `host:port` of one or more nodes of the same cluster. Calls go to those that are up, in turn.
     pub addresses: Vec<String>,
+    /// Who logs in.
     pub credentials: Credentials,
     /// Connections to each address.
     pub connections_per_address: usize,
     /// Calls without an answer, all connections together.
     pub outstanding_max: usize,
+    /// What a call does when that many are outstanding.
     pub when_full: WhenFull,
     /// Time for one call, from its making to its answer.
     pub call_timeout: Duration,
@@ -65,6 +69,7 @@ pub struct ClientOptions {
     pub connection_timeout: Duration,
     /// Pause before the first attempt to connect again; doubles with each failure up to the maximum.
     pub reconnect_pause: Duration,
+    /// The longest pause.
     pub reconnect_pause_max: Duration,
 }
 
@@ -72,6 +77,20 @@ impl ClientOptions {
     /// Options with their defaults, for one address or several.
     pub fn new(addresses: impl IntoIterator<Item = impl Into<String>>) -> ClientOptions {
         ClientOptions { addresses: addresses.into_iter().map(Into::into).collect(), ..ClientOptions::default() }
+    }
+
+    /// What is wrong with them.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        if self.addresses.is_empty() {
+            return Err("name at least one address");
+        }
+        if self.connections_per_address == 0 {
+            return Err("connections_per_address must be at least 1");
+        }
+        if self.outstanding_max == 0 {
+            return Err("outstanding_max must be at least 1");
+        }
+        Ok(())
     }
 }
 

@@ -40,11 +40,6 @@ impl<C> Slab<C> {
         self.used
     }
 
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.used == 0
-    }
-
     /// Keeps `context` and returns its handle.
     ///
     /// # Panics
@@ -114,7 +109,7 @@ mod tests {
         assert_eq!(slab.take(a), None);
         assert_eq!(slab.len(), 2);
         assert_eq!(slab.drain(), ['c', 'b']);
-        assert!(slab.is_empty());
+        assert_eq!(slab.len(), 0);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 mod support;
 
-use ferrite_client::connection::ConnectionError;
-use ferrite_client::{Connection, Event, Prepared};
+use ferrite_client::Prepared;
+use ferrite_client::event_loop::ConnectionError;
+use ferrite_client::event_loop::{Connection, Event};
 use ferrite_value::{SqlType, Value};
 use ferrite_wire::handles;
 use serde_json::Value as Json;
@@ -197,7 +198,7 @@ fn a_length_alone_takes_no_memory() {
     let length = (ferrite_base::limits::FRAME_BYTES_MAX as u32).to_be_bytes();
     assert_eq!(feed(&mut connection, &length, 4).unwrap(), [""; 0]);
     // A peer that names a large frame gets no more room than what it fills.
-    assert!(connection.room().len() <= 2 * ferrite_client::connection::RECEIVE_BYTES);
+    assert!(connection.room().len() <= 2 * ferrite_client::event_loop::RECEIVE_BYTES);
 }
 
 #[test]

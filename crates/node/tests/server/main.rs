@@ -12,6 +12,7 @@ mod backup;
 mod bad_calls;
 mod call_timeout;
 mod cancel;
+mod codes;
 mod connection_limits;
 mod decimals;
 mod disk_space;
