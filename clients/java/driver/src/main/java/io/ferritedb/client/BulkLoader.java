@@ -35,7 +35,11 @@ public final class BulkLoader implements AutoCloseable {
         return this;
     }
 
-    /** Adds a row, values in column order. Waits when too many are on their way. */
+    /**
+     * Adds a row, values in column order; null for NULL. Waits when too many are on their way.
+     *
+     * @throws IllegalArgumentException if a value cannot be sent
+     */
     public void add(Object... values) {
         pending.incrementAndGet();
         client.call(table + (upsert ? ".upsert" : ".insert"), values).whenComplete((result, failure) -> {
@@ -53,17 +57,23 @@ public final class BulkLoader implements AutoCloseable {
         });
     }
 
-    /** Waits until every row that was added has been answered. */
+    /**
+     * Waits until every row that was added has been answered.
+     *
+     * @throws InterruptedException if the thread is interrupted; the rows are still on their way
+     */
     public void flush() throws InterruptedException {
         synchronized (pending) {
             while (pending.get() > 0) pending.wait();
         }
     }
 
+    /** How many rows the server has taken. */
     public long loaded() {
         return loaded.sum();
     }
 
+    /** How many rows were not loaded, or may not have been. */
     public long failed() {
         return failed.sum();
     }

@@ -50,7 +50,11 @@ public final class Client implements AutoCloseable {
     /** Latencies since the number of calls outstanding was set the last time; null without a target. */
     private volatile ClientStatistics.Growing tuning;
 
-    /** Begins with servers: {@code Client.to("db1,db2").connect()}. */
+    /**
+     * Begins with servers: {@code Client.to("db1,db2").connect()}. Never null.
+     *
+     * @throws IllegalArgumentException if one of them is not {@code host}, {@code host:port} or {@code [address]:port}
+     */
     public static ClientOptions to(String servers) {
         return new ClientOptions().servers(servers);
     }
@@ -84,7 +88,10 @@ public final class Client implements AutoCloseable {
         new Connection.DriverThread(this::tick, "ferrite-ticks").start();
     }
 
-    /** Calls a procedure. The future ends with its result or a {@link CallException}. */
+    /**
+     * Calls a procedure; parameters may be null for NULL. The future, never null, ends with its result, with a {@link CallException},
+     * or with an {@link IllegalArgumentException} if a parameter cannot be sent.
+     */
     public CompletableFuture<CallResult> call(String procedure, Object... parameters) {
         return call(options.timeout, procedure, parameters);
     }
@@ -95,15 +102,23 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Calls a procedure and waits for its result.
+     * Calls a procedure and waits for its result; never null.
      *
-     * @throws CallException if it failed, with the stack trace of this call; its cause has what the server said
+     * @throws CallException if it failed, with the stack trace of this call; its cause has what the server said, and
+     *     {@link CallException#code} the SQLSTATE
+     * @throws IllegalArgumentException if a parameter cannot be sent
      */
     public CallResult callSync(String procedure, Object... parameters) {
         return await(call(procedure, parameters));
     }
 
-    /** Runs SQL with {@code ?} for parameters and waits for its last table. */
+    /**
+     * Runs SQL with {@code ?} for parameters and waits for its last table; never null.
+     *
+     * @throws CallException if it failed
+     * @throws java.util.NoSuchElementException if the statement returned no table
+     * @throws IllegalArgumentException if a parameter cannot be sent
+     */
     public Table query(String sql, Object... parameters) {
         Object[] all = new Object[parameters.length + 1];
         all[0] = sql;
@@ -113,7 +128,11 @@ public final class Client implements AutoCloseable {
         return tables.get(tables.size() - 1);
     }
 
-    /** An interface whose methods are procedures, see {@link Procedure}. */
+    /**
+     * An interface whose methods are procedures, see {@link Procedure}; never null.
+     *
+     * @throws IllegalArgumentException if a method returns something that rows cannot become
+     */
     public <T> T procedures(Class<T> type) {
         return procedures(type, NO_MAPPING);
     }
@@ -172,6 +191,7 @@ public final class Client implements AutoCloseable {
         return nodes.stream().map(Node::statistics).toList();
     }
 
+    /** Whether a connection is up at this moment. */
     public boolean connected() {
         return live.length > 0;
     }
@@ -187,7 +207,7 @@ public final class Client implements AutoCloseable {
         close(Duration.ofMinutes(2));
     }
 
-    /** No new calls; waits for the answers that are missing, at most so long; then closes. */
+    /** No new calls; waits for the answers that are missing, at most so long; then closes. Calls without an answer end as unknown. */
     public void close(Duration longest) {
         closed = true;
         long until = System.nanoTime() + longest.toNanos();

@@ -44,7 +44,11 @@ public final class ClientOptions {
 
     ClientOptions() {}
 
-    /** {@code host}, {@code host:port} or {@code [v6]:port}; several with commas between, or by several calls. The port is 21212 unless given. */
+    /**
+     * {@code host}, {@code host:port} or {@code [v6]:port}; several with commas between, or by several calls. The port is 21212 unless given.
+     *
+     * @throws IllegalArgumentException if one of them is none of these
+     */
     public ClientOptions servers(String list) {
         for (String server : list.split(",")) servers.add(parse(server.trim()));
         return this;
@@ -58,6 +62,7 @@ public final class ClientOptions {
         return new Address(match.group(1) != null ? match.group(1) : match.group(2), port);
     }
 
+    /** User and password; neither may be null. Default: both empty. */
     public ClientOptions credentials(String user, String password) {
         this.user = Objects.requireNonNull(user);
         this.password = Objects.requireNonNull(password);
@@ -70,19 +75,28 @@ public final class ClientOptions {
         return this;
     }
 
-    /** Calls without an answer at any time, all connections together. Default 3000. */
+    /**
+     * Calls without an answer at any time, all connections together. Default 3000.
+     *
+     * @throws IllegalArgumentException if less than 1
+     */
     public ClientOptions maxOutstanding(int calls) {
         if (calls < 1) throw new IllegalArgumentException("maxOutstanding must be at least 1");
         maxOutstanding = calls;
         return this;
     }
 
+    /** What a call does when all room is taken. Default {@link WhenFull#BLOCK}. */
     public ClientOptions whenFull(WhenFull what) {
         whenFull = what;
         return this;
     }
 
-    /** At most so many calls a second, evenly spaced: the calling thread waits, or with REJECT the call ends as not sent. */
+    /**
+     * At most so many calls a second, evenly spaced: the calling thread waits, or with REJECT the call ends as not sent.
+     *
+     * @throws IllegalArgumentException if not above 0
+     */
     public ClientOptions rate(double callsPerSecond) {
         if (!(callsPerSecond > 0)) throw new IllegalArgumentException("the rate must be above 0");
         this.callsPerSecond = callsPerSecond;
@@ -101,11 +115,17 @@ public final class ClientOptions {
         return this;
     }
 
+    /** How long connecting to a server and logging in may take. Default ten seconds. */
     public ClientOptions connectTimeout(Duration timeout) {
         connectTimeout = timeout;
         return this;
     }
 
+    /**
+     * Connections to each server. Default 1.
+     *
+     * @throws IllegalArgumentException if less than 1
+     */
     public ClientOptions connectionsPerServer(int count) {
         if (count < 1) throw new IllegalArgumentException("connectionsPerServer must be at least 1");
         connectionsPerServer = count;
@@ -140,12 +160,17 @@ public final class ClientOptions {
         return this;
     }
 
+    /** Adds a listener, not null, that hears of connections. It must not block. */
     public ClientOptions listener(ConnectionListener listener) {
         listeners.add(listener);
         return this;
     }
 
-    /** Connects to the servers named; one that answers is enough. The others are tried again and again. */
+    /**
+     * Connects to the servers named; one that answers is enough. The others are tried again and again. Never null.
+     *
+     * @throws ConnectException if no server could be reached or took the login; {@link ConnectException#code} says which
+     */
     public Client connect() {
         if (servers.isEmpty()) servers("localhost");
         return new Client(this);

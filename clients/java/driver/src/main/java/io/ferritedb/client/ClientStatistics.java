@@ -19,13 +19,16 @@ public record ClientStatistics(
 
     /** Calls by their end. */
     public record Counts(long succeeded, long failed, long unknown, long late, Histogram latency) {
+        /** The latency in microseconds that this percentage (0 to 100) of the calls did not exceed. */
         public double percentile(double percent) {
             return latency.getValueAtPercentile(percent);
         }
     }
 
+    /** One connection, as it is now. */
     public record ConnectionStatistics(String address, boolean connected, int hostId, int outstanding, long bytesSent, long bytesReceived, long reconnects) {}
 
+    /** Calls that succeeded, per second. */
     public double transactionsPerSecond() {
         return seconds > 0 ? total.succeeded() / seconds : 0;
     }

@@ -17,6 +17,7 @@ public final class FerriteMetrics implements MeterBinder {
     private ClientStatistics last;
     private long taken;
 
+    /** Meters of a client, each with these tags; neither may be null. */
     public FerriteMetrics(Client client, Iterable<Tag> tags) {
         this.client = client;
         this.tags = Tags.of(tags);

@@ -48,7 +48,11 @@ public final class Row {
         in.position(starts[column]);
     }
 
-    /** The value of a column by its position from 0; null for NULL. */
+    /**
+     * The value of a column by its position from 0; null for NULL.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     */
     public Object get(int column) {
         java.util.Objects.checkIndex(column, table.columnCount());
         try {
@@ -59,11 +63,22 @@ public final class Row {
         }
     }
 
+    /**
+     * The value of a column by its name, whatever its case; null for NULL.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     */
     public Object get(String column) {
         return get(table.column(column));
     }
 
-    /** An integer of any width; throws on NULL and on other types. */
+    /**
+     * An integer of any width, by position from 0.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     * @throws NullPointerException if it is NULL
+     * @throws ClassCastException if it is not an integer
+     */
     public long getLong(int column) {
         if (table.columnType(column) == SqlType.BIGINT) {
             // The usual case, without a box.
@@ -76,64 +91,135 @@ public final class Row {
         throw wrong(column, "an integer");
     }
 
+    /**
+     * An integer of any width, by name, whatever its case.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     * @throws NullPointerException if it is NULL
+     * @throws ClassCastException if it is not an integer
+     */
     public long getLong(String column) {
         return getLong(table.column(column));
     }
 
+    /**
+     * A number of any type, by position from 0.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     * @throws NullPointerException if it is NULL
+     * @throws ClassCastException if it is not a number
+     */
     public double getDouble(int column) {
         if (get(column) instanceof Number number) return number.doubleValue();
         throw wrong(column, "a number");
     }
 
+    /**
+     * A number of any type, by name, whatever its case.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     * @throws NullPointerException if it is NULL
+     * @throws ClassCastException if it is not a number
+     */
     public double getDouble(String column) {
         return getDouble(table.column(column));
     }
 
-    /** Text, or null for NULL. */
+    /**
+     * Text; other types as they print; null for NULL, by position from 0.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     */
     public String getString(int column) {
         Object value = get(column);
         return value == null ? null : value.toString();
     }
 
+    /**
+     * Text; other types as they print; null for NULL, by name, whatever its case.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     */
     public String getString(String column) {
         return getString(table.column(column));
     }
 
+    /**
+     * A DECIMAL; null for NULL, by position from 0.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     * @throws ClassCastException if it is not a DECIMAL
+     */
     public BigDecimal getDecimal(int column) {
         Object value = get(column);
         if (value == null || value instanceof BigDecimal) return (BigDecimal) value;
         throw wrong(column, "a DECIMAL");
     }
 
+    /**
+     * A DECIMAL; null for NULL, by name, whatever its case.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     * @throws ClassCastException if it is not a DECIMAL
+     */
     public BigDecimal getDecimal(String column) {
         return getDecimal(table.column(column));
     }
 
+    /**
+     * A TIMESTAMP; null for NULL, by position from 0.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     * @throws ClassCastException if it is not a TIMESTAMP
+     */
     public Instant getInstant(int column) {
         Object value = get(column);
         if (value == null || value instanceof Instant) return (Instant) value;
         throw wrong(column, "a TIMESTAMP");
     }
 
+    /**
+     * A TIMESTAMP; null for NULL, by name, whatever its case.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     * @throws ClassCastException if it is not a TIMESTAMP
+     */
     public Instant getInstant(String column) {
         return getInstant(table.column(column));
     }
 
+    /**
+     * A VARBINARY; null for NULL, by position from 0.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     * @throws ClassCastException if it is not a VARBINARY
+     */
     public byte[] getBytes(int column) {
         Object value = get(column);
         if (value == null || value instanceof byte[]) return (byte[]) value;
         throw wrong(column, "a VARBINARY");
     }
 
+    /**
+     * A VARBINARY; null for NULL, by name, whatever its case.
+     *
+     * @throws java.util.NoSuchElementException if there is no such column
+     * @throws ClassCastException if it is not a VARBINARY
+     */
     public byte[] getBytes(String column) {
         return getBytes(table.column(column));
     }
 
+    /**
+     * Whether a column, by its position from 0, is NULL.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     */
     public boolean isNull(int column) {
         return get(column) == null;
     }
 
-    /** All values in column order; they stay valid. */
+    /** All values in column order, null for NULL; they stay valid. The list cannot be changed. */
     public List<Object> toList() {
         List<Object> values = new ArrayList<>(table.columnCount());
         for (int column = 0; column < table.columnCount(); column++) values.add(get(column));

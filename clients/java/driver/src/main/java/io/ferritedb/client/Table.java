@@ -57,23 +57,39 @@ public final class Table implements Iterable<Row> {
         return status;
     }
 
+    /** How many rows there are. */
     public int rowCount() {
         return rowCount;
     }
 
+    /** How many columns there are. */
     public int columnCount() {
         return names.length;
     }
 
+    /**
+     * The name of a column by its position from 0; never null, perhaps empty.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     */
     public String columnName(int column) {
         return names[column];
     }
 
+    /**
+     * The type of a column by its position from 0; never null.
+     *
+     * @throws IndexOutOfBoundsException if there is no such column
+     */
     public SqlType columnType(int column) {
         return types[column];
     }
 
-    /** Position of a column by its name, whatever its case. */
+    /**
+     * Position of a column by its name, whatever its case.
+     *
+     * @throws NoSuchElementException if there is no such column
+     */
     public int column(String name) {
         for (int at = 0; at < names.length; at++) {
             if (names[at].equalsIgnoreCase(name)) return at;
@@ -81,7 +97,13 @@ public final class Table implements Iterable<Row> {
         throw new NoSuchElementException("there is no column " + name + "; there are " + String.join(", ", names));
     }
 
-    /** Rows as records: components are matched with columns by name, whatever case, underscores left out. */
+    /**
+     * Rows as records: components are matched with columns by name, whatever case, underscores left out. Never null.
+     *
+     * @throws IllegalArgumentException if there is no column for a component
+     * @throws ClassCastException if a value cannot become the component's type without loss
+     * @throws NullPointerException if a component is primitive and the value NULL
+     */
     public <T extends Record> List<T> as(Class<T> type) {
         RecordMapper<T> mapper = RecordMapper.of(type, names);
         List<T> mapped = new ArrayList<>(rowCount);
@@ -95,7 +117,13 @@ public final class Table implements Iterable<Row> {
         return rows.hasNext() && names.length > 0 ? rows.next().get(0) : null;
     }
 
-    /** {@link #scalar} as a number; throws if it is NULL or none. */
+    /**
+     * {@link #scalar} as a number.
+     *
+     * @throws NoSuchElementException if there is no row
+     * @throws NullPointerException if it is NULL
+     * @throws ClassCastException if it is not an integer
+     */
     public long scalarLong() {
         Iterator<Row> rows = iterator();
         if (!rows.hasNext()) throw new NoSuchElementException("the table has no row");
