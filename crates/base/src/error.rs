@@ -50,25 +50,25 @@ struct Body {
     code: Cow<'static, str>,
     message: Cow<'static, str>,
     detail: Option<String>,
-    place: Option<Place>,
+    place: Option<TextPosition>,
     subject: Option<Box<str>>,
     hint: Option<Cow<'static, str>>,
 }
 
 /// Where in the caller's text: both counted from 1, the column in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TextPosition {
     pub line: u64,
     pub column: u64,
 }
 
-impl Place {
+impl TextPosition {
     /// A place in a part of a text as one in the text. `start` is where the part begins.
-    pub fn after(self, start: Place) -> Place {
+    pub fn after(self, start: TextPosition) -> TextPosition {
         if self.line == 1 {
-            Place { line: start.line, column: start.column + self.column - 1 }
+            TextPosition { line: start.line, column: start.column + self.column - 1 }
         } else {
-            Place { line: start.line + self.line - 1, column: self.column }
+            TextPosition { line: start.line + self.line - 1, column: self.column }
         }
     }
 }
@@ -106,14 +106,14 @@ impl UserError {
 
     /// Where it was met. Whoever knows it first knows it best: a place that is there already stays.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
+    pub fn at(mut self, place: TextPosition) -> Self {
         self.0.place.get_or_insert(place);
         self
     }
 
     /// The same error with its place, if it has one, in another text: the one around it. None: it means nothing there.
     #[must_use]
-    pub fn moved(mut self, place: impl FnOnce(Place) -> Option<Place>) -> Self {
+    pub fn moved(mut self, place: impl FnOnce(TextPosition) -> Option<TextPosition>) -> Self {
         self.0.place = self.0.place.and_then(place);
         self
     }
@@ -169,7 +169,7 @@ impl UserError {
         self.0.detail.as_deref()
     }
 
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<TextPosition> {
         self.0.place
     }
 
@@ -293,7 +293,7 @@ impl fmt::Display for UserError {
         if let Some(detail) = &self.0.detail {
             write!(f, "\n{detail}")?;
         }
-        if let Some(Place { line, column }) = self.0.place {
+        if let Some(TextPosition { line, column }) = self.0.place {
             write!(f, "\nat line {line}, column {column}")?;
         }
         if let Some(hint) = &self.0.hint {

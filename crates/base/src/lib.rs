@@ -16,7 +16,7 @@ pub mod memory;
 pub mod settings;
 pub mod watch;
 
-pub use error::{ErrorKind, Place, UserError, UserResult};
+pub use error::{ErrorKind, TextPosition, UserError, UserResult};
 pub use ids::{
     CatalogVersion, Epoch, GroupId, Incarnation, IndexId, NodeId, PartitionId, Position, ProcedureId, RowId, Sequence,
     TableId,

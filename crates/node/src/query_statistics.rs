@@ -7,7 +7,7 @@ use crate::adhoc::{self, Compilation};
 use crate::result::SystemTable;
 use crate::shared::Shared;
 use crate::statistics::{self, Asker};
-use ferrite_base::error::Place;
+use ferrite_base::error::TextPosition;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
@@ -55,7 +55,8 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str, asker: Asker) -
         }
     }
     .expect("writing to a String does not fail");
-    let in_query = |place: Place| (place.line > 1).then(|| Place { line: place.line - 1, column: place.column });
+    let in_query =
+        |place: TextPosition| (place.line > 1).then(|| TextPosition { line: place.line - 1, column: place.column });
     let compiled = adhoc::compile_shown(compiled, &whole, &text).map_err(|error| error.moved(in_query))?;
     match compiled {
         Compilation::Program(program) => Ok(program),

@@ -1,7 +1,7 @@
 //! Words of errors about statements, and their places. Knows no syntax: which name stands where
 //! is found by [`crate::parse::context`].
 
-use ferrite_base::{ErrorKind, Place, UserError};
+use ferrite_base::{ErrorKind, TextPosition, UserError};
 use sqlparser::tokenizer::Location;
 
 /// Longest stretch of a statement that a message repeats, in bytes.
@@ -52,8 +52,8 @@ pub(crate) fn at_compile_time(error: UserError) -> UserError {
 }
 
 /// A place in a text. None for a token that is in no text.
-pub(crate) fn place(location: Location) -> Option<Place> {
-    (location.line > 0).then_some(Place { line: location.line, column: location.column })
+pub(crate) fn place(location: Location) -> Option<TextPosition> {
+    (location.line > 0).then_some(TextPosition { line: location.line, column: location.column })
 }
 
 /// The error with a place in the text, unless it has one.

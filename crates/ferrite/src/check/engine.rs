@@ -5,7 +5,7 @@
 //! was refused is not judged. Starts a JVM when procedures are classes, and knows nothing of rows.
 
 use super::names::{excerpt, made_by, mentioned};
-use ferrite_base::{Place, SqlLimits, UserError, UserResult};
+use ferrite_base::{SqlLimits, TextPosition, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, PlainView, Procedure, references};
 use ferrite_partition::{Compiled, schema, task_check};
 use ferrite_plan::Program;
@@ -42,7 +42,7 @@ impl Severity {
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub file: String,
-    pub place: Option<Place>,
+    pub place: Option<TextPosition>,
     pub severity: Severity,
     /// Its beginning.
     pub statement: Option<String>,
@@ -69,7 +69,7 @@ impl Found {
 struct Source<'t> {
     file: &'t str,
     text: &'t str,
-    start: Place,
+    start: TextPosition,
 }
 
 /// A procedure whose class is looked into when its batch is at its end: a server, too, compiles it with all that the batch makes.
@@ -77,13 +77,13 @@ struct Waiting {
     procedure: String,
     file: String,
     text: String,
-    start: Place,
+    start: TextPosition,
 }
 
 /// Where something was refused.
 struct Lost {
     file: String,
-    place: Place,
+    place: TextPosition,
 }
 
 pub struct Engine {
@@ -153,7 +153,7 @@ impl Engine {
                 Item::Statement(statement) => {
                     let head = statement.lines().next().unwrap_or_default();
                     let column = begins.find(head).map_or(1, |at| begins[..at].chars().count() + 1);
-                    let start = Place { line: line as u64, column: column as u64 };
+                    let start = TextPosition { line: line as u64, column: column as u64 };
                     self.statement(Source { file: name, text: statement, start });
                 }
                 Item::Batch(batch) => self.batch(|engine| engine.pieces(path, name, batch, line + 1, nested)),
@@ -181,7 +181,7 @@ impl Engine {
 
     /// What a script tells the shell to do: other files, and classes.
     fn command(&mut self, path: &Path, name: &str, line_text: &str, line: usize, nested: usize) {
-        let place = Place { line: line as u64, column: 1 };
+        let place = TextPosition { line: line as u64, column: 1 };
         let beside = |named: &str| {
             let folder = path.parent().unwrap_or(Path::new(""));
             [folder.join(named), named.into()].into_iter().find(|path| path.is_file())
@@ -361,7 +361,7 @@ impl Engine {
         }
     }
 
-    fn warn(&mut self, file: &str, place: Option<Place>, statement: Option<String>, message: String) {
+    fn warn(&mut self, file: &str, place: Option<TextPosition>, statement: Option<String>, message: String) {
         let finding = Finding {
             file: file.to_owned(),
             place,
@@ -378,7 +378,7 @@ impl Engine {
         &mut self,
         severity: Severity,
         file: &str,
-        place: Option<Place>,
+        place: Option<TextPosition>,
         statement: Option<String>,
         error: &UserError,
     ) {

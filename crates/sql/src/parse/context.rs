@@ -3,7 +3,7 @@
 use super::statement::Statement;
 use super::tokens;
 use crate::errors::{about, beginning, place};
-use ferrite_base::{Place, UserError};
+use ferrite_base::{TextPosition, UserError};
 use sqlparser::tokenizer::{Location, Token};
 
 /// The error with a place, whatever it is: where the name stands that it is about, or where the statement begins. `start` is where
@@ -18,7 +18,7 @@ pub(crate) fn somewhere(error: UserError, statement: &str, start: Location) -> U
 }
 
 /// Where the name stands first in a statement. Of a qualified name, or one with a word before that says what it is, the last part.
-fn place_of(name: &str, statement: &str) -> Option<Place> {
+fn place_of(name: &str, statement: &str) -> Option<TextPosition> {
     let name = name.rsplit([' ', '.']).next().unwrap_or(name);
     let lexemes = tokens::lex(statement).ok()?;
     let found = lexemes.iter().find(|lexeme| match &lexeme.token.token {
