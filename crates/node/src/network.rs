@@ -12,13 +12,12 @@ use crate::traffic::{NetworkReport, Traffic};
 use crate::work::Outstanding;
 use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
-use ferrite_base::settings::FRAME_BYTES_LEAST;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
+use ferrite_wire::handles;
 use ferrite_wire::login::{self, LoginFailure};
-use ferrite_wire::{frame, handles};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::HashMap;
@@ -27,8 +26,10 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod read;
 mod strangers;
 
+use read::BUFFER_BYTES;
 use strangers::Ledger;
 
 pub const WAKER: Token = Token(0);
@@ -36,12 +37,6 @@ const LISTENER: Token = Token(1);
 const ADMIN_LISTENER: Token = Token(2);
 const FIRST_CONNECTION: usize = 3;
 
-/// Read at once from one connection; also the most that one turn takes from it.
-const READ_BYTES: usize = 128 * 1024;
-/// And from one that holds as much as it may.
-const READ_BYTES_LEAST: usize = limits::LOGIN_BYTES_MAX;
-/// Frames that come whole in the buffer are not measured: there is none as large as the least that may be set.
-const _: () = assert!(2 * READ_BYTES <= FRAME_BYTES_LEAST);
 /// How often connections are looked at for logins and frames that do not come and answers that are not read, unless that may take a
 /// shorter time only.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -116,7 +111,7 @@ impl NetworkThread {
             connections: Vec::new(),
             free: Vec::new(),
             next_thread: 0,
-            buffer: vec![0; 2 * READ_BYTES],
+            buffer: vec![0; BUFFER_BYTES],
             ready: Vec::new(),
             last_sweep: Instant::now(),
             latencies: Latencies::default(),
@@ -406,6 +401,7 @@ impl NetworkThread {
         }
     }
 
+    /// Frames that waited go first; then one read, if the connection may hold more.
     fn read_and_dispatch(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         if !is_admin(connection.id) {
@@ -418,110 +414,40 @@ impl NetworkThread {
             return;
         }
         if connection.has_frames {
-            // Those that were read before had to wait for others to be answered.
-            let mut bytes = std::mem::take(&mut connection.partial);
-            let consumed = self.dispatcher.frames(connection, &bytes);
-            bytes.drain(..consumed);
-            connection.partial = bytes;
-            if connection.partial.is_empty() {
-                connection.keep(&[]);
-            }
-            if connection.unwritten() > 0 || connection.closing {
+            read::dispatch_kept(connection, &mut self.dispatcher);
+            if connection.has_output() {
                 return self.settle(index);
             }
-            if connection.has_frames {
-                return;
-            }
         }
-        if !connection.readable {
+        if connection.has_frames || !connection.readable {
             return;
         }
-        if connection.partial.len() >= READ_BYTES {
-            self.dispatcher.refuse_if_too_large(connection);
-        }
-        let kept = connection.partial.len();
-        let most = match connection.logged_in {
-            // Small only where memory is short.
-            true => connection.room.saturating_sub(connection.holds()).clamp(READ_BYTES_LEAST, READ_BYTES),
-            // Nothing larger is taken from one that nobody knows.
-            false => (frame::LENGTH_BYTES + limits::LOGIN_BYTES_MAX).saturating_sub(kept).max(1),
-        };
-        if connection.skip == 0 && kept > READ_BYTES_LEAST && connection.holds() >= connection.room {
-            return connection.wait_for_memory();
-        }
-        let read = if connection.skip > 0 {
-            let most = connection.skip.min(READ_BYTES);
-            let read = connection.read(&mut self.buffer[..most]);
-            if let Ok(Some(count)) = read {
-                connection.skip -= count;
-                if connection.skip == 0 {
-                    connection.frame_came();
+        match read::read_once(connection, &mut self.dispatcher, &mut self.buffer) {
+            Some(Ok(Some(0))) => self.peer_has_closed(index),
+            Some(Ok(Some(_))) => {
+                read::trim(connection);
+                if connection.may_have_more() {
+                    self.ready.push(index);
                 }
-            }
-            read
-        } else if kept < READ_BYTES {
-            self.buffer[..kept].copy_from_slice(&connection.partial);
-            let read = connection.read(&mut self.buffer[kept..kept + most]);
-            if let Ok(Some(count @ 1..)) = read {
-                let bytes = &self.buffer[..kept + count];
-                let consumed = self.dispatcher.frames(connection, bytes);
-                connection.keep(&bytes[consumed..]);
-            }
-            read
-        } else {
-            // A large frame is gathered where its bytes stay, or each read would copy all that came before.
-            let mut bytes = std::mem::take(&mut connection.partial);
-            if bytes.capacity() < kept + most {
-                // By what has come, and by a quarter of it: not by what was announced.
-                bytes.reserve_exact(READ_BYTES.max(kept / 4));
-            }
-            bytes.resize(kept + most, 0);
-            let read = connection.read(&mut bytes[kept..]);
-            let count = match read {
-                Ok(Some(count)) => count,
-                _ => 0,
-            };
-            bytes.truncate(kept + count);
-            if count > 0 {
-                let consumed = self.dispatcher.frames(connection, &bytes);
-                bytes.drain(..consumed);
-            }
-            connection.partial = bytes;
-            read
-        };
-        match read {
-            Ok(Some(0)) => {
-                connection.closing = true;
-                if connection.outstanding() > 0 {
-                    connection.listed = true;
-                    self.shared.cancel(connection.id, Cancel::Ended);
-                }
-                self.settle(index);
-                return;
-            }
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                if connection.unwritten() > 0 || connection.closing {
+                if connection.has_output() {
                     self.settle(index);
                 }
-                return;
             }
-            Err(_) => {
-                self.close(index);
-                return;
-            }
+            Some(Ok(None)) if connection.has_output() => self.settle(index),
+            Some(Err(_)) => self.close(index),
+            Some(Ok(None)) | None => {}
         }
-        if connection.partial.is_empty() {
-            connection.keep(&[]);
-        } else if connection.partial.len() < READ_BYTES && connection.partial.capacity() > 2 * READ_BYTES {
-            connection.partial.shrink_to(READ_BYTES);
+    }
+
+    /// Calls that are under way are not awaited by anybody.
+    fn peer_has_closed(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        connection.closing = true;
+        if connection.outstanding() > 0 {
+            connection.listed = true;
+            self.shared.cancel(connection.id, Cancel::Ended);
         }
-        if connection.may_have_more() {
-            self.ready.push(index);
-        }
-        if connection.unwritten() > 0 || connection.closing {
-            self.settle(index);
-        }
+        self.settle(index);
     }
 
     /// Sends answers to their connections. Those of connections that are gone are dropped.
