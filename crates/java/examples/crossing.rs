@@ -4,7 +4,11 @@
 
 use ferrite_base::PartitionId;
 use ferrite_catalog::base64;
-use ferrite_partition::{Compiled, execute::Executor, schema};
+use ferrite_partition::{
+    Compiled,
+    execute::{Executor, Request},
+    schema,
+};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_wire::parameters::ParameterSet;
@@ -47,7 +51,14 @@ fn main() {
             let began = Instant::now();
             for call in 0..CALLS {
                 out.clear();
-                executor.call(&mut stores, program, &parameters, false, call.into(), 1_700_000_000_000_000, &mut out);
+                let request = Request {
+                    program,
+                    parameters: &parameters,
+                    drop_first_parameter: false,
+                    handle: call.into(),
+                    transaction_time: 1_700_000_000_000_000,
+                };
+                executor.call(&mut stores, &request, &mut out);
                 black_box(&out);
             }
             took[position] = began.elapsed().as_nanos() as f64 / f64::from(CALLS);

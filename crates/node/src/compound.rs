@@ -28,7 +28,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
-use ferrite_partition::{AnswerBatch, Mailbox, Reply, execute};
+use ferrite_partition::{AnswerBatch, Mailbox, Reply, counters, execute};
 use ferrite_plan::Program;
 use ferrite_plan::external::{Answer, Ended, QueuedCall, RoutineBody, Stage, Stages};
 use ferrite_wire::invocation::write_call_with;
@@ -334,21 +334,25 @@ fn named(program: &Program) -> String {
     format!("the {}procedure {}", if is_compound(program) { "compound " } else { "" }, program.name)
 }
 
-fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<Ended>) -> execute::Outcome {
+fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<Ended>) -> counters::CallOutcome {
     let ended = match outcome {
         Ok(ended) => ended,
         Err(error) => {
             response::write_error(out, handle, &error);
             let wished = error.kind() == ErrorKind::CompoundAbort;
-            return if wished { execute::Outcome::Aborted } else { execute::Outcome::RolledBack };
+            return if wished { counters::CallOutcome::Aborted } else { counters::CallOutcome::RolledBack };
         }
     };
-    let mut kind = execute::Outcome::Committed;
+    let mut kind = counters::CallOutcome::Committed;
     let mut failed = None;
     let mut writer = ResponseWriter::begin(out, handle).within(bytes_max);
     if let Some((code, words)) = ended.answered.filter(|(code, _)| *code != Status::Success.code()) {
         let status = Status::from_code(code).unwrap_or(Status::UnexpectedFailure);
-        kind = if status == Status::UserAbort { execute::Outcome::Aborted } else { execute::Outcome::RolledBack };
+        kind = if status == Status::UserAbort {
+            counters::CallOutcome::Aborted
+        } else {
+            counters::CallOutcome::RolledBack
+        };
         failed = Some((status, answered_code(status)));
         writer.status_text(&words[..words.floor_char_boundary(ANSWERED_TEXT_BYTES_MAX)]);
     }
@@ -363,7 +367,7 @@ fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<E
         let Some((table, rest)) = tables.split_at_checked(4 + length) else { break };
         if let Err(error) = writer.encoded_table(table) {
             writer.fail(&error.with_detail(STAYS.to_owned()));
-            return execute::Outcome::RolledBack;
+            return counters::CallOutcome::RolledBack;
         }
         tables = rest;
     }

@@ -33,7 +33,7 @@ use ferrite_partition::long_read::{self, Home, LongReads};
 use ferrite_partition::recovery::{self, StartError, Summary};
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
-use ferrite_partition::{Event, RecoveryProgress, schema};
+use ferrite_partition::{Event, RecoveryProgress, first_start};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
@@ -225,12 +225,12 @@ impl Server {
             None => recover(),
         };
         let mut recovered = recovered.map_err(ServerError::Start)?;
-        schema::choose_decimal_scale(&mut recovered, options.decimal_scale)
+        first_start::choose_decimal_scale(&mut recovered, options.decimal_scale)
             .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
         let given = options.schema.is_some() || !options.classes.is_empty();
         if given && recovered.compiled.catalog.version.0 == 0 {
             let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
-            let warnings = schema::at_first_start(&mut recovered, jars, text, &options.settings.sql, &*clock)
+            let warnings = first_start::at_first_start(&mut recovered, jars, text, &options.settings.sql, &*clock)
                 .map_err(|error| ServerError::Schema(error.to_string()))?;
             warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         }

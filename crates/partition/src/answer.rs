@@ -1,6 +1,6 @@
 //! Answers on their way out: response frames for several connections in one buffer, counted while they wait.
 
-use crate::event::CallHeader;
+use crate::call_header::CallHeader;
 use ferrite_base::{UserError, memory};
 use ferrite_wire::response;
 use std::sync::Arc;

@@ -9,9 +9,10 @@ use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
-use crate::counters::{Counters, Report};
-use crate::event::{Event, Hold, ProgramCall, Reply};
-use crate::execute::{Executor, Outcome};
+use crate::counters::{CallOutcome, Counters, Report};
+use crate::event::{Event, Hold, Loan, ProgramCall, Reply};
+pub use crate::event::{Job, Taken};
+use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
@@ -20,64 +21,16 @@ use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
-use ferrite_base::{CallLimits, Epoch, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
-use ferrite_catalog::Catalog;
+use ferrite_base::{CallLimits, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
 use ferrite_exec::Marks;
 use ferrite_io::Clock;
-use ferrite_log::{Appender, LogFailed, LogPosition};
+use ferrite_log::Appender;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-/// A store on its way between its partition and the coordinator.
-pub struct Loan {
-    pub partition: PartitionId,
-    pub store: Store,
-    /// Of the last transaction that changed the store.
-    pub sequence: Sequence,
-    pub compiled: Arc<Compiled>,
-}
-
-pub enum Job {
-    Calls(Vec<ProgramCall>),
-    /// DDL statements of one transaction.
-    Schema {
-        text: String,
-        /// Of clients; [`SqlLimits::CEILING`] for what the server makes itself.
-        limits: SqlLimits,
-        /// How long it may take; None for what the server makes itself.
-        time_max: Option<Duration>,
-        reply: Reply,
-    },
-    /// Answers when all that came before is executed and durable.
-    Quiesce(Reply),
-    /// Somebody wants to know what was counted here.
-    Report(Sender<Report>),
-    /// A snapshot of this number is to be written to disk.
-    Checkpoint {
-        snapshot: u64,
-        to: Sender<Taken>,
-    },
-    Stop,
-}
-
-/// All that a snapshot on disk shows, as it was at one place in the log.
-pub struct Taken {
-    pub snapshot: u64,
-    /// By partition.
-    pub stores: Vec<Store>,
-    pub places: Vec<(Epoch, Sequence)>,
-    pub catalog: Arc<Catalog>,
-    pub history: SchemaHistory,
-    /// Microseconds since 1970.
-    pub time: i64,
-    /// Where the checkpoint record stands, once that is known to be written.
-    pub mark: Arc<OnceLock<LogPosition>>,
-    pub logged: Receiver<Result<(), LogFailed>>,
-}
 
 /// The coordinator's way to one partition.
 pub struct Borrower {
@@ -380,7 +333,9 @@ impl Coordinator {
         if let Some(program) = long_read::program(&call, &stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, &mut stores);
-                group.reads.push(LongRead::new(ProgramCall { program, ..call }, turn, snapshots, now, &self.gate));
+                let call = ProgramCall { program, ..call };
+                let cancellations = self.long_reads.cancellations();
+                group.reads.push(LongRead::new(call, turn, snapshots, now, &self.gate, cancellations));
                 self.record(&mut stores, &mut places, None, &mut group.payload);
             }
             group.put_back(&mut stores, &mut places);
@@ -415,12 +370,18 @@ impl Coordinator {
     }
 
     /// Writes the transaction's record, all partitions' parts in it, and makes its changes final.
-    fn record(&mut self, stores: &mut [Store], places: &mut [Place], outcome: Option<Outcome>, payload: &mut Vec<u8>) {
+    fn record(
+        &mut self,
+        stores: &mut [Store],
+        places: &mut [Place],
+        outcome: Option<CallOutcome>,
+        payload: &mut Vec<u8>,
+    ) {
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut parts = Vec::new();
         for (store, place) in stores.iter().zip(places.iter_mut()) {
             if !store.redo().is_empty() {
-                assert!(outcome == Some(Outcome::Committed), "a transaction that was rolled back leaves no redo");
+                assert!(outcome == Some(CallOutcome::Committed), "a transaction that was rolled back leaves no redo");
                 place.sequence = Sequence(place.sequence.0 + 1);
                 place.changed = true;
                 let (partition, sequence) = (place.partition, place.sequence);

@@ -4,7 +4,6 @@
 //! [`SAMPLE_EVERY`] after it, because reading the clock twice costs a tenth of a short call.
 
 use crate::compiled::Compiled;
-use crate::execute::Outcome;
 use ferrite_base::{PartitionId, ProcedureId};
 use ferrite_plan::Program;
 pub use ferrite_table::{IndexMemory, TableMemory};
@@ -17,6 +16,16 @@ const _: () = assert!(SAMPLE_EVERY.is_power_of_two());
 
 /// The name under which ad hoc statements are counted.
 pub const AD_HOC: &str = "@AdHoc";
+
+/// How a call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallOutcome {
+    Committed,
+    /// By the procedure's own wish.
+    Aborted,
+    /// By any other error.
+    RolledBack,
+}
 
 /// Least, most and sum of what was sampled.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -96,11 +105,11 @@ impl ProcedureCounters {
     }
 
     #[inline]
-    fn end(&mut self, outcome: Outcome, began: Option<Instant>, parameter_bytes: usize, result_bytes: usize) {
+    fn end(&mut self, outcome: CallOutcome, began: Option<Instant>, parameter_bytes: usize, result_bytes: usize) {
         match outcome {
-            Outcome::Committed => {}
-            Outcome::Aborted => self.aborts += 1,
-            Outcome::RolledBack => self.failures += 1,
+            CallOutcome::Committed => {}
+            CallOutcome::Aborted => self.aborts += 1,
+            CallOutcome::RolledBack => self.failures += 1,
         }
         if let Some(began) = began {
             self.sample(began.elapsed(), parameter_bytes, result_bytes);
@@ -108,7 +117,7 @@ impl ProcedureCounters {
     }
 
     /// Counts a call that has ended, and measures it, whatever its number.
-    pub fn timed(&mut self, outcome: Outcome, took: Duration, parameter_bytes: usize, result_bytes: usize) {
+    pub fn timed(&mut self, outcome: CallOutcome, took: Duration, parameter_bytes: usize, result_bytes: usize) {
         self.invocations += 1;
         self.end(outcome, None, parameter_bytes, result_bytes);
         self.sample(took, parameter_bytes, result_bytes);
@@ -226,7 +235,7 @@ impl Counters {
     /// A call that was begun has ended, with an answer of so many bytes; or, without an outcome, it will be made once more and
     /// be counted then.
     #[inline]
-    pub fn end(&mut self, counted: Counted, outcome: Option<Outcome>, parameter_bytes: usize, result_bytes: usize) {
+    pub fn end(&mut self, counted: Counted, outcome: Option<CallOutcome>, parameter_bytes: usize, result_bytes: usize) {
         let counters = match counted.procedure {
             Some(procedure) => &mut self.by_id[procedure.index()],
             None => &mut self.ad_hoc,
@@ -297,9 +306,9 @@ mod tests {
             let began = counters.begin();
             assert_eq!(began.is_some(), call % SAMPLE_EVERY == 0);
             let outcome = match call {
-                3 => Outcome::Aborted,
-                5 | 7 => Outcome::RolledBack,
-                _ => Outcome::Committed,
+                3 => CallOutcome::Aborted,
+                5 | 7 => CallOutcome::RolledBack,
+                _ => CallOutcome::Committed,
             };
             counters.end(outcome, began, 10 + call as usize, 100);
         }
@@ -335,7 +344,7 @@ mod tests {
         let empty = Compiled::new(Arc::new(Catalog::default()), &Default::default()).unwrap();
         let mut counters = Counters::default();
         let counted = counters.begin_ad_hoc();
-        counters.end(counted, Some(Outcome::Committed), 4, 70);
+        counters.end(counted, Some(CallOutcome::Committed), 4, 70);
         let recalled = counters.begin_ad_hoc();
         counters.end(recalled, None, 4, 0);
         counters.catalog_changes(&empty);

@@ -1,16 +1,20 @@
-//! What can make a partition work: one closed list.
+//! What can make a partition or the coordinator work: a closed list each, and what these events
+//! carry.
 
 use crate::answer::{AnswerBatch, MailboxHandle};
+use crate::call_header::CallHeader;
 use crate::cancel::CallId;
 use crate::compiled::Compiled;
-use crate::coordinator::Loan;
 use crate::counters::Report;
-use crate::long_read::Turn;
+use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::{PartitionId, UserError};
+use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserError};
+use ferrite_catalog::Catalog;
+use ferrite_log::{LogFailed, LogPosition};
 use ferrite_plan::Program;
+use ferrite_table::Store;
 use ferrite_wire::response;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Every cause of work for a partition thread.
@@ -19,8 +23,8 @@ pub enum Event {
     Calls(CallBatch),
     /// One call of a program that is not in the catalog: an ad hoc statement.
     Program(Box<ProgramCall>),
-    /// The coordinator wants the store for a transaction over several partitions. The partition sends it to `to` and stands
-    /// still until it comes back through `back`.
+    /// The coordinator wants the store for a transaction over several partitions. The partition
+    /// sends it to `to` and stands still until it comes back through `back`.
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
     /// Somebody wants to know what was counted here.
     Report(Sender<Report>),
@@ -40,7 +44,8 @@ pub struct CallBatch {
     pub answers: Vec<u8>,
     /// What the calls mean whose procedure is a [`CallHeader::cached`] one.
     pub cached: Option<Box<CachedCalls>>,
-    /// When the batch was sent, in microseconds since 1970; never less than for what the same network thread sent before.
+    /// When the batch was sent, in microseconds since 1970; never less than for what the same
+    /// network thread sent before.
     pub sent_micros: i64,
 }
 
@@ -58,8 +63,8 @@ pub struct CachedCall {
     pub body_end: u32,
 }
 
-/// Sends an ad hoc call, given its frame body, to where it is compiled as it is written: a plan for many texts may fail in other words
-/// than the text's own.
+/// Sends an ad hoc call, given its frame body, to where it is compiled as it is written: a plan for
+/// many texts may fail in other words than the text's own.
 pub type Recompile = Arc<dyn Fn(Reply, &[u8]) + Send + Sync>;
 
 impl CallBatch {
@@ -70,47 +75,14 @@ impl CallBatch {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct CallHeader {
-    pub connection: u64,
-    pub handle: i64,
-    pub procedure: ferrite_base::ProcedureId,
-    /// Where the call's parameter set stands in the batch's bytes.
-    pub parameters_start: u32,
-    pub parameters_end: u32,
-    /// The caller put the partition key in front of the declared parameters (a directed call): drop the first.
-    pub drop_first_parameter: bool,
-}
-
-/// Procedure numbers from here on are positions in [`CachedCalls::calls`].
-const CACHED_FROM: u32 = 1 << 31;
-
-impl CallHeader {
-    /// The call, which is one of `batch`.
-    #[inline]
-    pub fn id(&self, batch: &CallBatch) -> CallId {
-        CallId { connection: self.connection, handle: self.handle, sent_micros: batch.sent_micros }
-    }
-
-    /// The procedure number for the cached call at `position` of its batch.
-    pub fn cached_procedure(position: usize) -> ferrite_base::ProcedureId {
-        ferrite_base::ProcedureId(CACHED_FROM + position as u32)
-    }
-
-    /// The position among the batch's cached calls, if it is one.
-    #[inline]
-    pub fn cached(&self) -> Option<usize> {
-        self.procedure.0.checked_sub(CACHED_FROM).map(|position| position as usize)
-    }
-}
-
 /// Where a single answer goes.
 #[derive(Clone)]
 pub struct Reply {
     pub mailbox: MailboxHandle,
     pub connection: u64,
     pub handle: i64,
-    /// When the call was taken, in microseconds since 1970; never less than for calls that the same network thread took before.
+    /// When the call was taken, in microseconds since 1970; never less than for calls that the same
+    /// network thread took before.
     pub sent_micros: i64,
 }
 
@@ -119,7 +91,8 @@ impl Reply {
         CallId { connection: self.connection, handle: self.handle, sent_micros: self.sent_micros }
     }
 
-    /// Answers a call that was not executed. Such an answer tells of no data, so it waits for nothing.
+    /// Answers a call that was not executed. Such an answer tells of no data, so it waits for
+    /// nothing.
     pub fn refuse(&self, error: &UserError) {
         let mut answers = AnswerBatch::default();
         response::write_error(&mut answers.bytes, self.handle, error);
@@ -150,7 +123,8 @@ pub struct ProgramCall {
     pub load: bool,
     /// Compiles and sends the call again when the schema changed in between.
     pub retry: Option<Retry>,
-    /// The program is one for many texts. Where it fails, the text is compiled as it is written and its failure answered.
+    /// The program is one for many texts. Where it fails, the text is compiled as it is written and
+    /// its failure answered.
     pub recompile: Option<Box<dyn FnOnce() + Send>>,
     /// How long it may execute, in place of what all calls may.
     pub time_max: Option<Duration>,
@@ -160,3 +134,63 @@ pub struct ProgramCall {
 
 /// Sends a call back to where it was compiled, given the catalog now in force.
 pub type Retry = Box<dyn FnOnce(Arc<Compiled>) + Send>;
+
+/// Leave to run on a thread for long reads. It passes to the next in line when it is dropped.
+pub struct Turn {
+    /// Whose end passes it on.
+    _held: Box<dyn Send>,
+}
+
+impl Turn {
+    pub(crate) fn new(held: impl Send + 'static) -> Turn {
+        Turn { _held: Box::new(held) }
+    }
+}
+
+/// A store on its way between its partition and the coordinator.
+pub struct Loan {
+    pub partition: PartitionId,
+    pub store: Store,
+    /// Of the last transaction that changed the store.
+    pub sequence: Sequence,
+    pub compiled: Arc<Compiled>,
+}
+
+/// Every cause of work for the coordinator.
+pub enum Job {
+    Calls(Vec<ProgramCall>),
+    /// DDL statements of one transaction.
+    Schema {
+        text: String,
+        /// Of clients; [`SqlLimits::CEILING`] for what the server makes itself.
+        limits: SqlLimits,
+        /// How long it may take; None for what the server makes itself.
+        time_max: Option<Duration>,
+        reply: Reply,
+    },
+    /// Answers when all that came before is executed and durable.
+    Quiesce(Reply),
+    /// Somebody wants to know what was counted here.
+    Report(Sender<Report>),
+    /// A snapshot of this number is to be written to disk.
+    Checkpoint {
+        snapshot: u64,
+        to: Sender<Taken>,
+    },
+    Stop,
+}
+
+/// All that a snapshot on disk shows, as it was at one place in the log.
+pub struct Taken {
+    pub snapshot: u64,
+    /// By partition.
+    pub stores: Vec<Store>,
+    pub places: Vec<(Epoch, Sequence)>,
+    pub catalog: Arc<Catalog>,
+    pub history: SchemaHistory,
+    /// Microseconds since 1970.
+    pub time: i64,
+    /// Where the checkpoint record stands, once that is known to be written.
+    pub mark: Arc<OnceLock<LogPosition>>,
+    pub logged: Receiver<Result<(), LogFailed>>,
+}

@@ -5,6 +5,7 @@ mod load;
 
 use crate::cancel::{CallId, Cancellations};
 use crate::contain::{Outside, contained};
+use crate::counters::CallOutcome;
 use crate::event::ProgramCall;
 use crate::predictor::CallProfile;
 use crate::worker_pool::{CallWorkers, Helpers};
@@ -22,13 +23,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    Committed,
-    /// By the procedure's own wish.
-    Aborted,
-    /// By any other error.
-    RolledBack,
+/// One call as it came: what is to be run, and what for.
+#[derive(Clone, Copy)]
+pub struct Request<'c> {
+    pub program: &'c Arc<Program>,
+    /// The parameter set as it stands on the wire.
+    pub parameters: &'c [u8],
+    /// The partition key was put in front of the declared parameters: leave the first out.
+    pub drop_first_parameter: bool,
+    /// The client's word for the call, which its answer repeats.
+    pub handle: i64,
+    /// NOW: microseconds since 1970.
+    pub transaction_time: i64,
 }
 
 /// Told once when a call turns out not to be short, while it goes on: others need not wait for it.
@@ -163,39 +169,24 @@ impl Executor {
         self.cached_programs.clear();
     }
 
-    /// Runs `program` and appends the answer's frame to `out`. On failure the stores are as before and the answer says why;
+    /// Runs the program and appends the answer's frame to `out`. On failure the stores are as before and the answer says why;
     /// on success the changes stand in the stores' redo and undo, for the caller to take and commit.
-    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     #[inline]
-    pub fn call(
-        &mut self,
-        stores: &mut [Store],
-        program: &Program,
-        parameters: &[u8],
-        drop_first_parameter: bool,
-        handle: i64,
-        transaction_time: i64,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
-        let (result, writer) =
-            self.execute(stores, program, parameters, drop_first_parameter, handle, transaction_time, None, out);
+    pub fn call(&mut self, stores: &mut [Store], request: &Request<'_>, out: &mut Vec<u8>) -> CallOutcome {
+        let (result, writer) = self.execute(stores, request, None, out);
         finish(result, writer)
     }
 
-    /// Runs `program`; the answer is written but for its end.
-    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
+    /// Runs the program; the answer is written but for its end.
     #[inline(always)]
     fn execute<'o>(
         &mut self,
         stores: &mut [Store],
-        program: &Program,
-        parameters: &[u8],
-        drop_first_parameter: bool,
-        handle: i64,
-        transaction_time: i64,
+        request: &Request<'_>,
         slow: Option<Slow<'_>>,
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
+        let Request { program, parameters, drop_first_parameter, handle, transaction_time } = *request;
         self.arena.reset();
         let Executor {
             limits, time_is_asked, cancellations, helpers, current, arena, scratch, headers, external, ..
@@ -210,7 +201,7 @@ impl Executor {
             let catalog = stores.first().map(Store::catalog).expect("a call has a store");
             let fitted = decode_parameters(program, catalog, parameters, drop_first_parameter, arena)?;
             let Fitted { program: variant, values: parameters } = fitted;
-            let program = variant.as_deref().unwrap_or(program);
+            let program = variant.as_deref().unwrap_or(&**program);
             let started = Cell::new(None);
             // The clock is first read when a call turns out to be long.
             let interrupted = || {
@@ -263,20 +254,16 @@ impl Executor {
 
     /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must be compiled as it is written, to
     /// fail in its own words: nothing was changed, and nothing answered.
-    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     pub fn call_cached(
         &mut self,
         stores: &mut [Store],
-        program: &Arc<Program>,
-        parameters: &[u8],
-        handle: i64,
-        transaction_time: i64,
+        request: &Request<'_>,
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
-    ) -> Option<Outcome> {
+    ) -> Option<CallOutcome> {
         std::mem::swap(&mut self.headers, &mut self.cached_headers);
         let known = self.headers.additions;
-        let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, slow, out);
+        let (result, writer) = self.execute(stores, request, slow, out);
         let outcome = match result {
             Err(error) if is_about_values(&error) => {
                 // Takes back what it has written.
@@ -290,7 +277,7 @@ impl Executor {
             if self.cached_programs.len() == CACHED_HEADERS_MAX {
                 self.forget_cached();
             } else {
-                self.cached_programs.push(Arc::clone(program));
+                self.cached_programs.push(Arc::clone(request.program));
             }
         }
         outcome
@@ -304,7 +291,7 @@ impl Executor {
         transaction_time: i64,
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
-    ) -> Option<Outcome> {
+    ) -> Option<CallOutcome> {
         let usual = self.limits.time_max;
         self.limits.time_max = call.time_max.unwrap_or(usual);
         self.time_is_asked = call.time_max.is_some();
@@ -321,36 +308,34 @@ impl Executor {
         transaction_time: i64,
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
-    ) -> Option<Outcome> {
-        let ProgramCall { program, parameters, reply, recompile, .. } = call;
-        if let Err(error) = self.begin(reply.call()) {
-            response::write_error(out, reply.handle, &error);
-            return Some(Outcome::RolledBack);
+    ) -> Option<CallOutcome> {
+        let handle = call.reply.handle;
+        if let Err(error) = self.begin(call.reply.call()) {
+            response::write_error(out, handle, &error);
+            return Some(CallOutcome::RolledBack);
         }
+        let (program, parameters) = (&call.program, &call.parameters[..]);
+        let request = Request { program, parameters, drop_first_parameter: false, handle, transaction_time };
         if call.load {
-            return Some(self.load(stores, program, parameters, reply.handle, transaction_time, slow, out));
+            return Some(self.load(stores, &request, slow, out));
         }
-        if recompile.is_some() {
-            self.call_cached(stores, program, parameters, reply.handle, transaction_time, slow, out)
+        if call.recompile.is_some() {
+            self.call_cached(stores, &request, slow, out)
         } else {
-            Some(self.call_once(stores, program, parameters, reply.handle, transaction_time, slow, out))
+            Some(self.call_once(stores, &request, slow, out))
         }
     }
 
     /// [`Executor::call`] for a program that does not belong to the catalog.
-    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     fn call_once(
         &mut self,
         stores: &mut [Store],
-        program: &Program,
-        parameters: &[u8],
-        handle: i64,
-        transaction_time: i64,
+        request: &Request<'_>,
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let kept = std::mem::take(&mut self.headers);
-        let (result, writer) = self.execute(stores, program, parameters, false, handle, transaction_time, slow, out);
+        let (result, writer) = self.execute(stores, request, slow, out);
         self.headers = kept;
         finish(result, writer)
     }
@@ -374,15 +359,15 @@ fn ended(error: UserError, cancelled: Option<&Arc<Cancellations>>, asked: Option
 }
 
 #[inline(always)]
-fn finish(result: UserResult<()>, writer: ResponseWriter<'_>) -> Outcome {
+fn finish(result: UserResult<()>, writer: ResponseWriter<'_>) -> CallOutcome {
     match result {
         Ok(()) => {
             writer.finish();
-            Outcome::Committed
+            CallOutcome::Committed
         }
         Err(error) => {
             writer.fail(&error);
-            if error.kind() == ErrorKind::UserAbort { Outcome::Aborted } else { Outcome::RolledBack }
+            if error.kind() == ErrorKind::UserAbort { CallOutcome::Aborted } else { CallOutcome::RolledBack }
         }
     }
 }

@@ -9,14 +9,17 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;
+mod call_header;
 pub mod cancel;
 pub mod commit;
 pub mod compiled;
 mod contain;
 pub mod coordinator;
 pub mod counters;
+mod damage;
 pub mod event;
 pub mod execute;
+pub mod first_start;
 pub mod gate;
 pub mod long_read;
 pub mod loss;
@@ -31,12 +34,14 @@ pub mod schema;
 mod schema_limits;
 mod schema_time;
 pub mod snapshots;
+mod start_error;
 pub mod task_check;
 pub mod thread;
 pub mod worker_pool;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
+pub use call_header::CallHeader;
 pub use compiled::Compiled;
-pub use event::{CachedCall, CachedCalls, CallBatch, CallHeader, Event, Hold, ProgramCall, Recompile, Reply, Retry};
+pub use event::{CachedCall, CachedCalls, CallBatch, Event, Hold, ProgramCall, Recompile, Reply, Retry};
 pub use progress::{RecoveryProgress, Report, Seen};
 pub use row_counts::RowCounts;

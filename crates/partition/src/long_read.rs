@@ -7,8 +7,7 @@
 
 use crate::answer::AnswerBatch;
 use crate::cancel::Cancellations;
-use crate::coordinator::Job;
-use crate::event::{Event, ProgramCall};
+use crate::event::{Event, Job, ProgramCall, Turn};
 use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::worker_pool::Helpers;
@@ -30,6 +29,7 @@ pub struct LongRead {
     stores: Vec<Store>,
     transaction_time: i64,
     gate: Arc<Gate>,
+    cancellations: Arc<Cancellations>,
     /// The next may begin when this one ends.
     turn: Turn,
 }
@@ -125,10 +125,10 @@ impl Line {
     }
 }
 
-/// Leave to run on a thread for long reads. It passes to the next in line when it is dropped.
-pub struct Turn(Arc<Line>);
+/// What a [`Turn`] holds.
+struct Place(Arc<Line>);
 
-impl Drop for Turn {
+impl Drop for Place {
     fn drop(&mut self) {
         loop {
             let next = {
@@ -139,7 +139,7 @@ impl Drop for Turn {
                 next
             };
             let Some((mut call, home)) = next else { return };
-            call.turn = Some(Turn(Arc::clone(&self.0)));
+            call.turn = Some(Turn::new(Place(Arc::clone(&self.0))));
             match home.send(call) {
                 Ok(()) => return,
                 // The server stops, and this call's client is gone. Its turn is this one's still.
@@ -227,7 +227,7 @@ impl LongReads {
         }
         state.free -= 1;
         state.begun += 1;
-        Some((call, Turn(Arc::clone(&self.line))))
+        Some((call, Turn::new(Place(Arc::clone(&self.line)))))
     }
 
     pub(crate) fn start(&self, read: LongRead) {
@@ -243,8 +243,10 @@ impl LongRead {
         stores: Vec<Store>,
         transaction_time: i64,
         gate: &Arc<Gate>,
+        cancellations: &Arc<Cancellations>,
     ) -> LongRead {
-        LongRead { call, stores, transaction_time, gate: Arc::clone(gate), turn }
+        let (gate, cancellations) = (Arc::clone(gate), Arc::clone(cancellations));
+        LongRead { call, stores, transaction_time, gate, cancellations, turn }
     }
 }
 
@@ -259,9 +261,9 @@ pub fn serve(reads: &Receiver<LongRead>, limits: CallLimits, helpers: Arc<Helper
 impl LongRead {
     /// Runs it and hands its answer to the gate.
     pub fn answer(self, executor: &mut Executor) {
-        let LongRead { call, mut stores, transaction_time, gate, turn } = self;
+        let LongRead { call, mut stores, transaction_time, gate, cancellations, turn } = self;
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
-        executor.watch(&turn.0.cancellations);
+        executor.watch(&cancellations);
         let outcome = executor.call_program(&mut stores, &call, transaction_time, None, &mut answers.bytes);
         // The next one's snapshots come after these are gone.
         drop(stores);

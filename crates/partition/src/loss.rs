@@ -1,118 +1,20 @@
-//! A log of which acknowledged transactions cannot be read: what is at stake, how it is told, and how an operator gives it up.
+//! How an operator gives up transactions that cannot be read from the log.
 //!
 //! Nothing is given up but at the operator's word; then what is given up is written down, and what is cut is kept.
 
+pub use crate::damage::{LogDamage, Stake};
 use crate::progress::{RecoveryProgress, Report};
-use crate::record::{self, Record};
-use crate::recovery::{Options, StartError, Summary, default_threads, open_with};
+use crate::recovery::{Options, Summary, default_threads, open_with};
 use crate::snapshots;
-use ferrite_base::{PartitionId, Sequence};
+use crate::start_error::StartError;
 use ferrite_io::{Clock, Disk, DiskResult, OpenMode, SECTOR_BYTES};
 use ferrite_log::{LogError, LogOptions, segment_path};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::{Files, own_name};
 use ferrite_value::Value;
 use ferrite_value::text::to_text_string;
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Where the log cannot be read on, though it went on there.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogDamage {
-    /// Where what can be read ends.
-    pub path: PathBuf,
-    pub position: u64,
-    /// The segment in which it should go on, where that is not there.
-    pub missing: Option<PathBuf>,
-    /// It is known that something durable stood there.
-    pub certain: bool,
-    pub detail: String,
-    pub stake: Vec<Stake>,
-    /// The last transaction of each partition that can be read, if any can.
-    pub reached: Vec<Sequence>,
-}
-
-/// Transactions of one partition that are lost if the log ends where it cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stake {
-    pub partition: PartitionId,
-    /// The first that cannot be read.
-    pub first: Sequence,
-    /// The last that is known of; there may be more.
-    pub last: Sequence,
-}
-
-impl LogDamage {
-    /// The file, the place and the reason, in words.
-    pub fn place(&self) -> String {
-        let LogDamage { path, position, missing, detail, .. } = self;
-        match missing {
-            None => format!("redo log {} is damaged at byte {position}: {detail}", path.display()),
-            Some(missing) if missing == path => format!("redo log segment {} is missing: {detail}", path.display()),
-            Some(missing) => format!(
-                "redo log segment {} is missing: {detail}. What can be read ends at byte {position} of {}",
-                missing.display(),
-                path.display()
-            ),
-        }
-    }
-
-    /// Where the log ends that can be read, partition by partition; nothing where no database is known.
-    fn reached(&self) -> String {
-        let each = self.reached.iter().zip(0..);
-        let each: Vec<String> = each.map(|(last, partition)| format!("{last} of partition {partition}")).collect();
-        if each.is_empty() {
-            String::new()
-        } else {
-            format!("what can be read ends with transaction {}", each.join(", "))
-        }
-    }
-}
-
-impl fmt::Display for LogDamage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stand = match (self.missing.is_some(), self.certain || !self.stake.is_empty()) {
-            (true, _) => "Acknowledged transactions stood in it",
-            (false, true) => "Acknowledged transactions stand there and behind",
-            (false, false) => "Acknowledged transactions may have stood there",
-        };
-        write!(f, "{}. {stand}: nothing was changed.", self.place())?;
-        for Stake { partition, first, last } in &self.stake {
-            write!(f, " Partition {partition}: from transaction {first} to at least {last}.")?;
-        }
-        if self.stake.is_empty() && !self.reached.is_empty() {
-            write!(f, " Which, is not known; {}.", self.reached())?;
-        }
-        write!(
-            f,
-            " Restore the file from a copy{}; or, to go on without these transactions, run: ferrite admin recover --dir {} \
-             --accept-loss",
-            // One that was moved away and linked to is as good as gone.
-            if self.missing.is_some() { ", as a file and not as a link" } else { "" },
-            self.path.parent().unwrap_or(&self.path).display()
-        )
-    }
-}
-
-/// Snapshots were made here, and none can be used: without any log nothing is left, but a new database it is not.
-pub(crate) fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), StartError> {
-    let (_, segments) = ferrite_log::count_segments(disk, dir, 0).map_err(failed)?;
-    if segments > 0 {
-        return Ok(());
-    }
-    let path = segment_path(dir, 1);
-    Err(StartError::Rot(Box::new(LogDamage {
-        missing: Some(path.clone()),
-        path,
-        position: SECTOR_BYTES as u64,
-        certain: true,
-        detail: "there are snapshots of the database, though none that can be used".to_owned(),
-        stake: Vec::new(),
-        reached: Vec::new(),
-    })))
-}
 
 fn failed(error: ferrite_io::DiskError) -> StartError {
     StartError::Log(LogError::Disk(error))
@@ -230,28 +132,4 @@ fn after(summary: &Summary, kept: &[PathBuf]) -> String {
         summary.transactions, summary.schema_changes
     ));
     text
-}
-
-/// What is known of transactions that stand at or behind a position in the log and were not replayed.
-pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
-    let mut last: BTreeMap<PartitionId, Sequence> = BTreeMap::new();
-    let mut meet = |partition: PartitionId, sequence: Sequence| {
-        let known = last.entry(partition).or_default();
-        *known = (*known).max(sequence);
-    };
-    // An error of the disk leaves fewer figures, not a wrong decision.
-    let _ = ferrite_log::blocks_behind(disk, path, position, |mut payload| {
-        while let Ok(Some(record)) = record::next_record(&mut payload) {
-            match record {
-                Record::Batch { partition, first, count, .. } => {
-                    meet(partition, Sequence(first.0.saturating_add(u64::from(count)).saturating_sub(1)));
-                }
-                Record::Multi { parts, .. } => parts.iter().for_each(|part| meet(part.partition, part.sequence)),
-                _ => {}
-            }
-        }
-    });
-    let first = |partition: PartitionId| Sequence(reached.get(partition.index()).map_or(0, |last| last.0) + 1);
-    let stakes = last.into_iter().map(|(partition, last)| Stake { partition, first: first(partition), last });
-    stakes.filter(|stake| stake.first <= stake.last).collect()
 }

@@ -133,7 +133,8 @@ fn equals(value: Option<&Value<'_>>, of_call: &[Value<'_>]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::{Executor, Outcome};
+    use crate::counters::CallOutcome;
+    use crate::execute::{Executor, Request};
     use crate::schema;
     use ferrite_base::{PartitionId, UserResult};
     use ferrite_plan::external::{Body, ExternalRoutine, Host, RoutineBody, Texts};
@@ -223,14 +224,17 @@ mod tests {
         let mut caller = Program::clone(&program("Vote"));
         caller.parameters.iter_mut().for_each(|parameter| parameter.column_type.sql_type = SqlType::Bigint);
         caller.external = Some(Arc::new(ExternalRoutine { body, statements, texts: Texts::None, broken: None }));
+        let caller = Arc::new(caller);
         let mut executor = Executor::new(Duration::from_secs(10));
         let mut profile = CallProfile::of(&caller, &compiled.catalog);
         for call in 0..i64::from(CALLS_WATCHED) {
             let (mut parameters, mut out) = (Vec::new(), Vec::new());
             vec![1, 1_000 + call, call].write_set(&mut parameters).expect("it is small");
             executor.profile_external(profile.take());
-            let outcome = executor.call(&mut stores, &caller, &parameters, false, 1, 0, &mut out);
-            assert_eq!(outcome, Outcome::Committed);
+            let (program, parameters) = (&caller, &parameters[..]);
+            let request = Request { program, parameters, drop_first_parameter: false, handle: 1, transaction_time: 0 };
+            let outcome = executor.call(&mut stores, &request, &mut out);
+            assert_eq!(outcome, CallOutcome::Committed);
             profile = executor.profile_external(None);
             if let Some(learned) = profile.as_mut().expect("it comes back").end_call() {
                 let learned: Vec<_> = learned.iter().map(Prefetch::parameters).collect();

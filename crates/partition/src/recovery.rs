@@ -3,22 +3,22 @@
 
 use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
-use crate::loss::{self, LogDamage};
+use crate::damage::{self, LogDamage};
 use crate::progress::{ProgressReporter, RecoveryProgress, Report};
-use crate::record::{self, Genesis, RecordError};
+use crate::record::{self, Genesis};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
 use crate::snapshots::{self, Kept, Snapshots};
+pub use crate::start_error::StartError;
 use crate::thread::FIRST_EPOCH;
 use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_io::{Clock, Disk, Random};
-use ferrite_log::{DatabaseId, Log, LogError, LogFailed, LogOptions, LogPosition, OpenError};
+use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
+use ferrite_log::{DatabaseId, Log, LogError, LogOptions, LogPosition, OpenError, segment_path};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
 use ferrite_value::ring::Ring;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -77,101 +77,6 @@ pub struct Loaded {
     pub bytes: u64,
     pub duration: Duration,
 }
-
-#[derive(Debug)]
-pub enum StartError {
-    Log(LogError),
-    /// The first record of a new database could not be written.
-    LogFailed(LogFailed),
-    /// What could not be replayed, and where it stands.
-    Replay {
-        path: PathBuf,
-        position: u64,
-        reason: Box<StartError>,
-    },
-    /// A record that does not make sense, although its checksum is right.
-    Record(RecordError),
-    Sequence {
-        partition: PartitionId,
-        expected: Sequence,
-        found: Sequence,
-    },
-    Changes {
-        partition: PartitionId,
-        sequence: Sequence,
-        reason: String,
-    },
-    Schema {
-        version: u64,
-        error: UserError,
-    },
-    Partitions {
-        asked: u32,
-        stored: u32,
-    },
-    Compile(UserError),
-    /// Acknowledged transactions cannot be read from the log.
-    Rot(Box<LogDamage>),
-    /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
-    Snapshot(SnapshotError),
-    NoDatabase(PathBuf),
-    /// The database's first block is lost, and with it what all others build on.
-    NothingLeft(Box<LogDamage>),
-    /// The log does not go on where the snapshot says.
-    Checkpoint {
-        snapshot: u64,
-    },
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Log(error) => error.fmt(f),
-            StartError::LogFailed(failure) => failure.fmt(f),
-            StartError::Replay { path, position, reason } => {
-                write!(f, "block at byte {position} of {}: {reason}", path.display())
-            }
-            StartError::Record(error) => write!(f, "the redo log cannot be replayed: {error}"),
-            StartError::Sequence { partition, expected, found } => write!(
-                f,
-                "the redo log cannot be replayed: partition {partition} continues with transaction {found} where {expected} \
-                 is next"
-            ),
-            StartError::Changes { partition, sequence, reason } => {
-                write!(f, "transaction {sequence} of partition {partition} in the redo log cannot be applied: {reason}")
-            }
-            StartError::Schema { version, error } => {
-                write!(f, "the schema change to version {version} in the redo log cannot be repeated: {error}")
-            }
-            StartError::Partitions { asked, stored } => write!(
-                f,
-                "this data directory was created with {stored} partitions and cannot be opened with {asked}: leave out \
-                 --partitions, or name another directory"
-            ),
-            StartError::Compile(error) => write!(f, "a stored procedure does not fit the recovered schema: {error}"),
-            StartError::Rot(damage) => damage.fmt(f),
-            StartError::NoDatabase(dir) => write!(
-                f,
-                "{} contains no redo log, so no database. Pass the directory that ferrite server uses as --dir",
-                dir.display()
-            ),
-            StartError::NothingLeft(damage) => write!(
-                f,
-                "{}. The database begins there, and there is no snapshot, so nothing would be left: nothing was changed. Restore the \
-                 directory from a copy; or make a new database in another one, and bring a backup in with ferrite admin restore",
-                damage.place()
-            ),
-            StartError::Snapshot(error) => error.fmt(f),
-            StartError::Checkpoint { snapshot } => write!(
-                f,
-                "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
-                 do not belong together. Restore both from the same copy"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// How to recover.
 pub struct Options<'r> {
@@ -233,7 +138,7 @@ pub fn open_with(
     let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
     let loaded = base.as_ref().map(|base| base.loaded);
     if base.is_none() && !found.snapshots.is_empty() {
-        loss::refuse_without_log(&*disk, dir)?;
+        refuse_without_log(&*disk, dir)?;
     }
     if let Some(base) = base {
         let log = base.manifest.log;
@@ -256,7 +161,7 @@ pub fn open_with(
     let (log, read) = opened.map_err(|error| match error {
         OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
             let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
-            let stake = loss::at_stake(&*disk, &path, position, &reached);
+            let stake = damage::at_stake(&*disk, &path, position, &reached);
             StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
         }
         OpenError::Log(error) => StartError::Log(error),
@@ -332,6 +237,25 @@ pub fn open_with(
         log,
         stores,
     })
+}
+
+/// Snapshots were made here, and none can be used: without any log nothing is left, but a new database it is not.
+fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), StartError> {
+    let (_, segments) =
+        ferrite_log::count_segments(disk, dir, 0).map_err(|error| StartError::Log(LogError::Disk(error)))?;
+    if segments > 0 {
+        return Ok(());
+    }
+    let path = segment_path(dir, 1);
+    Err(StartError::Rot(Box::new(LogDamage {
+        missing: Some(path.clone()),
+        path,
+        position: SECTOR_BYTES as u64,
+        certain: true,
+        detail: "there are snapshots of the database, though none that can be used".to_owned(),
+        stake: Vec::new(),
+        reached: Vec::new(),
+    })))
 }
 
 /// A replay that tells how far it is.

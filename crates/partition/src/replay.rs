@@ -6,8 +6,8 @@
 
 use crate::prefetch;
 use crate::record::{self, Genesis, Record, RecordError};
-use crate::recovery::StartError;
 use crate::schema::{self, SchemaHistory};
+use crate::start_error::StartError;
 use crossbeam_channel::{Sender, bounded};
 use ferrite_base::{Epoch, PartitionId, Sequence, limits};
 use ferrite_catalog::Catalog;

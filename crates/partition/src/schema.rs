@@ -1,14 +1,8 @@
 //! Schema changes: text to a new catalog, then the stores follow it. Used by the coordinator and by replay alike.
 
-use crate::commit;
-use crate::record;
-use crate::recovery::Recovered;
-use crate::{schema_limits, task_check};
+use crate::schema_limits;
 use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher, earlier};
-use ferrite_catalog::{
-    Catalog, Change, Classes, DecimalScale, Effect, FunctionValues, Ids, base64, references, settle,
-};
-use ferrite_io::Clock;
+use ferrite_catalog::{Catalog, Change, Effect, FunctionValues, Ids, base64, references, settle};
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
 use ferrite_sql::Statement;
 use ferrite_table::Store;
@@ -194,27 +188,6 @@ pub fn logged_text(before: &Catalog, text: &str) -> String {
     logged
 }
 
-/// What DECIMAL(p, s) shall mean, by the server's options: in a database without a schema it may be chosen, another one has it already.
-pub fn choose_decimal_scale(recovered: &mut Recovered, wanted: Option<DecimalScale>) -> UserResult<()> {
-    let catalog = &recovered.compiled.catalog;
-    match wanted {
-        Some(wanted) if wanted != catalog.decimals && catalog.version.0 == 0 => {
-            let mut chosen = Catalog::clone(catalog);
-            chosen.decimals = wanted;
-            recovered.compiled = Arc::new(recovered.compiled.next(Arc::new(chosen))?);
-            Ok(())
-        }
-        Some(wanted) if wanted != catalog.decimals => Err(UserError::ddl(
-            "55000",
-            format!("precision and scale of DECIMAL are {} in this database", catalog.decimals.name().to_lowercase()),
-        )
-        .with_hint(
-            "start it without --decimal-scale; the statement SET DECIMAL_SCALE changes it where nothing depends on it",
-        )),
-        _ => Ok(()),
-    }
-}
-
 /// One statement of a schema change.
 pub struct Step {
     pub change: Change,
@@ -252,37 +225,4 @@ pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher
 /// The statement that loads a jar.
 pub fn load_classes(jar: &[u8]) -> String {
     format!("LOAD CLASSES '{}';\n", base64::encode(jar))
-}
-
-/// Loads the classes of a new database and runs its schema file: one transaction, in the log like any other. What should be told of it.
-pub fn at_first_start(
-    recovered: &mut Recovered,
-    jars: &[Vec<u8>],
-    text: &str,
-    limits: &SqlLimits,
-    clock: &dyn Clock,
-) -> UserResult<Vec<String>> {
-    let before = &recovered.compiled.catalog;
-    // The places of errors are those in the schema's text.
-    let load: String = jars.iter().map(|jar| load_classes(jar)).collect();
-    let mut classes = Catalog::clone(before);
-    for jar in jars {
-        classes.classes = Classes::with_jar(&classes.classes, jar)?;
-    }
-    plan_within(&classes, text, limits)?;
-    let whole = load + text;
-    let mut planned = plan(before, &whole)?;
-    ferrite_sql::check_views(before, &planned.catalog)?;
-    planned.warnings.extend(judge_classes(before, &planned.catalog)?);
-    let compiled = Arc::new(recovered.compiled.next(Arc::clone(&planned.catalog))?);
-    task_check::check(&recovered.compiled, &compiled)?;
-    let time = clock.wall_micros();
-    apply(&mut recovered.stores, &planned, time)?;
-    let whole = logged_text(&recovered.compiled.catalog, &whole);
-    let mut payload = Vec::new();
-    record::write_schema(&mut payload, compiled.catalog.version.0, time, &whole);
-    commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
-    recovered.history.add(compiled.catalog.version.0, time, &whole);
-    recovered.compiled = compiled;
-    Ok(planned.warnings)
 }

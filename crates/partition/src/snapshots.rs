@@ -4,7 +4,7 @@
 //! Owns the directory of snapshots while the node runs, and the log's old segments. Promises that a failure on the way leaves all
 //! that was there before. Threads are started for the length of one snapshot only, and none where none are asked for.
 
-use crate::coordinator::Taken;
+use crate::event::Taken;
 use crate::record::Genesis;
 use ferrite_base::limits;
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};

@@ -4,12 +4,12 @@
 //! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
+use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
-use crate::coordinator::Loan;
 use crate::counters::{Counters, Report};
-use crate::event::{CachedCall, CallBatch, CallHeader, Event, ProgramCall, Reply};
-use crate::execute::Executor;
+use crate::event::{CachedCall, CallBatch, Event, Loan, ProgramCall, Reply};
+use crate::execute::{Executor, Request};
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::predictor::PrefetchPredictor;
@@ -335,7 +335,7 @@ impl Partition {
         };
         match program {
             Ok(program) => {
-                if let Err(error) = self.executor.begin(call.id(batch)) {
+                if let Err(error) = self.executor.begin(call.id(batch.sent_micros)) {
                     response::write_error(&mut answers.bytes, call.handle, &error);
                     return answers.finish_answer(call.connection);
                 }
@@ -350,15 +350,14 @@ impl Partition {
                     self.executor.profile_external(self.predictor.lend(call.procedure));
                 }
                 let answer_start = answers.bytes.len();
-                let outcome = self.executor.call(
-                    std::slice::from_mut(store),
+                let request = Request {
                     program,
-                    batch.parameters(call),
-                    call.drop_first_parameter,
-                    call.handle,
-                    now,
-                    &mut answers.bytes,
-                );
+                    parameters: batch.parameters(call),
+                    drop_first_parameter: call.drop_first_parameter,
+                    handle: call.handle,
+                    transaction_time: now,
+                };
+                let outcome = self.executor.call(std::slice::from_mut(store), &request, &mut answers.bytes);
                 let answer_bytes = answers.bytes.len() - answer_start;
                 self.counters.end(counted, Some(outcome), batch.parameters(call).len(), answer_bytes);
                 if watched && let Some(profile) = self.executor.profile_external(None) {
@@ -386,13 +385,15 @@ impl Partition {
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let (stores, out) = (std::slice::from_mut(store), &mut answers.bytes);
         let parameters = batch.parameters(call);
-        if let Err(error) = self.executor.begin(call.id(batch)) {
+        if let Err(error) = self.executor.begin(call.id(batch.sent_micros)) {
             response::write_error(out, call.handle, &error);
             return answers.finish_answer(call.connection);
         }
         if same_schema {
             let (counted, start) = (self.counters.begin_ad_hoc(), out.len());
-            let outcome = self.executor.call_cached(stores, program, parameters, call.handle, now, None, out);
+            let (handle, transaction_time) = (call.handle, now);
+            let request = Request { program, parameters, drop_first_parameter: false, handle, transaction_time };
+            let outcome = self.executor.call_cached(stores, &request, None, out);
             self.counters.end(counted, outcome, parameters.len(), out.len() - start);
             if outcome.is_some() {
                 answers.finish_answer(call.connection);
@@ -448,7 +449,8 @@ impl Partition {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, stores);
                 let call = ProgramCall { program, ..call };
-                self.long_reads.start(LongRead::new(call, turn, snapshots, now, &self.gate));
+                let cancellations = self.long_reads.cancellations();
+                self.long_reads.start(LongRead::new(call, turn, snapshots, now, &self.gate, cancellations));
             }
             return;
         }

@@ -7,10 +7,11 @@ mod jar;
 
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, base64, schema_text};
-use ferrite_partition::execute::{Executor, Outcome};
+use ferrite_partition::counters::CallOutcome;
+use ferrite_partition::execute::{Executor, Request};
 use ferrite_partition::{AnswerBatch, Compiled, Hold, Mailbox, ProgramCall, Reply, schema};
 use ferrite_plan::external::{self, Body, Description, Host, RoutineBody};
-use ferrite_plan::{Parameter, Routing};
+use ferrite_plan::{Parameter, Program, Routing};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{ColumnType, SqlType, Value};
@@ -180,6 +181,11 @@ fn compile(text: &str) -> UserResult<(schema::Planned, Compiled)> {
     Ok((planned, compiled))
 }
 
+/// A call of the program with handle 1.
+fn request<'c>(program: &'c Arc<Program>, parameters: &'c [u8]) -> Request<'c> {
+    Request { program, parameters, drop_first_parameter: false, handle: 1, transaction_time: 1_700_000_000_000_000 }
+}
+
 #[test]
 fn bodies_are_transactions() {
     let calls = [
@@ -210,7 +216,7 @@ fn a_body_may_make_its_statements_up() {
         let (mut parameters, mut out) = (Vec::new(), Vec::new());
         (id,).write_set(&mut parameters).unwrap();
         let mut executor = Executor::new(Duration::from_secs(10));
-        executor.call(&mut stores, program, &parameters, false, 1, 0, &mut out);
+        executor.call(&mut stores, &request(program, &parameters), &mut out);
         let (_, body) = frame::split(&out).unwrap().unwrap();
         Response::parse(body).unwrap().to_owned_response().unwrap()
     };
@@ -236,7 +242,7 @@ fn statements_that_are_made_up_stay_on_their_partition() {
     let (mut parameters, mut out) = (Vec::new(), Vec::new());
     (id,).write_set(&mut parameters).unwrap();
     let program = compiled.program(compiled.require("Texts").unwrap());
-    Executor::new(Duration::from_secs(10)).call(&mut stores, program, &parameters, false, 1, 0, &mut out);
+    Executor::new(Duration::from_secs(10)).call(&mut stores, &request(program, &parameters), &mut out);
     assert!(
         String::from_utf8_lossy(&out).contains("belongs to another partition"),
         "{}",
@@ -258,7 +264,7 @@ fn call_with(ways: &[(u32, &str)], calls: &[(i64, &str, bool)]) {
         let mut call = |id: i64, how: &str| {
             let (mut parameters, mut out) = (Vec::new(), Vec::new());
             (id, how).write_set(&mut parameters).unwrap();
-            let outcome = executor.call(&mut stores, program, &parameters, false, 1, 1_700_000_000_000_000, &mut out);
+            let outcome = executor.call(&mut stores, &request(program, &parameters), &mut out);
             stores.iter_mut().for_each(|store| {
                 store.discard_redo();
                 store.commit();
@@ -271,7 +277,7 @@ fn call_with(ways: &[(u32, &str)], calls: &[(i64, &str, bool)]) {
             let (outcome, response) = call(id, how);
             if inserts {
                 rows += 1;
-                assert_eq!(outcome, Outcome::Committed, "{response:?}");
+                assert_eq!(outcome, CallOutcome::Committed, "{response:?}");
                 assert_eq!(
                     (response.application_status, response.application_status_text.as_deref()),
                     (5, Some("five"))
@@ -320,12 +326,12 @@ fn a_body_ends_by_the_time_of_its_call() {
         let (_, body) = frame::split(&out).unwrap().unwrap();
         let response = Response::parse(body).unwrap().to_owned_response().unwrap();
         if ends {
-            assert_eq!(outcome, Some(Outcome::RolledBack));
+            assert_eq!(outcome, Some(CallOutcome::RolledBack));
             let text = response.status_text.unwrap_or_default();
             assert!(text.contains("the 20 ms that the call was given"), "{text}");
         } else {
             // The only row: nothing is left of the call before.
-            assert_eq!((outcome, response.scalar()), (Some(Outcome::Committed), Some(1)));
+            assert_eq!((outcome, response.scalar()), (Some(CallOutcome::Committed), Some(1)));
         }
     }
 }
@@ -378,7 +384,7 @@ fn a_class_that_cannot_be_loaded_does_not_keep_the_database_shut() {
         let (mut parameters, mut out) = (Vec::new(), Vec::new());
         vec![1i64; count].write_set(&mut parameters).unwrap();
         let mut executor = Executor::new(Duration::from_secs(600));
-        executor.call(&mut stores, program, &parameters, false, 1, 0, &mut out);
+        executor.call(&mut stores, &request(program, &parameters), &mut out);
         let (_, body) = frame::split(&out).unwrap().unwrap();
         let response = Response::parse(body).unwrap().to_owned_response().unwrap();
         assert!(format!("{response:?}").contains("class a.Other is no procedure"), "{response:?}");

@@ -5,7 +5,8 @@
 use ferrite_base::PartitionId;
 use ferrite_base::fault::{self, Planted, Point};
 use ferrite_catalog::Catalog;
-use ferrite_partition::execute::{Executor, Outcome};
+use ferrite_partition::counters::CallOutcome;
+use ferrite_partition::execute::{Executor, Request};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Compiled, schema};
 use ferrite_table::Store;
@@ -53,23 +54,29 @@ impl Node {
         schema::apply(&mut stores, &planned, 0).unwrap();
         stores.iter_mut().for_each(Store::commit);
         let mut node = Node { stores, compiled, executor: Executor::new(Duration::from_secs(10)), left: false };
-        assert_eq!(node.call("fill", Vec::new()).0, Outcome::Committed);
+        assert_eq!(node.call("fill", Vec::new()).0, CallOutcome::Committed);
         node
     }
 
-    fn call(&mut self, name: &str, values: Vec<i64>) -> (Outcome, String) {
+    fn call(&mut self, name: &str, values: Vec<i64>) -> (CallOutcome, String) {
         let program = self.compiled.program(self.compiled.require(name).unwrap());
         let (mut parameters, mut out) = (Vec::new(), Vec::new());
         values.write_set(&mut parameters).unwrap();
-        let outcome =
-            self.executor.call(&mut self.stores, program, &parameters, false, 7, 1_700_000_000_000_000, &mut out);
+        let request = Request {
+            program,
+            parameters: &parameters,
+            drop_first_parameter: false,
+            handle: 7,
+            transaction_time: 1_700_000_000_000_000,
+        };
+        let outcome = self.executor.call(&mut self.stores, &request, &mut out);
         // What was not reached must not come when the stores are verified.
         self.left = fault::uproot().is_some();
         let (length, body) = frame::split(&out).unwrap().unwrap();
         assert_eq!(length, out.len(), "one answer");
         let response = Response::parse(body).unwrap();
         assert_eq!(response.handle, 7);
-        let failed = outcome == Outcome::RolledBack;
+        let failed = outcome == CallOutcome::RolledBack;
         assert_eq!(response.status() == Some(Status::UnexpectedFailure), failed, "{response:?}");
         assert!(!failed || self.stores.iter().all(|store| store.redo().is_empty()));
         let told = format!("{:?}", response.to_owned_response().unwrap());
@@ -107,15 +114,15 @@ fn a_call_with_a_fault_leaves_no_trace_and_the_next_one_runs() {
                 let (outcome, told) = node.call("work", vec![10]);
                 if node.left {
                     // It was not reached so often: all its places have been tried.
-                    assert!(outcome == Outcome::Committed && times > 1, "{point:?}");
+                    assert!(outcome == CallOutcome::Committed && times > 1, "{point:?}");
                     break;
                 }
-                assert_eq!(outcome, Outcome::RolledBack);
+                assert_eq!(outcome, CallOutcome::RolledBack);
                 assert!(told.contains("a fault of the server ended work; it was rolled back"), "{told}");
                 assert_eq!(node.rows(), rows, "{point:?} {times}");
                 came += 1;
                 let (outcome, told) = node.call("work", vec![10]);
-                assert_eq!(outcome, Outcome::Committed, "{told}");
+                assert_eq!(outcome, CallOutcome::Committed, "{told}");
                 let mut other = Node::new(partitions);
                 other.call("work", vec![10]);
                 assert_eq!(node.rows(), other.rows(), "{point:?} {times}");
@@ -145,7 +152,9 @@ fn a_fault_in_a_part_of_a_query_ends_the_query() {
         let statements = ferrite_sql::parse_batch(text).unwrap();
         let program = ferrite_sql::compile_adhoc(&node.compiled.catalog, &statements, 0).unwrap();
         let mut out = Vec::new();
-        let outcome = node.executor.call(&mut node.stores, &program, &[0, 0], false, 1, 0, &mut out);
+        let (program, parameters) = (&Arc::new(program), &[0, 0][..]);
+        let request = Request { program, parameters, drop_first_parameter: false, handle: 1, transaction_time: 0 };
+        let outcome = node.executor.call(&mut node.stores, &request, &mut out);
         node.executor.catalog_changed();
         node.stores.iter_mut().for_each(|store| {
             store.discard_redo();
@@ -154,10 +163,10 @@ fn a_fault_in_a_part_of_a_query_ends_the_query() {
         outcome
     };
     let fill = "INSERT INTO p SELECT n, MOD(n, 10) FROM GENERATE_SERIES(1, 60000) AS s (n)";
-    assert_eq!(run(&mut node, fill), Outcome::Committed);
-    assert_eq!(run(&mut node, query), Outcome::Committed);
+    assert_eq!(run(&mut node, fill), CallOutcome::Committed);
+    assert_eq!(run(&mut node, query), CallOutcome::Committed);
     // Whoever does the first part: this thread or one that helps.
     fault::plant_anywhere(Point::Part);
-    assert_eq!(run(&mut node, query), Outcome::RolledBack);
-    assert_eq!(run(&mut node, query), Outcome::Committed);
+    assert_eq!(run(&mut node, query), CallOutcome::RolledBack);
+    assert_eq!(run(&mut node, query), CallOutcome::Committed);
 }

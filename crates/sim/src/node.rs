@@ -18,7 +18,7 @@ use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, Recovered, StartError};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
-use ferrite_partition::{RowCounts, schema};
+use ferrite_partition::{RowCounts, first_start};
 use ferrite_value::ring::Ring;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,7 +93,8 @@ pub fn recover(
     let (disk, time) = (Arc::new(disk.clone()), Arc::new(clock.clone()));
     let mut recovered = recovery::open(disk, time, random, Path::new(DIRECTORY), log.clone(), Some(partitions), 1)?;
     if recovered.compiled.catalog.version.0 == 0 && !first.is_empty() {
-        schema::at_first_start(&mut recovered, &[], first, &SqlLimits::CEILING, clock).map_err(StartError::Compile)?;
+        first_start::at_first_start(&mut recovered, &[], first, &SqlLimits::CEILING, clock)
+            .map_err(StartError::Compile)?;
     }
     Ok(recovered)
 }

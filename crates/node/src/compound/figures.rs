@@ -1,8 +1,8 @@
 //! What became of calls of procedures outside of transactions, for `@Statistics`.
 
 use super::is_compound;
+use ferrite_partition::counters::CallOutcome;
 use ferrite_partition::counters::ProcedureCounters;
-use ferrite_partition::execute::Outcome;
 use ferrite_plan::Program;
 use ferrite_plan::external::QueuedCall;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Figures {
     }
 
     /// `sizes`: bytes of the parameters and of the answer.
-    pub(super) fn ended(&self, program: &Program, outcome: Outcome, elapsed: Duration, sizes: (usize, usize)) {
+    pub(super) fn ended(&self, program: &Program, outcome: CallOutcome, elapsed: Duration, sizes: (usize, usize)) {
         self.of(program, |figures| figures.counters.timed(outcome, elapsed, sizes.0, sizes.1));
     }
 

@@ -320,7 +320,8 @@ impl UniqueIds {
 mod tests {
     use super::*;
     use crate::compiled::Compiled;
-    use crate::execute::{Executor, Outcome};
+    use crate::counters::CallOutcome;
+    use crate::execute::{Executor, Request};
     use crate::schema;
     use ferrite_base::RowId;
     use ferrite_catalog::Catalog;
@@ -362,21 +363,23 @@ mod tests {
             let body = RoutineBody::Transaction(Arc::new(Multiplies(factor)));
             let statements = vec![program("multiply")];
             let external = Some(Arc::new(ExternalRoutine { body, statements, texts: Texts::None, broken: None }));
-            Program { external, ..Program::clone(&program("fill")) }
+            Arc::new(Program { external, ..Program::clone(&program("fill")) })
         };
         let mut executor = Executor::new(Duration::from_secs(10));
-        let mut call = |program: &Program| {
+        let mut call = |program: &Arc<Program>| {
             let mut out = Vec::new();
-            let outcome = executor.call(&mut stores, program, &[0, 0], false, 1, 0, &mut out);
+            let request =
+                Request { program, parameters: &[0, 0], drop_first_parameter: false, handle: 1, transaction_time: 0 };
+            let outcome = executor.call(&mut stores, &request, &mut out);
             (outcome, String::from_utf8_lossy(&out).into_owned())
         };
-        for program in [&*program("fill"), &caller(0.5)] {
+        for program in [&program("fill"), &caller(0.5)] {
             let (outcome, answer) = call(program);
-            assert_eq!(outcome, Outcome::Committed, "{answer}");
+            assert_eq!(outcome, CallOutcome::Committed, "{answer}");
         }
         for factor in [f64::NAN, f64::INFINITY] {
             let (outcome, answer) = call(&caller(factor));
-            assert_eq!(outcome, Outcome::RolledBack, "{answer}");
+            assert_eq!(outcome, CallOutcome::RolledBack, "{answer}");
             assert!(answer.contains("is not a FLOAT of SQL"), "{answer}");
         }
         let table = compiled.catalog.table_named("POS").expect("it is there").id;

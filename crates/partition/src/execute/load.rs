@@ -1,10 +1,10 @@
 //! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
 
-use super::{Executor, Outcome, Slow, convert_all, malformed};
+use super::{CallOutcome, Executor, Request, Slow, convert_all, malformed};
 use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
-use ferrite_plan::{OutputColumn, Program};
+use ferrite_plan::OutputColumn;
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_wire::{ResponseWriter, Table, failure};
@@ -14,39 +14,35 @@ use std::time::Instant;
 const ROWS_PER_CLOCK: usize = 1_024;
 
 impl Executor {
-    /// Runs `program`, an insert or upsert of one row, for each row of the encoded `table`. All or nothing; the answer is the number
+    /// Runs the program, an insert or upsert of one row, for each row of the encoded table that is its parameter. All or nothing; the answer is the number
     /// of rows. Columns are taken in order, as the program declares its parameters.
-    #[allow(clippy::too_many_arguments, reason = "the parts of an executor are borrowed one by one")]
     pub fn load(
         &mut self,
         stores: &mut [Store],
-        program: &Program,
-        table: &[u8],
-        handle: i64,
-        transaction_time: i64,
+        request: &Request<'_>,
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let marks = ferrite_exec::set_marks(stores);
-        let mut writer = ResponseWriter::begin(out, handle);
+        let mut writer = ResponseWriter::begin(out, request.handle);
         let outside = Outside::default();
         let rows = contained(
             stores,
             |_| marks.clone(),
             &outside,
-            &program.name,
-            |stores| self.load_rows(stores, program, table, transaction_time, slow, &outside),
+            &request.program.name,
+            |stores| self.load_rows(stores, request, slow, &outside),
         );
         match rows {
             Ok(rows) => {
                 writer.scalar_table(rows);
                 writer.finish();
-                Outcome::Committed
+                CallOutcome::Committed
             }
             Err(error) => {
                 ferrite_exec::roll_back(stores, marks);
                 writer.fail(&error);
-                Outcome::RolledBack
+                CallOutcome::RolledBack
             }
         }
     }
@@ -54,13 +50,12 @@ impl Executor {
     fn load_rows(
         &mut self,
         stores: &mut [Store],
-        program: &Program,
-        table: &[u8],
-        transaction_time: i64,
+        request: &Request<'_>,
         mut slow: Option<Slow<'_>>,
         outside: &Outside,
     ) -> UserResult<i64> {
-        let table = Table::parse(table).map_err(|error| malformed(program, &error))?;
+        let Request { program, parameters, transaction_time, .. } = *request;
+        let table = Table::parse(parameters).map_err(|error| malformed(program, &error))?;
         if table.column_count() != program.parameters.len() {
             return Err(failure::parameter_count(&program.name, program.parameters.len(), table.column_count()));
         }

@@ -1,0 +1,64 @@
+//! What only the first start of a database settles: its schema file, and what DECIMAL means in it.
+
+use crate::recovery::Recovered;
+use crate::{commit, record, schema, task_check};
+use ferrite_base::{SqlLimits, UserError, UserResult};
+use ferrite_catalog::{Catalog, Classes, DecimalScale};
+use ferrite_io::Clock;
+use std::sync::Arc;
+
+/// What DECIMAL(p, s) shall mean, by the server's options: in a database without a schema it may be
+/// chosen, another one has it already.
+pub fn choose_decimal_scale(recovered: &mut Recovered, wanted: Option<DecimalScale>) -> UserResult<()> {
+    let catalog = &recovered.compiled.catalog;
+    match wanted {
+        Some(wanted) if wanted != catalog.decimals && catalog.version.0 == 0 => {
+            let mut chosen = Catalog::clone(catalog);
+            chosen.decimals = wanted;
+            recovered.compiled = Arc::new(recovered.compiled.next(Arc::new(chosen))?);
+            Ok(())
+        }
+        Some(wanted) if wanted != catalog.decimals => Err(UserError::ddl(
+            "55000",
+            format!("precision and scale of DECIMAL are {} in this database", catalog.decimals.name().to_lowercase()),
+        )
+        .with_hint(
+            "start it without --decimal-scale; the statement SET DECIMAL_SCALE changes it where nothing depends on it",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Loads the classes of a new database and runs its schema file: one transaction, in the log like
+/// any other. What should be told of it.
+pub fn at_first_start(
+    recovered: &mut Recovered,
+    jars: &[Vec<u8>],
+    text: &str,
+    limits: &SqlLimits,
+    clock: &dyn Clock,
+) -> UserResult<Vec<String>> {
+    let before = &recovered.compiled.catalog;
+    // The places of errors are those in the schema's text.
+    let load: String = jars.iter().map(|jar| schema::load_classes(jar)).collect();
+    let mut classes = Catalog::clone(before);
+    for jar in jars {
+        classes.classes = Classes::with_jar(&classes.classes, jar)?;
+    }
+    schema::plan_within(&classes, text, limits)?;
+    let whole = load + text;
+    let mut planned = schema::plan(before, &whole)?;
+    ferrite_sql::check_views(before, &planned.catalog)?;
+    planned.warnings.extend(schema::judge_classes(before, &planned.catalog)?);
+    let compiled = Arc::new(recovered.compiled.next(Arc::clone(&planned.catalog))?);
+    task_check::check(&recovered.compiled, &compiled)?;
+    let time = clock.wall_micros();
+    schema::apply(&mut recovered.stores, &planned, time)?;
+    let whole = schema::logged_text(&recovered.compiled.catalog, &whole);
+    let mut payload = Vec::new();
+    record::write_schema(&mut payload, compiled.catalog.version.0, time, &whole);
+    commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
+    recovered.history.add(compiled.catalog.version.0, time, &whole);
+    recovered.compiled = compiled;
+    Ok(planned.warnings)
+}

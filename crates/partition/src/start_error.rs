@@ -1,0 +1,104 @@
+//! Why a database does not start.
+
+use crate::damage::LogDamage;
+use crate::record::RecordError;
+use ferrite_base::{PartitionId, Sequence, UserError};
+use ferrite_log::{LogError, LogFailed};
+use ferrite_snapshot::SnapshotError;
+use std::fmt;
+use std::path::PathBuf;
+
+#[derive(Debug)]
+pub enum StartError {
+    Log(LogError),
+    /// The first record of a new database could not be written.
+    LogFailed(LogFailed),
+    /// What could not be replayed, and where it stands.
+    Replay {
+        path: PathBuf,
+        position: u64,
+        reason: Box<StartError>,
+    },
+    /// A record that does not make sense, although its checksum is right.
+    Record(RecordError),
+    Sequence {
+        partition: PartitionId,
+        expected: Sequence,
+        found: Sequence,
+    },
+    Changes {
+        partition: PartitionId,
+        sequence: Sequence,
+        reason: String,
+    },
+    Schema {
+        version: u64,
+        error: UserError,
+    },
+    Partitions {
+        asked: u32,
+        stored: u32,
+    },
+    Compile(UserError),
+    /// Acknowledged transactions cannot be read from the log.
+    Rot(Box<LogDamage>),
+    /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
+    Snapshot(SnapshotError),
+    NoDatabase(PathBuf),
+    /// The database's first block is lost, and with it what all others build on.
+    NothingLeft(Box<LogDamage>),
+    /// The log does not go on where the snapshot says.
+    Checkpoint {
+        snapshot: u64,
+    },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Log(error) => error.fmt(f),
+            StartError::LogFailed(failure) => failure.fmt(f),
+            StartError::Replay { path, position, reason } => {
+                write!(f, "block at byte {position} of {}: {reason}", path.display())
+            }
+            StartError::Record(error) => write!(f, "the redo log cannot be replayed: {error}"),
+            StartError::Sequence { partition, expected, found } => write!(
+                f,
+                "the redo log cannot be replayed: partition {partition} continues with transaction {found} where {expected} \
+                 is next"
+            ),
+            StartError::Changes { partition, sequence, reason } => {
+                write!(f, "transaction {sequence} of partition {partition} in the redo log cannot be applied: {reason}")
+            }
+            StartError::Schema { version, error } => {
+                write!(f, "the schema change to version {version} in the redo log cannot be repeated: {error}")
+            }
+            StartError::Partitions { asked, stored } => write!(
+                f,
+                "this data directory was created with {stored} partitions and cannot be opened with {asked}: leave out \
+                 --partitions, or name another directory"
+            ),
+            StartError::Compile(error) => write!(f, "a stored procedure does not fit the recovered schema: {error}"),
+            StartError::Rot(damage) => damage.fmt(f),
+            StartError::NoDatabase(dir) => write!(
+                f,
+                "{} contains no redo log, so no database. Pass the directory that ferrite server uses as --dir",
+                dir.display()
+            ),
+            StartError::NothingLeft(damage) => write!(
+                f,
+                "{}. The database begins there, and there is no snapshot, so nothing would be left: nothing was changed. Restore the \
+                 directory from a copy; or make a new database in another one, and bring a backup in with ferrite admin restore",
+                damage.place()
+            ),
+            StartError::Snapshot(error) => error.fmt(f),
+            StartError::Checkpoint { snapshot } => write!(
+                f,
+                "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
+                 do not belong together. Restore both from the same copy"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
