@@ -3,7 +3,7 @@
 
 use crate::exchange::{self, Purpose};
 use crate::failure;
-use crate::library::JavaLibrary;
+use crate::loader::Loader;
 use crate::machine::{Machine, unusable};
 use crate::procedure::{encode, left_status};
 use crate::waker_registry::RegisteredWaker;
@@ -25,7 +25,7 @@ pub(crate) struct CompoundClass {
     /// `org.voltdb.ProcedureClass`; keeps the class, and its loader, alive.
     pub class: GlobalRef,
     pub name: String,
-    pub _library: Option<Arc<JavaLibrary>>,
+    pub _loader: Loader,
 }
 
 impl fmt::Debug for CompoundClass {

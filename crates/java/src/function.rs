@@ -2,7 +2,7 @@
 
 use crate::exchange::{self, Exchange, Purpose};
 use crate::failure;
-use crate::library::JavaLibrary;
+use crate::loader::Loader;
 use crate::machine::Machine;
 use crate::procedure::encode;
 use bumpalo::Bump;
@@ -21,7 +21,7 @@ pub(crate) struct Function {
     pub class: GlobalRef,
     pub name: String,
     pub result: SqlType,
-    pub _library: Option<Arc<JavaLibrary>>,
+    pub _loader: Loader,
 }
 
 impl Code for Function {

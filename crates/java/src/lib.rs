@@ -22,6 +22,7 @@ mod exchange;
 mod failure;
 mod function;
 mod library;
+mod loader;
 pub mod locate;
 mod machine;
 mod output;

@@ -2,6 +2,7 @@
 
 use crate::compound::CompoundClass;
 use crate::function::Function;
+use crate::loader::Loader;
 use crate::machine::{Machine, unusable};
 use crate::procedure::Procedure;
 use ferrite_base::{UserError, UserResult};
@@ -80,6 +81,12 @@ pub(crate) struct JavaLibrary {
     me: Weak<JavaLibrary>,
 }
 
+impl JavaLibrary {
+    fn loader(&self) -> Loader {
+        Loader::of(self.me.upgrade())
+    }
+}
+
 impl Library for JavaLibrary {
     fn describe(&self, class: &str) -> UserResult<Description> {
         let (procedure, lines) = in_java(&self.machine, |env| {
@@ -106,16 +113,16 @@ impl Library for JavaLibrary {
         let kind = lines.first().map_or("", String::as_str);
         if matches!(kind, "compound" | "futures") {
             let futures = kind == "futures";
-            let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
-            let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _library: library };
+            let (machine, loader) = (Arc::clone(&self.machine), self.loader());
+            let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _loader: loader };
             let body: Arc<dyn Compound> = Arc::new(body);
             let body = if futures { RoutineBody::NonTransactional(body) } else { RoutineBody::Compound(body) };
             return read_description(lines, body, false);
         }
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let body = described.get(class).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
-            let body = Arc::new(Procedure { machine, class: procedure, name: class.to_owned(), _library: library });
+            let (machine, loader) = (Arc::clone(&self.machine), self.loader());
+            let body = Arc::new(Procedure { machine, class: procedure, name: class.to_owned(), _loader: loader });
             described.insert(class.to_owned(), Arc::downgrade(&body));
             body
         });
@@ -139,14 +146,8 @@ impl Library for JavaLibrary {
             Ok(Ok(env.new_global_ref(found)?))
         })?
         .map_err(|reason: String| UserError::ddl("42P13", reason))?;
-        let (machine, library) = (Arc::clone(&self.machine), self.me.upgrade());
-        Ok(Arc::new(Function {
-            machine,
-            class,
-            name: function.name.clone(),
-            result: function.result,
-            _library: library,
-        }))
+        let (machine, loader) = (Arc::clone(&self.machine), self.loader());
+        Ok(Arc::new(Function { machine, class, name: function.name.clone(), result: function.result, _loader: loader }))
     }
 }
 

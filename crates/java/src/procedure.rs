@@ -2,7 +2,7 @@
 
 use crate::exchange::{self, Exchange, Purpose};
 use crate::failure;
-use crate::library::JavaLibrary;
+use crate::loader::Loader;
 use crate::machine::{Machine, unusable};
 use ferrite_base::{UserError, UserResult};
 use ferrite_plan::external::{Body, Host};
@@ -25,7 +25,7 @@ pub(crate) struct Procedure {
     /// `org.voltdb.ProcedureClass`; keeps the class, and its loader, alive.
     pub class: GlobalRef,
     pub name: String,
-    pub _library: Option<Arc<JavaLibrary>>,
+    pub _loader: Loader,
 }
 
 impl fmt::Debug for Procedure {
