@@ -9,7 +9,8 @@
 //! - `mistake`: a wrong statement, and all that its author is told: code, message, place, hint.
 //! - `defaults`: the names, parameters and routing of the default procedures.
 //!
-//! With `UPDATE_CASES=1` in the environment the files are rewritten with what came out.
+//! `cargo test -p ferrite-sql --test cases -- NAME` runs the files whose name contains NAME. With `UPDATE_CASES=1` in the environment
+//! the files that run are rewritten with what came out.
 
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
@@ -20,25 +21,37 @@ use ferrite_sql::{
 };
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
-#[test]
-fn case_files() {
+fn main() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
-    let mut names: Vec<_> = std::fs::read_dir(folder)
+    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of cases is there")
         .map(|entry| entry.expect("a folder entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
         .collect();
-    names.sort();
-    assert!(!names.is_empty());
-    let mut failures = String::new();
-    for name in names {
-        check(&name, &mut failures);
+    paths.sort();
+    assert!(!paths.is_empty(), "there are no cases");
+    let wanted = |path: &PathBuf| {
+        let name = path.file_name().expect("a file of the folder").to_string_lossy();
+        filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+    };
+    let (mut passed, mut failed) = (0, 0);
+    for path in paths.iter().filter(|path| wanted(path)) {
+        let failures = check(path);
+        print!("{failures}");
+        if failures.is_empty() { passed += 1 } else { failed += 1 }
     }
-    assert!(failures.is_empty(), "{failures}");
+    // As `cargo test` ends its other tests.
+    let outcome = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {outcome}. {passed} passed; {failed} failed; files of cases");
+    std::process::exit(i32::from(failed > 0));
 }
 
-fn check(path: &std::path::Path, failures: &mut String) {
+/// The blocks of a file that gave something else than expected, with both.
+fn check(path: &Path) -> String {
+    let mut failures = String::new();
     let text = std::fs::read_to_string(path).expect("a readable case file");
     let mut catalog = Catalog::default();
     let mut counts = Counts::default();
@@ -65,6 +78,7 @@ fn check(path: &std::path::Path, failures: &mut String) {
     if std::env::var_os("UPDATE_CASES").is_some() {
         std::fs::write(path, rewritten.trim_end().to_owned() + "\n").expect("a writable case file");
     }
+    failures
 }
 
 /// Rows of tables, spread over four partitions.
