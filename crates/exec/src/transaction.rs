@@ -12,7 +12,7 @@ use ferrite_value::Value;
 /// [`run_transaction`].
 pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {
     let program = call.program;
-    debug_assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");
+    assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");
     let registers = call.arena.alloc_slice_fill_copy(program.registers.len(), Value::Null);
     Run::new(stores, call, registers, scratch).steps(&program.body, sink)?;
     Ok(())

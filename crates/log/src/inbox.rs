@@ -81,7 +81,7 @@ impl<C> Inbox<C> {
 
     /// Takes everything into `batch`, which must be empty; waits while there is nothing. `Closed` only when all was taken.
     pub fn take(&self, batch: &mut Vec<Append<C>>, timeout: Option<Duration>) -> Taken {
-        debug_assert!(batch.is_empty());
+        assert!(batch.is_empty(), "what was taken before has been completed");
         let mut state = self.lock();
         while state.items.is_empty() {
             if state.closed.is_some() {

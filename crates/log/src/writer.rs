@@ -144,6 +144,7 @@ impl Writer {
     /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only after `sync`. One with a mark
     /// begins a block.
     pub fn write<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], Option<&'a Mark>)>) -> DiskResult<()> {
+        assert!(self.open_block.is_none() && self.buffer.is_empty(), "the batch before was written");
         self.begin_batch()?;
         for (payload, mark) in payloads.filter(|(payload, _)| !payload.is_empty()) {
             self.statistics.payload_bytes.fetch_add(payload.len() as u64, Relaxed);
@@ -166,10 +167,12 @@ impl Writer {
 
     /// Makes all that was written durable, unless the mode leaves full segments to the preparer.
     pub fn sync(&mut self) -> DiskResult<()> {
+        assert!(self.open_block.is_none() && self.buffer.is_empty(), "what is synced was written before");
         if self.unsynced {
             self.file.sync_data()?;
             self.unsynced = false;
         }
+        assert!(self.durable_through < self.next_block, "blocks are durable after they were numbered");
         self.durable_through = self.next_block - 1;
         self.seal_left(true)
     }
@@ -338,6 +341,8 @@ impl Writer {
 
     fn flush(&mut self) -> DiskResult<()> {
         if !self.buffer.is_empty() {
+            let end = self.buffer_position + self.buffer.len() as u64;
+            assert!(end == self.position && end <= self.blocks_end, "blocks lie behind one another in their segment");
             self.unsynced = true;
             self.file.write_at(self.buffer.as_slice(), self.buffer_position)?;
             self.statistics.written_bytes.fetch_add(self.buffer.len() as u64, Relaxed);

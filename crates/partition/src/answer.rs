@@ -118,6 +118,7 @@ impl AnswerBatch {
             }
             run.end = self.bytes.len() as u32;
         }
+        assert_eq!(start, old.len(), "every answer was replaced");
     }
 }
 

@@ -49,6 +49,7 @@ impl ferrite_log::Completion for Completion {
                 let _ = told.send(outcome.clone());
             }
         }
+        assert!(payload.is_empty(), "the log gives an emptied buffer back");
         if let Some(buffers) = &self.buffers {
             // A full pool or an owner that is gone: the buffer is freed.
             let _ = buffers.try_send(payload);

@@ -318,6 +318,8 @@ impl Coordinator {
                 break;
             }
         }
+        let back = group.borrowed.iter().map(Option::is_some);
+        assert!(back.eq(wanted.iter().copied()), "a group gives back all that it has borrowed");
         self.outlet().append(self.ticket, &mut group, &mut []);
         self.give_back(std::mem::take(&mut group.borrowed));
         self.outlet().release(&mut group);
@@ -379,7 +381,9 @@ impl Coordinator {
     ) {
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut parts = Vec::new();
+        assert_eq!(stores.len(), places.len(), "each store has its place");
         for (store, place) in stores.iter().zip(places.iter_mut()) {
+            assert_eq!(store.partition(), place.partition, "stores and places are in one order");
             if !store.redo().is_empty() {
                 assert!(outcome == Some(CallOutcome::Committed), "a transaction that was rolled back leaves no redo");
                 place.sequence = Sequence(place.sequence.0 + 1);
@@ -505,13 +509,17 @@ impl Coordinator {
         for _ in 0..asked {
             let Loan { partition, store, sequence, .. } =
                 receive(&mut self.others, &self.loans.1).expect("a partition lends its store when asked");
-            borrowed[partition.index()] = Some((store, Place { partition, sequence, changed: false }));
+            assert!(store.partition() == partition && store.is_committed(), "a partition lends its own store, at rest");
+            let slot = &mut borrowed[partition.index()];
+            assert!(wanted[partition.index()] && slot.is_none(), "a store comes once, where it was asked for");
+            *slot = Some((store, Place { partition, sequence, changed: false }));
         }
         borrowed
     }
 
     fn give_back(&self, borrowed: Borrowed) {
         for (store, Place { partition, sequence, .. }) in borrowed.into_iter().flatten() {
+            assert!(store.is_committed(), "a store goes back between two transactions");
             let loan = Loan { partition, store, sequence, compiled: Arc::clone(&self.compiled) };
             let back = &self.partitions[partition.index()].back.0;
             back.send(loan).unwrap_or_else(|_| panic!("partition {partition} waits for its store"));
@@ -561,6 +569,7 @@ impl Outlet<'_> {
             }
         }
         let payload = std::mem::take(&mut group.payload);
+        assert!(waiting.len() == 1 || !payload.is_empty(), "what was changed is in the records");
         self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
     }
 
@@ -647,7 +656,8 @@ fn take(borrowed: &mut Borrowed, hold: &Hold, stores: &mut Vec<Store>, places: &
 
 fn put_back(borrowed: &mut Borrowed, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
     for (store, place) in stores.drain(..).zip(places.drain(..)) {
-        let partition = place.partition;
-        borrowed[partition.index()] = Some((store, place));
+        let slot = &mut borrowed[place.partition.index()];
+        assert!(slot.is_none(), "a store is put back where it was taken");
+        *slot = Some((store, place));
     }
 }

@@ -187,6 +187,7 @@ impl Executor {
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
         let Request { program, parameters, drop_first_parameter, handle, transaction_time } = *request;
+        assert!(stores.iter().all(Store::is_committed), "between calls stores have nothing to undo");
         self.arena.reset();
         let Executor {
             limits, time_is_asked, cancellations, helpers, current, arena, scratch, headers, external, ..
@@ -195,7 +196,6 @@ impl Executor {
         let outside = Outside::default();
         let mut sink =
             WireSink { writer: ResponseWriter::begin(out, handle).within(limits.result_bytes), headers, open: None };
-        // Between calls stores have nothing to undo.
         let marks = |stores: &[Store]| stores.iter().map(Store::beginning).collect();
         let result = contained(stores, marks, &outside, &program.name, |stores| {
             let catalog = stores.first().map(Store::catalog).expect("a call has a store");
@@ -245,6 +245,7 @@ impl Executor {
         });
         let result = match result {
             Err(error) => {
+                assert!(stores.iter().all(Store::is_committed), "a call that failed has changed nothing");
                 Err(ended(error, cancelled.get().then_some(cancellations), (*time_is_asked).then_some(limits.time_max)))
             }
             done => done,

@@ -76,6 +76,8 @@ impl Gate {
 
     /// Keeps `answers` until everything appended so far is committed; lets go of what already is.
     pub fn hold(&self, mailbox: MailboxHandle, mut answers: AnswerBatch) {
+        let end = answers.runs.last().map_or(0, |run| run.end as usize);
+        assert_eq!(end, answers.bytes.len(), "every byte of a batch of answers belongs to a connection");
         answers.count();
         let mut replica = self.lock();
         replica.hold_read((mailbox, answers));

@@ -135,6 +135,7 @@ impl Drop for Place {
                 let mut state = self.0.lock();
                 let next = state.waiting.pop_front();
                 state.free += usize::from(next.is_none());
+                assert!(state.free <= state.threads, "a turn ends once");
                 state.begun += u64::from(next.is_some());
                 next
             };

@@ -72,6 +72,7 @@ impl std::error::Error for RecordError {}
 /// Builds a batch record in place: header first, transactions appended by the caller through [`BatchWriter::transaction`].
 pub struct BatchWriter {
     start: usize,
+    first: Sequence,
     count: u32,
 }
 
@@ -86,7 +87,7 @@ impl BatchWriter {
         out.extend_from_slice(&epoch.0.to_le_bytes());
         out.extend_from_slice(&first.0.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        BatchWriter { start, count: 0 }
+        BatchWriter { start, first, count: 0 }
     }
 
     /// Appends one transaction; `write` puts its row changes at the end of the buffer.
@@ -98,6 +99,11 @@ impl BatchWriter {
         let length = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&length.to_le_bytes());
         self.count += 1;
+    }
+
+    /// The number of its first transaction.
+    pub fn first(&self) -> Sequence {
+        self.first
     }
 
     pub fn count(&self) -> u32 {

@@ -94,6 +94,8 @@ impl Partition {
         log: Appender<Completion>,
         clock: Arc<dyn Clock>,
     ) -> Partition {
+        assert_eq!(start.store.partition(), start.id, "a partition starts with its own store");
+        assert!(start.store.is_committed(), "recovery leaves nothing open");
         Partition {
             id: start.id,
             inbox,
@@ -480,7 +482,9 @@ impl Partition {
 
     /// Hands the batch's redo to the log.
     fn append(&mut self, mut redo: Vec<u8>, writer: BatchWriter) {
-        let count = writer.count();
+        let (first, count) = (writer.first(), writer.count());
+        assert!(self.store.as_ref().is_some_and(Store::is_committed), "what the log is handed is committed here");
+        assert_eq!(first.0, self.sequence.0 + 1, "a record goes on where the history ends");
         writer.finish(&mut redo);
         if count == 0 {
             let _ = self.buffers.0.try_send(redo);
@@ -499,11 +503,16 @@ impl Partition {
     /// Gives the store to the coordinator, which outlives its transactions.
     fn lend(&mut self, to: &Sender<Loan>) {
         let store = self.store.take().expect("the store is lent to one borrower at a time");
+        assert!(store.is_committed(), "a store is lent between two transactions");
         let loan = Loan { partition: self.id, store, sequence: self.sequence, compiled: Arc::clone(&self.compiled) };
         to.send(loan).unwrap_or_else(|_| panic!("the coordinator waits for the store of partition {}", self.id));
     }
 
     fn take_back(&mut self, loan: Loan) {
+        assert!(self.store.is_none(), "the store comes back to where it is missing");
+        assert_eq!((loan.partition, loan.store.partition()), (self.id, self.id), "a store comes home");
+        assert!(loan.store.is_committed(), "a store comes back between two transactions");
+        assert!(loan.sequence >= self.sequence, "a history does not go back");
         self.store = Some(loan.store);
         if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
             self.counters.catalog_changes(&self.compiled);
@@ -511,10 +520,8 @@ impl Partition {
             self.compiled = loan.compiled;
             self.executor.catalog_changed();
         }
-        if loan.sequence > self.sequence {
-            // The coordinator has told the gate.
-            self.sequence = loan.sequence;
-        }
+        // The coordinator has told the gate.
+        self.sequence = loan.sequence;
     }
 }
 

@@ -217,6 +217,10 @@ fn a_body_may_make_its_statements_up() {
         (id,).write_set(&mut parameters).unwrap();
         let mut executor = Executor::new(Duration::from_secs(10));
         executor.call(&mut stores, &request(program, &parameters), &mut out);
+        stores.iter_mut().for_each(|store| {
+            store.discard_redo();
+            store.commit();
+        });
         let (_, body) = frame::split(&out).unwrap().unwrap();
         Response::parse(body).unwrap().to_owned_response().unwrap()
     };

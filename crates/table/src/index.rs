@@ -265,7 +265,7 @@ impl IndexData {
             }
             (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => {
                 let before = map.insert(key, row.0);
-                debug_assert!(before.is_none());
+                assert!(before.is_none(), "a row has one entry in an index");
             }
             (Structure::Bytes(set), EncodedKey::Bytes(key)) => {
                 set.insert((key, row.0));

@@ -44,7 +44,7 @@ impl IntegerMap {
 
     pub(crate) fn insert(&mut self, key: u64, row: RowId) {
         let before = self.tree.insert(key, row.0);
-        debug_assert!(before.is_none() && row.0 != NONE);
+        assert!(before.is_none() && row.0 != NONE, "a key has one row in a unique index");
         if let Some(place) = self.places.get_mut(key.wrapping_sub(self.first) as usize) {
             *place = row.0;
         } else if !self.places.is_empty() || self.tree.len() == 1 {

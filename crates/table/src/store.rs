@@ -393,6 +393,7 @@ impl Store {
             }
             self.undo.truncate(rest);
         }
+        assert_eq!(self.undo.length(), mark.undo, "a mark lies between two changes");
         self.undo.freed.truncate(mark.freed);
         self.redo.truncate(mark.redo);
         self.undo.settle();
@@ -416,6 +417,7 @@ impl Store {
     /// Makes the changes final: forgets undo and redo (take the redo before), frees what deletions left.
     #[inline]
     pub fn commit(&mut self) {
+        assert!(self.undo.is_settled(), "a commit does not come in the midst of a change");
         self.redo.clear();
         if self.redo.capacity() > KEPT_BYTES_MAX {
             self.redo = Vec::with_capacity(4096);
@@ -433,6 +435,12 @@ impl Store {
             }
         }
         self.undo.clear();
+    }
+
+    /// Whether nothing is left of a transaction: no change to undo, none to hand to the log.
+    #[inline]
+    pub fn is_committed(&self) -> bool {
+        self.undo.is_empty() && self.redo.is_empty()
     }
 
     /// The changes since the last commit or take; empty when there are none.

@@ -371,6 +371,10 @@ mod tests {
             let request =
                 Request { program, parameters: &[0, 0], drop_first_parameter: false, handle: 1, transaction_time: 0 };
             let outcome = executor.call(&mut stores, &request, &mut out);
+            for store in &mut stores {
+                store.discard_redo();
+                store.commit();
+            }
             (outcome, String::from_utf8_lossy(&out).into_owned())
         };
         for program in [&program("fill"), &caller(0.5)] {
