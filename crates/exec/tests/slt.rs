@@ -1,7 +1,8 @@
 //! Runs the SQL test files (`tests/slt` at the root of the workspace): each on one partition, on three, and on three with
 //! every call lent only the stores that its routing asks for. The expected answers are the same for all.
 //!
-//! `cargo test -p ferrite-exec --test slt -- NAME` runs the files whose name contains NAME.
+//! `cargo test -p ferrite-exec --test slt -- NAME` runs the files whose name contains NAME. With `UPDATE_SLT=1` in the environment,
+//! records of these files that fail on one partition are rewritten with what came out, before the files run as usual.
 //!
 //! Files that end in `.test` are from SQLite's corpus; a part of it is in `tests/slt/corpus`. All of a corpus at hand is run,
 //! on one partition and on three, with `cargo test -p ferrite-exec --test slt -- --corpus DIRECTORY`. No file is left out as a
@@ -10,9 +11,14 @@
 mod support;
 
 use ferrite_base::UserError;
-use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use sqllogictest::{
+    DBOutput, DefaultColumnType, QueryExpect, RecordOutput, Runner, StatementExpect, default_column_validator,
+    default_normalizer, default_validator, update_record_with_output,
+};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use support::{Collected, Database, Lending};
 
 const CONFIGURATIONS: [(u32, Lending); 3] = [(1, Lending::All), (3, Lending::All), (3, Lending::AsRouted)];
@@ -132,6 +138,78 @@ fn run_file(path: &Path, partitions: u32, lending: Lending, keep_going: bool) ->
     (count, failures)
 }
 
+/// Rewrites the records that fail, with what came out on one partition; the rest of the file stays as it is, byte for byte.
+fn update_file(path: &Path) {
+    let database = Arc::new(Mutex::new(Database::new(1, Lending::All)));
+    let mut runner = Runner::new(|| async { Ok(Connection { database: database.clone(), of_corpus: false }) });
+    let text = std::fs::read_to_string(path).expect("a readable test file");
+    let records = sqllogictest::parse_with_name::<DefaultColumnType>(&text, path.to_string_lossy())
+        .expect("a test file in its format");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // A rewritten record may have another number of lines; those after it move.
+    let mut moved = 0_isize;
+    for record in records {
+        let output = at_once(runner.apply_record(record.clone()));
+        let updated = update_record_with_output(
+            &record,
+            &output,
+            " ",
+            default_validator,
+            default_normalizer,
+            default_column_validator,
+        );
+        if is_expected_error(&record, &output) {
+            continue;
+        }
+        let (Some(updated), Some(line)) = (updated, line_of(&record)) else { continue };
+        if updated != record {
+            let first = (line as isize - 1 + moved) as usize;
+            let last = lines[first..].iter().position(String::is_empty).map_or(lines.len(), |count| first + count);
+            let new: Vec<String> = updated.to_string().trim_end().lines().map(str::to_owned).collect();
+            println!("{}:{}: rewritten", path.display(), first + 1);
+            moved += new.len() as isize - (last - first) as isize;
+            lines.splice(first..last, new);
+        }
+    }
+    if lines != text.lines().collect::<Vec<_>>() {
+        std::fs::write(path, lines.join("\n") + "\n").expect("a writable test file");
+    }
+}
+
+/// The record expects an error, by its text or its code, and that is what came out.
+fn is_expected_error(
+    record: &sqllogictest::Record<DefaultColumnType>,
+    output: &RecordOutput<DefaultColumnType>,
+) -> bool {
+    let expected = match record {
+        sqllogictest::Record::Statement { expected: StatementExpect::Error(expected), .. } => expected,
+        sqllogictest::Record::Query { expected: QueryExpect::Error(expected), .. } => expected,
+        _ => return false,
+    };
+    let (RecordOutput::Statement { error: Some(error), .. } | RecordOutput::Query { error: Some(error), .. }) = output
+    else {
+        return false;
+    };
+    let code = error.downcast_ref::<UserError>().map(UserError::code);
+    expected.is_match(&error.to_string(), code)
+}
+
+/// Where a record that is run begins in its file, from 1 on.
+fn line_of(record: &sqllogictest::Record<DefaultColumnType>) -> Option<u32> {
+    match record {
+        sqllogictest::Record::Statement { loc, .. } | sqllogictest::Record::Query { loc, .. } => Some(loc.line()),
+        _ => None,
+    }
+}
+
+/// The result of a future that waits for nothing: the database answers while it is asked.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("the database is never waited for"),
+    }
+}
+
 /// The corpus has remarks behind conditions (`onlyif sqlite # empty RHS`), which the parser does not take.
 fn without_remarks(text: &str) -> String {
     let line = |line: &str| match line.split_once('#') {
@@ -194,6 +272,7 @@ fn main() {
     {
         std::process::exit(i32::from(!run_corpus(Path::new(directory))));
     }
+    let update = std::env::var_os("UPDATE_SLT").is_some();
     let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let mut failed = 0;
     let mut passed = 0;
@@ -201,6 +280,9 @@ fn main() {
         let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
         if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
             continue;
+        }
+        if update && path.extension().is_some_and(|extension| extension == "slt") {
+            update_file(&path);
         }
         for (partitions, lending) in CONFIGURATIONS {
             let (_, failures) = run_file(&path, partitions, lending, false);
