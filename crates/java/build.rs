@@ -1,5 +1,6 @@
-//! Compiles the Java side of the bridge where there is a JDK, so that the server need not do it at each of its starts. Where there is none, the jar
-//! is empty, and the server compiles the sources, which it has too, with the JDK that it finds then.
+//! Compiles the Java side of the bridge where there is a JDK, so that the server need not do it at
+//! each of its starts. Where there is none, the jar is empty, and the server compiles the sources,
+//! which it has too, with the JDK that it finds then.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

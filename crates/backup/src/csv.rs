@@ -1,4 +1,5 @@
-//! Rows as comma-separated text: every value but NULL in quotes, quotes doubled; NULL as nothing. `ferrite load` and csvloader read it.
+//! Rows as comma-separated text: every value but NULL in quotes, quotes doubled; NULL as nothing.
+//! `ferrite load` and csvloader read it.
 
 use ferrite_value::{Value, convert::to_text_string};
 

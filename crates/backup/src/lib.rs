@@ -1,8 +1,8 @@
-//! Backups: copies of the database in a directory that the caller names, and their rows back into a database of any number of
-//! partitions.
+//! Backups: copies of the database in a directory that the caller names, and their rows back into a
+//! database of any number of partitions.
 //!
-//! Owns no state. Promises that a backup that says it is whole is, and that a restore happens wholly or not at all. Knows neither
-//! sessions nor threads; the server is what [`Server`] says.
+//! Owns no state. Promises that a backup that says it is whole is, and that a restore happens
+//! wholly or not at all. Knows neither sessions nor threads; the server is what [`Server`] says.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -12,7 +12,8 @@
 //! | [`listing`] | what stands in a directory, and its files gone |
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
+// does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod csv;

@@ -80,7 +80,8 @@ pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
     Ok(seen.collect())
 }
 
-/// The nonce in the name of a backup's file; None for all other files, and for those of a database's own snapshots.
+/// The nonce in the name of a backup's file; None for all other files, and for those of a
+/// database's own snapshots.
 fn nonce_of(name: &str) -> Option<&str> {
     let whole = name.strip_suffix(".partial").unwrap_or(name);
     let nonce = if let Some(nonce) = whole.strip_suffix(MANIFEST).or(whole.strip_suffix(SCHEMA_FILE)) {

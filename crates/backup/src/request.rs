@@ -1,4 +1,5 @@
-//! What callers ask of backups: paths, nonces and the settings in JSON, as leniently written as existing tools do.
+//! What callers ask of backups: paths, nonces and the settings in JSON, as leniently written as
+//! existing tools do.
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::Value;
@@ -67,8 +68,8 @@ pub struct Place {
     pub root: Option<PathBuf>,
 }
 
-/// Whether `@SnapshotSave` was called for a snapshot in the database's own directory: without parameters, or with settings that say neither
-/// where to nor under which name.
+/// Whether `@SnapshotSave` was called for a snapshot in the database's own directory: without
+/// parameters, or with settings that say neither where to nor under which name.
 pub fn is_own_snapshot(parameters: &[Value<'_>]) -> bool {
     match parameters {
         [] => true,
@@ -141,7 +142,8 @@ pub fn restore(parameters: &[Value<'_>], place: &Place) -> UserResult<Restore> {
                 nonce: checked_nonce(&nonce)?.to_owned(),
                 tables: settings.choice()?,
             };
-            // Rows go by this database's own hash ring; and none can be there twice, since tables must be empty.
+            // Rows go by this database's own hash ring; and none can be there twice, since tables
+            // must be empty.
             for ignored in ["hashinator", "duplicatesPath", "pathType"] {
                 settings.values.remove(ignored);
             }
@@ -158,8 +160,9 @@ fn missing(key: &str) -> UserError {
 }
 
 impl Place {
-    /// A directory on the server that a caller may name: absolute or, where backups have a directory of their own, relative to that
-    /// and within it; without detours, and not within the database's own, where a file of any name could be taken for the database's.
+    /// A directory on the server that a caller may name: absolute or, where backups have a
+    /// directory of their own, relative to that and within it; without detours, and not within the
+    /// database's own, where a file of any name could be taken for the database's.
     pub fn directory(&self, text: &str) -> UserResult<PathBuf> {
         let refuse = |reason: &str| {
             let error = UserError::parameters(format!("the path {text} {reason}"));

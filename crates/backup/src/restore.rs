@@ -1,10 +1,13 @@
-//! `@SnapshotRestore`: a backup's rows into this database, whatever its number of partitions. All or nothing.
+//! `@SnapshotRestore`: a backup's rows into this database, whatever its number of partitions. All
+//! or nothing.
 //!
-//! How (docs/decisions/0012-restore.md): every file is read and judged before anything is touched. Rows then go into staging tables, by
-//! ordinary transactions, each row to the partition that owns it here. One schema change at the end makes the schema, if the database
-//! has none, fills every table from its staging table, with all constraints checked and views made, and drops the staging tables.
-//! That change is one transaction like any other of its kind: carried out on all partitions or on none, one record in the log. Whatever fails
-//! before leaves nothing but staging tables, which are dropped then, or at the next start.
+//! How (docs/decisions/0012-restore.md): every file is read and judged before anything is touched.
+//! Rows then go into staging tables, by ordinary transactions, each row to the partition that owns
+//! it here. One schema change at the end makes the schema, if the database has none, fills every
+//! table from its staging table, with all constraints checked and views made, and drops the staging
+//! tables. That change is one transaction like any other of its kind: carried out on all partitions
+//! or on none, one record in the log. Whatever fails before leaves nothing but staging tables,
+//! which are dropped then, or at the next start.
 
 use crate::request::Restore;
 use crate::save::SCHEMA_FILE;
@@ -92,7 +95,8 @@ pub fn drop_leftovers(server: &dyn Server) -> UserResult<()> {
     if left { server.drop_tables(STAGING) } else { Ok(()) }
 }
 
-/// Whatever has become of the staging tables: before the last step nothing of the restore has taken place.
+/// Whatever has become of the staging tables: before the last step nothing of the restore has taken
+/// place.
 fn not_done(error: UserError) -> UserError {
     if error.kind() != ErrorKind::OutcomeUnknown {
         return error;
@@ -160,7 +164,8 @@ fn targets(
 }
 
 impl Target {
-    /// A table of the same columns, without anything that could refuse a row: that is judged when all rows are there.
+    /// A table of the same columns, without anything that could refuse a row: that is judged when
+    /// all rows are there.
     fn staging_text(&self) -> String {
         let partition_column = self.definition.partition_column;
         let columns: Vec<String> = (self.definition.columns.iter().enumerate())

@@ -1,7 +1,9 @@
-//! `@SnapshotSave` with a path: a copy of the database as it is at one moment, in a directory that the caller names.
+//! `@SnapshotSave` with a path: a copy of the database as it is at one moment, in a directory that
+//! the caller names.
 //!
-//! Natively in the form of the database's own snapshots (docs/format/snapshot.md), under the nonce; or as one CSV file for each table. Files
-//! are written under their names, fsynced and read back; the manifest comes last, so that a backup that has one is whole.
+//! Natively in the form of the database's own snapshots (docs/format/snapshot.md), under the nonce;
+//! or as one CSV file for each table. Files are written under their names, fsynced and read back;
+//! the manifest comes last, so that a backup that has one is whole.
 
 use crate::csv;
 use crate::request::{Format, Save};
@@ -32,7 +34,8 @@ pub struct Begun {
     request: Save,
 }
 
-/// Refuses what cannot be, makes the directory, and fixes the moment: everything acknowledged before is in the backup.
+/// Refuses what cannot be, makes the directory, and fixes the moment: everything acknowledged
+/// before is in the backup.
 pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserResult<Begun> {
     let catalog = server.catalog();
     if let Some(name) = request.tables.unknown(catalog.tables.keys().map(String::as_str)) {
@@ -72,7 +75,8 @@ impl Begun {
         &self.request
     }
 
-    /// Writes everything, and says how many bytes of rows that were. On an error what was written goes again. `random` is for the backup's identity.
+    /// Writes everything, and says how many bytes of rows that were. On an error what was written
+    /// goes again. `random` is for the backup's identity.
     pub fn write(self, random: &mut dyn Random) -> UserResult<u64> {
         let Begun { taken, files, request } = self;
         match request.format {
@@ -97,13 +101,15 @@ impl Begun {
     }
 }
 
-/// The schema of a backup that has some of the tables only: these, and what their constraints may be made of.
+/// The schema of a backup that has some of the tables only: these, and what their constraints may
+/// be made of.
 struct Chosen {
     catalog: Catalog,
     history: SchemaHistory,
 }
 
-/// What is left out is dropped as a user would drop it, so that what is left is a schema like any other.
+/// What is left out is dropped as a user would drop it, so that what is left is a schema like any
+/// other.
 fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
     let tasks = whole.tasks.keys().map(|name| Change::DropTask { name: name.clone(), if_exists: false });
     let procedures = whole.procedures.values();

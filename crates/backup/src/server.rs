@@ -14,15 +14,16 @@ pub trait Server {
     /// Where rows with this partitioning value belong.
     fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId>;
 
-    /// Statements of one transaction. Durable when this returns. No loads may be on their way. An error of the kind `OutcomeUnknown`
-    /// means that it may have been carried out; after any other it was not.
+    /// Statements of one transaction. Durable when this returns. No loads may be on their way. An
+    /// error of the kind `OutcomeUnknown` means that it may have been carried out; after any other
+    /// it was not.
     fn change_schema(&self, text: &str) -> UserResult<()>;
 
     /// Drops all tables whose names begin so, when all loads have ended.
     fn drop_tables(&self, prefix: &str) -> UserResult<()>;
 
-    /// Sends rows, as a table on the wire, for one partition, or for all copies of a replicated table. An error may be one of a
-    /// load before.
+    /// Sends rows, as a table on the wire, for one partition, or for all copies of a replicated
+    /// table. An error may be one of a load before.
     fn load(&self, table: &str, partition: Option<PartitionId>, rows: Vec<u8>) -> UserResult<()>;
 
     fn wait_for_loads(&self) -> UserResult<()>;

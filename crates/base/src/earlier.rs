@@ -1,7 +1,9 @@
-//! What was computed before some functions got other values, and some values were refused: see docs/decisions/0024.
+//! What was computed before some functions got other values, and some values were refused: see
+//! docs/decisions/0024.
 //!
-//! Owns: whether this thread computes as it was done then. Only what was defined at that time is computed so, and replayed: views,
-//! indexes, checks and changes of columns of an old database have to mean what their rows were stored with.
+//! Owns: whether this thread computes as it was done then. Only what was defined at that time is
+//! computed so, and replayed: views, indexes, checks and changes of columns of an old database have
+//! to mean what their rows were stored with.
 
 use std::cell::Cell;
 

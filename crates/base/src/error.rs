@@ -1,20 +1,23 @@
 //! User errors: what a caller did or met, in a form that it can act on.
 //!
-//! Each has a kind (which decides the protocol status), a stable five-character code (SQLSTATE where the standard has
-//! one), a short message, and where there is more to say a detail and a hint that says what to do.
-//! Operating errors (disk, network) have an enum in the crate that meets them; programmer errors are assertions.
+//! Each has a kind (which decides the protocol status), a stable five-character code (SQLSTATE
+//! where the standard has one), a short message, and where there is more to say a detail and a hint
+//! that says what to do. Operating errors (disk, network) have an enum in the crate that meets
+//! them; programmer errors are assertions.
 
 use std::borrow::Cow;
 use std::fmt;
 
 pub type UserResult<T> = Result<T, UserError>;
 
-/// What sort of failure it was. `wire` codes and prefixes are derived from it at the door of the node.
+/// What sort of failure it was. `wire` codes and prefixes are derived from it at the door of the
+/// node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ErrorKind {
     /// NOT NULL, UNIQUE, CHECK and the like. Rolled back.
     ConstraintViolation,
-    /// A statement that is well-formed but cannot be carried out with these values: overflow, division by zero, bad cast.
+    /// A statement that is well-formed but cannot be carried out with these values: overflow,
+    /// division by zero, bad cast.
     Sql,
     /// The text does not parse, or names something that is not there, or is not supported.
     Compile,
@@ -34,7 +37,8 @@ pub enum ErrorKind {
     Permission,
     /// A limit of `limits.rs` was reached.
     Limit,
-    /// The call was sent to a partition that does not own its key (bulk load, destination extensions).
+    /// The call was sent to a partition that does not own its key (bulk load, destination
+    /// extensions).
     Mispartitioned,
     /// The server does not take work: paused, stopping, log failed.
     Unavailable,
@@ -111,7 +115,8 @@ impl UserError {
         self
     }
 
-    /// The same error with its place, if it has one, in another text: the one around it. None: it means nothing there.
+    /// The same error with its place, if it has one, in another text: the one around it. None: it
+    /// means nothing there.
     #[must_use]
     pub fn moved(mut self, place: impl FnOnce(TextPosition) -> Option<TextPosition>) -> Self {
         self.0.place = self.0.place.and_then(place);

@@ -1,6 +1,8 @@
-//! Faults of the server itself, that is panics: how they are reported and counted, and, in debug builds, planted.
+//! Faults of the server itself, that is panics: how they are reported and counted, and, in debug
+//! builds, planted.
 //!
-//! What becomes of the call in which one comes is decided where calls are executed (docs/decisions/0022-panics.md). Knows nothing of calls.
+//! What becomes of the call in which one comes is decided where calls are executed
+//! (docs/decisions/0022-panics.md). Knows nothing of calls.
 
 use std::backtrace::Backtrace;
 use std::fmt;
@@ -105,7 +107,8 @@ mod planted {
         ANYWHERE.store(point as u64, Ordering::SeqCst);
     }
 
-    /// Nothing is planted for this thread any more; what was, and how often it was still to be reached.
+    /// Nothing is planted for this thread any more; what was, and how often it was still to be
+    /// reached.
     pub fn uproot() -> Option<(Point, u32)> {
         HERE.take()
     }

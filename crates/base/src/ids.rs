@@ -24,8 +24,8 @@ macro_rules! id {
 }
 
 id! {
-    /// A table, view or stream. Given out by the catalog, never used twice in the life of a database,
-    /// and so fit to stand in the redo log.
+    /// A table, view or stream. Given out by the catalog, never used twice in the life of a
+    /// database, and so fit to stand in the redo log.
     TableId(u32)
 }
 id! {
@@ -49,7 +49,8 @@ id! {
     NodeId(u32)
 }
 id! {
-    /// The number of a transaction's redo record within its partition, from 1; 0 is "before the first".
+    /// The number of a transaction's redo record within its partition, from 1; 0 is "before the
+    /// first".
     Sequence(u64)
 }
 id! {

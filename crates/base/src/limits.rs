@@ -1,16 +1,21 @@
-//! Every limit of the product, by name. A test stands at each limit and one past it, where the limit is enforced.
+//! Every limit of the product, by name. A test stands at each limit and one past it, where the
+//! limit is enforced.
 
-/// Largest frame accepted from or sent to a client, in bytes after the length field (wire-protocol 1.2).
+/// Largest frame accepted from or sent to a client, in bytes after the length field (wire-protocol
+/// 1.2).
 pub const FRAME_BYTES_MAX: usize = 52_428_800;
-/// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be set: drivers of the protocol refuse larger ones.
+/// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be
+/// set: drivers of the protocol refuse larger ones.
 pub const VALUE_BYTES_MAX: usize = 1_048_576;
-/// Largest VARCHAR length that can be declared in characters (four bytes each); a larger one counts bytes.
+/// Largest VARCHAR length that can be declared in characters (four bytes each); a larger one counts
+/// bytes.
 pub const VARCHAR_CHARACTERS_MAX: u32 = 262_144;
 /// Declared size of VARCHAR and VARBINARY where the statement names none.
 pub const VARIABLE_LENGTH_DEFAULT: u32 = 2_048;
 /// Largest row, values included, in bytes.
 pub const ROW_BYTES_MAX: usize = 2_097_152;
-/// The most that [`ROW_BYTES_MAX`] may be set to: a row must fit into a call and into a result. What is on disk is held to this alone.
+/// The most that [`ROW_BYTES_MAX`] may be set to: a row must fit into a call and into a result.
+/// What is on disk is held to this alone.
 pub const ROW_BYTES_CEILING: usize = 33_554_432;
 /// Columns of one table.
 pub const TABLE_COLUMNS_MAX: usize = 1_024;
@@ -20,7 +25,8 @@ pub const TABLES_MAX: usize = 10_000;
 pub const TABLE_INDEXES_MAX: usize = 64;
 /// CHECK conditions of one table.
 pub const TABLE_CHECKS_MAX: usize = 1_024;
-/// Work, in about bytes made or looked at, of one expression of a view or an index, or of all CHECK conditions, for one row.
+/// Work, in about bytes made or looked at, of one expression of a view or an index, or of all CHECK
+/// conditions, for one row.
 pub const DEFINITION_WORK_MAX: usize = 67_108_864;
 /// Procedures of one database.
 pub const PROCEDURES_MAX: usize = 10_000;
@@ -38,7 +44,8 @@ pub const PARAMETERS_MAX: usize = 1_025;
 pub const PARAMETERS_CEILING: usize = 32_767;
 /// Bytes of one SQL text, a batch included.
 pub const STATEMENT_BYTES_MAX: usize = 1_048_576;
-/// The most that [`STATEMENT_BYTES_MAX`] may be set to: a text takes some hundred times its size while it is compiled.
+/// The most that [`STATEMENT_BYTES_MAX`] may be set to: a text takes some hundred times its size
+/// while it is compiled.
 pub const STATEMENT_BYTES_CEILING: usize = 16_777_216;
 /// Bytes of one note for the log of the server.
 pub const NOTE_BYTES_MAX: usize = 4_096;
@@ -46,7 +53,8 @@ pub const NOTE_BYTES_MAX: usize = 4_096;
 pub const REPORTS_ASKED_MAX: usize = 16;
 /// Calls at a time that look through directories for backups.
 pub const BACKUP_SCANS_MAX: usize = 8;
-/// Bytes of lines for standard output, and for standard error, that wait to be written; others are lost, and counted.
+/// Bytes of lines for standard output, and for standard error, that wait to be written; others are
+/// lost, and counted.
 pub const STDIO_QUEUE_BYTES_MAX: usize = 1_048_576;
 /// Bytes of all loaded Java classes and resources, compressed as in their jars.
 pub const CLASSES_BYTES_MAX: usize = 33_554_432;
@@ -74,7 +82,8 @@ pub const STATEMENTS_MAX: usize = 10_000;
 pub const STATEMENTS_CEILING: usize = 32_767;
 /// Nesting of expressions and of procedure blocks.
 pub const NESTING_MAX: usize = 200;
-/// Operators in one expression, between two commas or parentheses: longer chains would be trees too deep to walk.
+/// Operators in one expression, between two commas or parentheses: longer chains would be trees too
+/// deep to walk.
 pub const OPERATORS_MAX: usize = 1_000;
 /// Expressions of one statement, those that stand in its plan several times counted for each.
 pub const EXPRESSIONS_MAX: usize = 2_000_000;
@@ -96,15 +105,18 @@ pub const REGULAR_EXPRESSIONS_KEPT: usize = 8;
 pub const POLYGON_EDGE_PAIRS_MAX: u64 = 20_000_000;
 /// Tables joined in one SELECT.
 pub const JOIN_TABLES_MAX: usize = 64;
-/// Views computed when read that stand in one view, those inside others counted for each place where they stand.
+/// Views computed when read that stand in one view, those inside others counted for each place
+/// where they stand.
 pub const VIEW_EXPANSIONS_MAX: usize = 256;
 /// How deep such views stand in each other.
 pub const VIEW_NESTING_MAX: usize = 32;
-/// Such views that one statement, batch or procedure reads, those inside others counted for each place.
+/// Such views that one statement, batch or procedure reads, those inside others counted for each
+/// place.
 pub const STATEMENT_VIEWS_MAX: usize = 16_384;
 /// Bytes of their definitions, counted for each place.
 pub const STATEMENT_VIEW_BYTES_MAX: usize = 4_194_304;
-/// Tables of WITH in one query; those that refer to rows outside count once for each place where they are used.
+/// Tables of WITH in one query; those that refer to rows outside count once for each place where
+/// they are used.
 pub const COMMON_TABLES_MAX: usize = 100;
 /// Rounds of one WITH RECURSIVE.
 pub const RECURSION_ROUNDS_MAX: usize = 1_000_000;
@@ -128,20 +140,23 @@ pub const STATEMENT_VARIANTS_MAX: usize = 64;
 pub const EXTENSIONS_MAX: usize = 30;
 /// How long one call may execute before it is interrupted and rolled back.
 pub const QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
-/// Seconds that a change of the schema may take, its procedures' compiling included. Until it ends no transaction runs.
+/// Seconds that a change of the schema may take, its procedures' compiling included. Until it ends
+/// no transaction runs.
 pub const SCHEMA_SECONDS_MAX: u64 = 600;
 /// Transactions over several partitions that one lending of the partitions' stores serves.
 pub const MULTI_GROUP_CALLS_MAX: usize = 512;
 /// How long partitions stand still for transactions that could as well have the next lending.
 pub const MULTI_GROUP_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1);
-/// Rows met from which on a read counts as long and runs on a snapshot, beside the transactions: some two milliseconds.
+/// Rows met from which on a read counts as long and runs on a snapshot, beside the transactions:
+/// some two milliseconds.
 pub const LONG_READ_ROWS_MIN: u64 = 20_000;
 /// Partitions of one node.
 pub const PARTITIONS_MAX: usize = 1_024;
 /// Identifier length in bytes.
 pub const IDENTIFIER_BYTES_MAX: usize = 255;
 
-/// Inline storage: a variable-length column whose declared size in bytes is at most this lives in the row itself.
+/// Inline storage: a variable-length column whose declared size in bytes is at most this lives in
+/// the row itself.
 pub const INLINE_BYTES_MAX: usize = 63;
 /// Bytes of a table page.
 pub const PAGE_BYTES: usize = 16_384;
@@ -151,30 +166,38 @@ pub const EXTENTS_AHEAD: usize = 8;
 /// Extents of page memory without a page in use that are kept; more go back to the system.
 pub const EXTENTS_KEPT_MAX: usize = 32;
 
-/// Part of the machine's (or control group's) memory that the server may take unless told otherwise, in percent.
+/// Part of the machine's (or control group's) memory that the server may take unless told
+/// otherwise, in percent.
 pub const MEMORY_PERCENT_DEFAULT: usize = 80;
 /// Least memory limit: less does not run a server.
 pub const MEMORY_BYTES_MIN: usize = 67_108_864;
-/// Bytes of addresses that the server takes besides what it uses: stacks, and what its allocators keep at hand.
+/// Bytes of addresses that the server takes besides what it uses: stacks, and what its allocators
+/// keep at hand.
 pub const ADDRESS_SPACE_BYTES_MIN: usize = 3_221_225_472;
-/// One part in so many of the memory limit is kept for what is no new row: deletions, reads, rollbacks.
+/// One part in so many of the memory limit is kept for what is no new row: deletions, reads,
+/// rollbacks.
 pub const MEMORY_RESERVE_PART: usize = 16;
 /// Bytes that a query or a result may hold however full the memory is.
 pub const MEMORY_ALWAYS_BYTES: usize = 1_048_576;
-/// One part in so many of the memory limit is what clients may make the server hold: unfinished frames, calls that wait, unread answers.
+/// One part in so many of the memory limit is what clients may make the server hold: unfinished
+/// frames, calls that wait, unread answers.
 pub const CLIENTS_MEMORY_PART: usize = 4;
 /// The same in bytes, where there is no memory limit.
 pub const CLIENTS_BYTES_DEFAULT: usize = 1_073_741_824;
 /// Bytes that an answer may have however much is held for clients.
 pub const ANSWER_ALWAYS_BYTES: usize = 1_024;
-/// Bytes that an answer may have while unread answers take a quarter more at most than clients may hold.
+/// Bytes that an answer may have while unread answers take a quarter more at most than clients may
+/// hold.
 pub const ANSWER_SMALL_BYTES: usize = 65_536;
-/// Bytes of one transaction's changes in one partition: what it overwrote, and what goes to the log.
+/// Bytes of one transaction's changes in one partition: what it overwrote, and what goes to the
+/// log.
 pub const TRANSACTION_BYTES_MAX: usize = 1_073_741_824;
 
-/// Calls taken from a connection and not yet answered, beyond which the server stops reading from it.
+/// Calls taken from a connection and not yet answered, beyond which the server stops reading from
+/// it.
 pub const CONNECTION_OUTSTANDING_CALLS_MAX: usize = 32_768;
-/// Bytes of calls taken from a connection and not yet answered, beyond which the server stops reading from it.
+/// Bytes of calls taken from a connection and not yet answered, beyond which the server stops
+/// reading from it.
 pub const CONNECTION_OUTSTANDING_BYTES_MAX: usize = 33_554_432;
 /// Bytes of unread responses, beyond which the server stops reading from a connection.
 pub const CONNECTION_UNREAD_BYTES_MAX: usize = 16_777_216;
@@ -182,61 +205,75 @@ pub const CONNECTION_UNREAD_BYTES_MAX: usize = 16_777_216;
 pub const CONNECTION_UNREAD_SECONDS_MAX: u64 = 30;
 /// Largest frame of a login, in bytes after the length field.
 pub const LOGIN_BYTES_MAX: usize = 4_096;
-/// Seconds within which a frame that was begun must arrive; one more for each [`FRAME_BYTES_PER_SECOND_MIN`] that have.
+/// Seconds within which a frame that was begun must arrive; one more for each
+/// [`FRAME_BYTES_PER_SECOND_MIN`] that have.
 pub const FRAME_SECONDS_MAX: u64 = 30;
 /// Bytes a second at which a large frame must arrive at least.
 pub const FRAME_BYTES_PER_SECOND_MIN: usize = 8_192;
 /// Seconds within which a login must arrive.
 pub const LOGIN_SECONDS_MAX: u64 = 30;
-/// Bytes that a connection's answers are expected to have, by the last ones, beyond which the server stops reading from it.
+/// Bytes that a connection's answers are expected to have, by the last ones, beyond which the
+/// server stops reading from it.
 pub const CONNECTION_EXPECTED_BYTES_MAX: usize = 67_108_864;
 /// Calls taken from a connection whose answers' size is not known yet.
 pub const CONNECTION_FIRST_CALLS_MAX: usize = 64;
 /// Bytes of unread responses, beyond which a connection is closed: ten of the largest.
 pub const CONNECTION_ANSWER_BYTES_MAX: usize = 536_870_912;
-/// Calls taken by the node and not yet answered, beyond which it takes no more from connections other than administrators'.
+/// Calls taken by the node and not yet answered, beyond which it takes no more from connections
+/// other than administrators'.
 pub const NODE_OUTSTANDING_CALLS_MAX: usize = 1_048_576;
-/// Bytes of calls taken by the node and not yet answered, beyond which it takes no more from connections other than administrators'.
+/// Bytes of calls taken by the node and not yet answered, beyond which it takes no more from
+/// connections other than administrators'.
 pub const NODE_OUTSTANDING_BYTES_MAX: usize = 536_870_912;
-/// Requests to cancel calls that are remembered of one connection; the oldest is dropped for the next.
+/// Requests to cancel calls that are remembered of one connection; the oldest is dropped for the
+/// next.
 pub const CONNECTION_CANCELS_MAX: usize = 64;
 /// How long one call may execute whose client has ended its side of the connection.
 pub const ENDED_CONNECTION_QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1);
-/// Bytes of answers that the system is to take for one connection whose peer does not read. It doubles that for what it needs beside.
+/// Bytes of answers that the system is to take for one connection whose peer does not read. It
+/// doubles that for what it needs beside.
 pub const SOCKET_SEND_BYTES: usize = 262_144;
-/// Calls that a connection may make however much is held for clients, and bytes of them and of its unread answers.
+/// Calls that a connection may make however much is held for clients, and bytes of them and of its
+/// unread answers.
 pub const CONNECTION_ALWAYS_CALLS: usize = 8;
 pub const CONNECTION_ALWAYS_BYTES: usize = 4_096;
-/// Seconds that a server that stops goes on executing what it has taken. With [`STOP_GRACE`] it ends within the ten seconds that
-/// container runtimes give.
+/// Seconds that a server that stops goes on executing what it has taken. With [`STOP_GRACE`] it
+/// ends within the ten seconds that container runtimes give.
 pub const STOP_SECONDS_MAX: u64 = 7;
-/// How long a server that stops waits for calls that it has interrupted, before it ends without them.
+/// How long a server that stops waits for calls that it has interrupted, before it ends without
+/// them.
 pub const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
-/// How long a connection may not read its answers when a server that stops waits for nobody any more.
+/// How long a connection may not read its answers when a server that stops waits for nobody any
+/// more.
 pub const STOP_UNREAD_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 /// Connections of one node.
 pub const CONNECTIONS_MAX: usize = 10_000;
-/// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`] already.
+/// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`]
+/// already.
 pub const ADMIN_CONNECTIONS_RESERVED: usize = 16;
 
-/// File descriptors that are kept from connections, for the log, snapshots, backups and Java. Half of what there is, where that is little.
+/// File descriptors that are kept from connections, for the log, snapshots, backups and Java. Half
+/// of what there is, where that is little.
 pub const DESCRIPTORS_RESERVED: usize = 64;
-/// Seconds that a connection is silent before the system asks whether its peer is there still (TCP keepalive).
+/// Seconds that a connection is silent before the system asks whether its peer is there still (TCP
+/// keepalive).
 pub const KEEPALIVE_IDLE_SECONDS: u64 = 60;
 /// Seconds between two such questions.
 pub const KEEPALIVE_INTERVAL_SECONDS: u64 = 10;
 /// Such questions without an answer, after which the connection is closed.
 pub const KEEPALIVE_PROBES_MAX: u32 = 6;
 
-/// Free bytes of the log's disk from which on writes are refused, unless set otherwise: four segments of the log.
+/// Free bytes of the log's disk from which on writes are refused, unless set otherwise: four
+/// segments of the log.
 pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
 /// Bytes of one redo log segment file.
 pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
 /// Largest payload of one redo log block (one group commit), in bytes.
 pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;
 
-/// How often a redo log that is written looks whether its files are still in place, and writes down how far it reaches. What was
-/// acknowledged after the last look may go into files that somebody has removed, or be cut from them unnoticed.
+/// How often a redo log that is written looks whether its files are still in place, and writes down
+/// how far it reaches. What was acknowledged after the last look may go into files that somebody
+/// has removed, or be cut from them unnoticed.
 pub const LOG_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.

@@ -1,16 +1,20 @@
-//! Page memory: blocks of one size cut from large, huge-page-backed extents, shared by all tables of a process; and the ceiling on
-//! what the process takes in all.
+//! Page memory: blocks of one size cut from large, huge-page-backed extents, shared by all tables
+//! of a process; and the ceiling on what the process takes in all.
 //!
-//! A random access to gigabytes of small pages costs a TLB miss besides the cache miss; 2 MiB extents that the kernel
-//! may back with huge pages save most of them. Blocks that come back are handed out again, those at the lowest addresses first, so
-//! that after many deletions whole extents become free. Of these some are kept, since the system is slow to give memory;
-//! [`keep_ahead`] gives the others back. The lock is taken once per 16 KiB block, which is once in hundreds of rows.
+//! A random access to gigabytes of small pages costs a TLB miss besides the cache miss; 2 MiB
+//! extents that the kernel may back with huge pages save most of them. Blocks that come back are
+//! handed out again, those at the lowest addresses first, so that after many deletions whole
+//! extents become free. Of these some are kept, since the system is slow to give memory;
+//! [`keep_ahead`] gives the others back. The lock is taken once per 16 KiB block, which is once in
+//! hundreds of rows.
 //!
-//! The first touch of an extent can take milliseconds: the kernel clears it, and a hypervisor may first have to find memory
-//! for it. [`keep_ahead`], run by a thread of the server, touches extents before they are wanted, as huge pages only where that is quick
-//! (`preallocator.rs`); where nobody runs it, whoever needs an extent pays.
+//! The first touch of an extent can take milliseconds: the kernel clears it, and a hypervisor may
+//! first have to find memory for it. [`keep_ahead`], run by a thread of the server, touches extents
+//! before they are wanted, as huge pages only where that is quick (`preallocator.rs`); where nobody
+//! runs it, whoever needs an extent pays.
 //!
-//! Knows nothing of who uses the memory. Whoever adds to it asks [`takes_rows`] or [`has_room`] first (docs/limits.md).
+//! Knows nothing of who uses the memory. Whoever adds to it asks [`takes_rows`] or [`has_room`]
+//! first (docs/limits.md).
 
 use crate::limits::PAGE_BYTES;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -74,8 +78,8 @@ pub fn bytes_used() -> usize {
     BYTES_USED.load(Ordering::Relaxed)
 }
 
-/// Whether the block lies in an extent of which at most half is in use while there are free pages at lower addresses: moving its
-/// contents to a new block helps to make the extent free.
+/// Whether the block lies in an extent of which at most half is in use while there are free pages
+/// at lower addresses: moving its contents to a new block helps to make the extent free.
 pub fn lies_sparsely(block: &[u8]) -> bool {
     let pool = pool();
     let extent = block.as_ptr().addr() & !(EXTENT_BYTES - 1);
@@ -84,7 +88,8 @@ pub fn lies_sparsely(block: &[u8]) -> bool {
         && pool.partial.first_key_value().is_some_and(|(lowest, _)| *lowest < extent)
 }
 
-/// Bytes of free pages in extents that are in use in part: what moving blocks closer together could free.
+/// Bytes of free pages in extents that are in use in part: what moving blocks closer together could
+/// free.
 pub fn bytes_scattered() -> usize {
     pool().partial.values().map(|free| free.count_ones() as usize * PAGE_BYTES).sum()
 }
@@ -94,7 +99,8 @@ pub fn pages_returned() -> u64 {
     PAGES_RETURNED.load(Ordering::Relaxed)
 }
 
-/// A zeroed, 64-byte-aligned block of memory, at least one [`PAGE_BYTES`] long. Owned like a `Box<[u8]>`.
+/// A zeroed, 64-byte-aligned block of memory, at least one [`PAGE_BYTES`] long. Owned like a
+/// `Box<[u8]>`.
 pub struct Block {
     bytes: NonNull<u8>,
     length: usize,
@@ -106,13 +112,15 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A zeroed block of `length` bytes. Lengths other than [`PAGE_BYTES`] go to the system allocator.
+    /// A zeroed block of `length` bytes. Lengths other than [`PAGE_BYTES`] go to the system
+    /// allocator.
     pub fn zeroed(length: usize) -> Block {
         assert!(length >= PAGE_BYTES && length.is_multiple_of(64), "a block is whole cache lines of at least a page");
         BYTES_USED.fetch_add(length, Ordering::Relaxed);
         let bytes = if length == PAGE_BYTES {
             let bytes = page();
-            // SAFETY: the block is PAGE_BYTES long and owned by nobody else since it was taken from the pool.
+            // SAFETY: the block is PAGE_BYTES long and owned by nobody else since it was taken from
+            // the pool.
             unsafe { std::ptr::write_bytes(bytes.as_ptr(), 0, PAGE_BYTES) };
             bytes
         } else {
@@ -159,7 +167,8 @@ fn system(length: usize) -> NonNull<u8> {
     let pointer = unsafe { alloc_zeroed(layout) };
     let Some(bytes) = NonNull::new(pointer) else { handle_alloc_error(layout) };
     if length >= EXTENT_BYTES {
-        // SAFETY: the range was just allocated and is ours; the advice changes no contents. Refusal is harmless.
+        // SAFETY: the range was just allocated and is ours; the advice changes no contents. Refusal
+        // is harmless.
         let _ = unsafe { madvise(pointer.cast(), length, Advice::LinuxHugepage) };
     }
     bytes
@@ -182,24 +191,27 @@ impl Pool {
         self.unbacked.pop().expect("a region has extents")
     }
 
-    /// The allocator's own memory may have been touched before, and then the kernel backs only part of it with huge pages; a mapping
-    /// of our own is fresh.
+    /// The allocator's own memory may have been touched before, and then the kernel backs only part
+    /// of it with huge pages; a mapping of our own is fresh.
     fn map_region(&mut self) {
         const REGION_EXTENTS: usize = 32;
         let length = (REGION_EXTENTS + 1) * EXTENT_BYTES;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that is there.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that
+        // is there.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) };
         let Ok(start) = mapped else { handle_alloc_error(large_layout(length)) };
         let aligned = start.addr().next_multiple_of(EXTENT_BYTES);
-        // SAFETY: the mapping is ours and never unmapped; the advice changes no contents. Refusal is harmless.
+        // SAFETY: the mapping is ours and never unmapped; the advice changes no contents. Refusal
+        // is harmless.
         let _ = unsafe { madvise(start, length, Advice::LinuxHugepage) };
         start.expose_provenance();
         // The last is taken first: the lowest.
         self.unbacked.extend((0..REGION_EXTENTS).rev().map(|number| aligned + number * EXTENT_BYTES));
     }
 
-    /// The free page at the lowest address, or the first of an extent that is idle. None: there is neither.
+    /// The free page at the lowest address, or the first of an extent that is idle. None: there is
+    /// neither.
     fn take(&mut self) -> Option<usize> {
         if let Some(mut lowest) = self.partial.first_entry() {
             let extent = *lowest.key();

@@ -1,7 +1,8 @@
-//! What an operator may set: the limits of `limits.rs` that are not fixed, as they are in force for one server.
+//! What an operator may set: the limits of `limits.rs` that are not fixed, as they are in force for
+//! one server.
 //!
-//! Owns names, ranges and defaults. Promises that no setting exceeds what the formats hold. Does not know command lines; who parses
-//! one calls [`Settings::set`].
+//! Owns names, ranges and defaults. Promises that no setting exceeds what the formats hold. Does
+//! not know command lines; who parses one calls [`Settings::set`].
 
 use crate::limits;
 use std::time::Duration;
@@ -92,8 +93,9 @@ impl From<Duration> for CallLimits {
     }
 }
 
-/// What SQL from clients may bring in. It is asked at the door and nowhere behind it: what was accepted under other settings, and
-/// comes from the log, a snapshot or a backup, is held to [`SqlLimits::CEILING`] only.
+/// What SQL from clients may bring in. It is asked at the door and nowhere behind it: what was
+/// accepted under other settings, and comes from the log, a snapshot or a backup, is held to
+/// [`SqlLimits::CEILING`] only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SqlLimits {
     /// Declared sizes of columns; those that are there already stay as they are.

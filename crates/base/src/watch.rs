@@ -1,8 +1,10 @@
-//! Work that takes long and that somebody may end: a change of the schema, the compiling of a statement.
+//! Work that takes long and that somebody may end: a change of the schema, the compiling of a
+//! statement.
 //!
-//! Owns: who watches this thread, and how much was done since it was asked last. Whoever begins such work runs it under a [`Watcher`];
-//! whoever does it calls [`work`] as it goes on, and stops at an error. Promises that a thread which nobody watches is never stopped:
-//! recovery and replay, which have to take up what was once accepted, name no watcher. Does not know clocks.
+//! Owns: who watches this thread, and how much was done since it was asked last. Whoever begins
+//! such work runs it under a [`Watcher`]; whoever does it calls [`work`] as it goes on, and stops
+//! at an error. Promises that a thread which nobody watches is never stopped: recovery and replay,
+//! which have to take up what was once accepted, name no watcher. Does not know clocks.
 
 use crate::error::UserResult;
 use std::cell::{Cell, RefCell};

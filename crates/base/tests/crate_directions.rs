@@ -1,10 +1,12 @@
-//! The layout that ARCHITECTURE.md draws, as a test: which crate may depend on which, which crate may use which library,
-//! and which crates must not touch the world outside. A new arrow is a decision: it is added here or it does not land.
+//! The layout that ARCHITECTURE.md draws, as a test: which crate may depend on which, which crate
+//! may use which library, and which crates must not touch the world outside. A new arrow is a
+//! decision: it is added here or it does not land.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Every crate from the floor up, with the crates of ours that it may use. A crate may name only crates above it in this list.
+/// Every crate from the floor up, with the crates of ours that it may use. A crate may name only
+/// crates above it in this list.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("io", &["base"]),
@@ -76,7 +78,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("differential", &["base", "value", "expr", "catalog", "plan", "sql", "table", "exec"]),
 ];
 
-/// Libraries that belong to certain crates only. The others (hash functions, arenas and the like) may be used anywhere.
+/// Libraries that belong to certain crates only. The others (hash functions, arenas and the like)
+/// may be used anywhere.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("arc-swap", &["node"]),
     ("base64", &["catalog"]),
@@ -106,10 +109,12 @@ const LIBRARIES: &[(&str, &[&str])] = &[
 /// Libraries for tests and benchmarks: never among a crate's own dependencies.
 const TEST_ONLY: &[&str] = &["bolero", "proptest"];
 
-/// Crates whose behaviour is a function of what they are given: a simulator can run them, and a seed repeats them.
+/// Crates whose behaviour is a function of what they are given: a simulator can run them, and a
+/// seed repeats them.
 const PURE: &[&str] = &["value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica"];
 
-/// What a pure crate may not mention outside its tests. (`std::net` holds plain address types too; sockets are what is barred.)
+/// What a pure crate may not mention outside its tests. (`std::net` holds plain address types too;
+/// sockets are what is barred.)
 const OUTSIDE: &[&str] = &[
     "std::fs",
     "std::thread",
@@ -134,7 +139,8 @@ fn crates_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in crates/").to_path_buf()
 }
 
-/// Reads the dependency names of a manifest. Ours are all one line per dependency, which the parser relies on and checks.
+/// Reads the dependency names of a manifest. Ours are all one line per dependency, which the parser
+/// relies on and checks.
 fn read_manifest(directory: &Path) -> Manifest {
     let text = std::fs::read_to_string(directory.join("Cargo.toml")).expect("a crate has a manifest");
     let mut manifest = Manifest {

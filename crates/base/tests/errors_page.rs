@@ -1,4 +1,5 @@
-//! docs/errors.md and the sources have the same codes: those of the server and its drivers, and no others.
+//! docs/errors.md and the sources have the same codes: those of the server and its drivers, and no
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

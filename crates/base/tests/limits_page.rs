@@ -1,4 +1,5 @@
-//! docs/limits.md and limits.rs say the same: every limit is on the page, with its value, and the page has no other.
+//! docs/limits.md and limits.rs say the same: every limit is on the page, with its value, and the
+//! page has no other.
 
 use ferrite_base::Settings;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Arrows inside a crate that were cut, and stay cut: which room may not use which.
 //!
-//! A crate's own story has a direction, as the crates have one (see `crate_directions.rs`). Of `sql`
-//! it is parse, bind, plan: a later step takes what an earlier one made and knows nothing of how.
+//! A crate's own story has a direction, as the crates have one (see `crate_directions.rs`). Of
+//! `sql` it is parse, bind, plan: a later step takes what an earlier one made and knows nothing of
+//! how.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! `ferrite bench voter --against-limit`: Voter and the yardstick in turn, so that both meet the same state of the machine,
-//! and the ratio of their medians.
+//! `ferrite bench voter --against-limit`: Voter and the yardstick in turn, so that both meet the
+//! same state of the machine, and the ratio of their medians.
 
 use crate::error::BenchResult;
 use crate::limit::measure_limit;

@@ -1,4 +1,5 @@
-//! The area codes of Voter, read from the example's own schema file so that they stand in one place.
+//! The area codes of Voter, read from the example's own schema file so that they stand in one
+//! place.
 
 /// The example's schema, which `bench voter` and `demo` run.
 pub const VOTER_DDL: &str = include_str!("../../../examples/voter/ddl.sql");

@@ -1,4 +1,5 @@
-//! A query that is run again and again beside a load: how long it takes, while the load shows what it does to others.
+//! A query that is run again and again beside a load: how long it takes, while the load shows what
+//! it does to others.
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::session::Session;
@@ -6,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs `load` and, if there is one, the query beside it. Returns what the load returned, and how long each query took.
+/// Runs `load` and, if there is one, the query beside it. Returns what the load returned, and how
+/// long each query took.
 pub fn with_query_beside<R>(
     session: &Session,
     query: Option<&str>,

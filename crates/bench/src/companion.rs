@@ -1,4 +1,5 @@
-//! Other programs that a run starts beside the server: Node.js processes, other databases. They end with the run, however it ends.
+//! Other programs that a run starts beside the server: Node.js processes, other databases. They end
+//! with the run, however it ends.
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::process::{Signal, forget, remember, send_signal};
@@ -24,12 +25,14 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts it with pipes to write lines to and read lines from. What it says on standard error goes wherever `command` sends it.
+    /// Starts it with pipes to write lines to and read lines from. What it says on standard error
+    /// goes wherever `command` sends it.
     pub fn start(name: &str, command: &mut Command, directory: Option<&Path>) -> BenchResult<Companion> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // Ctrl-C in the terminal is for this process, which then ends the others in good order.
         command.process_group(0);
-        // SAFETY: between fork and exec only a system call is made, which neither allocates nor takes a lock.
+        // SAFETY: between fork and exec only a system call is made, which neither allocates nor
+        // takes a lock.
         unsafe {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
         }

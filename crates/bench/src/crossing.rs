@@ -1,6 +1,8 @@
-//! `ferrite bench crossing`: what the way into Java and back costs: an empty Java procedure and an empty SQL procedure, called in turns.
+//! `ferrite bench crossing`: what the way into Java and back costs: an empty Java procedure and an
+//! empty SQL procedure, called in turns.
 //!
-//! What is compared is the server's CPU time for a call, which everything else in a call is part of alike.
+//! What is compared is the server's CPU time for a call, which everything else in a call is part of
+//! alike.
 
 use crate::error::{BenchError, BenchResult};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};

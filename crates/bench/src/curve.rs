@@ -1,6 +1,7 @@
-//! `ferrite bench curve`: throughput against latency. First a fire-hose, with one more client each time until throughput no longer
-//! grows; then passes at rates from that maximum down. Each rate is measured twice: in closed loop with a limiter, as the published
-//! curves were, and in open loop, where every call counts from the moment it was due (no coordinated omission).
+//! `ferrite bench curve`: throughput against latency. First a fire-hose, with one more client each
+//! time until throughput no longer grows; then passes at rates from that maximum down. Each rate is
+//! measured twice: in closed loop with a limiter, as the published curves were, and in open loop,
+//! where every call counts from the moment it was due (no coordinated omission).
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -92,8 +93,8 @@ pub struct Point {
 }
 
 impl Point {
-    /// By the rate that was asked for: where it could not be kept, less was done with more latency, which is no other place on the
-    /// way up but the wall at the end of it.
+    /// By the rate that was asked for: where it could not be kept, less was done with more latency,
+    /// which is no other place on the way up but the wall at the end of it.
     fn place(&self) -> Place {
         let p99 = self.pass.latency_microseconds.p99;
         let throughput = self.target_per_second.unwrap_or(self.pass.transactions_per_second);

@@ -1,8 +1,10 @@
-//! `ferrite bench diff A B`: two kept runs side by side, every figure with its ratio, and which differences are more than noise.
+//! `ferrite bench diff A B`: two kept runs side by side, every figure with its ratio, and which
+//! differences are more than noise.
 //!
-//! Noise is taken from the runs themselves: how far their seconds lie apart. A difference counts when it is larger than two
-//! standard deviations of a second, of both runs together. That is strict for an average over many seconds, and on purpose: two
-//! runs differ by more than chance within a run explains (other placement in memory, other neighbours on the machine).
+//! Noise is taken from the runs themselves: how far their seconds lie apart. A difference counts
+//! when it is larger than two standard deviations of a second, of both runs together. That is
+//! strict for an average over many seconds, and on purpose: two runs differ by more than chance
+//! within a run explains (other placement in memory, other neighbours on the machine).
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::DiffOptions;

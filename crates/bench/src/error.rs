@@ -16,7 +16,8 @@ pub enum BenchError {
     Server(String),
     /// The load did not run as it should have.
     Load(String),
-    /// The data afterwards are not what the clients were told. The benchmark's figures are worth nothing.
+    /// The data afterwards are not what the clients were told. The benchmark's figures are worth
+    /// nothing.
     Wrong(Vec<String>),
     /// This build is slower than another in these benches.
     Slower(Vec<String>),

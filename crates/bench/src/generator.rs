@@ -1,9 +1,11 @@
-//! The load generator: one thread with its connections, in closed loop (so many calls outstanding) or open loop (a schedule).
+//! The load generator: one thread with its connections, in closed loop (so many calls outstanding)
+//! or open loop (a schedule).
 //!
-//! Per call it costs one encoding, one decoding, one histogram entry and what the load itself does: no allocation, no clock
-//! (one reading per turn and per read), no hand-over to another thread. Once a second a finished [`Measurement`] is handed to
-//! the collector. In open loop latency counts from the moment the schedule names, so that a stall of the server, or of this
-//! generator, shows in every call that it delayed.
+//! Per call it costs one encoding, one decoding, one histogram entry and what the load itself does:
+//! no allocation, no clock (one reading per turn and per read), no hand-over to another thread.
+//! Once a second a finished [`Measurement`] is handed to the collector. In open loop latency counts
+//! from the moment the schedule names, so that a stall of the server, or of this generator, shows
+//! in every call that it delayed.
 
 use crate::measurement::Measurement;
 use ferrite_client::event_loop::Turn;
@@ -16,9 +18,10 @@ use std::time::{Duration, Instant};
 
 /// How long calls may take that are outstanding when the load ends.
 const DRAIN_SECONDS_MAX: u64 = 60;
-/// What a schedule makes due within this time goes together, and the latency of each still counts from when it was due. A wake-up
-/// and a write cost about 20 microseconds, on both sides, which the server may need: calls sent one by one as answers come in are
-/// answered one by one, and at high rates neither side gets out of that again.
+/// What a schedule makes due within this time goes together, and the latency of each still counts
+/// from when it was due. A wake-up and a write cost about 20 microseconds, on both sides, which the
+/// server may need: calls sent one by one as answers come in are answered one by one, and at high
+/// rates neither side gets out of that again.
 const TICK_NANOSECONDS_MIN: u64 = 200_000;
 
 /// What an answer meant to the load.
@@ -76,8 +79,9 @@ pub struct Shape {
     pub outstanding: usize,
     /// Calls per second by schedule; None: as fast as answers come.
     pub rate: Option<f64>,
-    /// With a rate: a closed loop with a limiter, as clients have it that were written for benchmarks. Latency counts from the
-    /// send, and calls that found no room in their moment are never made.
+    /// With a rate: a closed loop with a limiter, as clients have it that were written for
+    /// benchmarks. Latency counts from the send, and calls that found no room in their moment are
+    /// never made.
     pub limiter: bool,
     pub warmup: Duration,
     /// None: until told to stop.
@@ -241,8 +245,8 @@ impl<W: Workload> Generator<W> {
         }
     }
 
-    /// The calls that the schedule has reached, as far as there is room. Returns when to look again. A limiter's schedule
-    /// moves on where there is no room.
+    /// The calls that the schedule has reached, as far as there is room. Returns when to look
+    /// again. A limiter's schedule moves on where there is no room.
     #[inline]
     fn follow_schedule(&mut self, links: &mut Links<InFlight<W::Note>>, now: Instant, rate: f64) -> Option<Instant> {
         let interval = 1e9 / rate;

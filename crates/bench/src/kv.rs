@@ -1,5 +1,5 @@
-//! `ferrite bench kv`: values by key through the default procedures `STORE.select` and `STORE.upsert` (wire-protocol,
-//! appendix C.2).
+//! `ferrite bench kv`: values by key through the default procedures `STORE.select` and
+//! `STORE.upsert` (wire-protocol, appendix C.2).
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
@@ -26,7 +26,8 @@ CREATE TABLE store (
 PARTITION TABLE store ON COLUMN key;
 ";
 
-/// Random bytes that values are cut from: making them anew for each call would cost more than the call.
+/// Random bytes that values are cut from: making them anew for each call would cost more than the
+/// call.
 const MATERIAL_BYTES: usize = 4 * 1_048_576;
 
 pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Report> {
@@ -226,7 +227,8 @@ impl KvLoad {
         }
     }
 
-    /// Bytes of the value that was read; None when the answer is not one row with a value of a right size.
+    /// Bytes of the value that was read; None when the answer is not one row with a value of a
+    /// right size.
     #[inline]
     fn value_read(&self, response: &Response<'_>) -> Option<u64> {
         let table = response.tables().next()?.ok()?;

@@ -1,4 +1,5 @@
-//! Load generators, their reports, and the demo: the library behind `ferrite bench` and `ferrite demo`.
+//! Load generators, their reports, and the demo: the library behind `ferrite bench` and
+//! `ferrite demo`.
 //!
 //! | room | what is in it |
 //! |---|---|

@@ -22,8 +22,9 @@ pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResu
     Ok(report)
 }
 
-/// With a schedule, what is looked for is latency: a table that grows moves all of its entries at once, for up to half a second. So there
-/// is room from the start; memory is taken from the system only as it is used.
+/// With a schedule, what is looked for is latency: a table that grows moves all of its entries at
+/// once, for up to half a second. So there is room from the start; memory is taken from the system
+/// only as it is used.
 const ROWS_AT_A_RATE: usize = 28_000_000;
 
 pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed: u64) -> BenchResult<Report> {
@@ -55,7 +56,8 @@ pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed:
     Ok(report)
 }
 
-/// The yardstick's server: runs until the process is ended. Prints one line when it takes connections.
+/// The yardstick's server: runs until the process is ended. Prints one line when it takes
+/// connections.
 pub fn run_limit_server(options: &LimitServerOptions) -> BenchResult<()> {
     limit_server::serve(options.listen, i32::from(options.contestants), options.rows, |address| {
         println!("ferrite limit ready on {address} (1 thread per connection, no log)");

@@ -1,5 +1,6 @@
-//! The yardstick's client: writes votes as bytes and counts the answers. No procedure, no parameters, no handles to look up: what a
-//! client can do at most. Answers come in the order of their calls, so latency is taken once for all calls of a write.
+//! The yardstick's client: writes votes as bytes and counts the answers. No procedure, no
+//! parameters, no handles to look up: what a client can do at most. Answers come in the order of
+//! their calls, so latency is taken once for all calls of a write.
 
 use crate::area_codes::area_codes;
 use crate::error::{BenchError, BenchResult, Doing};
@@ -21,7 +22,8 @@ const SEND_BYTES: usize = 128 * 1024;
 /// A server that is silent for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const PHONES_PER_AREA: u32 = 10_000_000;
-/// More calls without an answer than this might fill the buffers of both directions, with both sides waiting to write.
+/// More calls without an answer than this might fill the buffers of both directions, with both
+/// sides waiting to write.
 pub const OUTSTANDING_MAX: u32 = 4096;
 
 /// What the server has said, by the numbers that `Vote` answers with.
@@ -32,8 +34,8 @@ pub struct BareTally {
     pub other: u64,
 }
 
-/// Votes for contestants 1 to `contestants`, over one connection, as fast as answers come. Seconds and their sum are as those of
-/// [`crate::load::run_load`].
+/// Votes for contestants 1 to `contestants`, over one connection, as fast as answers come. Seconds
+/// and their sum are as those of [`crate::load::run_load`].
 pub fn run(
     plan: &LoadPlan,
     contestants: u16,

@@ -1,8 +1,10 @@
-//! The yardstick's server: a bare loop that does Voter's work on plain hash tables behind the same wire format.
+//! The yardstick's server: a bare loop that does Voter's work on plain hash tables behind the same
+//! wire format.
 //!
-//! One thread for each connection (the yardstick has one), which reads, does all that came, and writes the answers. No SQL, no undo, no
-//! log, no other thread to hand anything to, no general decoder: a vote is taken from where its bytes are, and an answer is a copy of
-//! one made before. What is no vote goes a way of its own. With [`crate::limit_client`], or with the load generator.
+//! One thread for each connection (the yardstick has one), which reads, does all that came, and
+//! writes the answers. No SQL, no undo, no log, no other thread to hand anything to, no general
+//! decoder: a vote is taken from where its bytes are, and an answer is a copy of one made before.
+//! What is no vote goes a way of its own. With [`crate::limit_client`], or with the load generator.
 
 use crate::area_codes::area_codes;
 use crate::error::{BenchResult, Doing};
@@ -18,8 +20,8 @@ use std::thread;
 
 const RECEIVE_BYTES: usize = 256 * 1024;
 
-/// Listens and serves until the process is ended. `rows` is how many votes there is room for from the start. `ready` is told the address
-/// once connections are taken.
+/// Listens and serves until the process is ended. `rows` is how many votes there is room for from
+/// the start. `ready` is told the address once connections are taken.
 pub fn serve(listen: SocketAddr, contestants: i32, rows: usize, ready: impl FnOnce(SocketAddr)) -> BenchResult<()> {
     let listener = TcpListener::bind(listen).doing(format!("listening on {listen}"))?;
     let tables = Arc::new(Mutex::new(Tables::new(contestants, rows)));
@@ -97,10 +99,12 @@ fn log_in(body: &[u8], id: i64, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Bytes of a vote on the wire: length, version, `Vote` with its length, handle, three parameters with their number and kinds.
+/// Bytes of a vote on the wire: length, version, `Vote` with its length, handle, three parameters
+/// with their number and kinds.
 pub(crate) const VOTE_BYTES: usize = 42;
 const VOTE_LENGTH: [u8; 4] = (VOTE_BYTES as u32 - 4).to_be_bytes();
-/// What stands at the start of a vote but for its version, and between its numbers: the codes of BIGINT, INTEGER, INTEGER.
+/// What stands at the start of a vote but for its version, and between its numbers: the codes of
+/// BIGINT, INTEGER, INTEGER.
 const VOTE_NAME: [u8; 8] = *b"\0\0\0\x04Vote";
 const VOTE_COUNT: [u8; 2] = 3u16.to_be_bytes();
 const BIGINT: u8 = 6;

@@ -48,7 +48,8 @@ pub struct LoadResult<W> {
     pub first_failure: Option<String>,
 }
 
-/// Connects, runs the load to its end, and returns what was measured. `make` makes the workload of each thread.
+/// Connects, runs the load to its end, and returns what was measured. `make` makes the workload of
+/// each thread.
 pub fn run_load<W: Workload>(
     plan: &LoadPlan,
     mut make: impl FnMut(usize) -> W,

@@ -1,5 +1,5 @@
-//! `ferrite bench multi`: transactions over several partitions. Accounts are spread over all of them; transfers between two
-//! accounts keep their sum, which every read of all accounts must find.
+//! `ferrite bench multi`: transactions over several partitions. Accounts are spread over all of
+//! them; transfers between two accounts keep their sum, which every read of all accounts must find.
 
 use crate::error::{BenchError, BenchResult};
 use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};

@@ -1,5 +1,6 @@
-//! `ferrite bench node`: Node.js processes with our driver, each a client of its own as a web application's processes are. How many
-//! transactions they make together, per core and per process, and what a call costs on both sides.
+//! `ferrite bench node`: Node.js processes with our driver, each a client of its own as a web
+//! application's processes are. How many transactions they make together, per core and per process,
+//! and what a call costs on both sides.
 
 use crate::companion::{Companion, find_program};
 use crate::error::{BenchError, BenchResult};

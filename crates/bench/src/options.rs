@@ -22,7 +22,8 @@ pub struct LoadOptions {
     /// Whole seconds of load before the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     pub warmup: u64,
-    /// Calls per second, sent by schedule; latency then counts from the scheduled moment [default: as fast as answers come]
+    /// Calls per second, sent by schedule; latency then counts from the scheduled moment [default:
+    /// as fast as answers come]
     #[arg(long, value_name = "CALLS", value_parser = positive_rate)]
     pub rate: Option<f64>,
     /// Outstanding calls at any time, over all connections
@@ -60,7 +61,8 @@ pub struct TargetOptions {
     /// Data directory of the server started for the run [default: a temporary one]
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// Durability of the server started for the run: sync, interval=MS or none [default: the server's own]
+    /// Durability of the server started for the run: sync, interval=MS or none [default: the
+    /// server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
     /// Partitions of the server started for the run [default: the server's own]
@@ -93,7 +95,8 @@ pub struct VoterOptions {
     /// How the vote is implemented
     #[arg(long, value_enum, default_value_t = VoteProcedure::Psm)]
     pub procedure: VoteProcedure,
-    /// With --procedure java: the jar with the class voter.Vote, which examples/voter/java/build makes
+    /// With --procedure java: the jar with the class voter.Vote, which examples/voter/java/build
+    /// makes
     #[arg(long, value_name = "FILE", required_if_eq("procedure", "java"))]
     pub jar: Option<PathBuf>,
     /// Keep the server's votes instead of creating the tables anew

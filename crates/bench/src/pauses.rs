@@ -1,8 +1,10 @@
-//! `ferrite bench pauses`: how long the machine itself stops a thread that does nothing but read the clock.
+//! `ferrite bench pauses`: how long the machine itself stops a thread that does nothing but read
+//! the clock.
 //!
-//! One thread per core, bound to it, spins and notes every gap between two readings that is longer than a reading can
-//! take. What stops it is not the database: the hypervisor, interrupts, other processes. No server on this machine can have
-//! a better tail of latency than these gaps allow, so a latency figure is worth as much as the pauses beside it.
+//! One thread per core, bound to it, spins and notes every gap between two readings that is longer
+//! than a reading can take. What stops it is not the database: the hypervisor, interrupts, other
+//! processes. No server on this machine can have a better tail of latency than these gaps allow, so
+//! a latency figure is worth as much as the pauses beside it.
 
 use crate::error::{BenchResult, Doing};
 use crate::options::PausesOptions;
@@ -26,7 +28,8 @@ pub struct CorePauses {
     /// Part of the time in which the core was stopped, by all pauses counted here.
     pub stopped_percent: f64,
     pub longest_microseconds: f64,
-    /// How long a call that comes at a random moment waits until this core runs again, in microseconds.
+    /// How long a call that comes at a random moment waits until this core runs again, in
+    /// microseconds.
     pub wait_p99_microseconds: f64,
     pub wait_p999_microseconds: f64,
 }
@@ -112,8 +115,9 @@ fn summarize(core: usize, measured: Duration, pauses: &[Duration]) -> CorePauses
     }
 }
 
-/// The wait that a share `quantile` of all moments does not exceed. A moment within a pause waits for the rest of it, so the
-/// time during which the wait exceeds `w` is what is left of each pause without its last `w`. That falls with `w`: bisect.
+/// The wait that a share `quantile` of all moments does not exceed. A moment within a pause waits
+/// for the rest of it, so the time during which the wait exceeds `w` is what is left of each pause
+/// without its last `w`. That falls with `w`: bisect.
 fn wait_at(quantile: f64, measured: Duration, pauses: &[Duration]) -> Duration {
     let allowed = measured.as_secs_f64() * (1.0 - quantile);
     let exceeded = |wait: f64| pauses.iter().map(|pause| (pause.as_secs_f64() - wait).max(0.0)).sum::<f64>();

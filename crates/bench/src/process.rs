@@ -22,8 +22,9 @@ const STOP_SECONDS_MAX: u64 = 60;
 /// What stands before the address in the line that a server prints when it is ready.
 const READY_MARK: &str = "ready on ";
 
-/// A server process that ends when this is dropped, and its data directory with it if it is a temporary one. Should this
-/// process be killed, or the thread end that started it, the kernel ends the server.
+/// A server process that ends when this is dropped, and its data directory with it if it is a
+/// temporary one. Should this process be killed, or the thread end that started it, the kernel ends
+/// the server.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
@@ -45,7 +46,8 @@ pub(crate) fn forget(process: u32) {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(running, _)| *running != process);
 }
 
-/// Kills all servers and removes their temporary directories, for a program that is about to exit without unwinding.
+/// Kills all servers and removes their temporary directories, for a program that is about to exit
+/// without unwinding.
 pub fn end_all_now() {
     for (process, directory) in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         if let Some(process) = Pid::from_raw(process as i32) {
@@ -106,12 +108,14 @@ impl ServerProcess {
         Self::spawn(executable, &arguments, None)
     }
 
-    /// Starts `executable`, which prints one line with `ready on HOST:PORT` when it takes connections.
+    /// Starts `executable`, which prints one line with `ready on HOST:PORT` when it takes
+    /// connections.
     pub fn spawn(executable: &Path, arguments: &[OsString], directory: Option<TempDir>) -> BenchResult<ServerProcess> {
         Self::launch(executable, arguments, directory, None)?.until_ready()
     }
 
-    /// Starts `executable` and does not wait for it. What it says on standard error goes to `messages`, if that is given.
+    /// Starts `executable` and does not wait for it. What it says on standard error goes to
+    /// `messages`, if that is given.
     pub fn launch(
         executable: &Path,
         arguments: &[OsString],
@@ -125,7 +129,8 @@ impl ServerProcess {
         }
         // Ctrl-C in the terminal is for this process, which then stops the server in good order.
         command.process_group(0);
-        // SAFETY: between fork and exec only a system call is made, which neither allocates nor takes a lock.
+        // SAFETY: between fork and exec only a system call is made, which neither allocates nor
+        // takes a lock.
         unsafe {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
         }
@@ -193,7 +198,8 @@ impl ServerProcess {
         self.await_kill()
     }
 
-    /// Waits for the end of a server that somebody has sent SIGKILL to. An error if it ended in any other way.
+    /// Waits for the end of a server that somebody has sent SIGKILL to. An error if it ended in any
+    /// other way.
     pub fn await_kill(&mut self) -> BenchResult<()> {
         match self.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))? {
             Some(status) if status.signal() == Some(Signal::KILL.as_raw()) => Ok(()),

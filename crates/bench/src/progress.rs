@@ -1,7 +1,8 @@
-//! A line of progress while anything takes more than two seconds: nobody should wonder whether a run still does something.
+//! A line of progress while anything takes more than two seconds: nobody should wonder whether a
+//! run still does something.
 //!
-//! In a terminal one line that changes and then goes away; elsewhere a line every ten seconds. Both on standard error, so
-//! that what a run prints as its result stays as it is.
+//! In a terminal one line that changes and then goes away; elsewhere a line every ten seconds. Both
+//! on standard error, so that what a run prints as its result stays as it is.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

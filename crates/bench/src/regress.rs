@@ -1,10 +1,12 @@
-//! `ferrite bench regress --against BINARY`: this build and another in turn, on the benches that matter, until it is clear whether this
-//! one is slower.
+//! `ferrite bench regress --against BINARY`: this build and another in turn, on the benches that
+//! matter, until it is clear whether this one is slower.
 //!
-//! What makes the comparison fair: the load is always made by this build, so that only the servers differ, and both get the same
-//! calls; in a round both servers stand side by side, prepared alike, and are loaded for a second or two each in the order this,
-//! other, other, this, so that a drift of the machine meets both; each round has servers of its own, since where a process' memory
-//! comes to lie decides some percent for as long as it lives. A round is one sample of the ratio ([`sample`]).
+//! What makes the comparison fair: the load is always made by this build, so that only the servers
+//! differ, and both get the same calls; in a round both servers stand side by side, prepared alike,
+//! and are loaded for a second or two each in the order this, other, other, this, so that a drift
+//! of the machine meets both; each round has servers of its own, since where a process' memory
+//! comes to lie decides some percent for as long as it lives. A round is one sample of the ratio
+//! ([`sample`]).
 
 mod sample;
 mod side;

@@ -1,7 +1,9 @@
-//! What a run leaves behind: one JSON file for every kind of run, so that runs can be compared by `ferrite bench diff`.
+//! What a run leaves behind: one JSON file for every kind of run, so that runs can be compared by
+//! `ferrite bench diff`.
 //!
-//! At the top stand which bench it was, when, with which command line, by which version, on which machine; beside them the
-//! fields of the run itself. Parts of a run that repeat, such as the points of a curve, are lists of objects with a `name`.
+//! At the top stand which bench it was, when, with which command line, by which version, on which
+//! machine; beside them the fields of the run itself. Parts of a run that repeat, such as the
+//! points of a curve, are lists of objects with a `name`.
 
 use crate::error::{BenchResult, Doing};
 use serde::Serialize;

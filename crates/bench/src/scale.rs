@@ -1,6 +1,8 @@
-//! `ferrite bench scale`: throughput with 1, 2, 3... partitions, or clients, and the Universal Scalability Law ([`law`]) fitted to it.
+//! `ferrite bench scale`: throughput with 1, 2, 3... partitions, or clients, and the Universal
+//! Scalability Law ([`law`]) fitted to it.
 //!
-//! Each number is measured several times, in rounds over all numbers, so that a slow minute of the machine meets all of them.
+//! Each number is measured several times, in rounds over all numbers, so that a slow minute of the
+//! machine meets all of them.
 
 pub mod law;
 

@@ -1,6 +1,7 @@
 //! The demo's live scoreboard: votes per contestant, and how fast they come, in a terminal.
 //!
-//! Promises to give the terminal back as it was, whatever ends the demo. Knows no server: it draws what it is given.
+//! Promises to give the terminal back as it was, whatever ends the demo. Knows no server: it draws
+//! what it is given.
 
 use crate::error::{BenchResult, Doing};
 use crate::report::{duration_text, grouped};

@@ -1,4 +1,5 @@
-//! The server under test with a client for everything around the load: schema, initial data, questions afterwards.
+//! The server under test with a client for everything around the load: schema, initial data,
+//! questions afterwards.
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::TargetOptions;
@@ -28,13 +29,14 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// This very program; SIGINT and SIGTERM end the load early, and a second one the program at once, servers and
-    /// temporary directories included.
+    /// This very program; SIGINT and SIGTERM end the load early, and a second one the program at
+    /// once, servers and temporary directories included.
     pub fn of_this_process() -> BenchResult<Environment> {
         Self::with_server(own_executable()?)
     }
 
-    /// A program that `ferrite` has started; else the `ferrite` beside it. Signals as in [`Self::of_this_process`].
+    /// A program that `ferrite` has started; else the `ferrite` beside it. Signals as in
+    /// [`Self::of_this_process`].
     pub fn of_companion_program() -> BenchResult<Environment> {
         Self::with_server(match std::env::var_os(PROGRAM_VARIABLE) {
             Some(program) => program.into(),
@@ -132,7 +134,8 @@ impl Session {
         &self.address
     }
 
-    /// What the server said of itself when it was started here, without its addresses, which are others each time; else where it is.
+    /// What the server said of itself when it was started here, without its addresses, which are
+    /// others each time; else where it is.
     pub fn description(&self) -> String {
         match &self.process {
             Some(process) => {

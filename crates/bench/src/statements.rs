@@ -1,7 +1,9 @@
-//! Cutting an SQL file into statements, so that each can be sent, and named in an error, on its own.
+//! Cutting an SQL file into statements, so that each can be sent, and named in an error, on its
+//! own.
 
-/// The statements of `text`, without their semicolons and without comments before them. Semicolons within a procedure's
-/// BEGIN ... END, text literals, quoted names and comments do not end a statement.
+/// The statements of `text`, without their semicolons and without comments before them. Semicolons
+/// within a procedure's BEGIN ... END, text literals, quoted names and comments do not end a
+/// statement.
 pub fn statements(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();

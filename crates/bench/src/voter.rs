@@ -1,5 +1,5 @@
-//! `ferrite bench voter`: creates the application, runs the load, and compares what the clients were told with what is
-//! there afterwards.
+//! `ferrite bench voter`: creates the application, runs the load, and compares what the clients
+//! were told with what is there afterwards.
 
 use crate::area_codes::VOTER_DDL;
 use crate::beside;
@@ -83,7 +83,8 @@ pub(crate) fn measure_voter(
     Ok(report)
 }
 
-/// Creates the tables, views and procedures, unless they are there and to be kept, and fills the small tables.
+/// Creates the tables, views and procedures, unless they are there and to be kept, and fills the
+/// small tables.
 pub fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<()> {
     if !keep || session.query_number("SELECT COUNT(*) FROM votes").is_err() {
         session.run_statements(VOTER_DDL)?;
@@ -93,7 +94,8 @@ pub fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<(
     Ok(())
 }
 
-/// Puts the Java class in the place of the SQL/PSM procedure: same name, same parameters, same answers.
+/// Puts the Java class in the place of the SQL/PSM procedure: same name, same parameters, same
+/// answers.
 fn load_java(session: &Session, jar: &Path) -> BenchResult<()> {
     let bytes =
         std::fs::read(jar).map_err(|error| BenchError::Load(format!("cannot read {}: {error}", jar.display())))?;
@@ -137,8 +139,8 @@ impl VoteCounts {
     }
 }
 
-/// Everything in which the data differ from what the clients were told. Empty when all is well. A vote without an answer may
-/// have counted or not.
+/// Everything in which the data differ from what the clients were told. Empty when all is well. A
+/// vote without an answer may have counted or not.
 pub(crate) fn compare(before: &VoteCounts, after: &VoteCounts, tally: &Tally) -> Vec<String> {
     let mut findings = Vec::new();
     let mut expect = |what: &str, added: i64, accepted: u64, unknown: u64| {

@@ -1,4 +1,5 @@
-//! The workloads that experiments run many times on one server: prepared anew, run by a plan, checked each time.
+//! The workloads that experiments run many times on one server: prepared anew, run by a plan,
+//! checked each time.
 
 use crate::error::{BenchError, BenchResult};
 use crate::kv::{self, KvLoad, KvTally};
@@ -59,7 +60,8 @@ impl Subject {
         }
     }
 
-    /// One pass on prepared data. An error when what is there afterwards is not what the clients were told.
+    /// One pass on prepared data. An error when what is there afterwards is not what the clients
+    /// were told.
     pub fn run(
         &self,
         session: &Session,

@@ -113,7 +113,8 @@ fn open_loop_keeps_its_schedule() {
     plan.shape.outstanding = 100_000;
     let result = run_load(&plan, votes, |_| ()).unwrap();
     check(&address, &result);
-    // All calls of the schedule are made, late or not; those still in flight at the end are not measured.
+    // All calls of the schedule are made, late or not; those still in flight at the end are not
+    // measured.
     let made: u64 =
         result.workloads.iter().map(|load| load.tally.accepted_total() + load.tally.invalid_contestant).sum();
     assert!((1_900..=2_100).contains(&made), "{made}");
@@ -128,7 +129,8 @@ fn a_limiter_leaves_out_what_finds_no_room() {
     (plan.shape.outstanding, plan.connections, plan.threads) = (1, 1, 1);
     let result = run_load(&plan, votes, |_| ()).unwrap();
     check(&address, &result);
-    // From the send, a call alone takes its own time; from a schedule it would be most of the second.
+    // From the send, a call alone takes its own time; from a schedule it would be most of the
+    // second.
     assert!(result.total.latency().p50 < 300_000, "{:?}", result.total.latency());
     let slow = LoadPlan { shape: Shape { rate: Some(1_000.0), outstanding: 100, ..plan.shape }, ..plan };
     let result = run_load(&slow, votes, |_| ()).unwrap();

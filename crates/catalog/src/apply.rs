@@ -1,7 +1,7 @@
 //! `Catalog x Change -> Catalog` and effects: all rules of what a schema may be are here.
 //!
-//! Nothing is changed in place: a refused change leaves no trace, and the old version stays as it was for whoever runs on
-//! it. Messages leave out the statement, which the caller adds.
+//! Nothing is changed in place: a refused change leaves no trace, and the old version stays as it
+//! was for whoever runs on it. Messages leave out the statement, which the caller adds.
 
 mod alter;
 mod check;

@@ -21,7 +21,8 @@ pub enum Change {
         stream: bool,
         partition_column: Option<u16>,
     },
-    /// DROP TABLE / VIEW / STREAM. `cascade` takes along the views over it and the procedures partitioned on it.
+    /// DROP TABLE / VIEW / STREAM. `cascade` takes along the views over it and the procedures
+    /// partitioned on it.
     DropTable {
         name: String,
         if_exists: bool,
@@ -126,7 +127,8 @@ pub enum Change {
         one: String,
         other: String,
     },
-    /// The table, which must be empty, gets a copy of the other one's rows: the last step of a restore.
+    /// The table, which must be empty, gets a copy of the other one's rows: the last step of a
+    /// restore.
     FillTable {
         table: String,
         from: String,
@@ -146,8 +148,9 @@ pub struct NewIndex {
     pub assume_unique: bool,
     pub kind: IndexKind,
     pub predicate: Option<Expr>,
-    /// Name of the constraint that makes the index, if it was given one. An index with neither a name nor a constraint's name
-    /// is taken to come from an unnamed constraint, and gets both made up.
+    /// Name of the constraint that makes the index, if it was given one. An index with neither a
+    /// name nor a constraint's name is taken to come from an unnamed constraint, and gets both made
+    /// up.
     pub constraint: Option<String>,
     pub text: IndexText,
 }

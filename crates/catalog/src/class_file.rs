@@ -1,8 +1,10 @@
-//! What a compiled Java class says of its methods, and of what it refers to: enough to know a function's types, and what a class needs that is not
-//! there, without a JVM, so that replay and tools need none.
+//! What a compiled Java class says of its methods, and of what it refers to: enough to know a
+//! function's types, and what a class needs that is not there, without a JVM, so that replay and
+//! tools need none.
 //!
-//! Promises that no bytes make reading panic, or take more memory than a few times their length: names stay where they are in the file,
-//! which may have one of them stand for thousands of methods. Knows the class file format as far as to step over what it does not need.
+//! Promises that no bytes make reading panic, or take more memory than a few times their length:
+//! names stay where they are in the file, which may have one of them stand for thousands of
+//! methods. Knows the class file format as far as to step over what it does not need.
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::SqlType;
@@ -100,7 +102,8 @@ impl<'a> Method<'a> {
     }
 }
 
-/// A method's parameters' types as descriptors, and that of its result. None: it is no method's descriptor.
+/// A method's parameters' types as descriptors, and that of its result. None: it is no method's
+/// descriptor.
 pub(crate) fn types(descriptor: &str) -> Option<(Vec<&str>, &str)> {
     let (mut parameters, result) = descriptor.strip_prefix('(')?.split_once(')')?;
     let mut types = Vec::new();
@@ -220,7 +223,8 @@ fn constants<'a>(reader: &mut Reader<'a>) -> Option<Constants<'a>> {
     Some(Constants(constants))
 }
 
-/// What the class refers to. None: the file is damaged, or names of its constants are together many times as long as the file.
+/// What the class refers to. None: the file is damaged, or names of its constants are together many
+/// times as long as the file.
 pub(crate) fn references(bytes: &[u8]) -> Option<References> {
     let constants = constants(&mut Reader(bytes))?;
     let mut found = References::default();
@@ -457,7 +461,8 @@ mod tests {
         }
     }
 
-    /// Names are copied for who asks: those that thousands of classes share, only up to a few times the file.
+    /// Names are copied for who asks: those that thousands of classes share, only up to a few times
+    /// the file.
     #[test]
     fn a_name_that_many_references_share_is_not_copied_for_each() {
         let name = "n".repeat(60_000);

@@ -1,4 +1,5 @@
-//! Times by the calendar: `second minute hour day-of-month month day-of-week`, each a list of numbers, names, ranges and steps.
+//! Times by the calendar: `second minute hour day-of-month month day-of-week`, each a list of
+//! numbers, names, ranges and steps.
 //!
 //! In UTC, as all times of the database are. A moment must fit all six fields.
 
@@ -7,7 +8,8 @@ use ferrite_value::temporal::{Fields, day_of_week_from_sunday};
 
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
-/// Within this there is a next time or there is none: a 29th of February on a given day of the week is at most forty years away.
+/// Within this there is a next time or there is none: a 29th of February on a given day of the week
+/// is at most forty years away.
 const DAYS_AHEAD: i64 = 40 * 366 + 1;
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];

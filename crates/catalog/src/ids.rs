@@ -1,4 +1,5 @@
-//! The same schema under other ids: for a catalog that is made again from its text and must be named as before.
+//! The same schema under other ids: for a catalog that is made again from its text and must be
+//! named as before.
 
 use crate::objects::{Catalog, Table};
 use ferrite_base::{CatalogVersion, IndexId, TableId, UserError, UserResult};

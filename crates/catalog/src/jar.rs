@@ -1,7 +1,9 @@
-//! The container that Java classes come in: a zip file's entries, taken as they are (compressed) and put together again.
+//! The container that Java classes come in: a zip file's entries, taken as they are (compressed)
+//! and put together again.
 //!
-//! Promises that a jar which is read can be written again with the same entries, and that no byte of it makes reading panic or take more
-//! memory than the jar has. Knows nothing of what the entries hold, and decompresses them only when a class is asked for.
+//! Promises that a jar which is read can be written again with the same entries, and that no byte
+//! of it makes reading panic or take more memory than the jar has. Knows nothing of what the
+//! entries hold, and decompresses them only when a class is asked for.
 
 use ferrite_base::limits::{
     CLASS_UNPACKED_BYTES_MAX, CLASSES_BYTES_MAX, CLASSES_ENTRIES_MAX, CLASSES_UNPACKED_BYTES_MAX,
@@ -110,8 +112,9 @@ impl Classes {
         Ok(Classes { entries: Arc::new(entries) })
     }
 
-    /// Refuses entries that `before` does not have and that take more room unpacked than they may, by themselves or with all others: a
-    /// megabyte of a jar can stand for a gigabyte. Not asked at replay: what was taken once is taken again.
+    /// Refuses entries that `before` does not have and that take more room unpacked than they may,
+    /// by themselves or with all others: a megabyte of a jar can stand for a gigabyte. Not asked at
+    /// replay: what was taken once is taken again.
     pub fn check_unpacked(&self, before: &Classes) -> UserResult<()> {
         let new = || self.entries.iter().filter(|(path, entry)| before.entries.get(*path) != Some(entry));
         // What the jar says of itself goes first: no more than that is unpacked below.
@@ -141,8 +144,8 @@ impl Classes {
         Ok(())
     }
 
-    /// Without the classes that the pattern names: `*` stands for anything within a name part, `**` across parts. The classes nested
-    /// in one go with it.
+    /// Without the classes that the pattern names: `*` stands for anything within a name part, `**`
+    /// across parts. The classes nested in one go with it.
     pub fn without(&self, pattern: &str) -> Classes {
         let kept = |path: &str| class_name(path).is_none_or(|name| !matches_class(pattern, &name));
         let entries = self.entries.iter().filter(|(path, _)| kept(path));
@@ -199,7 +202,8 @@ fn class_name(path: &str) -> Option<String> {
 
 /// Whether a pattern of class names means this class.
 pub fn matches_class(pattern: &str, name: &str) -> bool {
-    // Each position of the name against each of the pattern would be exponential by recursion; so it is a table of one row.
+    // Each position of the name against each of the pattern would be exponential by recursion; so
+    // it is a table of one row.
     let pattern = pattern.trim().as_bytes();
     let name_bytes = name.as_bytes();
     let mut tokens = Vec::new();

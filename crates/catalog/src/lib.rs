@@ -1,5 +1,5 @@
-//! The schema: immutable, versioned. A schema change is `Catalog x Change -> Catalog` and a list of [`Effect`]s that the
-//! stores carry out.
+//! The schema: immutable, versioned. A schema change is `Catalog x Change -> Catalog` and a list of
+//! [`Effect`]s that the stores carry out.
 //!
 //! Knows no SQL text (but keeps the text that users wrote), no rows, no plans.
 

@@ -10,7 +10,8 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// One version of the schema, made by [`Catalog::apply`] from the one before. Names are as stored: upper case unless they were quoted.
+/// One version of the schema, made by [`Catalog::apply`] from the one before. Names are as stored:
+/// upper case unless they were quoted.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub version: CatalogVersion,
@@ -22,8 +23,8 @@ pub struct Catalog {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// By upper-cased name, for lookups that ignore case; the object keeps the name as declared.
     pub procedures: BTreeMap<String, Arc<Procedure>>,
-    /// By name in lower case: permissions as wire-protocol 12.11 names them, in lower case, implied ones included. Without
-    /// the built-in roles; [`Catalog::permissions_of`] knows them too.
+    /// By name in lower case: permissions as wire-protocol 12.11 names them, in lower case, implied
+    /// ones included. Without the built-in roles; [`Catalog::permissions_of`] knows them too.
     pub roles: BTreeMap<String, Vec<String>>,
     /// Views that are computed when they are read, by name. No table has the name of one.
     pub plain_views: BTreeMap<String, Arc<PlainView>>,
@@ -41,8 +42,9 @@ pub struct Catalog {
     keys: BTreeMap<TableId, Vec<Vec<u16>>>,
 }
 
-/// Which values some functions have in what is defined (docs/decisions/0024): a history begins with the earlier ones, and has today's from
-/// the first change on that says so. What was defined before keeps its own.
+/// Which values some functions have in what is defined (docs/decisions/0024): a history begins with
+/// the earlier ones, and has today's from the first change on that says so. What was defined before
+/// keeps its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FunctionValues {
     #[default]
@@ -51,8 +53,9 @@ pub enum FunctionValues {
     Earlier,
 }
 
-/// What precision and scale of DECIMAL(p, s) do. A property of the database, set by the first change of its schema: the texts of its
-/// views and procedures mean what they meant when they were written.
+/// What precision and scale of DECIMAL(p, s) do. A property of the database, set by the first
+/// change of its schema: the texts of its views and procedures mean what they meant when they were
+/// written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DecimalScale {
     /// Values are rounded to the scale, and must fit the precision.
@@ -125,9 +128,10 @@ pub struct Table {
     pub name: String,
     pub kind: TableKind,
     pub columns: Vec<Column>,
-    /// None: replicated, every partition has all rows. A view is partitioned like its source table when it is grouped by
-    /// the partitioning column (this names the view's column); a view of a partitioned table that is not has
-    /// `partitioned_without_column` set: each partition keeps its part of each group, and queries add them up.
+    /// None: replicated, every partition has all rows. A view is partitioned like its source table
+    /// when it is grouped by the partitioning column (this names the view's column); a view of a
+    /// partitioned table that is not has `partitioned_without_column` set: each partition keeps its
+    /// part of each group, and queries add them up.
     pub partition_column: Option<u16>,
     /// Only for views, see `partition_column`.
     pub partitioned_without_column: bool,
@@ -313,7 +317,8 @@ impl Index {
         self.constraint.as_deref() == Some(VIEW_KEY_CONSTRAINT)
     }
 
-    /// Its name, no other of its table's having it: a view may have a declared index that is named as the one over its groups.
+    /// Its name, no other of its table's having it: a view may have a declared index that is named
+    /// as the one over its groups.
     pub fn distinct_name(&self) -> &str {
         if self.name == VIEW_KEY_INDEX && !self.is_view_key() { "MATVIEW_PK_INDEX, declared" } else { &self.name }
     }
@@ -335,8 +340,9 @@ impl Index {
     }
 }
 
-/// What a materialized view computes. The view's own columns are: the group keys and aggregates in declared order, as
-/// `outputs` says, then hidden columns that are not in `Table::columns`: `table` adds what it needs (a row count).
+/// What a materialized view computes. The view's own columns are: the group keys and aggregates in
+/// declared order, as `outputs` says, then hidden columns that are not in `Table::columns`: `table`
+/// adds what it needs (a row count).
 #[derive(Clone, Debug)]
 pub struct View {
     pub source: TableId,
@@ -359,8 +365,8 @@ pub enum ViewOutput {
     Aggregate(u16),
 }
 
-/// A stored procedure as declared. `sql` compiles it to a program; default procedures (TABLE.insert ...) are made by `sql`
-/// from the tables and are not listed here.
+/// A stored procedure as declared. `sql` compiles it to a program; default procedures (TABLE.insert
+/// ...) are made by `sql` from the tables and are not listed here.
 #[derive(Clone, Debug)]
 pub struct Procedure {
     pub name: String,
@@ -387,8 +393,8 @@ pub struct ProcedurePartitioning {
 }
 
 impl Catalog {
-    /// What a history begins with. One that does not say otherwise is from the time when precision and scale were ignored, and some
-    /// functions had other values.
+    /// What a history begins with. One that does not say otherwise is from the time when precision
+    /// and scale were ignored, and some functions had other values.
     pub fn before_history() -> Catalog {
         Catalog { decimals: DecimalScale::Ignored, values: FunctionValues::Earlier, ..Catalog::default() }
     }
@@ -407,8 +413,8 @@ impl Catalog {
         self.roles.get(&role).map(|permissions| permissions.iter().map(String::as_str).collect())
     }
 
-    /// The table that has this index, and the index. The indexes that views have for their groups share one name and are not
-    /// found.
+    /// The table that has this index, and the index. The indexes that views have for their groups
+    /// share one name and are not found.
     pub fn index_named(&self, name: &str) -> Option<(&Arc<Table>, &Index)> {
         self.tables.values().find_map(|table| {
             let index = table.indexes.iter().find(|index| index.name == name && !index.is_view_key())?;
@@ -438,7 +444,8 @@ impl Catalog {
         Some(table)
     }
 
-    /// The same schema, but that these tables have no indexes: what plans for a snapshot are compiled against.
+    /// The same schema, but that these tables have no indexes: what plans for a snapshot are
+    /// compiled against.
     pub fn without_indexes(&self, tables: &[TableId]) -> Catalog {
         let mut catalog = self.clone();
         for table in tables.iter().filter_map(|id| self.table(*id)) {
@@ -448,7 +455,8 @@ impl Catalog {
         catalog
     }
 
-    /// The keys of a table, of which no two rows have the same and none is NULL, whether or not there are indexes to find them by.
+    /// The keys of a table, of which no two rows have the same and none is NULL, whether or not
+    /// there are indexes to find them by.
     pub fn keys_of(&self, table: &Table) -> Vec<Vec<u16>> {
         self.keys.get(&table.id).cloned().unwrap_or_else(|| table.keys())
     }

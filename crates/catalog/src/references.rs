@@ -1,9 +1,11 @@
-//! What classes need that is not here: names of the server's API that this server does not have, and classes that neither the jars nor
-//! the JDK bring. Java finds out at the first call; whoever loads a class should hear of it before.
+//! What classes need that is not here: names of the server's API that this server does not have,
+//! and classes that neither the jars nor the JDK bring. Java finds out at the first call; whoever
+//! loads a class should hear of it before.
 //!
-//! Owns the list of the API's classes and members (`procedure_api.txt`; a test of the crate `java` compares it with what is compiled). Looks at procedures
-//! and functions, and at what they reach: a jar may bring its application's clients along, which need much that no server has. Promises
-//! no more than its words: what is reached by reflection is not seen.
+//! Owns the list of the API's classes and members (`procedure_api.txt`; a test of the crate `java`
+//! compares it with what is compiled). Looks at procedures and functions, and at what they reach: a
+//! jar may bring its application's clients along, which need much that no server has. Promises no
+//! more than its words: what is reached by reflection is not seen.
 
 use crate::class_file::{ClassFile, MemberReference, java_name, references, types};
 use crate::objects::Catalog;
@@ -77,7 +79,8 @@ pub fn api_of_class(bytes: &[u8]) -> Option<String> {
     Some(out)
 }
 
-/// Whether the API has that member, in the class or above it. What is above in the JDK is not looked at.
+/// Whether the API has that member, in the class or above it. What is above in the JDK is not
+/// looked at.
 fn has_member(class: &str, name: &str, descriptor: &str) -> bool {
     let Some(known) = API.get(class) else { return class.starts_with("java/") };
     known.members.contains(&(name, descriptor))
@@ -86,7 +89,8 @@ fn has_member(class: &str, name: &str, descriptor: &str) -> bool {
         || (name != "<init>" && known.above.iter().any(|above| has_member(above, name, descriptor)))
 }
 
-/// Warnings for a schema change: of all procedures and functions if it has changed the classes, else of the new ones.
+/// Warnings for a schema change: of all procedures and functions if it has changed the classes,
+/// else of the new ones.
 pub fn class_warnings(before: &Catalog, after: &Catalog) -> Vec<String> {
     let reloaded = before.classes != after.classes;
     if reloaded && after.classes.is_empty() {
@@ -109,7 +113,8 @@ pub fn class_warnings(before: &Catalog, after: &Catalog) -> Vec<String> {
     warnings
 }
 
-/// What the classes `roots` need that is not there, and with `procedures` all those that extend a procedure, too.
+/// What the classes `roots` need that is not there, and with `procedures` all those that extend a
+/// procedure, too.
 pub fn missing(catalog: &Catalog, roots: BTreeSet<String>, procedures: bool) -> Vec<String> {
     let classes = &catalog.classes;
     let mut roots = roots;

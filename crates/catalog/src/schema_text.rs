@@ -1,4 +1,5 @@
-//! The schema as statements that make it again: the same text for the same schema, whatever changes led to it.
+//! The schema as statements that make it again: the same text for the same schema, whatever changes
+//! led to it.
 
 use crate::objects::{
     Catalog, Column, DecimalScale, Export, Index, IndexKind, PlainView, Procedure, Table, TableKind, TimeToLive,
@@ -16,8 +17,9 @@ pub const DECIMAL_SCALE: &str = "SET DECIMAL_SCALE";
 /// How the names begin that are made up for constraints without one.
 const MADE_UP: &str = "VOLTDB_AUTOGEN_CT__";
 
-/// Statements that make this schema from [`Catalog::before_history`]: what DECIMAL(p, s) means, classes, then roles and functions, then tables, streams and materialized views in the order in which
-/// they were made, then plain views, procedures and tasks.
+/// Statements that make this schema from [`Catalog::before_history`]: what DECIMAL(p, s) means,
+/// classes, then roles and functions, then tables, streams and materialized views in the order in
+/// which they were made, then plain views, procedures and tasks.
 pub fn schema_text(catalog: &Catalog) -> String {
     let mut out = String::new();
     set_decimal_scale(&mut out, catalog.decimals);
@@ -28,8 +30,8 @@ pub fn schema_text(catalog: &Catalog) -> String {
     out
 }
 
-/// [`schema_text`] for people: without the bytes of Java classes, which are loaded from their jars, and without what a new database
-/// has anyway.
+/// [`schema_text`] for people: without the bytes of Java classes, which are loaded from their jars,
+/// and without what a new database has anyway.
 pub fn schema_text_without_classes(catalog: &Catalog) -> String {
     let mut out = String::new();
     if catalog.decimals != DecimalScale::default() {

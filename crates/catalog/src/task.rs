@@ -20,7 +20,8 @@ pub struct Task {
 pub enum Schedule {
     /// So long after the last call has ended.
     Delay(Interval),
-    /// So long after the last call began; a time at which the last one still goes on is passed over.
+    /// So long after the last call began; a time at which the last one still goes on is passed
+    /// over.
     Every(Interval),
     /// By the calendar, with the text that says it.
     Cron(Cron, String),

@@ -1,4 +1,5 @@
-//! Accounts and transfers: a procedure, queries, several calls under way at once, and what their errors say.
+//! Accounts and transfers: a procedure, queries, several calls under way at once, and what their
+//! errors say.
 //!
 //! Needs a server: `cargo run --example accounts -- localhost:21212`.
 

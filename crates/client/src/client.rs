@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 
 /// A client of one cluster. Clones share its connections; when the last is dropped they are closed.
 ///
-/// Calls go to the connections that are up, in turn. A connection that breaks is made again in the background; the calls that
-/// were in flight on it end with an error for which [`ClientError::is_outcome_unknown`] holds. Calls made while no connection
-/// is up fail at once with [`ClientError::NotConnected`].
+/// Calls go to the connections that are up, in turn. A connection that breaks is made again in the
+/// background; the calls that were in flight on it end with an error for which
+/// [`ClientError::is_outcome_unknown`] holds. Calls made while no connection is up fail at once
+/// with [`ClientError::NotConnected`].
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -52,8 +53,9 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ClientError::Options`] if the options name no address or allow no connection or no outstanding call,
-    /// [`ClientError::Connect`] or [`ClientError::Login`] if no server takes the client.
+    /// [`ClientError::Options`] if the options name no address or allow no connection or no
+    /// outstanding call, [`ClientError::Connect`] or [`ClientError::Login`] if no server takes the
+    /// client.
     pub fn connect(options: ClientOptions) -> Result<Client, ClientError> {
         options.check().map_err(ClientError::Options)?;
         let driver = Driver::new(DriverOptions {
@@ -79,8 +81,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs a query with parameters for its question marks, and gives the rows of its first result. The future may be
-    /// awaited in any executor, or waited for with [`ResultFuture::wait`].
+    /// Runs a query with parameters for its question marks, and gives the rows of its first result.
+    /// The future may be awaited in any executor, or waited for with [`ResultFuture::wait`].
     ///
     /// ```no_run
     /// # use ferrite_client::{Client, ClientError};
@@ -112,7 +114,8 @@ impl Client {
         ResultFuture::of(self.call("@AdHoc", AdHoc { sql, parameters }), changed)
     }
 
-    /// Calls a procedure. The future may be awaited in any executor, or waited for with [`CallFuture::wait`].
+    /// Calls a procedure. The future may be awaited in any executor, or waited for with
+    /// [`CallFuture::wait`].
     ///
     /// ```no_run
     /// # use ferrite_client::{Client, ClientError};
@@ -155,13 +158,15 @@ impl Client {
         }
     }
 
-    /// Calls a procedure and blocks until it has ended. Not from within a callback: it would wait for itself.
+    /// Calls a procedure and blocks until it has ended. Not from within a callback: it would wait
+    /// for itself.
     pub fn call_blocking(&self, procedure: &str, parameters: impl ParameterSet) -> CallResult {
         self.call(procedure, parameters).wait()
     }
 
-    /// Calls a procedure; `callback` runs in the client's thread when it has ended, and must not block. An error returned
-    /// here means that the call was not made and the callback will not run.
+    /// Calls a procedure; `callback` runs in the client's thread when it has ended, and must not
+    /// block. An error returned here means that the call was not made and the callback will not
+    /// run.
     pub fn call_with_callback(
         &self,
         procedure: &Prepared,
@@ -203,13 +208,14 @@ impl Client {
         self.inner.gate.wait_until_idle();
     }
 
-    /// Counts up to the last turn of the client's loop: a call that has just ended may not be in them. After
-    /// [`Client::drain`] all are.
+    /// Counts up to the last turn of the client's loop: a call that has just ended may not be in
+    /// them. After [`Client::drain`] all are.
     pub fn statistics(&self) -> Statistics {
         self.inner.gate.statistics()
     }
 
-    /// Closes the connections. Calls in flight end with an unknown outcome; later ones with [`ClientError::Closed`].
+    /// Closes the connections. Calls in flight end with an unknown outcome; later ones with
+    /// [`ClientError::Closed`].
     pub fn close(&self) {
         self.inner.gate.close();
     }

@@ -42,7 +42,8 @@ struct SlotState {
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, SlotState> {
-        // Nothing that can panic runs under the lock, so its content is whole even if a holder was ended.
+        // Nothing that can panic runs under the lock, so its content is whole even if a holder was
+        // ended.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -82,8 +83,9 @@ impl Slot {
 
 /// A call on its way. Any executor can run it: it only ever uses the waker it is polled with.
 ///
-/// The call is sent when it is made, not when it is first polled, unless as many calls were outstanding as allowed and the
-/// client is set to wait: then polling sends it as soon as there is room. Dropping the future does not take the call back.
+/// The call is sent when it is made, not when it is first polled, unless as many calls were
+/// outstanding as allowed and the client is set to wait: then polling sends it as soon as there is
+/// room. Dropping the future does not take the call back.
 #[must_use = "the outcome of a call should be looked at"]
 pub struct CallFuture {
     state: FutureState,

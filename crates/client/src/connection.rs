@@ -1,8 +1,8 @@
 //! One connection without its socket: bytes to send, bytes received, calls in flight.
 //!
-//! Promises that each call gets exactly one end (a response, or being taken out when the connection is given up), that a
-//! malformed message is an error and never a panic, and that buffers grow with bytes that came, not with lengths that a
-//! peer names. Knows no sockets and no clock.
+//! Promises that each call gets exactly one end (a response, or being taken out when the connection
+//! is given up), that a malformed message is an error and never a panic, and that buffers grow with
+//! bytes that came, not with lengths that a peer names. Knows no sockets and no clock.
 
 use crate::prepared::Prepared;
 use crate::slab::Slab;
@@ -12,8 +12,8 @@ use ferrite_wire::{
     DecodeError, EncodeError, HashScheme, LoginRequest, LoginResponse, ParameterSet, Response, Service, handles,
 };
 
-/// Bytes that one read may bring. Large enough that a turn handles hundreds of answers, small enough that their
-/// successors are on the way before the server has run out of work.
+/// Bytes that one read may bring. Large enough that a turn handles hundreds of answers, small
+/// enough that their successors are on the way before the server has run out of work.
 pub const RECEIVE_BYTES: usize = 128 * 1024;
 
 /// What the server told at login.
@@ -59,7 +59,8 @@ impl From<DecodeError> for ConnectionError {
     }
 }
 
-/// One connection without its socket: bytes to send, bytes received, calls in flight. `C` comes back with each answer.
+/// One connection without its socket: bytes to send, bytes received, calls in flight. `C` comes
+/// back with each answer.
 #[derive(Debug)]
 pub struct Connection<C> {
     logged_in: bool,
@@ -74,7 +75,8 @@ pub struct Connection<C> {
 }
 
 impl<C> Connection<C> {
-    /// A connection whose first bytes to send are the login. `digest` is the SHA-256 of the password.
+    /// A connection whose first bytes to send are the login. `digest` is the SHA-256 of the
+    /// password.
     pub fn new(user: &str, digest: &[u8; 32]) -> Connection<C> {
         let mut out = Vec::with_capacity(RECEIVE_BYTES);
         LoginRequest { version: 1, scheme: HashScheme::Sha256, service: Service::Database, user, digest }
@@ -90,7 +92,8 @@ impl<C> Connection<C> {
         }
     }
 
-    /// The login was accepted. Calls may be written before, and are sent after it in the same stream.
+    /// The login was accepted. Calls may be written before, and are sent after it in the same
+    /// stream.
     #[inline]
     pub fn is_logged_in(&self) -> bool {
         self.logged_in
@@ -165,7 +168,8 @@ impl<C> Connection<C> {
             self.out.clear();
             self.sent = 0;
         } else if self.sent >= RECEIVE_BYTES.max(self.out.len() / 2) {
-            // What is sent is at least as long as what moves, so that this costs no more than the sending did.
+            // What is sent is at least as long as what moves, so that this costs no more than the
+            // sending did.
             self.out.drain(..self.sent);
             self.sent = 0;
         }

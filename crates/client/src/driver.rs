@@ -1,9 +1,10 @@
-//! Sockets and the event loop: connects, logs in, reads, lets a handler make calls, writes, and connects again.
+//! Sockets and the event loop: connects, logs in, reads, lets a handler make calls, writes, and
+//! connects again.
 //!
-//! One turn of the loop: the handler makes calls, each connection writes what they left in one go, the loop waits, each
-//! readable connection reads once, and the handler gets the answers. So a wake-up pays for hundreds of calls. Runs in
-//! whichever thread turns it. Each call ends in exactly one of [`Handler::response`] and [`Handler::lost`], or is taken
-//! back by the handler itself.
+//! One turn of the loop: the handler makes calls, each connection writes what they left in one go,
+//! the loop waits, each readable connection reads once, and the handler gets the answers. So a
+//! wake-up pays for hundreds of calls. Runs in whichever thread turns it. Each call ends in exactly
+//! one of [`Handler::response`] and [`Handler::lost`], or is taken back by the handler itself.
 
 use crate::connection::{Connection, ConnectionError, Event, LoginInfo};
 use crate::error::ClientError;
@@ -38,7 +39,8 @@ pub struct DriverOptions {
     pub reconnect_pause: Duration,
     /// The longest pause.
     pub reconnect_pause_max: Duration,
-    /// Wake at the handler's deadlines to the microsecond, for open-loop schedules, instead of to the millisecond.
+    /// Wake at the handler's deadlines to the microsecond, for open-loop schedules, instead of to
+    /// the millisecond.
     pub precise_timer: bool,
 }
 
@@ -68,7 +70,8 @@ pub trait Handler {
     /// A connection is up.
     fn connected(&mut self, _link: usize, _login: &LoginInfo) {}
 
-    /// A connection broke, or an attempt to connect failed. After this the link will be tried again.
+    /// A connection broke, or an attempt to connect failed. After this the link will be tried
+    /// again.
     fn disconnected(&mut self, _link: usize, _reason: &ClientError) {}
 
     /// A message that nobody asked for.
@@ -190,8 +193,8 @@ impl<C> Driver<C> {
         &mut self.links
     }
 
-    /// Turns the loop until the handler stops it. May be called again afterwards, with the same or another handler of the
-    /// same kind of context.
+    /// Turns the loop until the handler stops it. May be called again afterwards, with the same or
+    /// another handler of the same kind of context.
     pub fn run<H: Handler<Context = C>>(&mut self, handler: &mut H) -> io::Result<()> {
         let mut now = Instant::now();
         loop {
@@ -260,7 +263,8 @@ impl<C> Driver<C> {
             match stream.read(room) {
                 Ok(0) => self.give_up(handler, index, lost("the server closed it"), at),
                 Ok(bytes) => {
-                    // A read that fills less than it could has emptied the socket; what comes later is another event.
+                    // A read that fills less than it could has emptied the socket; what comes later
+                    // is another event.
                     link.readable = bytes == room_bytes || link.read_closed;
                     link.connection.mark_received(bytes);
                     link.ping_sent = false;
@@ -332,7 +336,8 @@ impl<C> Driver<C> {
         }
     }
 
-    /// What only needs doing now and then: connecting, giving up attempts that take too long, keep-alive.
+    /// What only needs doing now and then: connecting, giving up attempts that take too long,
+    /// keep-alive.
     fn upkeep<H: Handler<Context = C>>(&mut self, handler: &mut H, now: Instant) {
         let timeout = self.options.connection_timeout;
         for index in 0..self.links.links.len() {
@@ -413,7 +418,8 @@ impl<C> Driver<C> {
             self.links.statistics.disconnects += 1;
         }
         if let Some(mut stream) = link.stream.take() {
-            // Closing the socket takes it out of the poll as well; nothing depends on this succeeding.
+            // Closing the socket takes it out of the poll as well; nothing depends on this
+            // succeeding.
             let _ = self.poll.registry().deregister(&mut stream);
         }
         let retry_at = now + link.pause;

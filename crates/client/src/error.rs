@@ -7,7 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a call, or a connection, came to nothing. Cheap to clone: all calls of a lost connection get the same one.
+/// Why a call, or a connection, came to nothing. Cheap to clone: all calls of a lost connection get
+/// the same one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -30,7 +31,8 @@ pub enum ClientError {
         /// Why the last attempt to connect failed.
         last: Option<Box<ClientError>>,
     },
-    /// As many calls are outstanding as the options allow. The call was not sent and may be repeated.
+    /// As many calls are outstanding as the options allow. The call was not sent and may be
+    /// repeated.
     TooManyOutstanding {
         /// [`crate::ClientOptions::outstanding_max`].
         limit: usize,
@@ -47,7 +49,8 @@ pub enum ClientError {
         /// The time that the call was given.
         after: Duration,
     },
-    /// The server sent bytes that are not a response. The connection was closed; whether calls in flight ran is not known.
+    /// The server sent bytes that are not a response. The connection was closed; whether calls in
+    /// flight ran is not known.
     Protocol {
         /// `host:port`.
         address: String,
@@ -56,7 +59,8 @@ pub enum ClientError {
     },
     /// The parameters cannot be written as a request. Nothing was sent.
     Encode(EncodeError),
-    /// The server answered that the call failed; it was rolled back unless the status says otherwise.
+    /// The server answered that the call failed; it was rolled back unless the status says
+    /// otherwise.
     Failed(Box<OwnedResponse>),
     /// The client was closed. The call was not sent.
     Closed,
@@ -69,8 +73,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// True when the call may have been carried out although no answer came. Such a call may be repeated only if doing it
-    /// twice is harmless.
+    /// True when the call may have been carried out although no answer came. Such a call may be
+    /// repeated only if doing it twice is harmless.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             ClientError::ConnectionLost { .. } | ClientError::Timeout { .. } | ClientError::Protocol { .. } => true,
@@ -98,8 +102,8 @@ impl ClientError {
         }
     }
 
-    /// The SQLSTATE: five characters, such as `23505` for a violated unique key. `docs/errors.md` lists them. `HY000`
-    /// when the server sent none.
+    /// The SQLSTATE: five characters, such as `23505` for a violated unique key. `docs/errors.md`
+    /// lists them. `HY000` when the server sent none.
     pub fn code(&self) -> &str {
         match self {
             ClientError::Connect { .. } => "08001",

@@ -1,5 +1,5 @@
-//! Between the threads that call and the one that owns the sockets: the queue of new calls, and the count of outstanding
-//! ones that bounds it.
+//! Between the threads that call and the one that owns the sockets: the queue of new calls, and the
+//! count of outstanding ones that bounds it.
 
 use crate::completion::Completion;
 use crate::error::ClientError;
@@ -22,14 +22,16 @@ pub(crate) struct Queued {
 /// Shared by all handles of one client and its background thread.
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    /// Something changed that a blocked thread may wait for: room, the first connections, the last answer.
+    /// Something changed that a blocked thread may wait for: room, the first connections, the last
+    /// answer.
     changed: Condvar,
     waker: Arc<mio::Waker>,
     pub outstanding_max: usize,
     pub when_full: WhenFull,
 }
 
-/// A future's place among those that wait for room. It keeps the place until it has room or is given up.
+/// A future's place among those that wait for room. It keeps the place until it has room or is
+/// given up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket(u64);
 
@@ -38,8 +40,8 @@ struct GateState {
     queue: Vec<Queued>,
     /// Calls taken in and not yet ended.
     outstanding: usize,
-    /// Futures that wait for room, by their tickets: the longest waiting first. Only futures that are there: a waker of one that
-    /// was given up would take room from the others.
+    /// Futures that wait for room, by their tickets: the longest waiting first. Only futures that
+    /// are there: a waker of one that was given up would take room from the others.
     waiting: BTreeMap<Ticket, Waker>,
     tickets: u64,
     /// Threads that wait on `changed`.
@@ -68,7 +70,8 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, GateState> {
-        // Every change under the lock is complete before anything that could panic, so the state is whole.
+        // Every change under the lock is complete before anything that could panic, so the state is
+        // whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +96,8 @@ impl Gate {
         Submitted::Taken
     }
 
-    /// Takes the call if there is room. Otherwise `waker` will be woken when there may be; `ticket` is then for [`Gate::give_up`].
+    /// Takes the call if there is room. Otherwise `waker` will be woken when there may be; `ticket`
+    /// is then for [`Gate::give_up`].
     pub fn submit_or_wait(&self, call: Queued, ticket: &mut Option<Ticket>, waker: &Waker) -> Submitted {
         let mut state = self.lock();
         if state.closed {
@@ -114,7 +118,8 @@ impl Gate {
         Submitted::Taken
     }
 
-    /// The future with this ticket waits no more. If it was woken already, the next is woken in its place.
+    /// The future with this ticket waits no more. If it was woken already, the next is woken in its
+    /// place.
     pub fn give_up(&self, ticket: Ticket) {
         let mut state = self.lock();
         let was_woken = state.waiting.remove(&ticket).is_none();
@@ -124,7 +129,8 @@ impl Gate {
         next.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Takes the call as soon as there is room, blocking the thread. False when the client is closed.
+    /// Takes the call as soon as there is room, blocking the thread. False when the client is
+    /// closed.
     pub fn submit_blocking(&self, call: Queued) -> bool {
         let mut state = self.lock();
         while !state.closed && state.outstanding >= self.outstanding_max {
@@ -148,7 +154,8 @@ impl Gate {
     }
 
     fn wake(&self) {
-        // It fails only when the poll is gone, which is when the thread has ended and the gate is closed.
+        // It fails only when the poll is gone, which is when the thread has ended and the gate is
+        // closed.
         let _ = self.waker.wake();
     }
 
@@ -189,7 +196,8 @@ impl Gate {
 
     // For the background thread.
 
-    /// Swaps the queue with the empty `calls`, and accounts for `ended` calls. False when the client is to be closed.
+    /// Swaps the queue with the empty `calls`, and accounts for `ended` calls. False when the
+    /// client is to be closed.
     pub fn exchange(&self, calls: &mut Vec<Queued>, ended: usize, statistics: Statistics) -> bool {
         debug_assert!(calls.is_empty());
         let mut state = self.lock();

@@ -1,5 +1,5 @@
-//! The Rust client of FerriteDB: SQL and procedures over the client protocol, blocking or as futures that any executor can
-//! run, pipelined over a few connections.
+//! The Rust client of FerriteDB: SQL and procedures over the client protocol, blocking or as
+//! futures that any executor can run, pipelined over a few connections.
 //!
 //! ```no_run
 //! use ferrite_client::{Client, ClientError, ClientOptions};
@@ -19,11 +19,12 @@
 //! }
 //! ```
 //!
-//! * [`Client`] is a handle that threads share by cloning it. A background thread owns the sockets. It has
-//!   [`query`](Client::query), [`execute`](Client::execute) and [`call`](Client::call).
+//! * [`Client`] is a handle that threads share by cloning it. A background thread owns the sockets.
+//!   It has [`query`](Client::query), [`execute`](Client::execute) and [`call`](Client::call).
 //! * [`Rows`] and [`Row`] read results by column name as Rust types.
 //! * [`ClientError`] has a [code](ClientError::code) and says whether the call may have run.
-//! * [`event_loop`] is for load generators and proxies: the same protocol in the caller's own thread.
+//! * [`event_loop`] is for load generators and proxies: the same protocol in the caller's own
+//!   thread.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 #![deny(missing_docs)]
@@ -53,8 +54,8 @@ pub use statistics::Statistics;
 pub use ferrite_value::{Decimal, OwnedValue, Point, SqlType};
 pub use ferrite_wire::{DecodeError, EncodeError, OwnedResponse, OwnedTable, Parameter, ParameterSet, Status};
 
-/// The event loop in the caller's own thread, for load generators and proxies: a context of the caller's choice per call,
-/// and neither allocation nor hand-over per call.
+/// The event loop in the caller's own thread, for load generators and proxies: a context of the
+/// caller's choice per call, and neither allocation nor hand-over per call.
 ///
 /// A [`Driver`](event_loop::Driver) turns the loop and tells a [`Handler`](event_loop::Handler); a
 /// [`Connection`](event_loop::Connection) is one connection without its socket.

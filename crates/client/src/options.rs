@@ -43,17 +43,20 @@ impl fmt::Debug for Credentials {
 /// What a call does that finds [`ClientOptions::outstanding_max`] calls outstanding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
-    /// Waits for room: futures by pending, blocking calls and calls with a callback by blocking their thread.
+    /// Waits for room: futures by pending, blocking calls and calls with a callback by blocking
+    /// their thread.
     #[default]
     Block,
     /// Fails at once with [`crate::ClientError::TooManyOutstanding`].
     Reject,
 }
 
-/// Options of a [`crate::Client`]. Fill in the addresses and change what should differ from the default.
+/// Options of a [`crate::Client`]. Fill in the addresses and change what should differ from the
+/// default.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// `host:port` of one or more nodes of the same cluster. Calls go to those that are up, in turn.
+    /// `host:port` of one or more nodes of the same cluster. Calls go to those that are up, in
+    /// turn.
     pub addresses: Vec<String>,
     /// Who logs in.
     pub credentials: Credentials,
@@ -65,9 +68,11 @@ pub struct ClientOptions {
     pub when_full: WhenFull,
     /// Time for one call, from its making to its answer.
     pub call_timeout: Duration,
-    /// A connection that answers nothing for so long is given up; after a third of it a ping is sent.
+    /// A connection that answers nothing for so long is given up; after a third of it a ping is
+    /// sent.
     pub connection_timeout: Duration,
-    /// Pause before the first attempt to connect again; doubles with each failure up to the maximum.
+    /// Pause before the first attempt to connect again; doubles with each failure up to the
+    /// maximum.
     pub reconnect_pause: Duration,
     /// The longest pause.
     pub reconnect_pause_max: Duration,

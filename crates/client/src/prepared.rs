@@ -9,7 +9,8 @@ use std::sync::Arc;
 const HANDLE_BYTES: usize = 8;
 const EMPTY_SET_BYTES: usize = 2;
 
-/// A procedure ready to be called: a request is a copy of these bytes, a handle and the parameters. Cheap to clone.
+/// A procedure ready to be called: a request is a copy of these bytes, a handle and the parameters.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// Everything up to the handle, the length still open.

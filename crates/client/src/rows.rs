@@ -111,12 +111,12 @@ pub struct Row<'r> {
 }
 
 impl<'r> Row<'r> {
-    /// The value of a column, given by its name or by its position from 0 on. Names are compared without regard to case
-    /// unless there is one in exactly that case.
+    /// The value of a column, given by its name or by its position from 0 on. Names are compared
+    /// without regard to case unless there is one in exactly that case.
     ///
     /// # Errors
-    /// If there is no such column, if its type cannot be read as `T`, or if it is NULL and `T` is not an [`Option`]. The
-    /// error names the column and both types.
+    /// If there is no such column, if its type cannot be read as `T`, or if it is NULL and `T` is
+    /// not an [`Option`]. The error names the column and both types.
     ///
     /// ```
     /// # use ferrite_client::{OwnedTable, OwnedValue, Rows};
@@ -289,7 +289,8 @@ impl ColumnError {
         &self.column
     }
 
-    /// The SQLSTATE: `42703` for an unknown column, `22003` for a number out of range, else `42804`.
+    /// The SQLSTATE: `42703` for an unknown column, `22003` for a number out of range, else
+    /// `42804`.
     pub fn code(&self) -> &'static str {
         match self.kind {
             Kind::Unknown { .. } => "42703",

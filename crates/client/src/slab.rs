@@ -1,9 +1,10 @@
 //! Calls in flight, by handle.
 //!
-//! A handle is a slot number and the slot's generation, so that an answer that comes too late, or twice, finds nothing
-//! instead of another call.
+//! A handle is a slot number and the slot's generation, so that an answer that comes too late, or
+//! twice, finds nothing instead of another call.
 
-/// Generations stay below this, which keeps handles positive and away from the reserved ones (wire-protocol 3.5).
+/// Generations stay below this, which keeps handles positive and away from the reserved ones
+/// (wire-protocol 3.5).
 const GENERATION_MAX: u32 = 0x3fff_ffff;
 const NONE: u32 = u32::MAX;
 
@@ -15,7 +16,8 @@ struct Slot<C> {
     context: Option<C>,
 }
 
-/// Contexts by handle. Taking and giving back is a few instructions; memory grows to the most calls ever in flight.
+/// Contexts by handle. Taking and giving back is a few instructions; memory grows to the most calls
+/// ever in flight.
 #[derive(Debug)]
 pub struct Slab<C> {
     slots: Vec<Slot<C>>,
@@ -60,7 +62,8 @@ impl<C> Slab<C> {
         handle(index, slot.generation)
     }
 
-    /// Takes the context of this handle out. `None` for a handle that was never given, or was taken already.
+    /// Takes the context of this handle out. `None` for a handle that was never given, or was taken
+    /// already.
     #[inline]
     pub fn take(&mut self, handle: i64) -> Option<C> {
         let (index, generation) = (handle as u32, (handle >> 32) as u32);

@@ -1,4 +1,5 @@
-//! A timer that wakes the event loop with microsecond precision, which the loop's own timeout (milliseconds) has not.
+//! A timer that wakes the event loop with microsecond precision, which the loop's own timeout
+//! (milliseconds) has not.
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};

@@ -1,4 +1,5 @@
-//! The client's background thread: moves calls from the gate to connections, and answers to whoever waits for them.
+//! The client's background thread: moves calls from the gate to connections, and answers to whoever
+//! waits for them.
 
 use crate::completion::Completion;
 use crate::connection::LoginInfo;
@@ -91,7 +92,8 @@ impl Worker {
         self.next_deadline = next;
     }
 
-    /// The first attempt of this connection has ended. When all have, whoever made the client is told.
+    /// The first attempt of this connection has ended. When all have, whoever made the client is
+    /// told.
     fn decide(&mut self, link: usize, error: Option<&ClientError>) {
         if !std::mem::replace(&mut self.undecided[link], false) || self.undecided.contains(&true) {
             return;

@@ -1,4 +1,5 @@
-//! The client against servers that follow a script: answers late, never, twice, wrongly, or goes away.
+//! The client against servers that follow a script: answers late, never, twice, wrongly, or goes
+//! away.
 
 mod support;
 
@@ -288,7 +289,8 @@ fn a_call_without_an_answer_times_out() {
     let error = client.call_blocking("p", ()).unwrap_err();
     assert!(matches!(error, ClientError::Timeout { .. }) && error.is_outcome_unknown(), "{error}");
     latch.open();
-    // Whichever of the following is slow on a busy machine may time out as well; one gets its own answer.
+    // Whichever of the following is slow on a busy machine may time out as well; one gets its own
+    // answer.
     let value = (0..100).find_map(|_| client.call_blocking("p", ()).ok()).unwrap().scalar();
     assert_eq!(value, Some(2));
     client.drain();

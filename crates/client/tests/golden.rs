@@ -1,5 +1,5 @@
-//! The connection against golden bytes: what it sends, and what it makes of what real servers send, in one piece and byte by
-//! byte.
+//! The connection against golden bytes: what it sends, and what it makes of what real servers send,
+//! in one piece and byte by byte.
 
 mod support;
 

@@ -1,5 +1,6 @@
-//! `ferrite bench compare`: the same Voter and key-value workloads on this database, PostgreSQL, Redis and SQLite, one after the other in one run,
-//! in groups of equal promises about what a crash may take. The others are Debian's packages, started on directories of their own.
+//! `ferrite bench compare`: the same Voter and key-value workloads on this database, PostgreSQL,
+//! Redis and SQLite, one after the other in one run, in groups of equal promises about what a crash
+//! may take. The others are Debian's packages, started on directories of their own.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -9,8 +10,9 @@
 //! | [`system`] | directories, ports, CPU time |
 //! | [`table`] | what was found, as a table |
 //!
-//! What makes it fair, and where it is not: `docs/decisions/0013-comparison.md`. The program `ferrite-compare` is this library with a
-//! command line, so that the server's program has no client of another database: `docs/decisions/0043-programs-and-hygiene.md`.
+//! What makes it fair, and where it is not: `docs/decisions/0013-comparison.md`. The program
+//! `ferrite-compare` is this library with a command line, so that the server's program has no
+//! client of another database: `docs/decisions/0043-programs-and-hygiene.md`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -46,7 +48,8 @@ use system::{Place, cpu_of_tree};
 
 /// Where a log is in memory.
 const MEMORY: &str = "/dev/shm";
-/// Each server is tried with so many connections, for this long, and then measured with the number that suits it best.
+/// Each server is tried with so many connections, for this long, and then measured with the number
+/// that suits it best.
 const CONNECTIONS: [usize; 5] = [1, 4, 16, 64, 128];
 const TRIAL: Duration = Duration::from_millis(1_500);
 const TRIAL_WARMUP: Duration = Duration::from_millis(500);
@@ -153,7 +156,8 @@ pub struct Compared {
     pub with: String,
     /// 0: within this process.
     pub connections: usize,
-    /// How often faster this database is, in the same group. None for itself, or when it did not take part.
+    /// How often faster this database is, in the same group. None for itself, or when it did not
+    /// take part.
     pub ferrite_is_times: Option<f64>,
     #[serde(flatten)]
     pub pass: Pass,

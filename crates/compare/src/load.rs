@@ -1,4 +1,5 @@
-//! The workloads for systems that do not speak our protocol: the same calls, from the same generators, and the same checks.
+//! The workloads for systems that do not speak our protocol: the same calls, from the same
+//! generators, and the same checks.
 
 use ferrite_bench::area_codes::area_codes;
 use ferrite_bench::generator::Outcome;

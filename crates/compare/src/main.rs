@@ -1,5 +1,6 @@
-//! `ferrite-compare`, which `ferrite bench compare` starts with its own command line and, in the environment, its own path: that is
-//! the server that is compared. Whatever is wrong with the options `ferrite` has said by then.
+//! `ferrite-compare`, which `ferrite bench compare` starts with its own command line and, in the
+//! environment, its own path: that is the server that is compared. Whatever is wrong with the
+//! options `ferrite` has said by then.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

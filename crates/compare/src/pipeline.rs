@@ -1,5 +1,6 @@
-//! Load on another database over its own protocol: one thread, some connections, on each as many calls without an answer as wanted. The
-//! counterpart of [`ferrite_bench::generator`], so that no system is measured through a slower client than ours.
+//! Load on another database over its own protocol: one thread, some connections, on each as many
+//! calls without an answer as wanted. The counterpart of [`ferrite_bench::generator`], so that no
+//! system is measured through a slower client than ours.
 //!
 //! Knows sockets and time; a [`Dialect`] knows bytes.
 

@@ -1,5 +1,6 @@
-//! PostgreSQL: a cluster of its own, spoken to in its own protocol (version 3, extended queries), pipelined: each call is bound, executed
-//! and synchronised by itself, so that each is a transaction of its own. A vote is a PL/pgSQL function.
+//! PostgreSQL: a cluster of its own, spoken to in its own protocol (version 3, extended queries),
+//! pipelined: each call is bound, executed and synchronised by itself, so that each is a
+//! transaction of its own. A vote is a PL/pgSQL function.
 
 use super::load::{Job, JobNote};
 use super::pipeline::Dialect;
@@ -15,8 +16,9 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The tables of both workloads, and Voter's function. What the views show is counted in the votes when it is asked for: by an index for the
-/// phone, as the function needs it; PostgreSQL has no views that follow each row, and counters in rows would make calls wait for each other.
+/// The tables of both workloads, and Voter's function. What the views show is counted in the votes
+/// when it is asked for: by an index for the phone, as the function needs it; PostgreSQL has no
+/// views that follow each row, and counters in rows would make calls wait for each other.
 const SCHEMA: &str = "
 CREATE TABLE contestants (contestant_number integer PRIMARY KEY, contestant_name varchar(50) NOT NULL);
 CREATE TABLE area_code_state (area_code smallint PRIMARY KEY, state varchar(2) NOT NULL);
@@ -359,7 +361,8 @@ fn error_text(body: &[u8]) -> String {
     text.map_or("an error without a text".to_string(), |text| text.into_owned())
 }
 
-/// The folder of the server's programs: the newest of Debian's packages, or wherever PATH finds them.
+/// The folder of the server's programs: the newest of Debian's packages, or wherever PATH finds
+/// them.
 fn programs() -> Option<PathBuf> {
     let has_all = |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")

@@ -1,4 +1,5 @@
-//! Redis: started on a directory of its own, spoken to in its protocol (RESP 2), pipelined. A vote is a Lua script.
+//! Redis: started on a directory of its own, spoken to in its protocol (RESP 2), pipelined. A vote
+//! is a Lua script.
 
 use super::load::{Job, JobNote};
 use super::pipeline::Dialect;
@@ -11,8 +12,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-/// What a script has to say to a caller: 0 counted, 1 no such contestant, 2 no votes left. Keys: votes of the phone; arguments: phone,
-/// contestant, limit. The totals by contestant and state, which are a view in SQL, are a hash.
+/// What a script has to say to a caller: 0 counted, 1 no such contestant, 2 no votes left. Keys:
+/// votes of the phone; arguments: phone, contestant, limit. The totals by contestant and state,
+/// which are a view in SQL, are a hash.
 const VOTE: &str = "if redis.call('HEXISTS', 'contestants', ARGV[2]) == 0 then return 1 end \
 local votes = redis.call('GET', KEYS[1]) \
 if votes and tonumber(votes) >= tonumber(ARGV[3]) then return 2 end \

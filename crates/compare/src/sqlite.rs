@@ -1,5 +1,6 @@
-//! SQLite: a library, not a server. It is Debian's own, loaded at run time, and used as its users do: prepared statements within this process,
-//! one transaction at a time, write-ahead log. No call crosses a socket or a process, so its figures hold the caller's work too.
+//! SQLite: a library, not a server. It is Debian's own, loaded at run time, and used as its users
+//! do: prepared statements within this process, one transaction at a time, write-ahead log. No call
+//! crosses a socket or a process, so its figures hold the caller's work too.
 
 use super::load::{Job, JobNote};
 use super::pipeline::{Clock, Driven, Moment, Plan, record};
@@ -54,8 +55,9 @@ struct Functions {
 
 impl Functions {
     fn load() -> Option<Functions> {
-        // SAFETY: SQLite's initialisers only set up its own tables; the names and types are those of its documentation, which
-        // promises them for all versions 3; the library lives as long as the pointers.
+        // SAFETY: SQLite's initialisers only set up its own tables; the names and types are those
+        // of its documentation, which promises them for all versions 3; the library lives as long
+        // as the pointers.
         unsafe {
             let library = Library::new(LIBRARY).ok()?;
             macro_rules! find {
@@ -137,14 +139,16 @@ impl Sqlite {
         if self.database.is_null() {
             return BenchError::Load(format!("SQLite, {doing}: no memory"));
         }
-        // SAFETY: the database is open, and the text is copied before anything else is done with it.
+        // SAFETY: the database is open, and the text is copied before anything else is done with
+        // it.
         let text = unsafe { CStr::from_ptr((self.functions.message)(self.database)) }.to_string_lossy().into_owned();
         BenchError::Load(format!("SQLite, {doing}: {text}"))
     }
 
     fn execute(&self, sql: &str) -> BenchResult<()> {
         let text = CString::new(sql).expect("our statements have no zero bytes");
-        // SAFETY: the text ends with a zero; no callback and no place for a message are given, which is allowed.
+        // SAFETY: the text ends with a zero; no callback and no place for a message are given,
+        // which is allowed.
         let code = unsafe { (self.functions.exec)(self.database, text.as_ptr(), null_mut(), null_mut(), null_mut()) };
         if code == OK { Ok(()) } else { Err(self.error(sql.trim().lines().next().unwrap_or_default())) }
     }
@@ -167,8 +171,9 @@ impl Sqlite {
         read: impl FnOnce(&Functions, Raw) -> R,
     ) -> BenchResult<Option<R>> {
         let functions = &self.functions;
-        // SAFETY: the statement is of this database and not freed; values outlive the call, at whose end it is reset, so that SQLite
-        // need not copy them (the destructor 0 says that they stay).
+        // SAFETY: the statement is of this database and not freed; values outlive the call, at
+        // whose end it is reset, so that SQLite need not copy them (the destructor 0 says that they
+        // stay).
         unsafe {
             for (place, value) in values.iter().enumerate() {
                 let place = place as c_int + 1;
@@ -258,7 +263,8 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the database afterwards; statements that an error left are freed with it.
+        // SAFETY: nothing uses the database afterwards; statements that an error left are freed
+        // with it.
         unsafe { (self.functions.close)(self.database) };
     }
 }
@@ -312,7 +318,8 @@ impl<'s> Statements<'s> {
             (JobNote::Read, key) => {
                 let (sqlite, get) = (self.sqlite, self.prepared[GET]);
                 let length = job.with_pair(key, |key, _| {
-                    // SAFETY: called on a row; the value is there until the next step. Reading it makes SQLite fetch all of it.
+                    // SAFETY: called on a row; the value is there until the next step. Reading it
+                    // makes SQLite fetch all of it.
                     sqlite.run(get, &[Bound::Text(key)], |functions, row| unsafe {
                         let value = (functions.column_blob)(row, 0);
                         if value.is_null() { 0 } else { (functions.column_bytes)(row, 0) as usize }

@@ -1,5 +1,5 @@
-//! What all databases that are started for a comparison need: a directory, a free port, a log to quote when they do not start, and the CPU
-//! time of all their processes.
+//! What all databases that are started for a comparison need: a directory, a free port, a log to
+//! quote when they do not start, and the CPU time of all their processes.
 
 use ferrite_bench::companion::Companion;
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
@@ -37,7 +37,8 @@ impl Place {
     }
 }
 
-/// A port that nobody listens on now. Somebody may take it before it is used; then the database says so.
+/// A port that nobody listens on now. Somebody may take it before it is used; then the database
+/// says so.
 pub fn free_port() -> BenchResult<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("looking for a free port")?;
     Ok(listener.local_addr().doing("looking for a free port")?.port())

@@ -1,4 +1,5 @@
-//! What a comparison found, as a table of ratios: for each workload and each promise, this database against the others.
+//! What a comparison found, as a table of ratios: for each workload and each promise, this database
+//! against the others.
 
 use super::{CompareReport, Compared, Promise};
 use ferrite_bench::report::{duration_text, grouped};

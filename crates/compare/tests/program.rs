@@ -8,7 +8,8 @@ fn program() -> Command {
     command
 }
 
-/// SQLite's library is on every machine that builds this with Python; where it is not, that is what the program says.
+/// SQLite's library is on every machine that builds this with Python; where it is not, that is what
+/// the program says.
 #[test]
 fn a_result_has_the_command_line_of_the_bench() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The long run: `cargo run --release -p ferrite-differential --example long -- --minutes 60 --postgres --stories DIRECTORY`.
+//! The long run:
+//! `cargo run --release -p ferrite-differential --example long -- --minutes 60 --postgres --stories DIRECTORY`.
 
 use clap::Parser;
 use ferrite_differential::check::{Counts, keep_panics};
@@ -10,7 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Makes random schemas, data and statements from seeds, and compares what they answer in every way there is.
+/// Makes random schemas, data and statements from seeds, and compares what they answer in every way
+/// there is.
 #[derive(Parser)]
 #[command(name = "differential")]
 struct Options {

@@ -1,4 +1,5 @@
-//! What a statement answers, in a form in which answers of different databases are equal if they mean the same.
+//! What a statement answers, in a form in which answers of different databases are equal if they
+//! mean the same.
 
 use ferrite_value::SqlType;
 use std::fmt;
@@ -106,7 +107,8 @@ impl fmt::Display for Answer {
     }
 }
 
-/// FLOAT with 12 digits: sums of values that both databases compute exactly are exact, the rest differs in the last ones.
+/// FLOAT with 12 digits: sums of values that both databases compute exactly are exact, the rest
+/// differs in the last ones.
 pub fn canonical_float(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -1,16 +1,20 @@
 //! The oracles: what must be equal, and what is known to differ.
 //!
-//! A case is a schema, changes, and queries at the end. It runs on our database with 1 and with 7 partitions, on a *bare* copy
-//! with 7 (rows only: no key, index or view, partitioned otherwise), and on PostgreSQL if there is one. All must answer alike, in every
-//! [`Way`] to run a query, and with literals given as parameters of this type or that; the parts of a condition (true, false, unknown) must add up to the whole; and after every change the stores
-//! must be consistent.
+//! A case is a schema, changes, and queries at the end. It runs on our database with 1 and with 7
+//! partitions, on a *bare* copy with 7 (rows only: no key, index or view, partitioned otherwise),
+//! and on PostgreSQL if there is one. All must answer alike, in every [`Way`] to run a query, and
+//! with literals given as parameters of this type or that; the parts of a condition (true, false,
+//! unknown) must add up to the whole; and after every change the stores must be consistent.
 //!
 //! Errors must occur in all or in none. What is tolerated, and why:
-//! - an error of data in a *hazardous* statement (see `functions`): which row is met first is open in SQL;
+//! - an error of data in a *hazardous* statement (see `functions`): which row is met first is open
+//!   in SQL;
 //! - a statement that one side gives up for a limit of time or memory;
-//! - an error of data in ours alone, where a view over the changed table has a hazardous expression: ours keeps the view's rows and
-//!   computes it for the change, theirs when the view is read;
-//! - what PostgreSQL does not support (its class 0A: FULL JOIN without an equality that it can merge or hash).
+//! - an error of data in ours alone, where a view over the changed table has a hazardous
+//!   expression: ours keeps the view's rows and computes it for the change, theirs when the view is
+//!   read;
+//! - what PostgreSQL does not support (its class 0A: FULL JOIN without an equality that it can
+//!   merge or hash).
 
 use crate::answer::{Answer, Failure, Outcome};
 use crate::datum::{Datum, Dialect, Type};

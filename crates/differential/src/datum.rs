@@ -1,12 +1,14 @@
 //! Types and constants that both databases have, and how each writes them.
 //!
-//! Both are kept to what means the same: FLOATs are sums of few powers of two, so that sums are exact in any order; text has letters
-//! that have no case beside the ASCII ones; the smallest integers are left out, as they mean NULL in ours.
+//! Both are kept to what means the same: FLOATs are sums of few powers of two, so that sums are
+//! exact in any order; text has letters that have no case beside the ASCII ones; the smallest
+//! integers are left out, as they mean NULL in ours.
 
 use crate::random::Random;
 use ferrite_value::{OwnedValue, temporal, text};
 
-/// Families of types. Integers of all widths are one: ours computes in 64 bits, and theirs is made to.
+/// Families of types. Integers of all widths are one: ours computes in 64 bits, and theirs is made
+/// to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
     Integer,
@@ -149,7 +151,8 @@ impl Datum {
         }
     }
 
-    /// A value that is not NULL, of few, so that values meet their like. `wild` ones lie at the ends of the types.
+    /// A value that is not NULL, of few, so that values meet their like. `wild` ones lie at the
+    /// ends of the types.
     pub fn random(random: &mut Random, ty: Type, wild: bool) -> Datum {
         match ty {
             Type::Integer if wild && random.chance(20) => Datum::Integer(*random.pick(&WILD_INTEGERS)),
@@ -207,7 +210,8 @@ impl Datum {
         }
     }
 
-    /// As a client may give it beside a value of type `beside`: of its own type or of another in which it is the same value.
+    /// As a client may give it beside a value of type `beside`: of its own type or of another in
+    /// which it is the same value.
     pub fn given(&self, random: &mut Random, beside: Type) -> OwnedValue {
         let text = |text: &str| OwnedValue::Text(text.into());
         let decimal = |text: &str| OwnedValue::Decimal(text::parse_decimal(text).expect("a decimal"));

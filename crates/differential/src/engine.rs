@@ -1,4 +1,5 @@
-//! Our database within this process: SQL text in, answers out, on as many partitions as asked for, without threads, log and network.
+//! Our database within this process: SQL text in, answers out, on as many partitions as asked for,
+//! without threads, log and network.
 //!
 //! A statement can be run in several ways that must make no difference: see [`Way`].
 
@@ -19,7 +20,8 @@ use std::sync::Arc;
 
 /// The one transaction time: 2026-01-01.
 const TRANSACTION_TIME: i64 = 1_767_225_600_000_000;
-/// How often a program may ask whether to go on (about every thousand rows): an endless one ends, and always at the same place.
+/// How often a program may ask whether to go on (about every thousand rows): an endless one ends,
+/// and always at the same place.
 const QUESTIONS_MAX: u64 = 4_000;
 /// Of the error for that.
 pub const TOO_LONG: &str = "57014";
@@ -31,7 +33,8 @@ pub enum Way {
     Plain,
     /// On the stores that its routing asks for.
     AsRouted,
-    /// Planned with row counts that are made up from the seed, on the stores that its routing asks for.
+    /// Planned with row counts that are made up from the seed, on the stores that its routing asks
+    /// for.
     WithStatistics(u64),
     /// On snapshots of the stores, without indexes, as long reads are.
     OnSnapshot,
@@ -208,8 +211,8 @@ impl Engine {
         })
     }
 
-    /// What must hold between transactions: indexes and views say what the rows say, replicas are alike, and copies that
-    /// follow by redo are like their stores. Err says what is wrong.
+    /// What must hold between transactions: indexes and views say what the rows say, replicas are
+    /// alike, and copies that follow by redo are like their stores. Err says what is wrong.
     pub fn verify(&self) -> Result<(), String> {
         for (number, (store, copy)) in self.stores.iter().zip(&self.copies).enumerate() {
             store.verify().map_err(|problem| format!("store {number}: {problem}"))?;

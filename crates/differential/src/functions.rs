@@ -1,19 +1,27 @@
-//! Operators, functions and aggregates that mean the same in both databases, and how each writes them. **This is the one place where
-//! differences in meaning are evened out**, each with its reason:
+//! Operators, functions and aggregates that mean the same in both databases, and how each writes
+//! them. **This is the one place where differences in meaning are evened out**, each with its
+//! reason:
 //!
-//! - *Integers* compute in 64 bits in ours, whatever the column; in theirs columns and constants are BIGINT (see `datum`, `schema`). SUM of
-//!   them is BIGINT, where theirs is NUMERIC, and AVG an integer, cut off.
-//! - *DECIMAL* has 12 decimals: products are rounded half up to them, quotients cut off. Theirs choose their scale by the
-//!   operands, so `ROUND(x * y, 12)` and whole-number division of the scaled dividend stand for them.
-//! - *Division by zero and values out of range* are errors in both, but which row is met first, and whether a condition guards
-//!   another, is open in SQL. Functions with such errors are marked and make the whole statement *hazardous*: an error of one side alone is then
-//!   no finding. Most statements have none.
-//! - *LENGTHS* and positions are INTEGER in theirs, which takes no BIGINT for them: hence the casts.
-//! - *SIGN, EXTRACT, FLOOR* and their like answer FLOAT or NUMERIC in theirs, the argument's type or an integer in ours.
-//! - *UNIQUE* takes NULL once in ours; theirs is told so with NULLS NOT DISTINCT (see `schema`). NULL sorts lowest in ours; theirs
-//!   is told so with NULLS FIRST and LAST (see `print`). Texts compare by bytes: the cluster has the locale C.
-//! - What is left out because it means something else: ROUND (halves to even), CONCAT (NULL makes NULL), casts of FLOAT to text,
-//!   comparison of DECIMAL with FLOAT (ours is exact, theirs rounds the DECIMAL first), UPPER of letters beyond ASCII (needs a locale).
+//! - *Integers* compute in 64 bits in ours, whatever the column; in theirs columns and constants
+//!   are BIGINT (see `datum`, `schema`). SUM of them is BIGINT, where theirs is NUMERIC, and AVG an
+//!   integer, cut off.
+//! - *DECIMAL* has 12 decimals: products are rounded half up to them, quotients cut off. Theirs
+//!   choose their scale by the operands, so `ROUND(x * y, 12)` and whole-number division of the
+//!   scaled dividend stand for them.
+//! - *Division by zero and values out of range* are errors in both, but which row is met first, and
+//!   whether a condition guards another, is open in SQL. Functions with such errors are marked and
+//!   make the whole statement *hazardous*: an error of one side alone is then no finding. Most
+//!   statements have none.
+//! - *LENGTHS* and positions are INTEGER in theirs, which takes no BIGINT for them: hence the
+//!   casts.
+//! - *SIGN, EXTRACT, FLOOR* and their like answer FLOAT or NUMERIC in theirs, the argument's type
+//!   or an integer in ours.
+//! - *UNIQUE* takes NULL once in ours; theirs is told so with NULLS NOT DISTINCT (see `schema`).
+//!   NULL sorts lowest in ours; theirs is told so with NULLS FIRST and LAST (see `print`). Texts
+//!   compare by bytes: the cluster has the locale C.
+//! - What is left out because it means something else: ROUND (halves to even), CONCAT (NULL makes
+//!   NULL), casts of FLOAT to text, comparison of DECIMAL with FLOAT (ours is exact, theirs rounds
+//!   the DECIMAL first), UPPER of letters beyond ASCII (needs a locale).
 
 use crate::datum::Type;
 
@@ -125,7 +133,8 @@ pub static CONDITIONS: &[Function] = &[
     same(&[INTEGER, DECIMAL], BOOLEAN, "({0} = {1})", NONE),
     same(&[DATE, TIMESTAMP], BOOLEAN, "({0} <= {1})", NONE),
     same(&[BOOLEAN, BOOLEAN], BOOLEAN, "COALESCE({0}, {1})", NONE),
-    // Constants that fail, where they are not evaluated. Theirs computes those of an IN list beforehand.
+    // Constants that fail, where they are not evaluated. Theirs computes those of an IN list
+    // beforehand.
     same(&[BOOLEAN], BOOLEAN, "({0} OR (1 = 0 AND 1 / 0 = 1))", NONE),
     same(&[BOOLEAN], BOOLEAN, "((1 = 1 OR 1 / 0 = 1) AND {0})", NONE),
     same(&[BOOLEAN], BOOLEAN, "({0} AND 5 NOT BETWEEN 10 AND 1 / 0)", NONE),
@@ -133,7 +142,8 @@ pub static CONDITIONS: &[Function] = &[
 ];
 
 impl Function {
-    /// It compares all its arguments with each other: one of a known type tells what the others are.
+    /// It compares all its arguments with each other: one of a known type tells what the others
+    /// are.
     pub fn compares(&self) -> bool {
         const COMPARISONS: [&str; 12] = [
             "({0} = {1})",
@@ -158,7 +168,8 @@ pub fn condition(ours: &str) -> &'static Function {
     CONDITIONS.iter().find(|function| function.ours == ours).expect("a condition of the table")
 }
 
-/// Two values that one aggregate takes. Ours leaves out those with a NULL among them, theirs only what is NULL as a whole.
+/// Two values that one aggregate takes. Ours leaves out those with a NULL among them, theirs only
+/// what is NULL as a whole.
 pub static PAIR: Function = other(
     &[ANY, OTHER],
     INTEGER,
@@ -173,7 +184,8 @@ pub static FUNCTIONS: &[Function] = &[
     same(&[BOOLEAN, ANY], ANY, "(CASE WHEN {0} THEN {1} END)", Widest),
     same(&[OTHER, OTHER, ANY, ANY], ANY, "(CASE {0} WHEN {1} THEN {2} ELSE {3} END)", Widest),
     same(&[BOOLEAN, ANY, BOOLEAN, ANY, ANY], ANY, "(CASE WHEN {0} THEN {1} WHEN {2} THEN {3} ELSE {4} END)", Widest),
-    // Branches that are never reached. Theirs computes what is constant in them, unless a constant leads past them.
+    // Branches that are never reached. Theirs computes what is constant in them, unless a constant
+    // leads past them.
     same(&[ANY], ANY, "(CASE WHEN 4 / 2 = 2 THEN {0} WHEN 1 / 0 = 1 THEN {0} END)", Widest),
     same(&[INTEGER], INTEGER, "(CASE WHEN 1 = 0 THEN 1 / 0 ELSE {0} END)", Widest),
     other(
@@ -320,7 +332,8 @@ pub static INEXACT: &[Function] = &[
     inexact(same(&[FLOAT], FLOAT, "CBRT({0})", Widest)),
 ];
 
-/// Aggregates and window functions. In the texts `{d}` is DISTINCT, `{0}` the argument, `{s}` FILTER and OVER.
+/// Aggregates and window functions. In the texts `{d}` is DISTINCT, `{0}` the argument, `{s}`
+/// FILTER and OVER.
 #[derive(Debug)]
 pub struct Aggregate {
     pub argument: Option<Kind>,
@@ -338,7 +351,8 @@ pub enum Place {
     Aggregate,
     /// Over a group only.
     Group,
-    /// Over a window; the result does not depend on the order of rows that are equal in its ORDER BY.
+    /// Over a window; the result does not depend on the order of rows that are equal in its ORDER
+    /// BY.
     Ranking,
     /// Over a window whose ORDER BY leaves nothing open.
     Positional,

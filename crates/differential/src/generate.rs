@@ -1,4 +1,5 @@
-//! Random expressions over what a scope has. Queries and data changes, which make the scopes, are in the rooms below.
+//! Random expressions over what a scope has. Queries and data changes, which make the scopes, are
+//! in the rooms below.
 
 pub mod change;
 pub mod query;
@@ -9,8 +10,8 @@ use crate::random::Random;
 use crate::schema::Schema;
 use crate::tree::{AggregateCall, Common, Direction, Expr, Query, Window};
 
-/// Beyond it a number is not computed with, so that nothing overflows where nothing is wild: DECIMAL holds 10^26, BIGINT
-/// 9 * 10^18, FLOAT has every eighth up to 10^15.
+/// Beyond it a number is not computed with, so that nothing overflows where nothing is wild:
+/// DECIMAL holds 10^26, BIGINT 9 * 10^18, FLOAT has every eighth up to 10^15.
 const BOUND_MAX: f64 = 1e14;
 
 /// What expressions are made of at one place.
@@ -347,7 +348,8 @@ impl<'g> Generator<'g> {
         query
     }
 
-    /// A query that answers one row at most: an aggregate over everything, or the first of a total order.
+    /// A query that answers one row at most: an aggregate over everything, or the first of a total
+    /// order.
     fn scalar_subquery(&mut self, ty: Type, scope: &Scope) -> Option<Expr> {
         let outer = self.outer_for(scope);
         self.nesting += 1;
@@ -369,7 +371,8 @@ pub fn bound(expr: &Expr) -> f64 {
         Expr::Column { bound, .. } => *bound,
         Expr::Literal(datum) => datum.bound(),
         Expr::Apply { function, arguments, .. } => {
-            // What a condition compares, and a CASE tests, does not flow into the result; counting it does no harm.
+            // What a condition compares, and a CASE tests, does not flow into the result; counting
+            // it does no harm.
             grown(function.growth, &mut arguments.iter().filter(|part| part.type_of().is_number()).map(bound))
         }
         Expr::Scalar { query, .. } => query.select().map_or(BOUND_MAX, |select| bound(&select.items[0])),

@@ -1,7 +1,9 @@
-//! PostgreSQL as the other opinion: a cluster of its own in a temporary directory, reached by a unix socket, and one `psql` that stays.
+//! PostgreSQL as the other opinion: a cluster of its own in a temporary directory, reached by a
+//! unix socket, and one `psql` that stays.
 //!
-//! `psql` over pipes instead of a client library: it comes with the server, and a library would bring an asynchronous runtime
-//! for what is one statement at a time. The cluster never keeps anything: fsync is off, and it goes with this process.
+//! `psql` over pipes instead of a client library: it comes with the server, and a library would
+//! bring an asynchronous runtime for what is one statement at a time. The cluster never keeps
+//! anything: fsync is off, and it goes with this process.
 
 use crate::answer::{Answer, Cell, Failure, Outcome, canonical_theirs};
 use ferrite_value::SqlType;
@@ -120,7 +122,8 @@ fn cell(text: &str, column: usize, types: &[SqlType]) -> Cell {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Nothing of the cluster is kept, so that it need not end in good order; but its processes must be gone before its files.
+        // Nothing of the cluster is kept, so that it need not end in good order; but its processes
+        // must be gone before its files.
         let _ = self.psql.kill();
         let _ = self.psql.wait();
         let _ = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
@@ -166,7 +169,8 @@ fn await_ready(programs: &Path, directory: &Path, server: &mut Child) -> Result<
     Err("postgres does not become ready".to_owned())
 }
 
-/// The directory of the server's programs: the newest of Debian's packages, or wherever PATH finds them.
+/// The directory of the server's programs: the newest of Debian's packages, or wherever PATH finds
+/// them.
 fn programs() -> Result<PathBuf, String> {
     let has_all = |directory: &PathBuf| directory.join("initdb").is_file() && directory.join("postgres").is_file();
     let mut versions: Vec<(u32, PathBuf)> = Vec::new();

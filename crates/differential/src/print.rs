@@ -17,7 +17,8 @@ pub fn query_given(query: &Query, seed: u64) -> (String, Vec<OwnedValue>) {
     given(seed, |printer| printer.query(query))
 }
 
-/// Ours, with literals that are compared in WHERE and ON, and those that are stored, given as parameters.
+/// Ours, with literals that are compared in WHERE and ON, and those that are stored, given as
+/// parameters.
 pub fn change_given(change: &Change, seed: u64) -> (String, Vec<OwnedValue>) {
     given(seed, |printer| printer.change(change))
 }
@@ -47,7 +48,8 @@ struct Printer {
     out: String,
     /// Where literals may be given as parameters.
     given: Option<Given>,
-    /// What is printed stands in WHERE or ON: elsewhere a text may have to be the same in two places.
+    /// What is printed stands in WHERE or ON: elsewhere a text may have to be the same in two
+    /// places.
     in_condition: bool,
 }
 
@@ -62,7 +64,8 @@ impl Printer {
         Printer { dialect, out: String::new(), given: None, in_condition: false }
     }
 
-    /// A literal beside something of type `beside`, which tells a parameter's type: as a parameter, if there may be any.
+    /// A literal beside something of type `beside`, which tells a parameter's type: as a parameter,
+    /// if there may be any.
     fn literal(&mut self, datum: &Datum, beside: Type) {
         if let Some(given) = &mut self.given
             && given.random.chance(80)
@@ -350,7 +353,8 @@ impl Printer {
         });
     }
 
-    /// What UPSERT means, in theirs: INSERT ... ON CONFLICT would refuse a row that leaves out a NOT NULL column, though it is there.
+    /// What UPSERT means, in theirs: INSERT ... ON CONFLICT would refuse a row that leaves out a
+    /// NOT NULL column, though it is there.
     fn merge(&mut self, table: &str, key: &[String], columns: &[String], rows: &[Vec<Expr>]) {
         write!(self.out, "MERGE INTO {table} USING (").expect("a string");
         self.rows(rows);

@@ -1,6 +1,8 @@
-//! Pseudo-random choices from a seed: the same seed makes the same choices on every machine, for ever.
+//! Pseudo-random choices from a seed: the same seed makes the same choices on every machine, for
+//! ever.
 
-/// SplitMix64. Its whole state is one number, so that a part of a run can be given a generator of its own.
+/// SplitMix64. Its whole state is one number, so that a part of a run can be given a generator of
+/// its own.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -24,7 +24,8 @@ pub struct Report {
     pub finding: Finding,
 }
 
-/// All of a seed. Everything it does depends on the seed alone, and on whether there is a PostgreSQL only in what is compared.
+/// All of a seed. Everything it does depends on the seed alone, and on whether there is a
+/// PostgreSQL only in what is compared.
 pub fn scenario(
     seed: u64,
     mut theirs: Option<&mut Postgres>,

@@ -1,7 +1,8 @@
 //! Random schemas: tables, keys, indexes and views, printed for each database.
 //!
-//! Columns of the same name have the same type in all tables, so that USING and set operations find partners. In theirs every integer is
-//! BIGINT and every text TEXT, with CHECKs for the ranges and lengths that ours has by type.
+//! Columns of the same name have the same type in all tables, so that USING and set operations find
+//! partners. In theirs every integer is BIGINT and every text TEXT, with CHECKs for the ranges and
+//! lengths that ours has by type.
 
 use crate::datum::{Datum, Dialect, Type};
 use crate::print;
@@ -114,7 +115,8 @@ impl Schema {
         self.tables.iter().find(|table| table.name == name).expect("a table of the schema")
     }
 
-    /// Statements for ours. A refused one must be refused by all our databases, and then leaves no trace.
+    /// Statements for ours. A refused one must be refused by all our databases, and then leaves no
+    /// trace.
     pub fn ours(&self, layout: Layout) -> Vec<String> {
         let mut statements = Vec::new();
         for table in &self.tables {
@@ -237,7 +239,8 @@ impl Table {
         self.columns.iter().find(|column| column.name == name).expect("a column of the table")
     }
 
-    /// Columns that a unique index or key depends on: a change of theirs may meet duplicates in one order of rows and none in another.
+    /// Columns that a unique index or key depends on: a change of theirs may meet duplicates in one
+    /// order of rows and none in another.
     pub fn is_in_unique_key(&self, column: &str) -> bool {
         let mentions = |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == column);
         self.primary_key.iter().any(|key| key == column)
@@ -284,7 +287,8 @@ impl Table {
         }
     }
 
-    /// Partitioned otherwise than by the schema: what is replicated there is partitioned, and the other way round.
+    /// Partitioned otherwise than by the schema: what is replicated there is partitioned, and the
+    /// other way round.
     fn other_partition_column(&self) -> Option<&String> {
         let candidate = |column: &&Column| column.not_null && matches!(column.ty, Type::Integer | Type::Text);
         match self.partition_column {

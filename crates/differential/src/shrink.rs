@@ -1,5 +1,5 @@
-//! Makes a failing case small: takes away rows, schema objects, clauses and parts of expressions for as long as the same
-//! comparison still fails.
+//! Makes a failing case small: takes away rows, schema objects, clauses and parts of expressions
+//! for as long as the same comparison still fails.
 
 use crate::check::{Case, Finding};
 use crate::datum::{Datum, Type};

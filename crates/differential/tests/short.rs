@@ -1,4 +1,5 @@
-//! The short run: fixed seeds, on our database alone. With `FERRITE_DIFFERENTIAL_POSTGRES=1`, on PostgreSQL too (`./test postgres`).
+//! The short run: fixed seeds, on our database alone. With `FERRITE_DIFFERENTIAL_POSTGRES=1`, on
+//! PostgreSQL too (`./test postgres`).
 
 use ferrite_differential::check::{Counts, keep_panics};
 use ferrite_differential::postgres::Postgres;
@@ -9,7 +10,8 @@ use std::time::Duration;
 const SEEDS: std::ops::Range<u64> = 1_000..1_040;
 const SEEDS_WITH_POSTGRES: std::ops::Range<u64> = 2_000..2_040;
 const SHRINK_TIME: Duration = Duration::from_secs(15);
-/// So few of a thousand statements may be refused: more would mean that the generator asks for what is not there.
+/// So few of a thousand statements may be refused: more would mean that the generator asks for what
+/// is not there.
 const REFUSED_MAX: u64 = 20;
 
 fn run(seeds: impl Iterator<Item = u64>, mut postgres: Option<Postgres>) {

@@ -1,4 +1,5 @@
-//! Milliseconds for queries over a million rows in four stores, on one thread and in parts (docs/decisions/0011).
+//! Milliseconds for queries over a million rows in four stores, on one thread and in parts
+//! (docs/decisions/0011).
 //!
 //! `cargo bench -p ferrite-exec --bench parts`
 

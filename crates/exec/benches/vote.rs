@@ -1,4 +1,5 @@
-//! Nanoseconds for one Vote (the procedure of examples/voter), executed and committed on one store, with nothing around it.
+//! Nanoseconds for one Vote (the procedure of examples/voter), executed and committed on one store,
+//! with nothing around it.
 //!
 //! `cargo bench -p ferrite-exec --bench vote [-- counted|refused|statements [votes per round]]`
 

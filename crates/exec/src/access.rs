@@ -19,7 +19,8 @@ const LISTED_WORK: usize = 128;
 
 type Keys<'s> = SmallVec<[Value<'s>; 4]>;
 
-/// A stretch of an ordered index: first keys, and the bounds of the next with whether they are inclusive.
+/// A stretch of an ordered index: first keys, and the bounds of the next with whether they are
+/// inclusive.
 struct Stretch<'s> {
     equal: Keys<'s>,
     lower: Option<(Value<'s>, bool)>,
@@ -34,8 +35,8 @@ impl Stretch<'_> {
 }
 
 impl<'s> Frame<'s> {
-    /// Positions of the stores that together hold each row of the table once: all for a partitioned table, one for a
-    /// replicated one.
+    /// Positions of the stores that together hold each row of the table once: all for a partitioned
+    /// table, one for a replicated one.
     #[inline]
     pub(crate) fn stores_to_read(&self, table: TableId) -> Range<usize> {
         let count = self.stores.len();
@@ -144,8 +145,8 @@ impl<'s> Frame<'s> {
         Ok(Flow::More)
     }
 
-    /// The rows of a stretch of an index in several stores, each in order, as one run in the order of `keys`; the row that is
-    /// visited is bound to `slot`.
+    /// The rows of a stretch of an index in several stores, each in order, as one run in the order
+    /// of `keys`; the row that is visited is bound to `slot`.
     pub(crate) fn each_merged_row(
         &self,
         slot: u16,

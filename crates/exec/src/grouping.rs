@@ -1,4 +1,5 @@
-//! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of their first row.
+//! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of
+//! their first row.
 
 use crate::frame::Frame;
 use crate::join::unmeasured;
@@ -9,7 +10,8 @@ use ferrite_expr::{Aggregate, AggregateKind, Context};
 use ferrite_plan::{Access, Aggregation, Input, JoinKind, Select};
 use ferrite_value::{OwnedValue, Value};
 
-/// With how many groups of a part it is looked whether parts pay: merging costs as much as grouping, for each group.
+/// With how many groups of a part it is looked whether parts pay: merging costs as much as
+/// grouping, for each group.
 const PART_GROUPS_LOOK: usize = 8_192;
 /// What putting out a group is, in units of work.
 const GROUP_WORK: usize = 64;

@@ -1,7 +1,7 @@
 //! Hash joins: a source's rows in a hash table, found by the keys of the rows before.
 //!
-//! The first question is answered by reading the rows, which is as fast and keeps nothing; the second builds the table. What it
-//! holds counts against the statement's temporary memory.
+//! The first question is answered by reading the rows, which is as fast and keeps nothing; the
+//! second builds the table. What it holds counts against the statement's temporary memory.
 
 use crate::frame::Frame;
 use crate::row_table::RowTable;
@@ -73,7 +73,8 @@ impl<'s> Frame<'s> {
         if table.rows.is_empty() {
             return Ok(Flow::More);
         }
-        // A column has values of one kind; those of another kind hash otherwise even where they are equal.
+        // A column has values of one kind; those of another kind hash otherwise even where they are
+        // equal.
         if !same_kinds(table.keys.row(0), wanted) {
             for key in 0..table.keys.len() {
                 self.tick()?;

@@ -8,7 +8,8 @@ use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source};
 use std::collections::HashSet;
 
 impl<'s> Frame<'s> {
-    /// Calls `visit` with the slots bound, once for each joined row that passes the block's conditions.
+    /// Calls `visit` with the slots bound, once for each joined row that passes the block's
+    /// conditions.
     #[inline]
     pub(crate) fn joined_rows(
         &self,
@@ -24,7 +25,8 @@ impl<'s> Frame<'s> {
         self.nested_loop(select, 0, visit)
     }
 
-    /// [`Frame::joined_rows`] in the order of `keys`, where each store delivers the first source's rows in that order.
+    /// [`Frame::joined_rows`] in the order of `keys`, where each store delivers the first source's
+    /// rows in that order.
     pub(crate) fn joined_rows_in_order(
         &self,
         select: &'s Select,
@@ -82,7 +84,8 @@ impl<'s> Frame<'s> {
         if self.passes(&source.filter)? { self.nested_loop(select, depth + 1, visit) } else { Ok(Flow::More) }
     }
 
-    /// Binds the source's slot to each of its rows in turn. The `first` source of a block is read once.
+    /// Binds the source's slot to each of its rows in turn. The `first` source of a block is read
+    /// once.
     #[inline]
     fn each_source_row(
         &self,
@@ -189,7 +192,8 @@ impl<'s> Frame<'s> {
         }
     }
 
-    /// A derived table's rows: computed once per statement, or each time if they depend on the rows bound before.
+    /// A derived table's rows: computed once per statement, or each time if they depend on the rows
+    /// bound before.
     fn derived_rows(&self, slot: u16, query: &'s Query, correlated: bool) -> UserResult<Rows<'s>> {
         if correlated {
             return self.materialize(query);
@@ -203,8 +207,8 @@ impl<'s> Frame<'s> {
         Ok(rows)
     }
 
-    /// Conditions of WHERE that the plan hung on the first source wait here until the join is done: a row that fails them
-    /// still matches, and so keeps its partner from appearing with NULLs.
+    /// Conditions of WHERE that the plan hung on the first source wait here until the join is done:
+    /// a row that fails them still matches, and so keeps its partner from appearing with NULLs.
     fn full_join(
         &self,
         select: &'s Select,

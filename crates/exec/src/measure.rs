@@ -1,4 +1,5 @@
-//! EXPLAIN ANALYZE: what each source of a statement delivered, how often it was asked and how long it took.
+//! EXPLAIN ANALYZE: what each source of a statement delivered, how often it was asked and how long
+//! it took.
 
 use std::cell::RefCell;
 

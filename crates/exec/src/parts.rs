@@ -1,8 +1,9 @@
-//! Queries over several stores in parts: the rows of each store are grouped, or sorted and cut to a limit, by themselves, and what
-//! comes of it is merged, in the order of the stores.
+//! Queries over several stores in parts: the rows of each store are grouped, or sorted and cut to a
+//! limit, by themselves, and what comes of it is merged, in the order of the stores.
 //!
-//! The parts are for a [`WorkerPool`] to do, perhaps at the same time. What they answer does not depend on how many do them. A part that fails,
-//! whatever the reason, ends nothing: then the query runs as it otherwise would, and its errors and limits are those of one thread.
+//! The parts are for a [`WorkerPool`] to do, perhaps at the same time. What they answer does not
+//! depend on how many do them. A part that fails, whatever the reason, ends nothing: then the query
+//! runs as it otherwise would, and its errors and limits are those of one thread.
 
 use crate::call::{Call, WorkerPool};
 use crate::frame::{Frame, Slots};

@@ -13,8 +13,8 @@ use ferrite_value::Value;
 use smallvec::SmallVec;
 
 impl<'s> Frame<'s> {
-    /// Calls `emit` with the visible columns of each result row. Enough when `emit` said so; having reached the query's own
-    /// limit is not.
+    /// Calls `emit` with the visible columns of each result row. Enough when `emit` said so; having
+    /// reached the query's own limit is not.
     pub(crate) fn run_query(&self, query: &'s Query, emit: Emit<'_, 's>) -> UserResult<Flow> {
         self.set_repeats();
         if query.order_by.is_empty()

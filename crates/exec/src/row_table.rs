@@ -1,4 +1,5 @@
-//! A hash table of rows: groups, DISTINCT, set operations, IN (subquery). Rows keep the order in which they came.
+//! A hash table of rows: groups, DISTINCT, set operations, IN (subquery). Rows keep the order in
+//! which they came.
 
 use ferrite_value::{Value, compare};
 use hashbrown::HashTable;

@@ -8,8 +8,9 @@ use ferrite_expr::Expr;
 use ferrite_plan::Select;
 
 impl<'s> Frame<'s> {
-    /// `visible`: how many of the output columns count for DISTINCT (the hidden ones behind them only serve ORDER BY).
-    /// `order`: the rows are wanted in this order, in which each store has them by itself.
+    /// `visible`: how many of the output columns count for DISTINCT (the hidden ones behind them
+    /// only serve ORDER BY). `order`: the rows are wanted in this order, in which each store has
+    /// them by itself.
     pub(crate) fn run_select(
         &self,
         select: &'s Select,

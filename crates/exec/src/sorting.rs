@@ -1,4 +1,5 @@
-//! ORDER BY: collects rows, sorts them once, and with a limit never holds many more than the limit asks for.
+//! ORDER BY: collects rows, sorts them once, and with a limit never holds many more than the limit
+//! asks for.
 
 use crate::meter::Meter;
 use ferrite_base::UserResult;
@@ -90,7 +91,8 @@ impl<'k, 's> Sorter<'k, 's> {
     }
 }
 
-/// `places` in order; equal ones stay as they are. Many are sorted in runs that are then merged, so that it can be interrupted.
+/// `places` in order; equal ones stay as they are. Many are sorted in runs that are then merged, so
+/// that it can be interrupted.
 pub(crate) fn sort(
     meter: &Meter<'_>,
     mut places: Vec<u32>,

@@ -1,8 +1,10 @@
 //! Subqueries inside expressions: scalar, EXISTS, ANY (IN) and ALL (NOT IN).
 //!
-//! One that does not depend on outer rows runs once per execution of its statement; its result is kept, for IN and for an EXISTS
-//! that is tied to outer rows by equalities as a hash table: a semi-join, or an anti-join where it is negated. A correlated one runs for
-//! each outer row and stops at the row that decides. The commonest kind, a lookup in an index, goes straight to the row.
+//! One that does not depend on outer rows runs once per execution of its statement; its result is
+//! kept, for IN and for an EXISTS that is tied to outer rows by equalities as a hash table: a
+//! semi-join, or an anti-join where it is negated. A correlated one runs for each outer row and
+//! stops at the row that decides. The commonest kind, a lookup in an index, goes straight to the
+//! row.
 
 use crate::frame::Frame;
 use crate::row_table::RowTable;
@@ -28,7 +30,8 @@ pub(crate) struct PlainLookup<'s> {
     output: &'s [Expr],
 }
 
-/// Recognises a [`PlainLookup`]. ORDER BY does not stand in the way: the callers want one row, or whether there is one.
+/// Recognises a [`PlainLookup`]. ORDER BY does not stand in the way: the callers want one row, or
+/// whether there is one.
 #[inline]
 pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
     let QueryBody::Select(select) = &query.body else { return None };
@@ -97,7 +100,8 @@ impl<'s> Frame<'s> {
                 Ok(answer_from(&set, subquery.kind, operand))
             }
             SubqueryKind::Among { unknown } => {
-                // Many statements ask once only: the first answer ends with the row that decides, and keeps nothing.
+                // Many statements ask once only: the first answer ends with the row that decides,
+                // and keeps nothing.
                 self.cache_subquery(number, Rc::new(Cached::Asked));
                 self.look_among(&subquery.query, operand, unknown)
             }
@@ -211,7 +215,8 @@ impl<'s> Frame<'s> {
         Ok(result.unwrap_or(Value::Null))
     }
 
-    /// Calls `take` with each value of the query's only row, or answers with the error of `several` when there are two.
+    /// Calls `take` with each value of the query's only row, or answers with the error of `several`
+    /// when there are two.
     #[inline]
     pub(crate) fn single_row(
         &self,
@@ -242,7 +247,8 @@ impl<'s> Frame<'s> {
     /// Whether the lookup has a match, whose row then is bound; two are an error.
     #[inline]
     fn only_match(&self, lookup: &PlainLookup<'s>, several: impl Fn() -> UserError) -> UserResult<bool> {
-        // Rows that a condition refuses are bound after the one that it took; without one the row stays where it is.
+        // Rows that a condition refuses are bound after the one that it took; without one the row
+        // stays where it is.
         let conditional = lookup.source.filter.is_some() || lookup.select.filter.is_some();
         let (mut found, mut only) = (false, None);
         self.each_match(lookup, |row| {
@@ -375,8 +381,8 @@ fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) 
     }
 }
 
-/// Whether the hash table answers. Values of one kind hash alike when they are equal; of several kinds (INTEGER and DECIMAL) they need
-/// not.
+/// Whether the hash table answers. Values of one kind hash alike when they are equal; of several
+/// kinds (INTEGER and DECIMAL) they need not.
 fn is_looked_up(values: &RowTable<'_>, kind: SubqueryKind, operand: &Value<'_>) -> bool {
     matches!(kind, SubqueryKind::Any(CompareOperator::Equal) | SubqueryKind::All(CompareOperator::NotEqual))
         && values.len() > 0

@@ -1,8 +1,10 @@
-//! UPDATE and UPSERT of several rows whose keys change places among themselves: `UPDATE t SET k = k + 1`.
+//! UPDATE and UPSERT of several rows whose keys change places among themselves:
+//! `UPDATE t SET k = k + 1`.
 //!
-//! Constraints hold at the end of a statement. Row by row, a key may meet one that its own row has yet to leave, so a statement
-//! that is refused for a duplicate is undone and made again in two steps: all its rows are taken out, then put in as they
-//! will be. What is refused then is refused for good. Other statements pay nothing for it.
+//! Constraints hold at the end of a statement. Row by row, a key may meet one that its own row has
+//! yet to leave, so a statement that is refused for a duplicate is undone and made again in two
+//! steps: all its rows are taken out, then put in as they will be. What is refused then is refused
+//! for good. Other statements pay nothing for it.
 
 use crate::frame::Slots;
 use crate::rows::RowSlot;
@@ -50,7 +52,8 @@ impl PartialEq for StoredKey<'_> {
 impl Eq for StoredKey<'_> {}
 
 impl<'x> Run<'_, 'x> {
-    /// The rows of `targets` updated; `computed` are their new values where these were computed before.
+    /// The rows of `targets` updated; `computed` are their new values where these were computed
+    /// before.
     #[cold]
     pub(crate) fn update_together(
         &mut self,
@@ -96,7 +99,8 @@ impl<'x> Run<'_, 'x> {
         Ok(())
     }
 
-    /// The rows of an UPSERT, of which later ones change what earlier ones with the same key have left.
+    /// The rows of an UPSERT, of which later ones change what earlier ones with the same key have
+    /// left.
     #[cold]
     pub(crate) fn upsert_together(&mut self, upsert: &'x Insert) -> UserResult<u64> {
         let (given, count) = self.rows_given(upsert)?;

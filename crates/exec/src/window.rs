@@ -1,5 +1,6 @@
-//! Window functions: a block's rows are collected, each window sorts them by its keys, and each function walks the sorted
-//! rows partition by partition. The rows go on in the order in which they came.
+//! Window functions: a block's rows are collected, each window sorts them by its keys, and each
+//! function walks the sorted rows partition by partition. The rows go on in the order in which they
+//! came.
 
 use crate::frame::Frame;
 use crate::rows::{Flow, RowSlot};
@@ -92,7 +93,8 @@ impl<'s> Frame<'s> {
         Ok(collected)
     }
 
-    /// Computes the functions of one window, whose inputs begin at `start`; answers where the next one's begin.
+    /// Computes the functions of one window, whose inputs begin at `start`; answers where the next
+    /// one's begin.
     fn run_window(&self, window: &'s Window, start: usize, collected: &mut Collected<'s>) -> UserResult<usize> {
         let keys = window.partition_by.len();
         let partition = start..start + keys;
@@ -190,7 +192,8 @@ impl<'s> Frame<'s> {
         Ok(())
     }
 
-    /// Frames only move forward, so each row comes in once, and goes out once where the aggregate can take it back.
+    /// Frames only move forward, so each row comes in once, and goes out once where the aggregate
+    /// can take it back.
     fn run_aggregate(
         &self,
         function: &'s WindowFunction,
@@ -205,7 +208,8 @@ impl<'s> Frame<'s> {
         let value_at = |collected: &Collected<'s>, place: usize| {
             if function.arguments.is_empty() { Value::Null } else { *collected.input(sorted.order[place], argument) }
         };
-        // What is added to and taken from a sum of floats leaves its rounding behind; others cannot be taken back.
+        // What is added to and taken from a sum of floats leaves its rounding behind; others cannot
+        // be taken back.
         let exact = match aggregate.kind {
             AggregateKind::CountRows | AggregateKind::Count => true,
             AggregateKind::Sum | AggregateKind::Average => aggregate.argument_type != SqlType::Float,

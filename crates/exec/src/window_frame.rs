@@ -1,4 +1,5 @@
-//! The frames of window functions: which rows around a row, in the order of its window, a function is over.
+//! The frames of window functions: which rows around a row, in the order of its window, a function
+//! is over.
 //!
 //! Frames only move forward: neither end of a row's frame is before that of the row before it.
 
@@ -13,7 +14,8 @@ pub(crate) struct Sorted {
     pub(crate) order: Vec<u32>,
     /// For each place in the order, where its peers (rows with equal order keys) begin and end.
     pub(crate) peers: Vec<Range<usize>>,
-    /// Where among the inputs the last order key is: before the only one whether it is NULL may be a key, which way both go.
+    /// Where among the inputs the last order key is: before the only one whether it is NULL may be
+    /// a key, which way both go.
     pub(crate) key: usize,
     pub(crate) descending: bool,
 }
@@ -22,7 +24,8 @@ pub(crate) struct Sorted {
 #[derive(Clone, Copy)]
 enum Reach {
     Unbounded,
-    /// Rows or groups after the current one; negative before it. In RANGE the peers of the current row.
+    /// Rows or groups after the current one; negative before it. In RANGE the peers of the current
+    /// row.
     Offset(i64),
     /// RANGE: as far as the key is at most so much more, or less where it is negative.
     Distance(Key),
@@ -74,10 +77,12 @@ pub(crate) struct Frames<'a> {
     end: Reach,
     sorted: &'a Sorted,
     partition: Range<usize>,
-    /// GROUPS: where each group of peers begins, with the partition's end behind, and the group of each row.
+    /// GROUPS: where each group of peers begins, with the partition's end behind, and the group of
+    /// each row.
     groups: Vec<usize>,
     group_of: Vec<usize>,
-    /// RANGE with a distance: the keys of the rows that have one, ascending, and the place of the first of them.
+    /// RANGE with a distance: the keys of the rows that have one, ascending, and the place of the
+    /// first of them.
     keys: Vec<Key>,
     first_key: usize,
 }

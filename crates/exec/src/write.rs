@@ -1,8 +1,9 @@
 //! Data changes: INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 //!
-//! First everything is read that decides what to change (the rows' ids, the rows of a source query), then it is changed,
-//! so a statement never meets its own changes. Rows of a partitioned table go to the store that owns their key; a change of
-//! a replicated table is made in every store and counted once.
+//! First everything is read that decides what to change (the rows' ids, the rows of a source
+//! query), then it is changed, so a statement never meets its own changes. Rows of a partitioned
+//! table go to the store that owns their key; a change of a replicated table is made in every store
+//! and counted once.
 
 use crate::frame::{Frame, Slots};
 use crate::marks::{roll_back, set_marks};
@@ -115,7 +116,8 @@ impl<'r, 'x> Run<'r, 'x> {
         Ok(rows as u64)
     }
 
-    /// The expression's value, free of borrows from the stores. What comes from outside them is not copied.
+    /// The expression's value, free of borrows from the stores. What comes from outside them is not
+    /// copied.
     #[inline]
     pub(crate) fn value_to_store<'s>(&self, frame: &Frame<'s>, expression: &'x Expr) -> UserResult<Value<'x>>
     where
@@ -230,7 +232,8 @@ impl<'r, 'x> Run<'r, 'x> {
         let columns: SmallVec<[u16; 16]> = update.assignments.iter().map(|(column, _)| *column).collect();
         let mut targets = std::mem::take(&mut self.scratch.targets);
         targets.clear();
-        // New values that depend on other rows are computed before the first row changes; the others when it is their turn.
+        // New values that depend on other rows are computed before the first row changes; the
+        // others when it is their turn.
         let mut computed: Vec<Value<'x>> = Vec::new();
         {
             let slots = Slots::new(self.call);

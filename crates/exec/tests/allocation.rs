@@ -43,7 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `count` votes, the first with `first` as its number, and returns how many allocations they made.
+/// Runs `count` votes, the first with `first` as its number, and returns how many allocations they
+/// made.
 fn vote(database: &mut Database, first: i64, count: i64, max_votes: i64) -> u64 {
     let program = database.programs["VOTE"].clone();
     let mut arena = Bump::with_capacity(4_096);

@@ -1,5 +1,5 @@
-//! IN with an array parameter: whether elements are looked at one after the other or searched by halves, the answer is that of the
-//! same values written out.
+//! IN with an array parameter: whether elements are looked at one after the other or searched by
+//! halves, the answer is that of the same values written out.
 
 mod support;
 

@@ -1,6 +1,7 @@
-//! Which file of `tests/slt` tests what: `tests/slt/COVERAGE` names for each form of the SQL surface, each type and each
-//! function the files that do. They must be there and have the words in their statements; and together they must do so in a
-//! file with partitioned and in one with replicated tables.
+//! Which file of `tests/slt` tests what: `tests/slt/COVERAGE` names for each form of the SQL
+//! surface, each type and each function the files that do. They must be there and have the words in
+//! their statements; and together they must do so in a file with partitioned and in one with
+//! replicated tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! What ends a program before its own end: the interruption hook, the temporary memory limit, a sink that is full.
+//! What ends a program before its own end: the interruption hook, the temporary memory limit, a
+//! sink that is full.
 
 mod support;
 
@@ -120,7 +121,8 @@ fn what_is_defined_over_rows_is_limited_and_interrupted() {
     let create = |count: usize| format!("CREATE TABLE c{count} (v VARCHAR(2), {})", checks[..count].join(", "));
     database.run(&create(20)).expect("a table");
     database.run("INSERT INTO c20 VALUES (NULL)").expect("that is nothing");
-    // 800,000 bytes are made, which counts four times, and looked at, which does too: ten of them fit.
+    // 800,000 bytes are made, which counts four times, and looked at, which does too: ten of them
+    // fit.
     let error = database.run("INSERT INTO c20 VALUES ('ab')").err().expect("that is too much");
     assert!(error.message().contains("a view, index or CHECK is more work for one row than"), "{error}");
     database.run(&create(5)).expect("a table");
@@ -184,7 +186,8 @@ fn many_rows_are_sorted_as_few_are() {
 #[test]
 fn sorting_and_grouping_stop_at_the_temporary_memory_limit() {
     let mut database = database(1_500);
-    // A row of two values takes 48 bytes while it is sorted: a million fit, two and a quarter do not.
+    // A row of two values takes 48 bytes while it is sorted: a million fit, two and a quarter do
+    // not.
     let sorted = |bound: i64| {
         format!(
             "SELECT COUNT(*) FROM (SELECT a.id AS x, b.id AS y FROM t a, t b WHERE a.id <= {bound} AND b.id <= {bound} ORDER BY y, x LIMIT 5000000) s"

@@ -1,5 +1,6 @@
-//! Plans do the work that they are chosen for: statements on large tables, with how many rows they meet counted through the
-//! interruption hook (which is asked every 1,024 rows). With `--nocapture` the times are printed.
+//! Plans do the work that they are chosen for: statements on large tables, with how many rows they
+//! meet counted through the interruption hook (which is asked every 1,024 rows). With `--nocapture`
+//! the times are printed.
 
 mod support;
 

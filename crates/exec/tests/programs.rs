@@ -1,4 +1,5 @@
-//! Programs built by hand: the executor without the binder. Shapes that SQL text may not produce, or not yet.
+//! Programs built by hand: the executor without the binder. Shapes that SQL text may not produce,
+//! or not yet.
 
 mod support;
 
@@ -16,7 +17,8 @@ use support::{Collected, Database, Lending};
 
 const A: TableId = TableId(1);
 
-/// Stores with the table a(k BIGINT NOT NULL PRIMARY KEY (ordered), v BIGINT), partitioned by k where `partitioned` says so.
+/// Stores with the table a(k BIGINT NOT NULL PRIMARY KEY (ordered), v BIGINT), partitioned by k
+/// where `partitioned` says so.
 fn stores(partitions: u32, partitioned: bool) -> (Vec<Store>, TableId, IndexId) {
     let ring = Arc::new(Ring::new_default(partitions));
     let column = |name: &str, nullable| Column {
@@ -203,7 +205,8 @@ fn a_full_join_applies_conditions_after_the_join() {
     for partitions in [1, 3] {
         let (mut stores, table, index) = stores(partitions, true);
         run(&mut stores, &program(vec![values(table, &[(1, 2), (2, 3), (3, 9)])], 1, vec![])).expect("rows");
-        // a FULL JOIN a AS b ON a.v = b.k WHERE a.k < 2 (hung on the first source) OR unknown partners
+        // a FULL JOIN a AS b ON a.v = b.k WHERE a.k < 2 (hung on the first source) OR unknown
+        // partners
         let condition = Expr::Or(
             vec![
                 compare(CompareOperator::Less, Expr::column(0, 0), Expr::integer(2)),

@@ -1,12 +1,15 @@
-//! Runs the SQL test files (`tests/slt` at the root of the workspace): each on one partition, on three, and on three with
-//! every call lent only the stores that its routing asks for. The expected answers are the same for all.
+//! Runs the SQL test files (`tests/slt` at the root of the workspace): each on one partition, on
+//! three, and on three with every call lent only the stores that its routing asks for. The expected
+//! answers are the same for all.
 //!
-//! `cargo test -p ferrite-exec --test slt -- NAME` runs the files whose name contains NAME. With `UPDATE_SLT=1` in the environment,
-//! records of these files that fail on one partition are rewritten with what came out, before the files run as usual.
+//! `cargo test -p ferrite-exec --test slt -- NAME` runs the files whose name contains NAME. With
+//! `UPDATE_SLT=1` in the environment, records of these files that fail on one partition are
+//! rewritten with what came out, before the files run as usual.
 //!
-//! Files that end in `.test` are from SQLite's corpus; a part of it is in `tests/slt/corpus`. All of a corpus at hand is run,
-//! on one partition and on three, with `cargo test -p ferrite-exec --test slt -- --corpus DIRECTORY`. No file is left out as a
-//! whole; single records are where [`NOT_OUR_DIALECT`] says why.
+//! Files that end in `.test` are from SQLite's corpus; a part of it is in `tests/slt/corpus`. All
+//! of a corpus at hand is run, on one partition and on three, with
+//! `cargo test -p ferrite-exec --test slt -- --corpus DIRECTORY`. No file is left out as a whole;
+//! single records are where [`NOT_OUR_DIALECT`] says why.
 
 mod support;
 
@@ -23,7 +26,8 @@ use support::{Collected, Database, Lending};
 
 const CONFIGURATIONS: [(u32, Lending); 3] = [(1, Lending::All), (3, Lending::All), (3, Lending::AsRouted)];
 
-/// Records of the corpus that are not run: part of the file's path, part of the SQL text, and the reason.
+/// Records of the corpus that are not run: part of the file's path, part of the SQL text, and the
+/// reason.
 const NOT_OUR_DIALECT: &[(&str, &str, &str)] = &[
     ("evidence/in", "IN ()", "an empty list is SQLite's own"),
     ("evidence/in1", "'hello' ", "text is compared with integers, which SQLite's columns may mix; here it is an error"),
@@ -56,7 +60,8 @@ fn is_skipped(path: &str, record: &sqllogictest::Record<DefaultColumnType>) -> b
 #[derive(Clone)]
 struct Connection {
     database: Arc<Mutex<Database>>,
-    /// The file is of SQLite's corpus: it has a type TEXT, indexes in descending order, and truth values that are numbers.
+    /// The file is of SQLite's corpus: it has a type TEXT, indexes in descending order, and truth
+    /// values that are numbers.
     of_corpus: bool,
 }
 
@@ -138,7 +143,8 @@ fn run_file(path: &Path, partitions: u32, lending: Lending, keep_going: bool) ->
     (count, failures)
 }
 
-/// Rewrites the records that fail, with what came out on one partition; the rest of the file stays as it is, byte for byte.
+/// Rewrites the records that fail, with what came out on one partition; the rest of the file stays
+/// as it is, byte for byte.
 fn update_file(path: &Path) {
     let database = Arc::new(Mutex::new(Database::new(1, Lending::All)));
     let mut runner = Runner::new(|| async { Ok(Connection { database: database.clone(), of_corpus: false }) });
@@ -210,7 +216,8 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The corpus has remarks behind conditions (`onlyif sqlite # empty RHS`), which the parser does not take.
+/// The corpus has remarks behind conditions (`onlyif sqlite # empty RHS`), which the parser does
+/// not take.
 fn without_remarks(text: &str) -> String {
     let line = |line: &str| match line.split_once('#') {
         Some((condition, _)) if line.starts_with("onlyif") || line.starts_with("skipif") => {
@@ -256,7 +263,8 @@ fn run_corpus(directory: &Path) -> bool {
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // With --report, a file (of any corpus) is run to its end on one partition and the rate of passed records printed.
+    // With --report, a file (of any corpus) is run to its end on one partition and the rate of
+    // passed records printed.
     if let [flag, files @ ..] = &arguments[..]
         && flag == "--report"
     {

@@ -1,5 +1,6 @@
-//! Random views over one to three tables, random changes of every table that a view reads: after each statement the view shows what
-//! its definition shows when it is computed. On one partition and on three.
+//! Random views over one to three tables, random changes of every table that a view reads: after
+//! each statement the view shows what its definition shows when it is computed. On one partition
+//! and on three.
 
 mod support;
 
@@ -64,7 +65,8 @@ impl Column {
 struct Table {
     name: String,
     partitioned: bool,
-    /// Behind ID and K, which are the primary key; K is what joins are on, and the partitioning column.
+    /// Behind ID and K, which are the primary key; K is what joins are on, and the partitioning
+    /// column.
     columns: Vec<Column>,
     /// A table like it without views, to trade rows with.
     has_twin: bool,

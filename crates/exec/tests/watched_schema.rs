@@ -1,5 +1,5 @@
-//! Changes of the schema that are ended by whoever watches them: at every moment at which it is asked, nothing has changed. Those who
-//! follow the log are asked nothing.
+//! Changes of the schema that are ended by whoever watches them: at every moment at which it is
+//! asked, nothing has changed. Those who follow the log are asked nothing.
 
 mod support;
 
@@ -91,7 +91,8 @@ fn whenever_it_is_ended_nothing_has_changed() {
             allowed += 1;
         }
         assert!(allowed >= 2, "{change}: it was asked {allowed} times");
-        // What is there works on, with all its indexes and views; and is what it is to those who were never stopped.
+        // What is there works on, with all its indexes and views; and is what it is to those who
+        // were never stopped.
         database.verify();
         database.run("UPDATE t SET k = 7 WHERE id < 500").expect("an update");
         database.run("DELETE FROM whole WHERE id > 900").expect("a deletion");

@@ -1,4 +1,5 @@
-//! Nanoseconds of the expressions that a Voter transaction evaluates, one line each. Run: `cargo bench -p ferrite-expr`.
+//! Nanoseconds of the expressions that a Voter transaction evaluates, one line each. Run:
+//! `cargo bench -p ferrite-expr`.
 
 use bumpalo::Bump;
 use ferrite_base::UserResult;

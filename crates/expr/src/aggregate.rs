@@ -1,7 +1,8 @@
-//! Aggregates: what they are, and their running state. Both are in one room so that views and queries cannot differ.
+//! Aggregates: what they are, and their running state. Both are in one room so that views and
+//! queries cannot differ.
 //!
-//! Integer and decimal sums are kept wider than their results and checked when they are read, so that neither the order of
-//! rows nor a partial sum decides whether there is an overflow.
+//! Integer and decimal sums are kept wider than their results and checked when they are read, so
+//! that neither the order of rows nor a partial sum decides whether there is an overflow.
 
 mod distinct;
 mod percentile;
@@ -44,11 +45,14 @@ pub enum AggregateKind {
     DeviationPopulation,
     /// STDDEV_SAMP, STDDEV
     DeviationSample,
-    /// STRING_AGG, LISTAGG. Its argument is [`crate::Function::Together`] of the text, the separator, and what it is ordered by.
+    /// STRING_AGG, LISTAGG. Its argument is [`crate::Function::Together`] of the text, the
+    /// separator, and what it is ordered by.
     Texts(TextOrder),
-    /// PERCENTILE_CONT, PERCENTILE_DISC. Its argument is [`crate::Function::Together`] of the fraction and the value.
+    /// PERCENTILE_CONT, PERCENTILE_DISC. Its argument is [`crate::Function::Together`] of the
+    /// fraction and the value.
     Percentile(PercentileOrder),
-    /// A user's, which [`Aggregate::user`] is. Its argument is [`crate::Function::Together`] of the arguments.
+    /// A user's, which [`Aggregate::user`] is. Its argument is [`crate::Function::Together`] of the
+    /// arguments.
     User,
 }
 
@@ -96,8 +100,8 @@ pub struct Aggregate {
     pub argument: Option<Expr>,
     /// Type of the argument (BIGINT for COUNT(*)): decides the domain of SUM and AVG.
     pub argument_type: SqlType,
-    /// Type of the result, by [`Aggregate::result_type_for`]: BIGINT for counts and for SUM and AVG of integers, else the
-    /// argument's.
+    /// Type of the result, by [`Aggregate::result_type_for`]: BIGINT for counts and for SUM and AVG
+    /// of integers, else the argument's.
     pub result_type: SqlType,
     /// With [`AggregateKind::User`].
     pub user: Option<Arc<UserFunction>>,
@@ -109,7 +113,8 @@ impl Aggregate {
         if self.kind == AggregateKind::ApproximateCountDistinct { sketch::REGISTERS } else { 0 }
     }
 
-    /// The type of `kind` over an argument of this type. Error where the aggregate does not take it.
+    /// The type of `kind` over an argument of this type. Error where the aggregate does not take
+    /// it.
     pub fn result_type_for(kind: AggregateKind, argument_type: SqlType) -> UserResult<SqlType> {
         let integer = argument_type.is_integer();
         match kind {
@@ -147,7 +152,8 @@ pub enum AggregateState {
     /// Null until there is a value.
     Min(OwnedValue),
     Max(OwnedValue),
-    /// COUNT, SUM or AVG over distinct values: they are counted or summed when the result is asked for.
+    /// COUNT, SUM or AVG over distinct values: they are counted or summed when the result is asked
+    /// for.
     Distinct {
         kind: AggregateKind,
         values: Box<DistinctValues>,
@@ -192,7 +198,8 @@ pub enum Sum {
 pub enum Removal {
     /// The state is as if the value had never been added.
     Done,
-    /// The state must be built anew from the rows that are left: the extreme itself went, or values are not counted.
+    /// The state must be built anew from the rows that are left: the extreme itself went, or values
+    /// are not counted.
     Rebuild,
 }
 
@@ -345,7 +352,8 @@ fn both(left: Option<bool>, right: Option<bool>, combine: fn(bool, bool) -> bool
     }
 }
 
-/// Replaces `extreme` when it is NULL or `value` is on the `wanted` side of it. NULL replaces nothing.
+/// Replaces `extreme` when it is NULL or `value` is on the `wanted` side of it. NULL replaces
+/// nothing.
 #[inline]
 fn keep(extreme: &mut OwnedValue, value: Value<'_>, wanted: Ordering) {
     if value.is_null() {

@@ -1,5 +1,5 @@
-//! Arithmetic in the three number domains: every overflow is an error, and so is the smallest 64-bit integer, which means
-//! NULL on the wire.
+//! Arithmetic in the three number domains: every overflow is an error, and so is the smallest
+//! 64-bit integer, which means NULL on the wire.
 
 use crate::checks::mismatch;
 use crate::operator::{ArithmeticDomain, ArithmeticOperator};
@@ -58,8 +58,8 @@ pub fn decimal(operator: ArithmeticOperator, left: Decimal, right: Decimal) -> U
     result.ok_or_else(|| overflow(operator, left, right, "Decimal"))
 }
 
-/// All that is not two integers in the integer domain. Numbers of a narrower kind than the domain are widened, so that a
-/// cast the binder left out of a constant does no harm.
+/// All that is not two integers in the integer domain. Numbers of a narrower kind than the domain
+/// are widened, so that a cast the binder left out of a constant does no harm.
 #[inline(never)]
 pub(crate) fn other<'a>(
     operator: ArithmeticOperator,

@@ -1,14 +1,16 @@
-//! Definitions of an old database, whose expressions keep the values that they had (docs/decisions/0024).
+//! Definitions of an old database, whose expressions keep the values that they had
+//! (docs/decisions/0024).
 //!
-//! Owns: which expressions have other values today. Promises that what is kept has, for every row, the value it had when the row was stored.
+//! Owns: which expressions have other values today. Promises that what is kept has, for every row,
+//! the value it had when the row was stored.
 
 use crate::function::{Function, WindowEdge};
 use crate::tree::Expr;
 use ferrite_value::SqlType;
 use ferrite_value::temporal::TimeUnit;
 
-/// The expression as it was defined in an old database. `type_of` knows the columns. Conjuncts are kept one by one, for those who look
-/// for a key among them.
+/// The expression as it was defined in an old database. `type_of` knows the columns. Conjuncts are
+/// kept one by one, for those who look for a key among them.
 pub fn kept(expression: Expr, type_of: &dyn Fn(u16, u16) -> Option<SqlType>) -> Expr {
     match expression {
         Expr::And(conjuncts) => Expr::And(conjuncts.into_iter().map(|conjunct| kept(conjunct, type_of)).collect()),

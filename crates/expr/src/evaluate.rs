@@ -1,7 +1,8 @@
 //! Evaluation of an expression against a [`Context`].
 //!
-//! [`Expr::eval`] and [`Expr::is_true`] handle leaves and integer work themselves, as every transaction does dozens of
-//! those; the rest is out of line. Results borrow from the expression, the context's rows or its arena.
+//! [`Expr::eval`] and [`Expr::is_true`] handle leaves and integer work themselves, as every
+//! transaction does dozens of those; the rest is out of line. Results borrow from the expression,
+//! the context's rows or its arena.
 
 use crate::arithmetic;
 use crate::checks::{check_length, mismatch};
@@ -236,7 +237,8 @@ fn truth(value: Option<bool>) -> Value<'static> {
     }
 }
 
-/// AND (`absorbing` false) or OR (`absorbing` true): ends at the first absorbing operand; else unknown if any is.
+/// AND (`absorbing` false) or OR (`absorbing` true): ends at the first absorbing operand; else
+/// unknown if any is.
 fn logical<'a, C: Context<'a> + ?Sized>(operands: &'a [Expr], context: &C, absorbing: bool) -> UserResult<Value<'a>> {
     cost::tell(operands.len() * cost::COMPARED, context)?;
     let mut unknown = false;

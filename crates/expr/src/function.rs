@@ -1,5 +1,5 @@
-//! The scalar functions by id. [`resolve`] knows their names and argument types, for the binder; here is the list itself and
-//! the way from an id to the code.
+//! The scalar functions by id. [`resolve`] knows their names and argument types, for the binder;
+//! here is the list itself and the way from an id to the code.
 //!
 //! Unless said otherwise a function is NULL when one of its arguments is.
 
@@ -75,7 +75,8 @@ pub enum Function {
     /// (number [, places]): toward zero. With places in DECIMAL.
     TruncateNumber,
     Sign,
-    /// FLOAT, DECIMAL or VARCHAR to an integer, if it is one: what storing in an integer column does.
+    /// FLOAT, DECIMAL or VARCHAR to an integer, if it is one: what storing in an integer column
+    /// does.
     ExactInteger,
     /// (integers) or (DECIMALs).
     Modulo,
@@ -175,7 +176,8 @@ pub enum Function {
     ToChar,
     /// (DATE, days): DATE + 1.
     DaysAfter,
-    /// (timestamp): what becomes of a DATE that is stored as a TIMESTAMP; an error outside the valid ones.
+    /// (timestamp): what becomes of a DATE that is stored as a TIMESTAMP; an error outside the
+    /// valid ones.
     ValidTimestamp,
     IsValidTimestamp,
     MinValidTimestamp,
@@ -220,16 +222,20 @@ pub enum Function {
     AsText,
 
     // What has no value of its own.
-    /// (any column of the row): is the row on its way out to a target of MIGRATE. No row ever is: nothing takes rows out yet.
+    /// (any column of the row): is the row on its way out to a target of MIGRATE. No row ever is:
+    /// nothing takes rows out yet.
     Migrating,
-    /// Any number of values, NULLs too, as one: what an aggregate over several arguments takes from a row.
+    /// Any number of values, NULLs too, as one: what an aggregate over several arguments takes from
+    /// a row.
     Together,
-    /// (value): its argument with the values of [`ferrite_base::earlier`]. Stands around what an old database has defined.
+    /// (value): its argument with the values of [`ferrite_base::earlier`]. Stands around what an
+    /// old database has defined.
     Earlier,
-    /// The least text above all that begin with the argument; NULL where there is none. For bounds of index scans.
+    /// The least text above all that begin with the argument; NULL where there is none. For bounds
+    /// of index scans.
     TextAfter,
-    /// (pattern), (pattern, escape): the literal text that all begin with which are LIKE it; NULL where there is none that an index can
-    /// use. For bounds of index scans.
+    /// (pattern), (pattern, escape): the literal text that all begin with which are LIKE it; NULL
+    /// where there is none that an index can use. For bounds of index scans.
     LiteralPrefix,
 }
 
@@ -306,8 +312,8 @@ impl Function {
         }
     }
 
-    /// Whether equal arguments give equal results in every transaction, so that the planner may compute a call on constants
-    /// ahead, and an index or a view may hold it.
+    /// Whether equal arguments give equal results in every transaction, so that the planner may
+    /// compute a call on constants ahead, and an index or a view may hold it.
     pub fn is_deterministic(self) -> bool {
         !matches!(self, Function::Now | Function::CurrentDate | Function::SqlError)
     }

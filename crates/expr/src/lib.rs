@@ -1,9 +1,9 @@
 //! Bound, typed expressions and their evaluation.
 //!
-//! The binder (`sql`) builds them; `table` evaluates them for views, index keys and checks, `exec` for plans. They live in a
-//! crate of their own, below the catalog, because catalog objects hold them. An expression knows column positions,
-//! parameter numbers and registers; it does not know names, tables, plans or where a row is stored: that is the
-//! [`Context`]'s business.
+//! The binder (`sql`) builds them; `table` evaluates them for views, index keys and checks, `exec`
+//! for plans. They live in a crate of their own, below the catalog, because catalog objects hold
+//! them. An expression knows column positions, parameter numbers and registers; it does not know
+//! names, tables, plans or where a row is stored: that is the [`Context`]'s business.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

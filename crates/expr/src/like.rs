@@ -1,4 +1,5 @@
-//! LIKE: `%` matches any run of characters, `_` one character, and the escape character takes the next one literally.
+//! LIKE: `%` matches any run of characters, `_` one character, and the escape character takes the
+//! next one literally.
 //!
 //! Texts are UTF-8; only `_` has to know where characters end, everything else compares bytes.
 
@@ -9,9 +10,9 @@ const STEPS_TOLD: usize = 4_096;
 
 /// Whether the whole of `text` matches. Error when the pattern ends in its escape character.
 ///
-/// Greedy with one point of return: after a later `%` no earlier one needs another try, so the time is at most the
-/// product of both lengths.
-/// `told` hears of every so many steps that were made, and may end it with an error.
+/// Greedy with one point of return: after a later `%` no earlier one needs another try, so the time
+/// is at most the product of both lengths. `told` hears of every so many steps that were made, and
+/// may end it with an error.
 pub fn matches(
     text: &str,
     pattern: &str,
@@ -24,7 +25,8 @@ pub fn matches(
     }
     let mut text_rest = text;
     let mut pattern_rest = pattern;
-    // Where to go on when a match fails: what follows the last `%`, and the text from which that was tried last.
+    // Where to go on when a match fails: what follows the last `%`, and the text from which that
+    // was tried last.
     let mut retry: Option<(&str, &str)> = None;
     loop {
         steps += 1;
@@ -84,8 +86,9 @@ enum Step {
     End,
 }
 
-/// The literal text that every match begins with, and whether nothing but `%` follows it: what an index can use.
-/// None when the pattern begins with a wildcard, or has an escape, which no index scan needs to understand.
+/// The literal text that every match begins with, and whether nothing but `%` follows it: what an
+/// index can use. None when the pattern begins with a wildcard, or has an escape, which no index
+/// scan needs to understand.
 pub fn literal_prefix(pattern: &str, escape: Option<char>) -> Option<(&str, bool)> {
     if escape.is_some_and(|escape| pattern.contains(escape)) {
         return None;
@@ -94,7 +97,8 @@ pub fn literal_prefix(pattern: &str, escape: Option<char>) -> Option<(&str, bool
     (end > 0).then(|| (&pattern[..end], &pattern[end..] == "%"))
 }
 
-/// The least text above all that begin with `prefix`; texts are ordered by their bytes, hence by their code points.
+/// The least text above all that begin with `prefix`; texts are ordered by their bytes, hence by
+/// their code points.
 pub fn text_after(prefix: &str) -> Option<String> {
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {

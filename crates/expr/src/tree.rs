@@ -15,9 +15,9 @@ pub enum Expr {
     Parameter(u16),
     /// Variable of a procedure.
     Register(u16),
-    /// Column of the row that is bound to a slot. Slots are numbered through a whole program, subqueries included, so a
-    /// correlated reference looks like any other. In a view, index or check there is only slot 0 (and, for views with
-    /// joins, the following ones).
+    /// Column of the row that is bound to a slot. Slots are numbered through a whole program,
+    /// subqueries included, so a correlated reference looks like any other. In a view, index or
+    /// check there is only slot 0 (and, for views with joins, the following ones).
     Column {
         slot: u16,
         column: u16,
@@ -89,7 +89,8 @@ pub enum Expr {
         function: Arc<UserFunction>,
         arguments: Box<[Expr]>,
     },
-    /// A subquery of the enclosing program: scalar and EXISTS have no operand; IN, ANY and ALL compare `operand`.
+    /// A subquery of the enclosing program: scalar and EXISTS have no operand; IN, ANY and ALL
+    /// compare `operand`.
     Subquery {
         subquery: u16,
         operand: Option<Box<Expr>>,

@@ -1,7 +1,8 @@
-//! Functions that users bring, whose code is written in another language: what an expression needs to know of them.
+//! Functions that users bring, whose code is written in another language: what an expression needs
+//! to know of them.
 //!
-//! Owns the signature and the place for the code, which is put there when the catalog version that the function belongs to is compiled.
-//! Knows no language.
+//! Owns the signature and the place for the code, which is put there when the catalog version that
+//! the function belongs to is compiled. Knows no language.
 
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
@@ -12,10 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 /// The code of a function. Called by many threads at once.
 pub trait Code: Send + Sync {
-    /// The function's value for arguments of the declared types. Text and bytes are copied to `arena`.
+    /// The function's value for arguments of the declared types. Text and bytes are copied to
+    /// `arena`.
     fn call<'a>(&self, arguments: &[Value<'_>], arena: &'a Bump) -> UserResult<Value<'a>>;
 
-    /// An aggregate's value over rows, the arguments of which stand in `values` one after the other.
+    /// An aggregate's value over rows, the arguments of which stand in `values` one after the
+    /// other.
     fn aggregate<'a>(&self, values: &[OwnedValue], arguments: usize, arena: &'a Bump) -> UserResult<Value<'a>>;
 }
 
@@ -112,7 +115,8 @@ impl Gathered {
         Gathered { function, values: Vec::new() }
     }
 
-    /// One row's arguments: [`crate::Function::Together`]'s. A row with a NULL among them does not count.
+    /// One row's arguments: [`crate::Function::Together`]'s. A row with a NULL among them does not
+    /// count.
     pub(crate) fn add(&mut self, row: Value<'_>) {
         match row {
             Value::Array(values) if !values.iter().any(Value::is_null) => {

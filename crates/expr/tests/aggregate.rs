@@ -1,4 +1,5 @@
-//! Aggregate states: results, limits, and the laws that views (remove) and partial results (merge) rely on.
+//! Aggregate states: results, limits, and the laws that views (remove) and partial results (merge)
+//! rely on.
 
 use bumpalo::Bump;
 use ferrite_expr::{Aggregate, AggregateKind, AggregateState, Removal};

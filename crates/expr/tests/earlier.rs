@@ -40,7 +40,8 @@ fn value(expression: &Expr, row: &[Value<'_>]) -> Result<OwnedValue, String> {
     value.map_err(|error| error.code().to_owned())
 }
 
-/// The expression, of a column of that type with that value; its value today, and as an old database has it.
+/// The expression, of a column of that type with that value; its value today, and as an old
+/// database has it.
 #[track_caller]
 fn check(expression: Expr, of: (SqlType, Value<'_>), today: Result<Value<'_>, &str>, kept: Value<'_>) {
     let row = [of.1];

@@ -252,7 +252,8 @@ fn an_array_in_order_answers_as_one_that_is_looked_through() {
     let expression =
         |negated| Expr::InArray { operand: Box::new(Expr::Parameter(0)), array: Box::new(Expr::Parameter(1)), negated };
     let (within, without) = (expression(false), expression(true));
-    // Arrays of every length around the one from which on they are put in order, of every part of the values, in many orders.
+    // Arrays of every length around the one from which on they are put in order, of every part of
+    // the values, in many orders.
     let mut seed = 7_usize;
     for length in 0..40 {
         for _ in 0..50 {
@@ -404,7 +405,8 @@ fn concatenation_and_casts() {
     assert_eq!(long, "error: the result of 1200000 bytes exceeds the 1048576 bytes that a value may have");
 }
 
-/// A list that is searched by halves answers as one whose elements are compared one after the other: as ORs of equalities.
+/// A list that is searched by halves answers as one whose elements are compared one after the
+/// other: as ORs of equalities.
 #[test]
 fn long_lists_answer_as_their_elements_one_by_one() {
     use proptest::prelude::*;

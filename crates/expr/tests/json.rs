@@ -1,4 +1,5 @@
-//! The JSON functions beside another reader of JSON: what is valid, what a path leads to, and that SET_FIELD changes one place.
+//! The JSON functions beside another reader of JSON: what is valid, what a path leads to, and that
+//! SET_FIELD changes one place.
 
 mod common;
 
@@ -110,7 +111,8 @@ proptest! {
         prop_assert_eq!(set_back.expect("a value"), OwnedValue::Text(written.into()));
     }
 
-    /// The same texts are JSON here and there. (The other reader refuses numbers that no double holds, and halves of surrogate pairs.)
+    /// The same texts are JSON here and there. (The other reader refuses numbers that no double
+    /// holds, and halves of surrogate pairs.)
     #[test]
     fn the_same_texts_are_json(damaged in "[{}\\[\\]\",:019.eE+\\- tfn\\\\u]{0,10}", json in documents(), at in any::<prop::sample::Index>()) {
         let mut mixed = json.to_string();

@@ -1,5 +1,6 @@
-//! Every function with arguments of every kind, at the ends of their ranges and beyond sense: a call ends in an error or in a value of
-//! the type that resolving promised, never in a panic, a number that means NULL, an infinity, or more bytes than a value may have.
+//! Every function with arguments of every kind, at the ends of their ranges and beyond sense: a
+//! call ends in an error or in a value of the type that resolving promised, never in a panic, a
+//! number that means NULL, an infinity, or more bytes than a value may have.
 
 mod common;
 

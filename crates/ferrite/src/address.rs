@@ -4,8 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 const EXAMPLES: &str = "such as 127.0.0.1:21212, localhost:21212, or 0.0.0.0:21212 for all addresses of the machine";
 
-/// A server listens on one address. Of what a name stands for it is the IPv4 address where there is one, which is what clients try first;
-/// which of several cannot be guessed.
+/// A server listens on one address. Of what a name stands for it is the IPv4 address where there is
+/// one, which is what clients try first; which of several cannot be guessed.
 pub fn listen(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);

@@ -15,13 +15,17 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub enum Command {
     /// Write a snapshot into a running server's directory and wait until it is complete.
     Snapshot(ServerAddress),
-    /// Back up the database as it is now to a directory on the server's machine and wait until the backup is complete.
+    /// Back up the database as it is now to a directory on the server's machine and wait until the
+    /// backup is complete.
     Backup(BackupOptions),
-    /// Restore the rows of a backup into a running server, whatever its number of partitions: all or nothing.
+    /// Restore the rows of a backup into a running server, whatever its number of partitions: all
+    /// or nothing.
     Restore(RestoreOptions),
-    /// Show the progress of a starting server's recovery, or what a running server recovered at start.
+    /// Show the progress of a starting server's recovery, or what a running server recovered at
+    /// start.
     Recovery(AdminAddress),
-    /// Make a database with a damaged redo log usable again, without the part that cannot be read. The server must not be running.
+    /// Make a database with a damaged redo log usable again, without the part that cannot be read.
+    /// The server must not be running.
     Recover(RecoverOptions),
 }
 
@@ -53,13 +57,15 @@ pub struct AdminAddress {
 pub struct BackupOptions {
     #[command(flatten)]
     server: ServerAddress,
-    /// Directory on the server's machine, created if missing; in the server's --backup-dir, if it has one.
+    /// Directory on the server's machine, created if missing; in the server's --backup-dir, if it
+    /// has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
     /// Name of the backup in its directory: letters, digits and _.
     #[arg(long, value_name = "NAME", default_value = "backup")]
     name: String,
-    /// Write one CSV file per table, for other programs or `ferrite load`. Such a backup cannot be restored.
+    /// Write one CSV file per table, for other programs or `ferrite load`. Such a backup cannot be
+    /// restored.
     #[arg(long)]
     csv: bool,
 }
@@ -84,8 +90,9 @@ pub struct RecoverOptions {
     /// Directory of the database.
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
-    /// Cut the redo log where it cannot be read. Acknowledged transactions after that point are lost; a report of them is printed
-    /// and written to a file in the directory. What is cut off is kept beside it, in accepted-loss-..., which may be deleted by hand.
+    /// Cut the redo log where it cannot be read. Acknowledged transactions after that point are
+    /// lost; a report of them is printed and written to a file in the directory. What is cut off is
+    /// kept beside it, in accepted-loss-..., which may be deleted by hand.
     #[arg(long, required = true)]
     accept_loss: bool,
 }
@@ -143,8 +150,8 @@ fn restore(options: &RestoreOptions) -> Result<String, String> {
     Ok(format!("restored {} tables: {}", tables.len(), tables.join(", ")))
 }
 
-/// The directory as the server understands it, which has another working directory: one that is not absolute goes by the server's own for
-/// backups, if it has one.
+/// The directory as the server understands it, which has another working directory: one that is not
+/// absolute goes by the server's own for backups, if it has one.
 fn on_the_server(server: &ServerAddress, path: &Path) -> Result<String, String> {
     let absolute = if path.is_absolute() {
         path.to_path_buf()
@@ -171,7 +178,8 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Calls a procedure that takes a while, whose answer has a column that says how each part of it went.
+/// Calls a procedure that takes a while, whose answer has a column that says how each part of it
+/// went.
 fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet) -> Result<OwnedResponse, String> {
     let options = ClientOptions {
         credentials: Credentials::new(&address.user, &address.password),

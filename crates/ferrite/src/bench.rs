@@ -23,7 +23,8 @@ const COMPARE: &str = "ferrite-compare";
 /// Which load, and how.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// The Voter application: each call runs a stored procedure with three reads and an insert that updates two views.
+    /// The Voter application: each call runs a stored procedure with three reads and an insert that
+    /// updates two views.
     Voter(VoterOptions),
     /// Reads and writes of values by key.
     Kv(KvOptions),
@@ -36,23 +37,29 @@ pub enum Command {
     Crossing(CrossingOptions),
     /// Hours of votes, with as many deleted as inserted: whether memory, files or latency grow.
     Soak(SoakOptions),
-    /// Kill a server repeatedly under load, and compare what clients were told with what was recovered.
+    /// Kill a server repeatedly under load, and compare what clients were told with what was
+    /// recovered.
     Torture(TortureOptions),
-    /// The yardstick: a bare client against a bare loop with hash tables, or with --rate, --connections or --threads the load generator.
+    /// The yardstick: a bare client against a bare loop with hash tables, or with
+    /// --rate, --connections or --threads the load generator.
     Limit(LimitOptions),
-    /// Throughput against latency: maximum throughput, then lower rates; CSV, JSON and an HTML report.
+    /// Throughput against latency: maximum throughput, then lower rates; CSV, JSON and an HTML
+    /// report.
     Curve(CurveOptions),
     /// Node.js processes with our driver: transactions in total, per core and per process.
     Node(NodeOptions),
     /// The same workloads on PostgreSQL, Redis and SQLite, with equal durability.
     Compare(CompareOptions),
-    /// Throughput with 1, 2, 3... partitions or clients, and the Universal Scalability Law fitted to it.
+    /// Throughput with 1, 2, 3... partitions or clients, and the Universal Scalability Law fitted
+    /// to it.
     Scale(ScaleOptions),
-    /// Compare this build with another, in turns. Exit code 1: this one is slower; 2: no clear result.
+    /// Compare this build with another, in turns. Exit code 1: this one is slower; 2: no clear
+    /// result.
     Regress(RegressOptions),
     /// How long the machine itself pauses each core: a lower bound on any server's latency.
     Pauses(PausesOptions),
-    /// Compare two saved results: each figure, its ratio, and whether the difference is more than noise.
+    /// Compare two saved results: each figure, its ratio, and whether the difference is more than
+    /// noise.
     Diff(DiffOptions),
     /// The server of the yardstick.
     #[command(hide = true)]
@@ -82,7 +89,8 @@ impl Command {
     }
 }
 
-/// Runs one bench to its end. An error means that it could not be run, or that its result was wrong.
+/// Runs one bench to its end. An error means that it could not be run, or that its result was
+/// wrong.
 pub fn run(command: &Command) -> BenchResult<()> {
     if let Command::Compare(_) = command {
         return Err(start_compare()?);
@@ -98,7 +106,8 @@ pub fn run(command: &Command) -> BenchResult<()> {
     }
 }
 
-/// Becomes `ferrite-compare`, which has the clients of other databases, with this command line. Returns only if it cannot.
+/// Becomes `ferrite-compare`, which has the clients of other databases, with this command line.
+/// Returns only if it cannot.
 fn start_compare() -> BenchResult<BenchError> {
     let own = own_executable()?;
     let program = own.with_file_name(COMPARE);

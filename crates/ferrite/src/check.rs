@@ -1,4 +1,5 @@
-//! `ferrite check`: what of a schema and its classes would be refused here, or does less than it says, all at once and without a server.
+//! `ferrite check`: what of a schema and its classes would be refused here, or does less than it
+//! says, all at once and without a server.
 
 mod engine;
 mod names;
@@ -19,13 +20,15 @@ const UNREADABLE: u8 = 2;
     after_help = "Exit status: 0: everything is accepted, perhaps with warnings. 1: something is refused. 2: a file cannot be read."
 )]
 pub struct Options {
-    /// The schema: DDL as for `ferrite server --schema`, or a script as for `ferrite sql -f` or sqlcmd.
+    /// The schema: DDL as for `ferrite server --schema`, or a script as for `ferrite sql -f` or
+    /// sqlcmd.
     #[arg(value_name = "SCHEMA.sql")]
     schema: PathBuf,
     /// Jars with the classes that the schema names. They are loaded before it.
     #[arg(value_name = "JAR")]
     jars: Vec<PathBuf>,
-    /// Do not check the SQL in Java procedures. Finding it needs a JDK, and loads the classes, which runs their constructors.
+    /// Do not check the SQL in Java procedures. Finding it needs a JDK, and loads the classes,
+    /// which runs their constructors.
     #[arg(long)]
     no_java: bool,
     /// Print one JSON object, for programs.
@@ -63,7 +66,8 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ExitCode {
     ExitCode::from(UNREADABLE)
 }
 
-/// A finding is `FILE:LINE:COLUMN: severity: words`, as compilers write it, with what belongs to it below.
+/// A finding is `FILE:LINE:COLUMN: severity: words`, as compilers write it, with what belongs to it
+/// below.
 fn as_text(found: &engine::Found) -> String {
     let mut out = String::new();
     for Finding { file, place, severity, statement, message, detail, hint } in &found.findings {

@@ -1,4 +1,5 @@
-//! `ferrite init-procedure NAME`: a Maven project with one Java procedure and its test, to begin with.
+//! `ferrite init-procedure NAME`: a Maven project with one Java procedure and its test, to begin
+//! with.
 
 use clap::Parser;
 use std::fs;
@@ -106,7 +107,8 @@ fn unfit(name: &str) -> Option<&'static str> {
         "yield",
         "sealed",
         "permits",
-        // Classes that the project's files name: one of its own by such a name would be meant instead.
+        // Classes that the project's files name: one of its own by such a name would be meant
+        // instead.
         "AutoCloseable",
         "Exception",
         "Iterable",

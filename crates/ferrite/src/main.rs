@@ -31,7 +31,8 @@ enum Command {
     Load(ferrite_shell::LoadOptions),
     /// Write schema and data as a script.
     Dump(ferrite_shell::DumpOptions),
-    /// Check a schema and its Java classes without a server: report everything that would be refused or only partly supported.
+    /// Check a schema and its Java classes without a server: report everything that would be
+    /// refused or only partly supported.
     Check(check::Options),
     /// Create a Maven project with a Java procedure and its test, as a starting point.
     InitProcedure(init_procedure::Options),

@@ -29,34 +29,39 @@ pub struct Options {
     /// Address, or name of the machine, and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]
     listen: SocketAddr,
-    /// Address and port for administrators. Only this port accepts pause, resume and shutdown, and writes while the server is paused.
-    /// `none`: every port accepts them [default: 127.0.0.1:21211, or none if --listen names a port other than 21212].
+    /// Address and port for administrators. Only this port accepts pause, resume and shutdown, and
+    /// writes while the server is paused. `none`: every port accepts them [default:
+    /// 127.0.0.1:21211, or none if --listen names a port other than 21212].
     #[arg(long, value_name = "ADDRESS:PORT|none", value_parser = admin_listen)]
     admin_listen: Option<AdminListen>,
-    /// Let every client load classes (that is, run code with the server's rights), name directories for backups and stop the server.
-    /// Clients may do so anyway while --listen is reachable from this machine only. If other machines can reach it, only the
-    /// administration port accepts these requests, unless this option is given.
+    /// Let every client load classes (that is, run code with the server's rights), name directories
+    /// for backups and stop the server. Clients may do so anyway while --listen is reachable from
+    /// this machine only. If other machines can reach it, only the administration port accepts
+    /// these requests, unless this option is given.
     #[arg(long)]
     trust_clients: bool,
-    /// The directory for all backups, created if missing; callers name directories inside it [default: callers may name any
-    /// directory on this machine except the database's].
+    /// The directory for all backups, created if missing; callers name directories inside it
+    /// [default: callers may name any directory on this machine except the database's].
     #[arg(long, value_name = "DIRECTORY")]
     backup_dir: Option<PathBuf>,
-    /// What happens to expired rows (USING TTL) in tables with MIGRATE TO. There is no export, so they are either kept or dropped.
+    /// What happens to expired rows (USING TTL) in tables with MIGRATE TO. There is no export, so
+    /// they are either kept or dropped.
     #[arg(long, value_enum, value_name = "keep|drop", default_value = "keep")]
     migrating_rows: MigratingRows,
     /// Partitions of a new database [default: 75 % of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
-    /// When a transaction is acknowledged: `sync` (after fsync), `interval=MS` (after the write; fsync follows within MS
-    /// milliseconds), `none` (the operating system decides when to write).
+    /// When a transaction is acknowledged: `sync` (after fsync), `interval=MS` (after the write;
+    /// fsync follows within MS milliseconds), `none` (the operating system decides when to write).
     #[arg(long, value_name = "sync|interval=MS|none", default_value = "sync", value_parser = durability)]
     durability: Durability,
-    /// How a new database treats the precision and scale of DECIMAL(p, s): `declared` (values are rounded and must fit) or `ignored`,
-    /// as in VoltDB [default: declared]. An existing database keeps its setting.
+    /// How a new database treats the precision and scale of DECIMAL(p, s): `declared` (values are
+    /// rounded and must fit) or `ignored`, as in VoltDB [default: declared]. An existing database
+    /// keeps its setting.
     #[arg(long, value_name = "declared|ignored", value_parser = decimal_scale)]
     decimal_scale: Option<DecimalScale>,
-    /// Jar with Java classes to load into a new database, before the schema and in the same transaction. May be repeated.
+    /// Jar with Java classes to load into a new database, before the schema and in the same
+    /// transaction. May be repeated.
     #[arg(long, value_name = "JAR")]
     classes: Vec<PathBuf>,
     /// DDL to run in a new database.
@@ -65,12 +70,13 @@ pub struct Options {
     /// Seconds that one call may run before it is interrupted and rolled back.
     #[arg(long, value_name = "SECONDS", default_value_t = QUERY_TIME_MAX.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     query_timeout: u64,
-    /// Megabytes of memory for rows to reserve at start. Where first use of memory is slow (most virtual machines), this keeps
-    /// latency even until the data outgrow it.
+    /// Megabytes of memory for rows to reserve at start. Where first use of memory is slow (most
+    /// virtual machines), this keeps latency even until the data outgrow it.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     memory_ahead: u64,
-    /// Memory that the server may use: bytes (such as 500M or 16G), or a percentage of the machine's or control group's memory (80%).
-    /// Shortly before the limit new rows are refused; deletions and queries continue.
+    /// Memory that the server may use: bytes (such as 500M or 16G), or a percentage of the
+    /// machine's or control group's memory (80%). Shortly before the limit new rows are refused;
+    /// deletions and queries continue.
     #[arg(long, value_name = "BYTES|PERCENT", default_value_t = Memory::default(), value_parser = memory)]
     memory_limit: Memory,
     /// Refuse writes while less disk space than this is free (bytes, such as 500M or 2G). 0: never.
@@ -79,11 +85,12 @@ pub struct Options {
     /// Change a limit named in docs/limits.md, such as temporary-bytes=500M. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     limit: Vec<(String, String)>,
-    /// Threads for long-running queries: up to this many run beside the transactions [default: a quarter of the cores, at least 1].
+    /// Threads for long-running queries: up to this many run beside the transactions [default: a
+    /// quarter of the cores, at least 1].
     #[arg(long, alias = "report-threads", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     long_query_threads: Option<u32>,
-    /// Options for the JVM that runs Java procedures, separated by spaces, such as "-Xmx2g -XX:+UseG1GC". The JVM starts when the
-    /// first Java procedure is loaded.
+    /// Options for the JVM that runs Java procedures, separated by spaces, such as
+    /// "-Xmx2g -XX:+UseG1GC". The JVM starts when the first Java procedure is loaded.
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     java_options: Option<String>,
     /// Threads that read and write sockets [default: a quarter of the cores, at least 1].
@@ -92,19 +99,23 @@ pub struct Options {
     /// Threads that write snapshots, one file each. They yield to all other threads.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     snapshot_threads: u32,
-    /// Megabytes per second at which snapshots are written [default: unlimited; a third of the disk's speed while calls run].
+    /// Megabytes per second at which snapshots are written [default: unlimited; a third of the
+    /// disk's speed while calls run].
     #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     snapshot_rate: Option<u64>,
-    /// Take a snapshot after this many megabytes of redo log, but not before the log is as large as the data. 0: never.
+    /// Take a snapshot after this many megabytes of redo log, but not before the log is as large as
+    /// the data. 0: never.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     snapshot_log: u64,
     /// Take a snapshot after this many seconds if anything was written. 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
     snapshot_interval: u64,
-    /// Threads that load the newest snapshot and replay the redo log at start [default: the number of cores].
+    /// Threads that load the newest snapshot and replay the redo log at start [default: the number
+    /// of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     recovery_threads: Option<u32>,
-    /// For tests of crashes: what was not fsynced dies with the process. The number decides which parts of it survive.
+    /// For tests of crashes: what was not fsynced dies with the process. The number decides which
+    /// parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
     unsynced_writes_are_lost: Option<u64>,
 }
@@ -128,7 +139,8 @@ fn admin_listen(text: &str) -> Result<AdminListen, String> {
     }
 }
 
-/// The ports of the original server. They go together: with another client port, the administration port is chosen by the user.
+/// The ports of the original server. They go together: with another client port, the administration
+/// port is chosen by the user.
 const CLIENT_PORT: u16 = 21_212;
 const ADMIN_PORT: u16 = 21_211;
 
@@ -223,7 +235,8 @@ static READY: AtomicBool = AtomicBool::new(false);
 /// It was code in Java that asked for the end.
 static JAVA_EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Somebody has called `exit` who is not us: `Runtime.halt`, a library of Java code's, a JVM that cannot go on.
+/// Somebody has called `exit` who is not us: `Runtime.halt`, a library of Java code's, a JVM that
+/// cannot go on.
 extern "C" fn exited() {
     if !ENDS.load(Ordering::Relaxed) {
         ferrite_io::errln!(
@@ -252,7 +265,8 @@ impl Drop for LastLines {
     }
 }
 
-/// A panic may be the last that is heard of the process, so it is waited for, but not long: the call in which it came may go on.
+/// A panic may be the last that is heard of the process, so it is waited for, but not long: the
+/// call in which it came may go on.
 fn report_panic(words: fmt::Arguments<'_>) {
     stdio::ERROR.line(words);
     stdio::flush(stdio::LAST_LINES_TIME / 10);
@@ -271,7 +285,8 @@ pub fn run(options: Options) -> ExitCode {
     // Signals are blocked from here on in every thread, and taken by this one.
     // At its limit of time on the processor the process has a second left.
     let mut ends = vec![SIGTERM, SIGINT, SIGXCPU];
-    // The end of a terminal session is an orderly end too; whoever has it ignored (nohup) wants the server to outlive the session.
+    // The end of a terminal session is an orderly end too; whoever has it ignored (nohup) wants the
+    // server to outlive the session.
     if !is_ignored(SIGHUP) {
         ends.push(SIGHUP);
     }
@@ -445,7 +460,8 @@ pub fn run(options: Options) -> ExitCode {
     match server.stop() {
         Ok(Stopped::Wholly) if JAVA_EXITS.load(Ordering::Relaxed) => ExitCode::FAILURE,
         Ok(Stopped::Wholly) => ExitCode::SUCCESS,
-        // Not by way of main: what is done there at the end (the JVM's, too) would meet threads that still run.
+        // Not by way of main: what is done there at the end (the JVM's, too) would meet threads
+        // that still run.
         Ok(Stopped::LeavingThreads) => {
             stdio::flush(stdio::LAST_LINES_TIME);
             signal_hook::low_level::exit(i32::from(JAVA_EXITS.load(Ordering::Relaxed)))
@@ -454,7 +470,8 @@ pub fn run(options: Options) -> ExitCode {
     }
 }
 
-/// Without addresses an allocation fails, which nobody can answer: the process would end, now or under load.
+/// Without addresses an allocation fails, which nobody can answer: the process would end, now or
+/// under load.
 fn too_few_addresses(bytes: usize) -> Option<String> {
     let least = ADDRESS_SPACE_BYTES_MIN + MEMORY_BYTES_MIN;
     (bytes < least).then(|| {

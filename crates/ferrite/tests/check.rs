@@ -148,7 +148,8 @@ const PROCEDURES: [(&str, &str); 5] = [
     ),
 ];
 
-/// Where there is a JDK, the SQL in classes is looked at, too. They are compiled against the API's sources.
+/// Where there is a JDK, the SQL in classes is looked at, too. They are compiled against the API's
+/// sources.
 #[test]
 fn the_sql_in_classes_and_what_they_lack_is_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -193,7 +194,8 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
     let without = findings(&check(dir.path(), &["ddl.sql", "app.jar", "--json", "--no-java"]));
     assert_eq!(without.len(), 2, "{without:#?}");
 
-    // In a batch the function may come after the procedure whose statement calls it, as on a server.
+    // In a batch the function may come after the procedure whose statement calls it, as on a
+    // server.
     let (table, function) = ("CREATE TABLE t (id INTEGER NOT NULL);", "CREATE FUNCTION twice FROM METHOD Sums.twice;");
     let procedures = "CREATE PROCEDURE FROM CLASS Calls;\nCREATE PROCEDURE FROM CLASS Vote;";
     fs::write(path("parts.sql"), format!("{procedures}\n{function}\n")).expect("a file");

@@ -1,4 +1,5 @@
-//! The doors of a server process: the administration port, and what happens when no more connections can be had.
+//! The doors of a server process: the administration port, and what happens when no more
+//! connections can be had.
 
 mod common;
 
@@ -41,7 +42,8 @@ fn descriptors(process: u32) -> Vec<u64> {
         .collect()
 }
 
-/// Those who come when there are no file descriptors wait, the others go on, and when some are closed the next are taken.
+/// Those who come when there are no file descriptors wait, the others go on, and when some are
+/// closed the next are taken.
 #[test]
 fn connections_wait_while_there_are_no_file_descriptors() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,5 @@
-//! What `ferrite dump` writes, `ferrite sql -f` makes again: the same schema and the same values, whatever they hold.
+//! What `ferrite dump` writes, `ferrite sql -f` makes again: the same schema and the same values,
+//! whatever they hold.
 
 mod common;
 

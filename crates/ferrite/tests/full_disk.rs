@@ -1,5 +1,6 @@
-//! A disk that is really full: a small tmpfs of our own, written until there is no more room, then made larger. Nothing that was acknowledged
-//! is lost, nothing that was refused is there, and what was said tells what to do.
+//! A disk that is really full: a small tmpfs of our own, written until there is no more room, then
+//! made larger. Nothing that was acknowledged is lost, nothing that was refused is there, and what
+//! was said tells what to do.
 //!
 //! Needs the right to mount; without it the tests say so and end.
 

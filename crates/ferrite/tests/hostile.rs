@@ -1,4 +1,5 @@
-//! Bytes and calls that no honest client sends: each gets the protocol's error, and the server goes on.
+//! Bytes and calls that no honest client sends: each gets the protocol's error, and the server goes
+//! on.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! The shell's prompt as a user meets it, through a pseudo-terminal: lines that go on, completion, history, Ctrl-C.
+//! The shell's prompt as a user meets it, through a pseudo-terminal: lines that go on, completion,
+//! history, Ctrl-C.
 
 mod common;
 
@@ -66,8 +67,9 @@ fn a_user_types_completes_cancels_and_leaves() {
     session.send_control('c').expect("Ctrl-C");
     session.exp_string("ferrite> ").expect("a prompt");
 
-    // Ctrl-C in a query gives up the query; the shell and its next statement go on. The first statement's answer shows
-    // that the query is being run and the terminal is no longer the line editor's.
+    // Ctrl-C in a query gives up the query; the shell and its next statement go on. The first
+    // statement's answer shows that the query is being run and the terminal is no longer the line
+    // editor's.
     let endless = "select count(*) as c from tally a, tally b, tally c where a.word < b.word || c.word || 'x'";
     ask(&mut session, &format!("select 'begun' as b from tally limit 1; {endless};\r"), "(1 row, ");
     session.send_control('c').expect("Ctrl-C");
@@ -76,7 +78,8 @@ fn a_user_types_completes_cancels_and_leaves() {
     session.exp_string("ferrite> ").expect("a prompt");
     let running = server.connect().call("@Statistics", ("LONGREADS", 0i32));
     assert_eq!(running.tables[0].rows[0][4], ferrite_value::OwnedValue::Integer(0), "the server works on it still");
-    // What changes rows is rolled back, and Ctrl-C leaves the transaction settings of the shell as they are.
+    // What changes rows is rolled back, and Ctrl-C leaves the transaction settings of the shell as
+    // they are.
     let change = "update tally set word = word || '' where (select count(*) from tally a, tally b, tally c where a.word < b.word || c.word || 'x') > 0";
     ask(&mut session, &format!("select 'begun' as b from tally limit 1; {change};\r"), "(1 row, ");
     session.send_control('c').expect("Ctrl-C");

@@ -1,8 +1,10 @@
-//! `ferrite sql`, `load` and `dump` as processes against a server process: what they print is kept in the files beside.
+//! `ferrite sql`, `load` and `dump` as processes against a server process: what they print is kept
+//! in the files beside.
 //!
-//! A case is a line `$ WORDS`, then lines `< TEXT` for its standard input, then what it prints, standard output before
-//! standard error, then `[exit N]` if that is not 0. `= FILE` begins a file that is made first. Times are blotted out.
-//! `GOLDEN=write cargo test -p ferrite --test shell` writes the files anew: look at the difference.
+//! A case is a line `$ WORDS`, then lines `< TEXT` for its standard input, then what it prints,
+//! standard output before standard error, then `[exit N]` if that is not 0. `= FILE` begins a file
+//! that is made first. Times are blotted out. `GOLDEN=write cargo test -p ferrite --test shell`
+//! writes the files anew: look at the difference.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What anybody who can connect may try (docs/decisions/0019-strangers.md): the server stays within its means, others are served meanwhile,
-//! and when it is over all is as before, without a restart.
+//! What anybody who can connect may try (docs/decisions/0019-strangers.md): the server stays within
+//! its means, others are served meanwhile, and when it is over all is as before, without a restart.
 
 mod common;
 
@@ -177,7 +177,8 @@ fn ask_and_read_nothing(server: &Server, connections: usize, calls: &[u8]) -> Ve
     (0..connections).map(ask).collect()
 }
 
-/// Answers that nobody reads share what clients may hold; who does not read is closed when others need the room.
+/// Answers that nobody reads share what clients may hold; who does not read is closed when others
+/// need the room.
 #[test]
 fn unread_answers_have_a_budget() {
     const CONNECTIONS: usize = 30;
@@ -192,15 +193,17 @@ fn unread_answers_have_a_budget() {
         others_are_served(&db);
     }
     let (_, most) = resident(&server);
-    // What is promised: the limit. Answers have a quarter of it, and how much the allocator holds beside depends on the moment.
+    // What is promised: the limit. Answers have a quarter of it, and how much the allocator holds
+    // beside depends on the moment.
     assert!(most < 512 * MEBIBYTE, "{most} bytes, and {before} before");
     drop(open);
     memory_returns(&server, before, 48 * MEBIBYTE);
     server.stop();
 }
 
-/// Many who ask again and again for large answers and read none: what is built, refused and freed counts too, and what others write is
-/// small enough for its share. Whether more would be kept depends on the moment; what a single answer leaves behind is the matter of
+/// Many who ask again and again for large answers and read none: what is built, refused and freed
+/// counts too, and what others write is small enough for its share. Whether more would be kept
+/// depends on the moment; what a single answer leaves behind is the matter of
 /// `a_refused_answer_leaves_its_partition_as_small_as_the_error`.
 #[test]
 fn large_answers_to_many_stay_within_the_limit() {
@@ -216,7 +219,8 @@ fn large_answers_to_many_stay_within_the_limit() {
     let query = "SELECT * FROM wide";
     let calls: Vec<u8> = (0..200).flat_map(|handle| call("@AdHoc", handle, &(query,))).collect();
     let open = ask_and_read_nothing(&server, CONNECTIONS, &calls);
-    // Who does not read is closed after a while, where others wait; the memory fills and empties meanwhile.
+    // Who does not read is closed after a while, where others wait; the memory fills and empties
+    // meanwhile.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(4) {
         db.call("BLOB.upsert", (1i64, &[1u8; 100][..]));
@@ -232,7 +236,8 @@ fn try_connect(address: &str) -> Option<Db> {
     Client::connect(ClientOptions::new([address])).ok().map(Db)
 }
 
-/// Connections that take all file descriptors leave those that the log needs, and that administrators do.
+/// Connections that take all file descriptors leave those that the log needs, and that
+/// administrators do.
 #[test]
 fn connections_do_not_take_the_descriptors_of_the_log() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,5 @@
-//! Whoever reads the server's standard output and error, or does not: the server goes on, and ends when it is told to.
+//! Whoever reads the server's standard output and error, or does not: the server goes on, and ends
+//! when it is told to.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! Short runs of `ferrite bench torture`, from fixed seeds: SIGKILL at any moment under load and schema changes, and while
-//! recovering; no acknowledged call is lost but where the durability says so, none is there twice, and what was not acknowledged
-//! is there wholly or not at all.
+//! Short runs of `ferrite bench torture`, from fixed seeds: SIGKILL at any moment under load and
+//! schema changes, and while recovering; no acknowledged call is lost but where the durability says
+//! so, none is there twice, and what was not acknowledged is there wholly or not at all.
 
 use std::process::Command;
 
@@ -34,7 +34,8 @@ fn nothing_acknowledged_is_lost_with_one_partition() {
     torture(&["--seed", "12", "--partitions", "1"]);
 }
 
-/// A kill of the process loses nothing without fsync either: what was written is the operating system's.
+/// A kill of the process loses nothing without fsync either: what was written is the operating
+/// system's.
 #[test]
 fn nothing_written_is_lost_without_fsync() {
     let said = torture(&["--seed", "13", "--partitions", "2", "--durability", "interval=20"]);
@@ -48,7 +49,8 @@ fn nothing_acknowledged_is_lost_with_the_power() {
     assert!(said.contains("(none lost)"), "{said}");
 }
 
-/// What may be lost is the end of the history, over all partitions; with an interval, an end that is no older than it.
+/// What may be lost is the end of the history, over all partitions; with an interval, an end that
+/// is no older than it.
 #[test]
 fn a_prefix_is_left_where_less_is_promised() {
     torture(&["--seed", "16", "--partitions", "3", "--power-loss", "--durability", "interval=20"]);

@@ -1,5 +1,6 @@
-//! TPC-C with one warehouse: a full load, the mix of five transactions as SQL procedures, and the specification's consistency
-//! conditions 1 to 4 (clause 3.3.2), before and after the server was killed.
+//! TPC-C with one warehouse: a full load, the mix of five transactions as SQL procedures, and the
+//! specification's consistency conditions 1 to 4 (clause 3.3.2), before and after the server was
+//! killed.
 
 mod common;
 
@@ -173,7 +174,8 @@ fn load(server: &Server, random: &mut Random) {
     pipeline.finish();
 }
 
-/// How often each transaction was acknowledged: new orders, those that aborted, payments, order statuses, deliveries, stock levels.
+/// How often each transaction was acknowledged: new orders, those that aborted, payments, order
+/// statuses, deliveries, stock levels.
 #[derive(Default)]
 struct Told {
     new_orders: AtomicU64,
@@ -182,7 +184,8 @@ struct Told {
     wrong: AtomicU64,
 }
 
-/// The mix of clause 5.2.3; one new order in a hundred asks for an item that is not there (clause 2.4.1.4).
+/// The mix of clause 5.2.3; one new order in a hundred asks for an item that is not there (clause
+/// 2.4.1.4).
 fn run(server: &Server, random: &mut Random) -> Arc<Told> {
     let pipeline = Pipeline::new(server);
     let told = Arc::new(Told::default());

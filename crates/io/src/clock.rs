@@ -1,4 +1,5 @@
-//! Time. Durations come from the monotonic clock; the wall clock is for showing and for SQL's NOW only.
+//! Time. Durations come from the monotonic clock; the wall clock is for showing and for SQL's NOW
+//! only.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -28,8 +29,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Time since some fixed moment, in steps of a few milliseconds; never goes back. Costs a fifth of what an exact clock does: for limits of
-/// seconds that are looked at often.
+/// Time since some fixed moment, in steps of a few milliseconds; never goes back. Costs a fifth of
+/// what an exact clock does: for limits of seconds that are looked at often.
 #[inline]
 pub fn coarse_monotonic() -> Duration {
     let time = clock_gettime(ClockId::MonotonicCoarse);

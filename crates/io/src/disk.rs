@@ -1,7 +1,8 @@
 //! The disk as the database sees it: files written and read at positions, made durable when asked.
 //!
-//! What a simulated disk has to keep up: bytes written are read back at once, but survive a power loss for certain only
-//! after `sync_data` of the file, and a new, removed or renamed name only after `sync_dir` of its directory.
+//! What a simulated disk has to keep up: bytes written are read back at once, but survive a power
+//! loss for certain only after `sync_data` of the file, and a new, removed or renamed name only
+//! after `sync_dir` of its directory.
 
 use std::fmt;
 use std::io;
@@ -29,7 +30,8 @@ impl DiskError {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// The system lacked file descriptors, or memory to open a file with. Nothing was done to any file.
+    /// The system lacked file descriptors, or memory to open a file with. Nothing was done to any
+    /// file.
     pub fn is_out_of_handles(&self) -> bool {
         match self.source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => true,
@@ -82,26 +84,28 @@ impl std::error::Error for LockError {}
 pub enum OpenMode {
     /// Reads of a file that is there.
     Read,
-    /// Like `Read`, but past the page cache where the file system can do that: what is read is what the disk holds. Reads must then
-    /// be sectors, in place, size and memory.
+    /// Like `Read`, but past the page cache where the file system can do that: what is read is what
+    /// the disk holds. Reads must then be sectors, in place, size and memory.
     ReadDirect,
     /// Reads and writes of a file that is there, through the page cache.
     Write,
-    /// Like `Write`, but writes go past the page cache where the file system can do that: they must then be sectors, in place,
-    /// size and memory. Where it cannot, the same as `Write`.
+    /// Like `Write`, but writes go past the page cache where the file system can do that: they must
+    /// then be sectors, in place, size and memory. Where it cannot, the same as `Write`.
     WriteDirect,
     /// Makes an empty file, or empties the one that is there; then like `Write`.
     Create,
 }
 
 pub trait Disk: Send + Sync {
-    /// Makes the directory and those above it, if they are not there, and makes their names durable.
+    /// Makes the directory and those above it, if they are not there, and makes their names
+    /// durable.
     fn create_dir(&self, path: &Path) -> DiskResult<()>;
 
     fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>>;
 
-    /// Locks the file at `path` (made if need be), and the directory that it is in, against all other processes, and writes this
-    /// process's id into it. Who removes the file does not remove the lock. Held until the answer is dropped or the process ends, however it ends.
+    /// Locks the file at `path` (made if need be), and the directory that it is in, against all
+    /// other processes, and writes this process's id into it. Who removes the file does not remove
+    /// the lock. Held until the answer is dropped or the process ends, however it ends.
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError>;
 
     /// Names of the files in a directory, sorted.
@@ -144,8 +148,9 @@ pub trait DiskFile: Send + Sync {
     /// Writes all bytes, or fails having written any part of them.
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()>;
 
-    /// Makes all bytes written before durable, and as much metadata as is needed to read them. After an error nobody knows
-    /// what is on the disk, and a second call that succeeds proves nothing: the first error must be final.
+    /// Makes all bytes written before durable, and as much metadata as is needed to read them.
+    /// After an error nobody knows what is on the disk, and a second call that succeeds proves
+    /// nothing: the first error must be final.
     fn sync_data(&self) -> DiskResult<()>;
 
     /// The same for a caller who has time: in pieces, so that others may run between them.
@@ -159,7 +164,8 @@ pub trait DiskFile: Send + Sync {
     /// Whether it is still what stands at its path: not removed, moved or replaced.
     fn is_in_place(&self) -> DiskResult<bool>;
 
-    /// Nobody will read it soon: the operating system need not keep in memory what is durable of it. A hint, which changes no contents.
+    /// Nobody will read it soon: the operating system need not keep in memory what is durable of
+    /// it. A hint, which changes no contents.
     fn forget(&self) {}
 }
 

@@ -1,11 +1,13 @@
-//! The seam to the world: clock, random numbers, disk, standard output and error. The real ones live here; a simulated one can take
-//! the place of the first three.
+//! The seam to the world: clock, random numbers, disk, standard output and error. The real ones
+//! live here; a simulated one can take the place of the first three.
 //!
-//! Owns no state but the lines that wait to be written to the latter. Promises that every error names the operation and the file. Does not know what is stored.
-//! Everything is `dyn`: the calls behind it are one per batch, so an indirect call costs nothing that could be measured.
+//! Owns no state but the lines that wait to be written to the latter. Promises that every error
+//! names the operation and the file. Does not know what is stored. Everything is `dyn`: the calls
+//! behind it are one per batch, so an indirect call costs nothing that could be measured.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
+// does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod clock;

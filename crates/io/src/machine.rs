@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Bytes of memory that this process can have at most: the machine's, or less where its control group (v2 or v1) or its limit on address
-/// space says so. None: none of them can be read.
+/// Bytes of memory that this process can have at most: the machine's, or less where its control
+/// group (v2 or v1) or its limit on address space says so. None: none of them can be read.
 pub fn memory_bytes() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -16,8 +16,8 @@ pub fn memory_bytes() -> Option<usize> {
     [machine, group, space].into_iter().flatten().min()
 }
 
-/// Bytes of addresses that this process may use (`ulimit -v`, and `-d`, which counts all that can be written to), whether there is memory
-/// behind them or not. None: as many as it likes.
+/// Bytes of addresses that this process may use (`ulimit -v`, and `-d`, which counts all that can
+/// be written to), whether there is memory behind them or not. None: as many as it likes.
 pub fn address_space_bytes() -> Option<usize> {
     let least = [Resource::As, Resource::Data].into_iter().filter_map(|resource| getrlimit(resource).current).min();
     least.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -48,8 +48,9 @@ pub fn raise_descriptors() {
     }
 }
 
-/// Signals that would end the process by default, and that nobody means its end with: a limit on the size of files, which then is
-/// an ordinary error of the write, timers, what asks other programs to reopen their logs. (SIGPIPE is ignored by every program in Rust.)
+/// Signals that would end the process by default, and that nobody means its end with: a limit on
+/// the size of files, which then is an ordinary error of the write, timers, what asks other
+/// programs to reopen their logs. (SIGPIPE is ignored by every program in Rust.)
 const HARMLESS: [libc::c_int; 7] =
     [libc::SIGXFSZ, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF, libc::SIGIO];
 
@@ -61,9 +62,11 @@ pub fn ignore_harmless_signals() {
     }
 }
 
-/// Runs `last` when somebody in the process calls `exit`, the C library's, after what was registered later.
+/// Runs `last` when somebody in the process calls `exit`, the C library's, after what was
+/// registered later.
 pub fn at_exit(last: extern "C" fn()) {
-    // SAFETY: the function stays; it is called once, when the process ends. Without memory for it, it is not.
+    // SAFETY: the function stays; it is called once, when the process ends. Without memory for it,
+    // it is not.
     unsafe { libc::atexit(last) };
 }
 
@@ -85,7 +88,8 @@ fn group_limits(groups: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<
             }
             _ => continue,
         };
-        // Within a container the group's path may be that outside: then its own is mounted at the root.
+        // Within a container the group's path may be that outside: then its own is mounted at the
+        // root.
         let inner = Path::new(path.trim_start_matches('/'));
         let found = inner.ancestors().filter_map(|part| read(&Path::new(root).join(part).join(file)));
         lowest = found.filter_map(|text| text.trim().parse::<usize>().ok()).chain(lowest).min();

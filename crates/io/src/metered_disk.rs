@@ -1,7 +1,9 @@
-//! A disk that tells somebody each time so many bytes of room were taken, before whoever took them goes on.
+//! A disk that tells somebody each time so many bytes of room were taken, before whoever took them
+//! goes on.
 //!
-//! Owns the count of bytes since the last word, over all files. Promises that between two words no more is taken than was said, and one
-//! operation of each thread. Overwriting counts as taking: it only makes the word come earlier. Does not know how much room there is.
+//! Owns the count of bytes since the last word, over all files. Promises that between two words no
+//! more is taken than was said, and one operation of each thread. Overwriting counts as taking: it
+//! only makes the word come earlier. Does not know how much room there is.
 
 use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, Space};
 use std::path::Path;

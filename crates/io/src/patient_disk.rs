@@ -1,8 +1,8 @@
-//! A disk that waits where the system lacks what opening a file takes (file descriptors, memory), in place of failing: nothing has been
-//! written yet, so trying again is harmless.
+//! A disk that waits where the system lacks what opening a file takes (file descriptors, memory),
+//! in place of failing: nothing has been written yet, so trying again is harmless.
 //!
-//! Owns the waiting. Promises that a failed write or fsync, and an opening that failed for any other reason, comes through at once.
-//! Does not know what the files are for.
+//! Owns the waiting. Promises that a failed write or fsync, and an opening that failed for any
+//! other reason, comes through at once. Does not know what the files are for.
 
 use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, Space};
 use std::path::Path;

@@ -17,10 +17,11 @@ pub fn lower_priority(yielding: Yielding) {
         // On Linux this is the calling thread's, not the whole process's.
         Yielding::Some => drop(setpriority_process(None, 10)),
         Yielding::Most => {
-            // Niceness alone is not enough: a nice thread keeps its core to the end of its slice, some milliseconds, while one of
-            // this class makes way as soon as another wakes up.
+            // Niceness alone is not enough: a nice thread keeps its core to the end of its slice,
+            // some milliseconds, while one of this class makes way as soon as another wakes up.
             let parameters = libc::sched_param { sched_priority: 0 };
-            // SAFETY: the call reads one structure, which lives until it returns, and concerns this thread only.
+            // SAFETY: the call reads one structure, which lives until it returns, and concerns this
+            // thread only.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
         }
     }

@@ -62,7 +62,8 @@ impl Disk for RealDisk {
             LockError::Held { path: path.to_path_buf(), process }
         };
         let lock = |file: &fs::File| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-        // The file can be removed under whoever holds it, and another one be locked in its place; the directory cannot.
+        // The file can be removed under whoever holds it, and another one be locked in its place;
+        // the directory cannot.
         let dir = match path.parent() {
             Some(dir) if dir.as_os_str().is_empty() => Path::new("."),
             Some(dir) => dir,
@@ -72,7 +73,8 @@ impl Disk for RealDisk {
         match lock(&dir) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(held()),
-            // Some network file systems lock what is open for writing only: there the file is all there is.
+            // Some network file systems lock what is open for writing only: there the file is all
+            // there is.
             Err(Errno::BADF | Errno::INVAL | Errno::ISDIR | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             Err(error) => return Err(failed(error.into())),
         }
@@ -84,7 +86,8 @@ impl Disk for RealDisk {
             Err(Errno::WOULDBLOCK) => return Err(held()),
             Err(error) => return Err(failed(error.into())),
         }
-        // The id is a help for the operator only: the lock is what counts, and it goes away with the process.
+        // The id is a help for the operator only: the lock is what counts, and it goes away with
+        // the process.
         file.set_len(0).map_err(failed)?;
         file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).map_err(failed)?;
         Ok(Box::new(RealLock { _file: file, _dir: dir }))
@@ -154,8 +157,9 @@ impl RealFile {
     }
 }
 
-/// Places and lengths that a file is gone through by. Of a large file, writing and forgetting take the kernel tens of milliseconds, in which
-/// some let nobody else run on that core; of a piece, a tenth of one.
+/// Places and lengths that a file is gone through by. Of a large file, writing and forgetting take
+/// the kernel tens of milliseconds, in which some let nobody else run on that core; of a piece, a
+/// tenth of one.
 fn pieces(bytes: u64) -> impl Iterator<Item = (u64, NonZeroU64)> {
     const PIECE: NonZeroU64 = NonZeroU64::new(1 << 20).expect("not zero");
     (0..bytes.div_ceil(PIECE.get())).map(|number| (number * PIECE.get(), PIECE))
@@ -177,7 +181,8 @@ impl DiskFile for RealFile {
                 Ok(0) => break,
                 Ok(count) => {
                     done += count;
-                    // Only the end of the file is not at a sector, and to ask there again would be refused.
+                    // Only the end of the file is not at a sector, and to ask there again would be
+                    // refused.
                     if self.direct && !done.is_multiple_of(SECTOR_BYTES) {
                         break;
                     }
@@ -230,7 +235,8 @@ impl DiskFile for RealFile {
     fn preallocate(&self, bytes: u64) -> DiskResult<()> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
-            // Some file systems cannot reserve space. The size is then all there is; who needs the space writes zeros.
+            // Some file systems cannot reserve space. The size is then all there is; who needs the
+            // space writes zeros.
             Err(Errno::OPNOTSUPP) => self.file.set_len(bytes).map_err(|error| self.failed("preallocate", error)),
             Err(error) => Err(self.failed("preallocate", error)),
         }
@@ -333,7 +339,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let lock = RealDisk.lock(&path).unwrap();
-        // flock belongs to the open file, so a second opening in the same process stands for another process.
+        // flock belongs to the open file, so a second opening in the same process stands for
+        // another process.
         let Err(LockError::Held { process, .. }) = RealDisk.lock(&path) else { panic!("the lock was given twice") };
         assert_eq!(process, Some(std::process::id()));
         drop(lock);

@@ -1,8 +1,10 @@
-//! Standard output and standard error that hold nobody up: a line is put into a queue, and a thread of each stream writes it.
+//! Standard output and standard error that hold nobody up: a line is put into a queue, and a thread
+//! of each stream writes it.
 //!
-//! Nobody knows who reads them: a pipe that is full, a reader that has died, a disk that is full. None of that stops or ends a thread
-//! that has a line to say. What finds no room in the queue, or cannot be written, is lost, and how much that was is said as soon as
-//! something can be written again. Before [`start`] lines are written at once, as suits programs that end soon.
+//! Nobody knows who reads them: a pipe that is full, a reader that has died, a disk that is full.
+//! None of that stops or ends a thread that has a line to say. What finds no room in the queue, or
+//! cannot be written, is lost, and how much that was is said as soon as something can be written
+//! again. Before [`start`] lines are written at once, as suits programs that end soon.
 
 use ferrite_base::limits::STDIO_QUEUE_BYTES_MAX;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -32,7 +34,8 @@ macro_rules! errln {
     ($($words:tt)*) => { $crate::stdio::ERROR.line(format_args!($($words)*)) };
 }
 
-/// From now on lines are written by threads of their own. Whoever ends the process has to [`flush`].
+/// From now on lines are written by threads of their own. Whoever ends the process has to
+/// [`flush`].
 pub fn start() -> io::Result<()> {
     OUT.start("stdout")?;
     ERROR.start("stderr")
@@ -157,7 +160,8 @@ impl Stream {
         true
     }
 
-    /// The stream itself, past the lock that the standard library has for it: whoever else writes must not be held up either.
+    /// The stream itself, past the lock that the standard library has for it: whoever else writes
+    /// must not be held up either.
     fn with_descriptor<R>(&self, body: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
         match self.which {
             Which::Out => body(io::stdout().as_fd()),
@@ -179,7 +183,8 @@ struct Unwritten {
 }
 
 impl Unwritten {
-    /// Whether lines can be written now, as far as is known: those that could not be have been told of.
+    /// Whether lines can be written now, as far as is known: those that could not be have been told
+    /// of.
     fn told(&self, write: &impl Fn(&[u8]) -> usize) -> bool {
         if self.lines == 0 {
             return true;
@@ -230,7 +235,8 @@ mod tests {
         stream
     }
 
-    /// Runs `say` while a thread writes what is said, as much at a time as is sent by the second channel; what it has written.
+    /// Runs `say` while a thread writes what is said, as much at a time as is sent by the second
+    /// channel; what it has written.
     fn written_by(say: impl FnOnce(&Stream, &Receiver<usize>, &Sender<usize>)) -> String {
         let stream = queued();
         let (begins, begun) = channel();

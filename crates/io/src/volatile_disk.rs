@@ -1,9 +1,11 @@
-//! A disk whose unsynced writes die with the process: a kill of the process is then to the database what a power loss is.
+//! A disk whose unsynced writes die with the process: a kill of the process is then to the database
+//! what a power loss is.
 //!
-//! Owns what was written and not yet fsynced, in memory, per file; passes it on to the disk below when the file is fsynced, in
-//! any order. A part of the writes goes to the disk below at once, sector by sector, as a real disk may do it, so that
-//! a kill leaves torn and reordered writes behind. Names of files (made, renamed, removed) and sizes are passed on at once:
-//! losing those is the simulated disk's business. For tests only: it copies every byte and never writes directly.
+//! Owns what was written and not yet fsynced, in memory, per file; passes it on to the disk below
+//! when the file is fsynced, in any order. A part of the writes goes to the disk below at once,
+//! sector by sector, as a real disk may do it, so that a kill leaves torn and reordered writes
+//! behind. Names of files (made, renamed, removed) and sizes are passed on at once: losing those is
+//! the simulated disk's business. For tests only: it copies every byte and never writes directly.
 
 use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES, Space};
 use std::collections::HashMap;

@@ -1,6 +1,8 @@
-//! What the way into Java and back costs: a Java procedure that does nothing, and the same in SQL/PSM, called in turns as a partition calls them.
+//! What the way into Java and back costs: a Java procedure that does nothing, and the same in
+//! SQL/PSM, called in turns as a partition calls them.
 //!
-//! `cargo run --release -p ferrite-java --example crossing -- voter.jar` (examples/voter/java/build makes the jar).
+//! `cargo run --release -p ferrite-java --example crossing -- voter.jar` (examples/voter/java/build
+//! makes the jar).
 
 use ferrite_base::PartitionId;
 use ferrite_catalog::base64;

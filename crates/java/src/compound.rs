@@ -1,5 +1,5 @@
-//! Calls of procedures outside of transactions, compound ones and those with futures: parameters over, then stage after stage the answers over
-//! and what the stage wants back.
+//! Calls of procedures outside of transactions, compound ones and those with futures: parameters
+//! over, then stage after stage the answers over and what the stage wants back.
 
 use crate::exchange::{self, Purpose};
 use crate::failure;
@@ -48,7 +48,8 @@ impl Compound for CompoundClass {
     fn begin(&self, parameters: &[Value<'_>], calls_max: usize, waker: &Waker) -> UserResult<Box<dyn Stages>> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Procedure)?;
-        // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java may ask for other buffers.
+        // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java
+        // may ask for other buffers.
         let (sent, env, object) = unsafe {
             let exchange = &mut *exchange;
             let sent = exchange.send(|out| parameters.iter().try_for_each(|value| encode(out, value)))?;

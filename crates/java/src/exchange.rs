@@ -1,4 +1,5 @@
-//! A thread's crossing to Java and back: two buffers outside of Java's heap, and what native code is called for while a procedure runs.
+//! A thread's crossing to Java and back: two buffers outside of Java's heap, and what native code
+//! is called for while a procedure runs.
 
 use crate::machine::{Machine, unusable};
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -36,7 +37,8 @@ pub(crate) struct Exchange {
     pub error: Option<UserError>,
 }
 
-/// What a thread calls Java for. A function may be called by a statement that a procedure executes: the procedure's buffers are in use then.
+/// What a thread calls Java for. A function may be called by a statement that a procedure executes:
+/// the procedure's buffers are in use then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Procedure = 0,
@@ -55,7 +57,8 @@ fn known(purpose: jint) -> *mut Exchange {
 
 static SLOTS: AtomicI32 = AtomicI32::new(0);
 
-/// The calling thread's exchange, made when it is first asked for: the thread is attached to the JVM and stays so.
+/// The calling thread's exchange, made when it is first asked for: the thread is attached to the
+/// JVM and stays so.
 pub(crate) fn of_this_thread(machine: &Machine, purpose: Purpose) -> UserResult<*mut Exchange> {
     let known = known(purpose as jint);
     if !known.is_null() {
@@ -99,8 +102,9 @@ fn attach(machine: &Machine, purpose: Purpose) -> jni::errors::Result<Exchange> 
     Ok(Exchange { env, object, request, response, generation: 0, place, host: None, error: None })
 }
 
-/// The runtime of Rust gives threads a small stack for signals, on which the JVM's handlers would not have room: Java's way of finding null
-/// pointers and full stacks is a signal. Without it they use the thread's own stack, as on threads of Java's.
+/// The runtime of Rust gives threads a small stack for signals, on which the JVM's handlers would
+/// not have room: Java's way of finding null pointers and full stacks is a signal. Without it they
+/// use the thread's own stack, as on threads of Java's.
 pub(crate) fn own_stack_for_signals() {
     let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: a plain system call on a valid structure; this thread is not in a signal handler.
@@ -108,7 +112,8 @@ pub(crate) fn own_stack_for_signals() {
 }
 
 impl Exchange {
-    /// Empties the response buffer for `write`; how many bytes it holds then, and its generation from bit 32 on.
+    /// Empties the response buffer for `write`; how many bytes it holds then, and its generation
+    /// from bit 32 on.
     pub fn send(&mut self, write: impl FnOnce(&mut Vec<u8>) -> UserResult<()>) -> UserResult<jlong> {
         self.response.clear();
         write(&mut self.response)?;
@@ -131,7 +136,8 @@ impl Exchange {
 
     /// Runs `enter` with `host` in reach of the native methods.
     pub fn with_host<R>(exchange: *mut Exchange, host: &mut dyn Host, enter: impl FnOnce() -> R) -> R {
-        // SAFETY: the pointer is taken away again below, before the borrow ends; only its lifetime is lengthened.
+        // SAFETY: the pointer is taken away again below, before the borrow ends; only its lifetime
+        // is lengthened.
         let host = unsafe { std::mem::transmute::<*mut (dyn Host + '_), *mut (dyn Host + 'static)>(host) };
         // SAFETY: the exchange is this thread's.
         unsafe {
@@ -144,7 +150,8 @@ impl Exchange {
         result
     }
 
-    /// Gives back what a large call has made the response buffer grow to; Java asks for another request buffer with its next one.
+    /// Gives back what a large call has made the response buffer grow to; Java asks for another
+    /// request buffer with its next one.
     pub fn end_call(&mut self) {
         if self.response.capacity() > BUFFER_BYTES_KEPT {
             self.response = Vec::with_capacity(BUFFER_BYTES);
@@ -175,13 +182,15 @@ extern "system" fn execute(_: *mut RawEnv, _: jclass, bytes: jint) -> jlong {
     if exchange.is_null() {
         return NO_PROCEDURE;
     }
-    // SAFETY: the exchange is this thread's, and whoever called Java holds no reference into it meanwhile.
+    // SAFETY: the exchange is this thread's, and whoever called Java holds no reference into it
+    // meanwhile.
     let exchange = unsafe { &mut *exchange };
     let Some(batch) = exchange.request.get(..bytes as usize) else { return NO_PROCEDURE };
     // Taken for as long as it executes: a function that a statement calls has no host.
     let Some(host) = exchange.host.take() else { return NO_PROCEDURE };
     exchange.response.clear();
-    // SAFETY: the host is set only while its call goes on, on this thread, and not while it executes already.
+    // SAFETY: the host is set only while its call goes on, on this thread, and not while it
+    // executes already.
     let executed = unsafe { &mut *host }.execute(batch, &mut exchange.response);
     exchange.host = Some(host);
     match executed {
@@ -197,7 +206,8 @@ extern "system" fn execute(_: *mut RawEnv, _: jclass, bytes: jint) -> jlong {
 fn direct_buffer(env: *mut RawEnv, memory: *mut u8, bytes: usize) -> jobject {
     // SAFETY: the environment is the one that the native method was called with.
     let Ok(mut env) = (unsafe { JNIEnv::from_raw(env) }) else { return null_mut() };
-    // SAFETY: the memory belongs to the thread's exchange, which tells Java before it uses other memory.
+    // SAFETY: the memory belongs to the thread's exchange, which tells Java before it uses other
+    // memory.
     unsafe { env.new_direct_byte_buffer(memory, bytes) }.map_or(null_mut(), |buffer| buffer.into_raw())
 }
 

@@ -48,7 +48,8 @@ impl Function {
     ) -> UserResult<Value<'a>> {
         let machine = &*self.machine;
         let exchange = exchange::of_this_thread(machine, Purpose::Function)?;
-        // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java may ask for other buffers.
+        // SAFETY: the exchange is this thread's; the reference ends with the statement, before Java
+        // may ask for other buffers.
         let (sent, env, object): (jlong, _, _) = unsafe {
             let exchange = &mut *exchange;
             (exchange.send(write)?, exchange.env, exchange.object.as_raw())
@@ -59,7 +60,8 @@ impl Function {
             jvalue { j: sent },
             jvalue { i: rows.unwrap_or(0) },
         ];
-        // SAFETY: this thread's environment, and arguments of the method's signature, which for a scalar function is without the last.
+        // SAFETY: this thread's environment, and arguments of the method's signature, which for a
+        // scalar function is without the last.
         let answered = unsafe { machine.enter(env, method, &arguments) };
         // SAFETY: the exchange is this thread's, and Java has been left.
         let exchange = unsafe { &mut *exchange };

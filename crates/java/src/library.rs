@@ -27,7 +27,8 @@ pub(crate) struct JavaRuntime {
 #[derive(Default)]
 struct State {
     machine: Option<Arc<Machine>>,
-    /// The classes that were loaded last, as long as somebody uses them: a schema change that leaves them alone loads nothing.
+    /// The classes that were loaded last, as long as somebody uses them: a schema change that
+    /// leaves them alone loads nothing.
     last: Option<(Classes, Weak<JavaLibrary>)>,
 }
 
@@ -76,7 +77,8 @@ pub(crate) struct JavaLibrary {
     loader: GlobalRef,
     /// Some class knows the name of a method that runs SQL that is made up.
     texts: bool,
-    /// By class name. A procedure keeps its library alive, and the programs of a catalog version their procedures.
+    /// By class name. A procedure keeps its library alive, and the programs of a catalog version
+    /// their procedures.
     described: Mutex<HashMap<String, Weak<Procedure>>>,
     me: Weak<JavaLibrary>,
 }
@@ -190,7 +192,8 @@ fn read_description(lines: Vec<String>, body: RoutineBody, texts: bool) -> UserR
     Ok(Description { parameters, statements, partition_info, texts, body })
 }
 
-/// Runs `ask` on a thread that is attached, and frees its local references. An exception is an error that says which.
+/// Runs `ask` on a thread that is attached, and frees its local references. An exception is an
+/// error that says which.
 fn in_java<R>(machine: &Machine, ask: impl FnOnce(&mut JNIEnv<'_>) -> jni::errors::Result<R>) -> UserResult<R> {
     crate::exchange::own_stack_for_signals();
     let mut env = machine.vm.attach_current_thread().map_err(|error| unusable(&error))?;

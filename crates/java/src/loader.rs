@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-/// A share in the classes of a catalog version: they stay loaded, for the next version to take over,
-/// while a procedure or function of theirs is there.
+/// A share in the classes of a catalog version: they stay loaded, for the next version to take
+/// over, while a procedure or function of theirs is there.
 #[derive(Clone)]
 pub(crate) struct Loader {
     _classes: Option<Arc<dyn Any + Send + Sync>>,

@@ -19,7 +19,8 @@ pub struct Jdk {
     pub library: PathBuf,
 }
 
-/// The JDK to use. `JAVA_HOME` goes first, and where it does not fit that is an error, not a reason to take another.
+/// The JDK to use. `JAVA_HOME` goes first, and where it does not fit that is an error, not a reason
+/// to take another.
 pub fn find() -> UserResult<Jdk> {
     if let Some(home) = env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
         let home = PathBuf::from(home);

@@ -17,14 +17,16 @@ const OPTIONS: [&str; 4] = [
     "-Xrs",
     // No files of figures, which a slow disk makes every pause wait for.
     "-XX:-UsePerfData",
-    // Procedures leave garbage that dies young; a small heap and a simple collector pause least where there are few cores.
+    // Procedures leave garbage that dies young; a small heap and a simple collector pause least
+    // where there are few cores.
     "-XX:+UseSerialGC",
     "-Xmx512m",
 ];
 /// Where the heap may be so large.
 const OPTIONS_WITH_ROOM: [&str; 2] = ["-Xms128m", "-Xmn64m"];
 const ROOM_BYTES: u64 = 192 << 20;
-/// Options of the user's are tried so long; those with which a JVM does not end by itself then are taken for good.
+/// Options of the user's are tried so long; those with which a JVM does not end by itself then are
+/// taken for good.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
 /// Characters of what a JVM says that cannot begin.
 const WORDS_MAX: usize = 2_000;
@@ -133,8 +135,9 @@ impl Machine {
     ///
     /// # Safety
     ///
-    /// `env` is this thread's, and the arguments are those of the method's signature; more may stand behind them. Nobody holds a
-    /// reference into the thread's exchange, since Java may ask for other buffers.
+    /// `env` is this thread's, and the arguments are those of the method's signature; more may
+    /// stand behind them. Nobody holds a reference into the thread's exchange, since Java may ask
+    /// for other buffers.
     #[inline]
     pub unsafe fn enter(
         &self,
@@ -168,7 +171,8 @@ fn heap_max(options: &[String]) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// A JVM that cannot begin with its options ends the process that it is in: so a process of its own tries them first.
+/// A JVM that cannot begin with its options ends the process that it is in: so a process of its own
+/// tries them first.
 fn try_options(jdk: &Jdk, options: &[&str]) -> UserResult<()> {
     let mut command = Command::new(jdk.home.join("bin/java"));
     command.args(options).arg("-version");

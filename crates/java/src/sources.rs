@@ -1,6 +1,7 @@
-//! The Java side of the bridge. Its classes are part of this program, compiled with it where there was a JDK (`build.rs`). Its sources are, too: where
-//! there was none, they are compiled with the JDK that is found, when the JVM is first needed. So building this program needs no JDK, and there is
-//! no compiled file in the repository to keep in step.
+//! The Java side of the bridge. Its classes are part of this program, compiled with it where there
+//! was a JDK (`build.rs`). Its sources are, too: where there was none, they are compiled with the
+//! JDK that is found, when the JVM is first needed. So building this program needs no JDK, and
+//! there is no compiled file in the repository to keep in step.
 
 use crate::locate::Jdk;
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -147,7 +148,8 @@ mod tests {
     use ferrite_catalog::Classes;
     use ferrite_catalog::references::{PROCEDURE_API, api_of_class};
 
-    /// With `FERRITE_WRITE_PROCEDURE_API` in its environment this writes the list anew. Without a JDK there is nothing to compare with.
+    /// With `FERRITE_WRITE_PROCEDURE_API` in its environment this writes the list anew. Without a
+    /// JDK there is nothing to compare with.
     #[test]
     fn the_list_of_the_api_is_what_is_compiled() {
         let Ok(jdk) = crate::locate::find() else { return };

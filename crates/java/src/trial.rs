@@ -1,6 +1,7 @@
 //! Runs a program for a limited time and keeps the beginning of what it says.
 //!
-//! It waits for the program's end and for its output at once. All output is read, so that the program never waits for a full pipe.
+//! It waits for the program's end and for its output at once. All output is read, so that the
+//! program never waits for a full pipe.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 /// Bytes of a program's output that are kept.
 const OUTPUT_BYTES_MAX: usize = 8 << 10;
 
-/// How the program ended, and what it said on standard output and standard error. None: it was ended after `time_max`.
+/// How the program ended, and what it said on standard output and standard error. None: it was
+/// ended after `time_max`.
 pub(crate) fn run(mut command: Command, time_max: Duration) -> io::Result<Option<(ExitStatus, Vec<u8>)>> {
     let (mut output, end) = io::pipe()?;
     ioctl_fionbio(&output, true)?;
@@ -32,7 +34,8 @@ pub(crate) fn run(mut command: Command, time_max: Duration) -> io::Result<Option
 /// What it said until its end. None: it goes on after `time_max`.
 fn watch(child: &Child, output: &mut PipeReader, time_max: Duration) -> io::Result<Option<Vec<u8>>> {
     let deadline = Instant::now().checked_add(time_max);
-    // Old kernels and some sandboxes lack it: there the end of the output stands for the end of the program.
+    // Old kernels and some sandboxes lack it: there the end of the output stands for the end of the
+    // program.
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
     let mut said = Vec::new();
     let mut is_open = true;
@@ -67,7 +70,8 @@ enum Heard {
     End,
 }
 
-/// One piece of the output, if there is one: no writer is so fast that the deadline is not looked at.
+/// One piece of the output, if there is one: no writer is so fast that the deadline is not looked
+/// at.
 fn hear(output: &mut PipeReader, said: &mut Vec<u8>) -> io::Result<Heard> {
     let mut piece = [0; 4 << 10];
     match output.read(&mut piece) {

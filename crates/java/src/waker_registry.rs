@@ -1,4 +1,5 @@
-//! The wakers of calls that go on, as Java knows them: by number, so that a call that has ended, or its number misused, harms nobody.
+//! The wakers of calls that go on, as Java knows them: by number, so that a call that has ended, or
+//! its number misused, harms nobody.
 
 use jni::sys::{JNIEnv as RawEnv, jclass, jlong};
 use std::collections::HashMap;

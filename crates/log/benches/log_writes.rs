@@ -1,7 +1,9 @@
-//! Measures the ways to write a log on this disk, then the log itself: latency of one writer, throughput of two, and replay.
-//! The first table is the ground of docs/decisions/0002-log-writes.md.
+//! Measures the ways to write a log on this disk, then the log itself: latency of one writer,
+//! throughput of two, and replay. The first table is the ground of
+//! docs/decisions/0002-log-writes.md.
 //!
-//! `cargo bench -p ferrite-log` uses the temporary directory; set `FERRITE_BENCH_DIR` to measure another disk.
+//! `cargo bench -p ferrite-log` uses the temporary directory; set `FERRITE_BENCH_DIR` to measure
+//! another disk.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -76,7 +78,8 @@ fn write_methods(dir: &Path) {
             let (begin, cpu) = (Instant::now(), cpu_time());
             for index in 0..count {
                 let begin = Instant::now();
-                // Putting the block together is part of every method, since it is checksummed in one piece.
+                // Putting the block together is part of every method, since it is checksummed in
+                // one piece.
                 source.clear(usize::MAX);
                 source.extend(&payload);
                 file.write_all_at(source.as_slice(), index * bytes as u64).unwrap();

@@ -1,8 +1,9 @@
-//! The file `redo-begun`: that there is a log here, whose it is, and how far it has become durable at least. docs/format/redo-log.md,
-//! "How far the log reaches".
+//! The file `redo-begun`: that there is a log here, whose it is, and how far it has become durable
+//! at least. docs/format/redo-log.md, "How far the log reaches".
 //!
-//! Promises that what it says was true before it was written, so that no crash makes it wrong; and that a write which a crash tears
-//! leaves what it said before. Does not know why somebody writes it down.
+//! Promises that what it says was true before it was written, so that no crash makes it wrong; and
+//! that a write which a crash tears leaves what it said before. Does not know why somebody writes
+//! it down.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -48,7 +49,8 @@ pub(crate) struct KnownEnd {
 pub(crate) enum Begun {
     /// No block of it was durable.
     Never,
-    /// Block 1 was durable. All that earlier releases say; or the operator has accepted that nothing more is known.
+    /// Block 1 was durable. All that earlier releases say; or the operator has accepted that
+    /// nothing more is known.
     Once,
     Known {
         database: DatabaseId,
@@ -165,7 +167,8 @@ impl BegunFile {
         Ok(BegunFile { file, database, generation: Mutex::new(generation) })
     }
 
-    /// Makes it, in place of one of an earlier release where there is one. Not before block 1 is durable.
+    /// Makes it, in place of one of an earlier release where there is one. Not before block 1 is
+    /// durable.
     pub fn create(disk: &dyn Disk, dir: &Path, database: DatabaseId, end: KnownEnd) -> DiskResult<BegunFile> {
         let new = dir.join(NEW_NAME);
         let file = disk.open(&new, OpenMode::Create)?;

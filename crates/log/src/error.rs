@@ -1,4 +1,5 @@
-//! What can go wrong: at opening ([`LogError`]), while replaying ([`OpenError`]), and for good ([`LogFailed`]).
+//! What can go wrong: at opening ([`LogError`]), while replaying ([`OpenError`]), and for good
+//! ([`LogFailed`]).
 
 use std::fmt;
 use std::path::{Path, PathBuf};

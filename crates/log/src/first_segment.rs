@@ -1,4 +1,5 @@
-//! Where reading a log begins: which segments are there, what it means when the first is not, and how an empty log is made.
+//! Where reading a log begins: which segments are there, what it means when the first is not, and
+//! how an empty log is made.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +81,8 @@ pub(crate) fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -
     Ok(Found { segments, stranded, begun })
 }
 
-/// Makes an empty log where there is none, or only the beginning of one whose making was interrupted.
+/// Makes an empty log where there is none, or only the beginning of one whose making was
+/// interrupted.
 pub(crate) fn create(
     disk: &dyn Disk,
     dir: &Path,
@@ -109,7 +111,8 @@ pub(crate) fn create(
     Ok((Tail::beginning(&header, begin, Begun::Never), Recovery::beginning(database)))
 }
 
-/// Makes the log that a snapshot says it goes on with, empty up to that place, where its segment is lost. What is there is set quarantine.
+/// Makes the log that a snapshot says it goes on with, empty up to that place, where its segment is
+/// lost. What is there is set quarantine.
 pub(crate) fn begin_anew(
     disk: &dyn Disk,
     dir: &Path,
@@ -153,9 +156,10 @@ fn begin_segment(
     Ok(header)
 }
 
-/// Reads a segment whole, or as much as its header says, where it has one. What an earlier process wrote and did not fsync may be
-/// in the page cache only, or differ there from what a failed fsync left on the disk: so it is fsynced, and read past the cache.
-/// That is also the fastest way to read.
+/// Reads a segment whole, or as much as its header says, where it has one. What an earlier process
+/// wrote and did not fsync may be in the page cache only, or differ there from what a failed fsync
+/// left on the disk: so it is fsynced, and read past the cache. That is also the fastest way to
+/// read.
 pub(crate) fn load(disk: &dyn Disk, segment: &Segment, buffer: &mut SectorBuffer) -> DiskResult<()> {
     let bytes_max = segment.header.map_or(SEGMENT_BYTES_MAX, |header| header.bytes);
     let bytes = segment.bytes.min(bytes_max) as usize;

@@ -19,7 +19,8 @@ const SEGMENT_CHECKSUM_AT: usize = SECTOR_BYTES - 4;
 pub(crate) const CONTINUES: u32 = 1;
 pub(crate) const CLEAN_END: u32 = 2;
 pub(crate) const OPENED: u32 = 4;
-/// Not a block of the chain: what stands in a segment's last sector once blocks behind the segment are durable.
+/// Not a block of the chain: what stands in a segment's last sector once blocks behind the segment
+/// are durable.
 pub(crate) const SEAL: u32 = 8;
 
 const _: () = assert!(LOG_SEGMENT_BYTES <= SEGMENT_BYTES_MAX);
@@ -148,7 +149,8 @@ pub(crate) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Decodes the block that begins with `bytes`, which go on to the end of the segment; or says what is wrong with it.
+    /// Decodes the block that begins with `bytes`, which go on to the end of the segment; or says
+    /// what is wrong with it.
     pub fn decode(database: DatabaseId, bytes: &'a [u8]) -> Result<Self, &'static str> {
         if bytes.len() < BLOCK_HEADER_BYTES {
             return Err("the file ends");
@@ -197,7 +199,8 @@ pub(crate) fn block_bytes_on_disk(payload_length: usize) -> usize {
     (BLOCK_HEADER_BYTES + payload_length).next_multiple_of(SECTOR_BYTES)
 }
 
-/// Leaves room for a block's header at the end of `buffer`; the payload is appended next. Answers where the block begins.
+/// Leaves room for a block's header at the end of `buffer`; the payload is appended next. Answers
+/// where the block begins.
 pub(crate) fn begin_block(buffer: &mut SectorBuffer) -> usize {
     let start = buffer.len();
     debug_assert!(start.is_multiple_of(SECTOR_BYTES));
@@ -230,8 +233,9 @@ pub(crate) fn finish_block(
     checksum
 }
 
-/// The sector that ends a segment: all blocks through `durable_through`, some of them in later segments, are durable, and the
-/// segment's last block has this checksum. It looks like a block, so that whoever searches for proof finds it.
+/// The sector that ends a segment: all blocks through `durable_through`, some of them in later
+/// segments, are durable, and the segment's last block has this checksum. It looks like a block, so
+/// that whoever searches for proof finds it.
 pub(crate) fn encode_seal(database: DatabaseId, durable_through: u64, last_checksum: u32) -> SectorBuffer {
     let mut sector = SectorBuffer::new();
     let start = begin_block(&mut sector);
@@ -300,7 +304,8 @@ mod tests {
         }
     }
 
-    /// A wrong checksum ends almost every decoding of random bytes, so half of the inputs get a right one.
+    /// A wrong checksum ends almost every decoding of random bytes, so half of the inputs get a
+    /// right one.
     #[test]
     fn hostile_bytes_are_refused_without_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(bool, Vec<u8>)>().for_each(|(mend, bytes)| {

@@ -1,4 +1,5 @@
-//! The queue in front of the log thread. All that waits is taken at once, by exchanging two vectors; an idle thread sleeps.
+//! The queue in front of the log thread. All that waits is taken at once, by exchanging two
+//! vectors; an idle thread sleeps.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -52,7 +53,8 @@ impl<C> Inbox<C> {
         }
     }
 
-    /// The state is whole at every point where the lock can be lost to a panic, so poison means nothing.
+    /// The state is whole at every point where the lock can be lost to a panic, so poison means
+    /// nothing.
     fn lock(&self) -> MutexGuard<'_, State<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,7 +81,8 @@ impl<C> Inbox<C> {
         Ok(())
     }
 
-    /// Takes everything into `batch`, which must be empty; waits while there is nothing. `Closed` only when all was taken.
+    /// Takes everything into `batch`, which must be empty; waits while there is nothing. `Closed`
+    /// only when all was taken.
     pub fn take(&self, batch: &mut Vec<Append<C>>, timeout: Option<Duration>) -> Taken {
         assert!(batch.is_empty(), "what was taken before has been completed");
         let mut state = self.lock();

@@ -1,11 +1,14 @@
-//! The node's redo log: group commit by one thread, replay at start. The format is docs/format/redo-log.md.
+//! The node's redo log: group commit by one thread, replay at start. The format is
+//! docs/format/redo-log.md.
 //!
-//! Owns the files of one directory. Promises that an append completed without error is replayed after any crash that its
-//! [`Durability`] covers, whole and in order; that damage to what was durable is an error, never a silent cut; and that the first
-//! write or fsync error is the last thing it ever does to the disk. Does not know what the appended bytes say, nor partitions.
+//! Owns the files of one directory. Promises that an append completed without error is replayed
+//! after any crash that its [`Durability`] covers, whole and in order; that damage to what was
+//! durable is an error, never a silent cut; and that the first write or fsync error is the last
+//! thing it ever does to the disk. Does not know what the appended bytes say, nor partitions.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
+// does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod begun;

@@ -1,4 +1,5 @@
-//! The log as others see it, and the thread behind it: take all that waits, write it as one, make it durable, tell.
+//! The log as others see it, and the thread behind it: take all that waits, write it as one, make
+//! it durable, tell.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,9 +19,10 @@ use crate::writer::Writer;
 
 /// Receives the outcome of one append or barrier.
 pub trait Completion: Send + 'static {
-    /// Called by the log thread, in the order of the appends, once the append and all before it are durable as the log's
-    /// [`Durability`] says; or with the error that ended the log, after which nothing is known about this append.
-    /// `payload` is given back, emptied, for the next batch. Must not block, nor append to a full queue: everyone waits behind it.
+    /// Called by the log thread, in the order of the appends, once the append and all before it are
+    /// durable as the log's [`Durability`] says; or with the error that ended the log, after which
+    /// nothing is known about this append. `payload` is given back, emptied, for the next batch.
+    /// Must not block, nor append to a full queue: everyone waits behind it.
     ///
     /// Where the log is closed already, `append` itself calls it, on the caller's thread.
     fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>);
@@ -88,13 +90,14 @@ impl<C> Clone for Appender<C> {
 }
 
 impl<C: Completion> Appender<C> {
-    /// Hands over `payload`, which will be replayed whole or not at all. Waits only if too much is queued already.
-    /// Empty, it is a barrier: written nowhere, completed when all before it is.
+    /// Hands over `payload`, which will be replayed whole or not at all. Waits only if too much is
+    /// queued already. Empty, it is a barrier: written nowhere, completed when all before it is.
     pub fn append(&self, payload: Vec<u8>, completion: C) {
         self.put(Append { payload, mark: None, completion });
     }
 
-    /// The same, in a block that begins with it, whose place is in `mark` when the append completes. The payload must not be empty.
+    /// The same, in a block that begins with it, whose place is in `mark` when the append
+    /// completes. The payload must not be empty.
     pub fn append_marked(&self, payload: Vec<u8>, mark: Arc<OnceLock<LogPosition>>, completion: C) {
         assert!(!payload.is_empty(), "a barrier has no place");
         self.put(Append { payload, mark: Some(mark), completion });
@@ -127,9 +130,10 @@ impl<C: Completion> Log<C> {
         disk.lock(&dir.join("LOCK")).map_err(LogError::Locked)
     }
 
-    /// Opens the log in `dir`, made if need be, and locks it against other processes. Gives the payloads of all that it
-    /// holds, and where each begins, to `visit`, in the order of writing (several appends may come in one piece, one append
-    /// never in several), then starts the log thread.
+    /// Opens the log in `dir`, made if need be, and locks it against other processes. Gives the
+    /// payloads of all that it holds, and where each begins, to `visit`, in the order of writing
+    /// (several appends may come in one piece, one append never in several), then starts the log
+    /// thread.
     pub fn open<E>(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -154,7 +158,8 @@ impl<C: Completion> Log<C> {
         options.check()?;
         let statistics = Arc::new(LogStatistics::default());
         let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
-        // A log that has begun waits for file descriptors: a segment that cannot be made yet has lost nothing.
+        // A log that has begun waits for file descriptors: a segment that cannot be made yet has
+        // lost nothing.
         let disk = Arc::new(PatientDisk::new(disk, |line| ferrite_io::errln!("ferrite: redo log: {line}")));
         let writer = Writer::open(Arc::clone(&disk) as Arc<dyn Disk>, dir, &options, statistics.clone(), tail)
             .map_err(LogError::Disk)?;
@@ -190,13 +195,14 @@ impl<C: Completion> Log<C> {
         Appender { inbox: self.inbox.clone() }
     }
 
-    /// Where the log has no threads of its own: does what waits to be written, or what is due, and answers whether there was
-    /// anything. Otherwise nothing.
+    /// Where the log has no threads of its own: does what waits to be written, or what is due, and
+    /// answers whether there was anything. Otherwise nothing.
     pub fn step(&self) -> bool {
         self.by_caller(Worker::step)
     }
 
-    /// The same for what is done ahead of need: the next segment, and full ones that are to become durable.
+    /// The same for what is done ahead of need: the next segment, and full ones that are to become
+    /// durable.
     pub fn step_ahead(&self) -> bool {
         self.by_caller(|worker| worker.writer.step_ahead())
     }
@@ -217,8 +223,9 @@ impl<C: Completion> Log<C> {
         &self.statistics
     }
 
-    /// Says who is to hear at once that the log has failed, on the log's thread, if nobody waits for an append too: an fsync
-    /// that is done by the clock has no other witness. Said once, early; it may be called for a failure from before, and twice.
+    /// Says who is to hear at once that the log has failed, on the log's thread, if nobody waits
+    /// for an append too: an fsync that is done by the clock has no other witness. Said once,
+    /// early; it may be called for a failure from before, and twice.
     pub fn on_failure(&self, listener: impl Fn(&LogFailed) + Send + Sync + 'static) {
         assert!(self.failure.listener.set(Box::new(listener)).is_ok(), "there is one listener");
         self.failure.tell();
@@ -229,8 +236,8 @@ impl<C: Completion> Log<C> {
         self.failure.get().cloned()
     }
 
-    /// Completes all that is queued, makes everything durable whatever the mode, marks the end as clean, ends the thread.
-    /// Appends that come later complete with an error.
+    /// Completes all that is queued, makes everything durable whatever the mode, marks the end as
+    /// clean, ends the thread. Appends that come later complete with an error.
     pub fn close(mut self) -> Result<(), LogFailed> {
         self.end();
         self.failure().map_or(Ok(()), Err)
@@ -270,9 +277,11 @@ struct Worker<C: Completion> {
     failure: Arc<Latch>,
     /// What is being written; empty between two rounds.
     batch: Vec<Append<C>>,
-    /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic nanoseconds.
+    /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic
+    /// nanoseconds.
     unsynced_since: Option<u64>,
-    /// Between two looks whether the log's files are in place, in nanoseconds; and when the last one was, in monotonic ones.
+    /// Between two looks whether the log's files are in place, in nanoseconds; and when the last
+    /// one was, in monotonic ones.
     look_interval: u64,
     looked: u64,
     /// How far the log reaches is written down, or on its way there.
@@ -372,11 +381,13 @@ impl<C: Completion> Worker<C> {
             Ok(())
         })?;
         self.noted = self.durability == Durability::None;
-        // Before anything is acknowledged: so nothing is, longer than that after the files have gone.
+        // Before anything is acknowledged: so nothing is, longer than that after the files have
+        // gone.
         self.look_if_due(begin)
     }
 
-    /// Looks whether the log's files are still in place, and has it written down how far the log reaches, if the last time is long ago.
+    /// Looks whether the log's files are still in place, and has it written down how far the log
+    /// reaches, if the last time is long ago.
     fn look_if_due(&mut self, now: u64) -> Result<(), LogFailed> {
         if now.saturating_sub(self.looked) < self.look_interval {
             return Ok(());
@@ -390,7 +401,8 @@ impl<C: Completion> Worker<C> {
         Ok(())
     }
 
-    /// The same with nothing to write; whether that has come to anything. A failure is told by the next append, and to whoever listens.
+    /// The same with nothing to write; whether that has come to anything. A failure is told by the
+    /// next append, and to whoever listens.
     fn look_when_idle(&mut self) -> bool {
         if self.noted || self.failure.get().is_some() {
             return false;

@@ -11,29 +11,34 @@ use crate::format::{BLOCK_HEADER_BYTES, DatabaseId, LogPosition, SEGMENT_BYTES_M
 
 /// When an append completes, and so what a completed append survives.
 ///
-/// Whatever the mode, what is replayed is a prefix of what was appended: nothing is missing in the middle.
+/// Whatever the mode, what is replayed is a prefix of what was appended: nothing is missing in the
+/// middle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
     /// After the fsync. Survives the end of the process and loss of power.
     Sync,
-    /// After it was handed to the operating system, which is told to write it out at most this much later.
-    /// Survives the end of the process, however it ends; loss of power loses at most what completed within that time and while an fsync takes.
+    /// After it was handed to the operating system, which is told to write it out at most this much
+    /// later. Survives the end of the process, however it ends; loss of power loses at most what
+    /// completed within that time and while an fsync takes.
     Interval(Duration),
-    /// After it was handed to the operating system, which writes it out when it likes. Survives the end of the process;
-    /// loss of power loses what the operating system had not written yet, usually up to half a minute.
+    /// After it was handed to the operating system, which writes it out when it likes. Survives the
+    /// end of the process; loss of power loses what the operating system had not written yet,
+    /// usually up to half a minute.
     None,
 }
 
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     pub durability: Durability,
-    /// The database that must be found, or that a new log is made for. `None`: whichever is there, or a new random one.
+    /// The database that must be found, or that a new log is made for. `None`: whichever is there,
+    /// or a new random one.
     pub database: Option<DatabaseId>,
-    /// Where reading begins: a block that was durable before its place was written down, by a snapshot of what lies before it. `None`:
-    /// the log's first block. What lies before is not looked at, and may be gone.
+    /// Where reading begins: a block that was durable before its place was written down, by a
+    /// snapshot of what lies before it. `None`: the log's first block. What lies before is not
+    /// looked at, and may be gone.
     pub from: Option<LogPosition>,
-    /// Cut the log where acknowledged blocks cannot be read, in place of refusing, and keep what is cut in this folder, which is
-    /// made if there is anything. Only ever at the operator's word.
+    /// Cut the log where acknowledged blocks cannot be read, in place of refusing, and keep what is
+    /// cut in this folder, which is made if there is anything. Only ever at the operator's word.
     pub accept_loss: Option<PathBuf>,
     /// Size of new segment files; a multiple of the sector.
     pub segment_bytes: u64,
@@ -41,11 +46,14 @@ pub struct LogOptions {
     pub block_bytes_max: usize,
     /// Bytes waiting for the log thread, beyond which `append` blocks.
     pub queue_bytes_max: usize,
-    /// How often a log that is written looks whether its files are still in place, and writes down how far it reaches.
+    /// How often a log that is written looks whether its files are still in place, and writes down
+    /// how far it reaches.
     pub look_interval: Duration,
-    /// Prepare the next segment ahead of need, on a thread of its own. Otherwise when it is needed, by the log thread.
+    /// Prepare the next segment ahead of need, on a thread of its own. Otherwise when it is needed,
+    /// by the log thread.
     pub prepare_ahead: bool,
-    /// Work on threads of the log's own. Otherwise whoever calls [`crate::Log::step`] does the work, as a simulator wants it.
+    /// Work on threads of the log's own. Otherwise whoever calls [`crate::Log::step`] does the
+    /// work, as a simulator wants it.
     pub own_threads: bool,
 }
 

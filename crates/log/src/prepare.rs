@@ -1,8 +1,8 @@
-//! Work off the commit path, on a thread of its own: making the next segment, making full ones durable, writing down how far the log
-//! reaches.
+//! Work off the commit path, on a thread of its own: making the next segment, making full ones
+//! durable, writing down how far the log reaches.
 //!
-//! The thread sleeps when there is nothing to do. Without it (`LogOptions::prepare_ahead` off) the caller does the
-//! work in place; in a log without threads of its own, step by step.
+//! The thread sleeps when there is nothing to do. Without it (`LogOptions::prepare_ahead` off) the
+//! caller does the work in place; in a log without threads of its own, step by step.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +31,8 @@ enum Job {
     },
     /// Write down what [`Shared::end`] says, if nobody has done so yet.
     NoteEnd,
-    /// Let the operating system have the memory back in which it keeps a full segment that is durable.
+    /// Let the operating system have the memory back in which it keeps a full segment that is
+    /// durable.
     Forget {
         file: Arc<dyn DiskFile>,
     },
@@ -139,8 +140,8 @@ impl Preparer {
         Ok(Preparer { disk, dir, segment_bytes, shared, helper, requested: None, found })
     }
 
-    /// Has the segment made, if nobody is at it yet. Does not wait. `used` says how far the one before it is filled: the thread goes
-    /// twice as fast as that goes on.
+    /// Has the segment made, if nobody is at it yet. Does not wait. `used` says how far the one
+    /// before it is filled: the thread goes twice as fast as that goes on.
     pub fn request(&mut self, number: u64, used: u64) {
         self.shared.used.store(used, Ordering::Relaxed);
         if let Some(helper) = &self.helper
@@ -168,7 +169,8 @@ impl Preparer {
             return Ok(());
         }
         self.shared.urgent.store(true, Ordering::Relaxed);
-        // What failed ahead of need may have been mended since: no block was in that file, so trying again is harmless.
+        // What failed ahead of need may have been mended since: no block was in that file, so
+        // trying again is harmless.
         if early.is_some() || self.requested != Some(number) {
             self.requested = Some(number);
             helper.send(Job::Prepare { number });
@@ -176,7 +178,8 @@ impl Preparer {
         while helper.step() {}
         let made = match helper.hands {
             Hands::Thread(_) => helper.prepared.recv().ok(),
-            // Who waits is who would have made it: when a step was unwound in the middle, nobody will.
+            // Who waits is who would have made it: when a step was unwound in the middle, nobody
+            // will.
             Hands::Steps(..) => helper.prepared.try_recv().ok(),
         };
         let result = match made {
@@ -203,8 +206,8 @@ impl Preparer {
         Ok(())
     }
 
-    /// Has it written down how far the log reaches. Does not wait, unless there is no thread for it. A failure is told by
-    /// [`Preparer::retired_through`].
+    /// Has it written down how far the log reaches. Does not wait, unless there is no thread for
+    /// it. A failure is told by [`Preparer::retired_through`].
     pub fn note_end(&mut self, begun: &Arc<BegunFile>, end: KnownEnd) -> DiskResult<()> {
         let Some(helper) = &self.helper else { return begun.write(end) };
         *self.shared.end() = Some((Arc::clone(begun), end));
@@ -212,8 +215,9 @@ impl Preparer {
         Ok(())
     }
 
-    /// Nobody reads a segment that is full and durable before the next start, and then past the page cache. Its memory serves the next
-    /// one, which spares the system to look for fresh memory all the time: on a virtual machine that takes long.
+    /// Nobody reads a segment that is full and durable before the next start, and then past the
+    /// page cache. Its memory serves the next one, which spares the system to look for fresh memory
+    /// all the time: on a virtual machine that takes long.
     pub fn forget(&self, file: Arc<dyn DiskFile>) {
         match &self.helper {
             Some(helper) => helper.send(Job::Forget { file }),
@@ -221,7 +225,8 @@ impl Preparer {
         }
     }
 
-    /// The block up to which retired segments have become durable; the first error, if one could not be.
+    /// The block up to which retired segments have become durable; the first error, if one could
+    /// not be.
     pub fn retired_through(&self) -> DiskResult<u64> {
         if let Some(helper) = &self.helper
             && let Ok(error) = helper.failures.try_recv()
@@ -236,7 +241,8 @@ impl Preparer {
         self.helper.as_mut().is_some_and(Helper::step)
     }
 
-    /// Waits until all that was retired is durable, and ends the thread. What is still asked for is done in place.
+    /// Waits until all that was retired is durable, and ends the thread. What is still asked for is
+    /// done in place.
     pub fn finish(&mut self) -> DiskResult<()> {
         self.shared.urgent.store(true, Ordering::Relaxed);
         let Some(mut helper) = self.helper.take() else { return Ok(()) };
@@ -305,7 +311,8 @@ impl Worker {
                 let mut failure = None;
                 let mut pace = |filled| {
                     self.pause_while_ahead(from, filled);
-                    // Making a segment takes its time, and how far the log reaches is not to wait for it.
+                    // Making a segment takes its time, and how far the log reaches is not to wait
+                    // for it.
                     failure = self.shared.note_end().err().or(failure.take());
                 };
                 let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pace);
@@ -313,7 +320,8 @@ impl Worker {
                     self.failed = true;
                     let _ = self.failures.send(error);
                 }
-                // Nobody waits for it any more where the writer has ended, and then there are no more jobs.
+                // Nobody waits for it any more where the writer has ended, and then there are no
+                // more jobs.
                 let _ = self.prepared.send((number, result));
             }
             Job::Forget { file } => file.forget(),
@@ -340,8 +348,9 @@ impl Worker {
         }
     }
 
-    /// Leaves the disk to commits while there is time: waits as long as more than twice the bytes used since the
-    /// beginning are filled, but not for ever, so that an idle log gets its next segment too.
+    /// Leaves the disk to commits while there is time: waits as long as more than twice the bytes
+    /// used since the beginning are filled, but not for ever, so that an idle log gets its next
+    /// segment too.
     fn pause_while_ahead(&self, used_from: u64, filled: u64) {
         for _ in 0..PAUSES_MAX {
             let used = self.shared.used.load(Ordering::Relaxed).saturating_sub(used_from);

@@ -1,6 +1,8 @@
-//! What is cut from a log at the operator's word is kept in a folder of its own, named by whoever asked. Nobody reads it again.
+//! What is cut from a log at the operator's word is kept in a folder of its own, named by whoever
+//! asked. Nobody reads it again.
 //!
-//! Whole segments are moved there, bytes of a segment that stays are copied first: until they are durable nothing is changed.
+//! Whole segments are moved there, bytes of a segment that stays are copied first: until they are
+//! durable nothing is changed.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +26,8 @@ impl<'a> Quarantine<'a> {
         Quarantine { disk, dir, folder, files: Vec::new() }
     }
 
-    /// Copies these bytes of a segment, which begin at that position, and makes the copy durable. Comes first, so that without room for it
-    /// nothing was changed.
+    /// Copies these bytes of a segment, which begin at that position, and makes the copy durable.
+    /// Comes first, so that without room for it nothing was changed.
     pub fn keep_bytes(&mut self, segment: &Path, position: u64, bytes: &[u8]) -> Result<(), LogError> {
         let needed = bytes.len() as u64 + ROOM_BESIDE;
         let free = self.disk.space(self.dir)?.free;
@@ -43,7 +45,8 @@ impl<'a> Quarantine<'a> {
             self.disk.sync_dir(self.folder)
         };
         copy().map_err(|error| {
-            // Half a copy helps nobody. That it cannot be removed either changes nothing for who reads the error.
+            // Half a copy helps nobody. That it cannot be removed either changes nothing for who
+            // reads the error.
             let _ = self.disk.remove(&path);
             if error.is_out_of_space() { no_room(free) } else { LogError::Disk(error) }
         })?;

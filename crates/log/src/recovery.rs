@@ -1,5 +1,6 @@
-//! Reads a log from its beginning, hands on what it holds, and tells a torn tail (cut) from rot (an error).
-//! The rules are in docs/format/redo-log.md, "Reading". Changes nothing on disk before it has read everything without error.
+//! Reads a log from its beginning, hands on what it holds, and tells a torn tail (cut) from rot (an
+//! error). The rules are in docs/format/redo-log.md, "Reading". Changes nothing on disk before it
+//! has read everything without error.
 
 use std::path::{Path, PathBuf};
 
@@ -217,7 +218,8 @@ struct Reader<'a, V> {
     last_flags: u32,
     /// The highest *durable through* seen.
     proven: u64,
-    /// The segments that were read to their end, and through which block their seal says that all is durable, if it is there.
+    /// The segments that were read to their end, and through which block their seal says that all
+    /// is durable, if it is there.
     left: Vec<(Unsealed, Option<u64>)>,
     last_data_block: u64,
     /// Payload of the group that is not complete yet, and where it began.
@@ -276,8 +278,8 @@ impl<V> Reader<'_, V> {
         }
     }
 
-    /// What the seal of the loaded segment says, if it has one, and if the segment's last block is the one that was read last: the block
-    /// through which all is durable, in later segments.
+    /// What the seal of the loaded segment says, if it has one, and if the segment's last block is
+    /// the one that was read last: the block through which all is durable, in later segments.
     fn seal(&self, index: usize) -> Option<u64> {
         let header = self.segments[index].header.ok().filter(|header| header.sealed_at_end)?;
         let sector = self.buffer.as_slice().get(header.blocks_end() as usize..)?;
@@ -393,10 +395,12 @@ impl<V> Reader<'_, V> {
         self.group_start.unwrap_or(stop.place)
     }
 
-    /// Searches all that lies behind the end of reading for proof that what should stand there had been durable.
+    /// Searches all that lies behind the end of reading for proof that what should stand there had
+    /// been durable.
     fn look_for_proof(&mut self, stop: &Stop, dir: &Path) -> Result<(), LogError> {
         let cut = self.cut_at(stop);
-        // A batch never calls its own blocks durable, so with a whole log this holds for an incomplete group too.
+        // A batch never calls its own blocks durable, so with a whole log this holds for an
+        // incomplete group too.
         let before = if cut.block == 1 { "the file redo-begun" } else { "what was written before it" };
         let mut proof = (self.proven >= cut.block).then(|| before.to_owned());
         let KnownEnd { block: known, segment: known_segment, position: known_position, .. } = self.known;
@@ -442,7 +446,8 @@ impl<V> Reader<'_, V> {
         let next = self.segments.get(stop.place.index + 1);
         let sealed = self.seal(stop.place.index);
         let (path, position, fault) = match next {
-            // With a seal that fits, the segment is whole, whatever a torn write may have left behind its last block.
+            // With a seal that fits, the segment is whole, whatever a torn write may have left
+            // behind its last block.
             None if sealed.is_some()
                 || (here_blank && (!self.stranded.is_empty() || known_segment > segment.number)) =>
             {
@@ -483,8 +488,9 @@ impl<V> Reader<'_, V> {
         })
     }
 
-    /// A file that is shorter than its header says has lost its end, whatever stood there: it was durable in its whole length before
-    /// its header was written. Only of a log that ended in good order is it known that nothing was lost.
+    /// A file that is shorter than its header says has lost its end, whatever stood there: it was
+    /// durable in its whole length before its header was written. Only of a log that ended in good
+    /// order is it known that nothing was lost.
     fn look_for_short_files(&self, stop: &Stop) -> Result<(), LogError> {
         let complete = self.known.clean && self.known.block == stop.place.block - 1 && self.last_flags == CLEAN_END;
         let short = |segment: &&Segment| segment.header.is_ok_and(|header| segment.bytes < header.bytes);
@@ -563,7 +569,8 @@ impl<V> Reader<'_, V> {
             match durable_through {
                 Some(through) if through < cut.block => {}
                 Some(_) => {
-                    // It speaks for blocks that were just cut, which only accepted loss does: it must not for those that follow.
+                    // It speaks for blocks that were just cut, which only accepted loss does: it
+                    // must not for those that follow.
                     let file = self.disk.open(&segment_path(dir, left.number), OpenMode::Write)?;
                     file.write_at(&[0; SECTOR_BYTES], left.seal_at)?;
                     file.sync_data()?;

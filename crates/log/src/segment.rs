@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ferrite_io::{Disk, DiskResult, OpenMode, SectorBuffer};
 
-/// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind one of them.
+/// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind
+/// one of them.
 const FILL_BYTES: usize = 131_072;
 
 /// Where a segment is. The first is 1.
@@ -28,8 +29,9 @@ pub(crate) fn segment_numbers(disk: &dyn Disk, dir: &Path) -> DiskResult<Vec<u64
     Ok(numbers)
 }
 
-/// Makes the file: space, zeros, and durable, its name included. Zeros are written although unwritten space reads as zero, since
-/// turning it into written space costs a journal commit in every fsync. `pace` is called after each piece, with the bytes filled.
+/// Makes the file: space, zeros, and durable, its name included. Zeros are written although
+/// unwritten space reads as zero, since turning it into written space costs a journal commit in
+/// every fsync. `pace` is called after each piece, with the bytes filled.
 pub(crate) fn prepare_segment(
     disk: &dyn Disk,
     dir: &Path,

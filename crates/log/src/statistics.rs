@@ -6,7 +6,8 @@ use std::time::Duration;
 const STEPS: usize = 8;
 const BUCKETS: usize = 62 * STEPS;
 
-/// Counts durations in buckets that are an eighth of a power of two wide, so that quantiles are right within 12 %.
+/// Counts durations in buckets that are an eighth of a power of two wide, so that quantiles are
+/// right within 12 %.
 pub struct Histogram {
     buckets: Box<[AtomicU64; BUCKETS]>,
 }
@@ -27,7 +28,8 @@ impl Histogram {
         self.buckets.iter().map(|bucket| bucket.load(Relaxed)).sum()
     }
 
-    /// The duration below which this part (0 to 1) of all lie: the middle of its bucket. Zero when there are none.
+    /// The duration below which this part (0 to 1) of all lie: the middle of its bucket. Zero when
+    /// there are none.
     pub fn quantile(&self, part: f64) -> Duration {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
         let total: u64 = counts.iter().sum();
@@ -78,8 +80,8 @@ pub struct LogStatistics {
     pub segments: AtomicU64,
     /// The number of the segment that is written; those after it are prepared ahead.
     pub segment: AtomicU64,
-    /// Time to make a batch durable. With `Durability::Sync` its write is included, since what fsync alone takes then depends on
-    /// how the write is done.
+    /// Time to make a batch durable. With `Durability::Sync` its write is included, since what
+    /// fsync alone takes then depends on how the write is done.
     pub fsyncs: Histogram,
     /// Appends and barriers taken over and not yet completed.
     pub queue_depth: AtomicUsize,

@@ -1,6 +1,8 @@
-//! What snapshots do with the log's files beside the log's own thread, and what can still be read behind damage.
+//! What snapshots do with the log's files beside the log's own thread, and what can still be read
+//! behind damage.
 //!
-//! The segments dealt with here are full, or only fsynced once more: the log's writer never looks back at them.
+//! The segments dealt with here are full, or only fsynced once more: the log's writer never looks
+//! back at them.
 
 use std::path::Path;
 
@@ -9,8 +11,8 @@ use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 use crate::format::{Block, DatabaseId, SegmentHeader};
 use crate::segment::{segment_number, segment_numbers, segment_path};
 
-/// Makes all that was written to segments from `segment` on durable, whatever the log's durability: a snapshot must not be newer than
-/// the log.
+/// Makes all that was written to segments from `segment` on durable, whatever the log's durability:
+/// a snapshot must not be newer than the log.
 pub fn make_durable(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<()> {
     for number in segment_numbers(disk, dir)?.into_iter().filter(|number| *number >= segment) {
         disk.open(&segment_path(dir, number), OpenMode::Write)?.sync_data()?;
@@ -24,7 +26,8 @@ pub fn count_segments(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<(
     Ok((numbers.iter().filter(|number| **number <= segment).count(), numbers.len()))
 }
 
-/// Bytes of the segments from `segment` on, what is prepared for writes to come included. A segment that goes meanwhile does not count.
+/// Bytes of the segments from `segment` on, what is prepared for writes to come included. A segment
+/// that goes meanwhile does not count.
 pub fn bytes_on_disk(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<u64> {
     let mut bytes = 0;
     for number in segment_numbers(disk, dir)?.into_iter().filter(|number| *number >= segment) {
@@ -35,8 +38,9 @@ pub fn bytes_on_disk(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<u6
     Ok(bytes)
 }
 
-/// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How many. Calls `rest` after each: a file
-/// system frees what was removed when it next has something to make durable, and the log's fsyncs wait for it.
+/// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How
+/// many. Calls `rest` after each: a file system frees what was removed when it next has something
+/// to make durable, and the log's fsyncs wait for it.
 pub fn truncate_before(disk: &dyn Disk, dir: &Path, segment: u64, rest: &dyn Fn()) -> DiskResult<usize> {
     let mut numbers = segment_numbers(disk, dir)?;
     numbers.retain(|number| *number < segment);
@@ -50,8 +54,9 @@ pub fn truncate_before(disk: &dyn Disk, dir: &Path, segment: u64, rest: &dyn Fn(
     Ok(numbers.len())
 }
 
-/// Gives the payloads of blocks that are whole in themselves, from a position in a segment to the end of the log, to `visit`: what is
-/// at stake where the log cannot be read. Pieces of larger appends come as they are.
+/// Gives the payloads of blocks that are whole in themselves, from a position in a segment to the
+/// end of the log, to `visit`: what is at stake where the log cannot be read. Pieces of larger
+/// appends come as they are.
 pub fn blocks_behind(disk: &dyn Disk, path: &Path, position: u64, mut visit: impl FnMut(&[u8])) -> DiskResult<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (Some(first), Some(dir)) = (segment_number(name), path.parent()) else { return Ok(()) };

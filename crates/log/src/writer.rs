@@ -1,4 +1,5 @@
-//! Puts appends into blocks and blocks into segments, and makes them durable. One owner, no threads of its own but the preparer's.
+//! Puts appends into blocks and blocks into segments, and makes them durable. One owner, no threads
+//! of its own but the preparer's.
 //!
 //! Any error leaves it in an undefined state: the caller must not use it again.
 
@@ -64,7 +65,8 @@ pub(crate) struct Writer {
     begun: Option<Arc<BegunFile>>,
 }
 
-/// A segment that is full. Its seal, written once the first block behind it is durable, says that the log does not end with it.
+/// A segment that is full. Its seal, written once the first block behind it is durable, says that
+/// the log does not end with it.
 struct Left {
     file: Arc<dyn DiskFile>,
     /// Where in the file the seal goes.
@@ -132,17 +134,19 @@ impl Writer {
         if tail.needs_opened {
             writer.write_mark(OPENED)?;
         }
-        // What was replayed is durable, and is going to be shown: from now on its loss must be noticed.
+        // What was replayed is durable, and is going to be shown: from now on its loss must be
+        // noticed.
         writer.seal_left(true)?;
-        // What was accepted to be lost must not be missed again, whichever of the two things that are said is read.
+        // What was accepted to be lost must not be missed again, whichever of the two things that
+        // are said is read.
         for _ in 0..if options.accept_loss.is_some() { 2 } else { 1 } {
             writer.write_end(false)?;
         }
         Ok(writer)
     }
 
-    /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only after `sync`. One with a mark
-    /// begins a block.
+    /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only
+    /// after `sync`. One with a mark begins a block.
     pub fn write<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], Option<&'a Mark>)>) -> DiskResult<()> {
         assert!(self.open_block.is_none() && self.buffer.is_empty(), "the batch before was written");
         self.begin_batch()?;
@@ -177,7 +181,8 @@ impl Writer {
         self.seal_left(true)
     }
 
-    /// Seals the segments behind which a block is durable. Whole batches are durable only, so no seal speaks for a part of a group.
+    /// Seals the segments behind which a block is durable. Whole batches are durable only, so no
+    /// seal speaks for a part of a group.
     fn seal_left(&mut self, durably: bool) -> DiskResult<()> {
         if self.begun.is_none() && self.durable_through > 0 {
             let end = self.end().unwrap_or_default();
@@ -215,14 +220,16 @@ impl Writer {
         }
     }
 
-    /// Has it written down off the commit path; whether that could be, since all that was written is durable.
+    /// Has it written down off the commit path; whether that could be, since all that was written
+    /// is durable.
     pub fn note_end(&mut self) -> DiskResult<bool> {
         let (Some(begun), Some(end)) = (&self.begun, self.end()) else { return Ok(false) };
         self.preparer.note_end(begun, end)?;
         Ok(true)
     }
 
-    /// The first of the log's files that somebody has removed or replaced, if any. A file that cannot be looked at is none: writing will tell.
+    /// The first of the log's files that somebody has removed or replaced, if any. A file that
+    /// cannot be looked at is none: writing will tell.
     pub fn out_of_place(&self) -> Option<PathBuf> {
         if !self.file.is_in_place().unwrap_or(true) {
             return Some(self.file.path().to_path_buf());
@@ -260,11 +267,13 @@ impl Writer {
     fn begin_batch(&mut self) -> DiskResult<()> {
         self.durable_through = self.durable_through.max(self.preparer.retired_through()?);
         self.batch_after = self.next_block - 1;
-        // Where nobody waits for the disk, seals are written as the blocks are: for the operating system to make durable.
+        // Where nobody waits for the disk, seals are written as the blocks are: for the operating
+        // system to make durable.
         if self.durability == Durability::None { self.seal_left(false) } else { Ok(()) }
     }
 
-    /// Ends the block that is open, and says where the next begins, which will hold the payload or its first piece.
+    /// Ends the block that is open, and says where the next begins, which will hold the payload or
+    /// its first piece.
     fn place_of_next(&mut self, payload: &[u8]) -> DiskResult<LogPosition> {
         self.end_block(0)?;
         if !self.fits(if payload.len() <= self.block_bytes_max { payload.len() } else { 1 }) {
@@ -352,7 +361,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Leaves the current segment. The header of the next one goes to disk together with the first block.
+    /// Leaves the current segment. The header of the next one goes to disk together with the first
+    /// block.
     fn next_segment(&mut self) -> DiskResult<()> {
         self.flush()?;
         let number = self.segment_number + 1;
@@ -368,7 +378,8 @@ impl Writer {
                 last_checksum: self.previous_checksum,
             });
         }
-        // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of the current batch.
+        // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of
+        // the current batch.
         match self.durability {
             Durability::Sync if !self.unsynced => {}
             Durability::Sync => full.sync_data()?,
@@ -402,7 +413,8 @@ impl Writer {
     }
 }
 
-/// Writes that are waited for go straight to the disk, which spares copying and page cache; others go where they return at once.
+/// Writes that are waited for go straight to the disk, which spares copying and page cache; others
+/// go where they return at once.
 fn open_mode(durability: Durability) -> OpenMode {
     match durability {
         Durability::Sync => OpenMode::WriteDirect,

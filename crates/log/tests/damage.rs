@@ -1,4 +1,5 @@
-//! A torn tail is cut and reported; damage to what was durable is an error that names file and position and changes nothing.
+//! A torn tail is cut and reported; damage to what was durable is an error that names file and
+//! position and changes nothing.
 
 mod common;
 
@@ -60,7 +61,8 @@ fn a_tail_torn_at_every_byte_is_cut_and_written_on() {
     let start = 4 * SECTOR;
     let end = start + HEADER + payloads[2].len();
     assert!(whole[end - 1] != 0 && whole[end..].iter().all(|byte| *byte == 0), "the test knows the layout");
-    // What is known of the log's end, as it was when the process was killed: each opening says more.
+    // What is known of the log's end, as it was when the process was killed: each opening says
+    // more.
     let begun = std::fs::read(dir.path().join("redo-begun")).unwrap();
     for cut in start..=end {
         let mut torn = whole.clone();
@@ -297,7 +299,8 @@ fn an_interrupted_creation_is_begun_again_but_never_over_data() {
     }
 }
 
-/// An append in several blocks is cut whole, also across segments, and what was written before stays.
+/// An append in several blocks is cut whole, also across segments, and what was written before
+/// stays.
 #[test]
 fn a_torn_group_is_cut_from_its_first_block() {
     let big = payload(9, 12 * options().block_bytes_max);
@@ -335,7 +338,8 @@ fn a_torn_group_is_cut_from_its_first_block() {
     assert_rot(dir.path(), 2, SECTOR, "a block of the group");
 }
 
-/// Without fsync the disk may keep a later block and lose an earlier one. That is no rot: nothing said that it was durable.
+/// Without fsync the disk may keep a later block and lose an earlier one. That is no rot: nothing
+/// said that it was durable.
 #[test]
 fn without_fsync_a_gap_is_a_torn_tail() {
     let options = ferrite_log::LogOptions { durability: ferrite_log::Durability::None, ..options() };

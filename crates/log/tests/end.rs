@@ -1,5 +1,5 @@
-//! A log that is shorter than it was: cut short, its tail zeroed, an older copy, another database's. What is known to have been durable
-//! is missed by name; no crash is taken for that.
+//! A log that is shorter than it was: cut short, its tail zeroed, an older copy, another
+//! database's. What is known to have been durable is missed by name; no crash is taken for that.
 
 mod common;
 
@@ -42,7 +42,8 @@ fn write_into(dir: &Path, options: LogOptions, payloads: &[Vec<u8>]) -> TestLog 
     log
 }
 
-/// A log that ended in good order, and the same as a killed process left it that had just said how far it reaches.
+/// A log that ended in good order, and the same as a killed process left it that had just said how
+/// far it reaches.
 fn logs(payloads: &[Vec<u8>]) -> [(&'static str, tempfile::TempDir); 2] {
     let closed = tempfile::tempdir().unwrap();
     let mut log = write_into(closed.path(), noting(), payloads);
@@ -60,7 +61,8 @@ fn refused_by_name(error: &LogError, dir: &Path) {
     assert!(missing.as_ref().unwrap_or(path).starts_with(dir), "{error}");
 }
 
-/// What an interrupted copy and a file system check do: 24 lengths of each segment, and the edges of all blocks.
+/// What an interrupted copy and a file system check do: 24 lengths of each segment, and the edges
+/// of all blocks.
 #[test]
 fn a_log_that_was_cut_short_is_refused_wherever_it_was_cut() {
     let payloads = payloads(14);
@@ -134,7 +136,8 @@ fn a_log_whose_tail_is_zeros_is_refused_wherever_it_begins() {
     }
 }
 
-/// What cannot be noticed: what came after the last time that somebody said how far the log reaches.
+/// What cannot be noticed: what came after the last time that somebody said how far the log
+/// reaches.
 #[test]
 fn a_zeroed_tail_behind_what_is_known_to_be_durable_is_not_noticed() {
     let payloads = payloads(4);
@@ -311,8 +314,9 @@ fn a_log_whose_files_go_away_takes_no_more() {
     }
 }
 
-/// The power goes at every operation of the disk while the log says after every batch how far it reaches: what opens then has all that was
-/// acknowledged, and nothing is missed that was not there.
+/// The power goes at every operation of the disk while the log says after every batch how far it
+/// reaches: what opens then has all that was acknowledged, and nothing is missed that was not
+/// there.
 #[test]
 fn no_loss_of_power_is_taken_for_a_loss_of_the_tail() {
     let dir = Path::new("/log");

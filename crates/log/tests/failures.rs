@@ -23,8 +23,8 @@ fn opened(disk: &SimulatedDisk, options: LogOptions) -> Result<(TestLog, Recover
     open_on(Arc::new(disk.clone()), Path::new("/log"), options)
 }
 
-/// Appends, each waited for, until one fails; then checks that all later ones fail alike and the disk is left alone. Answers
-/// the payloads acknowledged and the error.
+/// Appends, each waited for, until one fails; then checks that all later ones fail alike and the
+/// disk is left alone. Answers the payloads acknowledged and the error.
 fn run_until_failure(disk: &SimulatedDisk, options: LogOptions) -> (Vec<Vec<u8>>, LogFailed) {
     let (mut log, ..) = opened(disk, options).unwrap();
     let mut acknowledged = Vec::new();
@@ -50,7 +50,8 @@ fn run_until_failure(disk: &SimulatedDisk, options: LogOptions) -> (Vec<Vec<u8>>
     panic!("nothing failed");
 }
 
-/// After the failure, and a loss of power, the log opens, with all that was acknowledged and at most one append more.
+/// After the failure, and a loss of power, the log opens, with all that was acknowledged and at
+/// most one append more.
 fn check_reopened(disk: &SimulatedDisk, acknowledged: &[Vec<u8>]) {
     disk.heal();
     disk.restart(Restart::Power);
@@ -193,7 +194,8 @@ fn failures_while_opening_are_errors_and_harm_nothing() {
     }
 }
 
-/// An fsync that is done by the clock fails when nobody waits for an append: it is heard of all the same, before the next.
+/// An fsync that is done by the clock fails when nobody waits for an append: it is heard of all the
+/// same, before the next.
 #[test]
 fn a_timed_fsync_that_fails_is_told_at_once() {
     let disk = failing(fault(FaultKind::Sync, 4, Fault::EIO));
@@ -215,7 +217,8 @@ fn a_timed_fsync_that_fails_is_told_at_once() {
     assert_eq!(log.append(b"later").unwrap_err(), heard);
 }
 
-/// Making a segment takes file descriptors. Where the system has none, appends wait, and nothing is lost or final.
+/// Making a segment takes file descriptors. Where the system has none, appends wait, and nothing is
+/// lost or final.
 #[test]
 fn without_file_descriptors_the_log_waits() {
     let lacking = |ahead: u64, times: u64, options: &LogOptions| {
@@ -227,7 +230,8 @@ fn without_file_descriptors_the_log_waits() {
     };
     for prepare_ahead in [false, true] {
         let options = LogOptions { prepare_ahead, ..options() };
-        // The file that says that a log was begun, the second segment, and their directory each time.
+        // The file that says that a log was begun, the second segment, and their directory each
+        // time.
         for ahead in 1..=4 {
             let (disk, mut log, at) = lacking(ahead, 1, &options);
             for seed in 0..40 {

@@ -1,5 +1,5 @@
-//! Fuzz target: however the files of a log are changed, opening it neither panics nor yields anything but a beginning of
-//! what was written.
+//! Fuzz target: however the files of a log are changed, opening it neither panics nor yields
+//! anything but a beginning of what was written.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! SIGKILL under load: what was acknowledged is there, and without the last segment the log does not open as if nothing were lost.
+//! SIGKILL under load: what was acknowledged is there, and without the last segment the log does
+//! not open as if nothing were lost.
 
 mod common;
 
@@ -18,7 +19,8 @@ fn payload_of(number: u64) -> Vec<u8> {
     payload(number, 500 + number as usize * 977 % 9_000)
 }
 
-/// The other process: appends until it is killed, and says how many are acknowledged. Ends by itself where nobody listens.
+/// The other process: appends until it is killed, and says how many are acknowledged. Ends by
+/// itself where nobody listens.
 #[test]
 fn appends_until_it_is_killed() {
     let Some(dir) = std::env::var_os(DIRECTORY) else { return };
@@ -64,7 +66,8 @@ fn without_its_last_segment_a_killed_log_does_not_open() {
     for at_least in [4, 9, 30, 31, 32, 33, 80, 150] {
         let dir = tempfile::tempdir().unwrap();
         let acknowledged = killed_after(dir.path(), at_least) as usize;
-        // Several appends come back in one piece; what was sent and not acknowledged may be there too.
+        // Several appends come back in one piece; what was sent and not acknowledged may be there
+        // too.
         let sent: Vec<Vec<u8>> = (0..acknowledged as u64 + 100).map(payload_of).collect();
         let (acknowledged, sent) = (sent[..acknowledged].concat(), sent.concat());
         let check = |found: &[Vec<u8>]| {

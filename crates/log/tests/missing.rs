@@ -1,4 +1,5 @@
-//! Segments that are gone: whoever removes the last one, or all of them, is found out; no crash is taken for that.
+//! Segments that are gone: whoever removes the last one, or all of them, is found out; no crash is
+//! taken for that.
 
 mod common;
 
@@ -173,7 +174,8 @@ fn a_log_without_seals_is_read_and_goes_on_with_them() {
     let shorter = copy_of(old.path());
     std::fs::remove_file(segment(shorter.path(), 3)).unwrap();
     assert_eq!(open(shorter.path()).2, payloads[..10]);
-    // The segment that is being written stays what it is, to its last sector; the next ones are sealed.
+    // The segment that is being written stays what it is, to its last sector; the next ones are
+    // sealed.
     let (mut log, ..) = open(old.path());
     for seed in 100..110 {
         payloads.push(payload(seed, 2 * SECTOR));
@@ -198,7 +200,8 @@ fn accepting(dir: &Path) -> LogOptions {
 fn what_is_cut_at_the_operators_word_is_kept_and_the_rest_goes_on() {
     let payloads = payloads(17);
     let base = written(&payloads, false);
-    // Damaged in the middle of a segment, at the beginning of one, a segment missing, the last one missing.
+    // Damaged in the middle of a segment, at the beginning of one, a segment missing, the last one
+    // missing.
     type Damage = fn(&Path);
     let damages: [(Damage, usize, &[&str]); 4] = [
         (
@@ -243,7 +246,8 @@ fn what_is_cut_at_the_operators_word_is_kept_and_the_rest_goes_on() {
             let rest: &[u8] = &before[at..];
             assert!(rest.starts_with(&bytes) && rest[bytes.len()..].iter().all(|byte| *byte == 0), "{number} {name}");
         }
-        // Nothing speaks for what was cut any more, and what follows is as safe as ever: opened at every length.
+        // Nothing speaks for what was cut any more, and what follows is as safe as ever: opened at
+        // every length.
         let mut expected = payloads[..left].to_vec();
         for seed in 200..212 {
             assert_eq!(open(copy_of(dir.path()).path()).2, expected, "{number}");
@@ -344,8 +348,9 @@ fn behind_a_snapshot_the_segment_that_it_names_is_required_and_can_be_made_anew(
     assert!(!dir.path().join("kept").exists() && segment(dir.path(), 2).exists());
 }
 
-/// Power lost at every operation of the disk from the making of the log through three segments, four ways each: what opens then has all
-/// that was acknowledged, and when the last segment with anything in it goes, that is noticed.
+/// Power lost at every operation of the disk from the making of the log through three segments,
+/// four ways each: what opens then has all that was acknowledged, and when the last segment with
+/// anything in it goes, that is noticed.
 #[test]
 fn power_lost_at_any_moment_is_not_taken_for_a_missing_segment() {
     let dir = Path::new("/log");

@@ -1,4 +1,5 @@
-//! What was appended is there after every kind of end: orderly, killed, in many segments, larger than a block.
+//! What was appended is there after every kind of end: orderly, killed, in many segments, larger
+//! than a block.
 
 mod common;
 
@@ -51,7 +52,8 @@ fn reopen_cycles_keep_everything_in_order() {
     }
 }
 
-/// A killed process leaves what it had written; opening again and again after that neither loses nor adds.
+/// A killed process leaves what it had written; opening again and again after that neither loses
+/// nor adds.
 #[test]
 fn a_killed_process_loses_nothing() {
     for durability in [Durability::Sync, Durability::Interval(Duration::from_secs(3_600)), Durability::None] {
@@ -251,7 +253,8 @@ fn a_visitor_that_refuses_stops_the_opening_with_the_place() {
     assert_eq!(open(dir.path()).2.len(), 2);
 }
 
-/// Whatever is in the rest of a segment is not taken for blocks, even if it was one once, in this place of another log.
+/// Whatever is in the rest of a segment is not taken for blocks, even if it was one once, in this
+/// place of another log.
 #[test]
 fn content_of_another_log_is_not_taken_for_ones_own() {
     let ours = tempfile::tempdir().unwrap();
@@ -274,7 +277,8 @@ fn content_of_another_log_is_not_taken_for_ones_own() {
     assert!(recovery.torn.is_some());
 }
 
-/// The same for a block of the same database, number and place, that follows another block than the one before it: the chain is wrong.
+/// The same for a block of the same database, number and place, that follows another block than the
+/// one before it: the chain is wrong.
 #[test]
 fn a_block_of_another_history_is_not_taken_for_ones_own() {
     let histories = [["one a", "two a"], ["one b", "two b"]].map(|payloads| {

@@ -28,8 +28,8 @@ pub fn compile_shown(compiled: &Compiled, text: &str, shown: &str) -> UserResult
     Ok(Compilation::Program(Arc::new(program)))
 }
 
-/// A text of a client: what is larger than may be is refused, as far as it shows here. Sizes within schema statements show to the
-/// coordinator.
+/// A text of a client: what is larger than may be is refused, as far as it shows here. Sizes within
+/// schema statements show to the coordinator.
 pub fn parse(text: &str, limits: &SqlLimits) -> UserResult<Vec<Statement>> {
     if text.len() > limits.statement_bytes {
         return Err(UserError::limit(format!(

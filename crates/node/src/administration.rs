@@ -1,5 +1,5 @@
-//! System procedures that run the server: resuming, stopping, notes; and those of the original server that have nothing to do here,
-//! answered truthfully or refused with a hint.
+//! System procedures that run the server: resuming, stopping, notes; and those of the original
+//! server that have nothing to do here, answered truthfully or refused with a hint.
 
 use crate::result::{SystemResult, SystemTable, cells};
 use crate::shared::Shared;
@@ -109,7 +109,8 @@ fn shut_down(shared: &Shared) -> SystemResult {
     status(0)
 }
 
-/// `@UpdateLogging(text)`: taken, so that scripts go on; there are no loggers that it could set. What the caller is told.
+/// `@UpdateLogging(text)`: taken, so that scripts go on; there are no loggers that it could set.
+/// What the caller is told.
 pub fn update_logging(parameters: &[Value<'_>]) -> UserResult<(SystemResult, String)> {
     let [Value::Text(_)] = parameters else {
         return Err(UserError::parameters("@UpdateLogging takes a string"));

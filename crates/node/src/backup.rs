@@ -1,5 +1,6 @@
-//! `@SnapshotSave` with a path, `@SnapshotRestore`, `@SnapshotScan`, `@SnapshotDelete` (wire-protocol 12.7): their threads and their
-//! answers. What they do is `ferrite_backup`'s business.
+//! `@SnapshotSave` with a path, `@SnapshotRestore`, `@SnapshotScan`, `@SnapshotDelete`
+//! (wire-protocol 12.7): their threads and their answers. What they do is `ferrite_backup`'s
+//! business.
 
 mod internal_client;
 
@@ -187,7 +188,8 @@ fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
     }
 }
 
-/// The answer to a request that cannot be fulfilled. Its columns are those of one that can, since tools read them by position.
+/// The answer to a request that cannot be fulfilled. Its columns are those of one that can, since
+/// tools read them by position.
 fn request_failed(shared: &Shared, error: &UserError) -> SystemTable {
     let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
     let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));

@@ -1,5 +1,5 @@
-//! How long the compiling of a client's statements may take: as long as a call may execute. What was compiled once and is compiled again,
-//! as procedures are at a start, is not asked about.
+//! How long the compiling of a client's statements may take: as long as a call may execute. What
+//! was compiled once and is compiled again, as procedures are at a start, is not asked about.
 
 use crate::shared::Shared;
 use ferrite_base::{UserError, UserResult, Watcher};

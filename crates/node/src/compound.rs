@@ -1,17 +1,21 @@
-//! Procedures outside of transactions, compound ones and those with futures: calls that run in stages, each stage calling procedures as a
-//! client would.
+//! Procedures outside of transactions, compound ones and those with futures: calls that run in
+//! stages, each stage calling procedures as a client would.
 //!
-//! Owns the calls that go on, how long they may, and what became of them. A call's stages run one after the other on threads of their own
-//! ([`Worker`]), never on a partition's; between two stages a call holds no thread. The calls that a stage queues go the way of a client's
+//! Owns the calls that go on, how long they may, and what became of them. A call's stages run one
+//! after the other on threads of their own ([`Worker`]), never on a partition's; between two stages
+//! a call holds no thread. The calls that a stage queues go the way of a client's
 //! ([`crate::submit`]), with the rights of the caller.
 //!
 //! Promises:
 //!
-//! - Every call that was begun is answered exactly once: by its end, its error, its time limit, or the server's stop.
-//! - **A stage is told of an answer only when that was released**, which it is when what it tells of is durable. So whatever our own
-//!   answer tells of is durable when it leaves, without a gate of its own. A stage of a compound call runs when all answers to the calls
-//!   of the stage before were released.
-//! - One stage of a call runs at a time. A call that rests misses no answer and no call of its waker, whenever they come.
+//! - Every call that was begun is answered exactly once: by its end, its error, its time limit, or
+//!   the server's stop.
+//! - **A stage is told of an answer only when that was released**, which it is when what it tells
+//!   of is durable. So whatever our own answer tells of is durable when it leaves, without a gate
+//!   of its own. A stage of a compound call runs when all answers to the calls of the stage before
+//!   were released.
+//! - One stage of a call runs at a time. A call that rests misses no answer and no call of its
+//!   waker, whenever they come.
 //! - A call keeps the classes and the program that it began with, whatever the schema becomes.
 //!
 //! Knows no language and no rows.
@@ -45,7 +49,8 @@ pub enum Work {
     Begin(Arc<Call>, Vec<u8>),
     /// What its next stage waits for is there, unless somebody has been faster.
     GoOn(Arc<Call>),
-    /// A call has ended between two stages. What it consists of is let go of by a thread that knows its language.
+    /// A call has ended between two stages. What it consists of is let go of by a thread that knows
+    /// its language.
     LetGo(Box<dyn Stages>),
     Stop,
 }
@@ -454,7 +459,8 @@ impl Worker {
         }
     }
 
-    /// Sends the calls of a stage. Their answers may come, and the next stage run elsewhere, while this goes on.
+    /// Sends the calls of a stage. Their answers may come, and the next stage run elsewhere, while
+    /// this goes on.
     fn send(&self, call: &Arc<Call>, stages: Box<dyn Stages>, calls: Vec<QueuedCall>, rests: bool) {
         let first;
         {

@@ -67,7 +67,8 @@ pub struct Connection {
     frame_begun: Option<(Instant, u64)>,
 }
 
-/// Answers that wait to be written behind others. In pieces: one buffer that grew would be copied, and be there twice meanwhile.
+/// Answers that wait to be written behind others. In pieces: one buffer that grew would be copied,
+/// and be there twice meanwhile.
 #[derive(Default)]
 struct Later {
     pieces: VecDeque<Vec<u8>>,
@@ -119,7 +120,8 @@ pub fn queued_bytes(work: Outstanding) -> usize {
     2 * work.bytes + CALL_BYTES * work.calls
 }
 
-/// Of answers that the socket does not take, the buffer itself is kept from here on, and less is copied.
+/// Of answers that the socket does not take, the buffer itself is kept from here on, and less is
+/// copied.
 const TAKEN_BYTES_MIN: usize = 65_536;
 
 /// So much free memory a buffer of a connection keeps.
@@ -210,8 +212,9 @@ impl Connection {
             && !self.lacks_room()
     }
 
-    /// Whether its calls and answers take as much as it may hold. A few small calls it may always make: what runs for long, and holds
-    /// up calls of others who hold much, must not keep it from what would be answered at once.
+    /// Whether its calls and answers take as much as it may hold. A few small calls it may always
+    /// make: what runs for long, and holds up calls of others who hold much, must not keep it from
+    /// what would be answered at once.
     #[inline]
     pub fn lacks_room(&self) -> bool {
         let here = self.unwritten() + queued_bytes(self.outstanding);
@@ -225,14 +228,15 @@ impl Connection {
         self.partial.capacity() + self.unread_capacity() + queued_bytes(self.outstanding) + self.answers_to_come()
     }
 
-    /// Of a connection without answers yet nothing is known, and nothing is kept free for it: an answer that finds no room is refused
-    /// where it is built.
+    /// Of a connection without answers yet nothing is known, and nothing is kept free for it: an
+    /// answer that finds no room is refused where it is built.
     #[inline]
     fn answers_to_come(&self) -> usize {
         self.outstanding.calls * self.known_answer_bytes
     }
 
-    /// Of that, what its unread answers take, with those that the system has taken where it takes no more.
+    /// Of that, what its unread answers take, with those that the system has taken where it takes
+    /// no more.
     #[inline]
     pub fn unread_capacity(&self) -> usize {
         let of_system = if self.blocked_since.is_some() { 2 * limits::SOCKET_SEND_BYTES } else { 0 };
@@ -285,7 +289,8 @@ impl Connection {
         (self.readable || self.has_frames) && self.wants_reading()
     }
 
-    /// Bytes of answers that have not been written, and of those that will come if they are like the last ones.
+    /// Bytes of answers that have not been written, and of those that will come if they are like
+    /// the last ones.
     fn expected_bytes(&self) -> usize {
         self.unwritten() + self.outstanding.calls * self.answer_bytes
     }
@@ -369,7 +374,8 @@ impl Connection {
         if self.unwritten() == 0 && self.blocked_since.is_none() { self.write(bytes) } else { Ok(0) }
     }
 
-    /// Sends a whole buffer, or keeps what the socket does not take, and much of it without a copy: then the buffer is kept.
+    /// Sends a whole buffer, or keeps what the socket does not take, and much of it without a copy:
+    /// then the buffer is kept.
     pub fn send_buffer(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         let written = self.send_now(buffer)?;
         let waste = buffer.capacity() - (buffer.len() - written);
@@ -405,7 +411,8 @@ impl Connection {
         self.out.extend_from_slice(rest);
     }
 
-    /// What was written goes from the buffer, before that grows: one that is never read to its end would grow for ever.
+    /// What was written goes from the buffer, before that grows: one that is never read to its end
+    /// would grow for ever.
     fn forget_written(&mut self) {
         self.out.drain(..self.out_start);
         self.out_start = 0;
@@ -437,7 +444,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives back what a buffer has that was written for the most part. Not at each write: a peer that reads has it back soon.
+    /// Gives back what a buffer has that was written for the most part. Not at each write: a peer
+    /// that reads has it back soon.
     pub fn trim(&mut self) {
         if self.out_start > self.out.len() / 2 {
             self.forget_written();

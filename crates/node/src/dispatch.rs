@@ -1,4 +1,5 @@
-//! From frames to work: login, the calls that a network thread answers itself, and batches for the partitions.
+//! From frames to work: login, the calls that a network thread answers itself, and batches for the
+//! partitions.
 
 use crate::connection::{self, Connection, is_admin};
 use crate::mailbox::Mail;
@@ -114,8 +115,8 @@ impl Dispatcher {
         }
     }
 
-    /// Handles the complete frames of `bytes`, as many as the connection and the node may have outstanding, and says how many bytes
-    /// they took.
+    /// Handles the complete frames of `bytes`, as many as the connection and the node may have
+    /// outstanding, and says how many bytes they took.
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
         connection.has_frames = false;
@@ -148,7 +149,8 @@ impl Dispatcher {
                     break;
                 }
                 Err(_) => {
-                    // The stream cannot be trusted any more (wire-protocol 1.2): answers still go out, then it is closed.
+                    // The stream cannot be trusted any more (wire-protocol 1.2): answers still go
+                    // out, then it is closed.
                     connection.closing = true;
                 }
             }
@@ -160,8 +162,9 @@ impl Dispatcher {
         if connection.closing { bytes.len() } else { consumed }
     }
 
-    /// A call that is larger than the server takes, or than it has memory for, is refused as soon as its beginning is there; what it
-    /// has sent and what is still to come of it is dropped. Calls that come in one read are smaller.
+    /// A call that is larger than the server takes, or than it has memory for, is refused as soon
+    /// as its beginning is there; what it has sent and what is still to come of it is dropped.
+    /// Calls that come in one read are smaller.
     #[cold]
     pub fn refuse_if_too_large(&self, connection: &mut Connection) {
         let most = self.shared.settings.frame_bytes;
@@ -176,7 +179,8 @@ impl Dispatcher {
         }
     }
 
-    /// A call that does not come whole while others wait for memory is refused, and dropped in the same way.
+    /// A call that does not come whole while others wait for memory is refused, and dropped in the
+    /// same way.
     #[cold]
     pub fn refuse_for_memory(&self, connection: &mut Connection) {
         if let Some(bytes) = incomplete_call(connection) {
@@ -301,7 +305,8 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the call says how long it may execute. Calls of a batch cannot: they have the server's time.
+    /// Whether the call says how long it may execute. Calls of a batch cannot: they have the
+    /// server's time.
     #[inline]
     fn has_own_time(&self, connection: &Connection, invocation: &Invocation<'_>) -> bool {
         invocation.extensions.batch_timeout_ms.is_some()
@@ -331,7 +336,8 @@ impl Dispatcher {
         self.shared.compounds.begin(self.compiled.program(id), parameters, reply);
     }
 
-    /// An ad hoc statement whose plan is at hand goes the way of a procedure call. None: it has to be compiled.
+    /// An ad hoc statement whose plan is at hand goes the way of a procedure call. None: it has to
+    /// be compiled.
     fn ad_hoc(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) -> Option<()> {
         let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return None };
         let given = invocation.parameters.without_first().ok()?;
@@ -409,7 +415,8 @@ impl Dispatcher {
         self.now.stamp()
     }
 
-    /// What to do with a call that was compiled against a catalog that is no longer in force: look it up again.
+    /// What to do with a call that was compiled against a catalog that is no longer in force: look
+    /// it up again.
     fn resend(&self, connection: &Connection, handle: i64, body: &[u8]) -> ferrite_partition::Retry {
         let job = SystemJob::Call { body: body.to_vec(), reply: self.reply(connection, handle) };
         let system = self.shared.system.clone();
@@ -418,7 +425,8 @@ impl Dispatcher {
         })
     }
 
-    /// Pings and subscriptions are answered here and at once; other system procedures have a thread of their own.
+    /// Pings and subscriptions are answered here and at once; other system procedures have a thread
+    /// of their own.
     #[cold]
     fn system_call(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
         connection.system_called(invocation.procedure);
@@ -459,7 +467,8 @@ impl Dispatcher {
         }
     }
 
-    /// The calls that were taken of a connection up to now are not wanted any more; with a handle, those of it.
+    /// The calls that were taken of a connection up to now are not wanted any more; with a handle,
+    /// those of it.
     pub fn cancel(&mut self, connection: &mut Connection, handle: Option<i64>) {
         // They are on their way, so that later ones have a later time.
         self.send_batches();
@@ -470,8 +479,8 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps the buffers of a batch that is done, so that the next ones need no fresh memory: that would have to be cleared
-    /// and mapped first, at a price per call that shows.
+    /// Keeps the buffers of a batch that is done, so that the next ones need no fresh memory: that
+    /// would have to be cleared and mapped first, at a price per call that shows.
     pub fn recycle(&mut self, answers: AnswerBatch) {
         let AnswerBatch { bytes, spent: Spent { mut calls, bytes: mut parameters }, .. } = answers;
         self.keep_buffer(bytes);

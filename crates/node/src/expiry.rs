@@ -1,8 +1,8 @@
-//! The expiry thread: deletes rows whose time to live has passed, by batches that are transactions of their own and queue up
-//! with all others.
+//! The expiry thread: deletes rows whose time to live has passed, by batches that are transactions
+//! of their own and queue up with all others.
 //!
-//! It sleeps while no table has a time to live. It waits for a batch's answer before it sends the next one, so that it never
-//! has more than one batch in a partition's inbox.
+//! It sleeps while no table has a time to live. It waits for a batch's answer before it sends the
+//! next one, so that it never has more than one batch in a partition's inbox.
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
@@ -34,7 +34,8 @@ pub struct Expired {
     pub rows: u64,
     /// Of these in the last round, or so far in the one that goes on.
     pub rows_last_round: u64,
-    /// None while a round goes on, or after one that failed: how many are left is not known. A round that ends leaves none.
+    /// None while a round goes on, or after one that failed: how many are left is not known. A
+    /// round that ends leaves none.
     pub remaining: Option<u64>,
     /// When the last rows were deleted, in microseconds since 1970.
     pub last_micros: Option<i64>,
@@ -89,7 +90,8 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
     count.filter(|_| response.status_code == Status::Success.code())
 }
 
-/// The tables whose rows expire. What would take rows that are to be migrated is not there: they are kept, or dropped like others.
+/// The tables whose rows expire. What would take rows that are to be migrated is not there: they
+/// are kept, or dropped like others.
 pub fn expiring(catalog: &Catalog, drop_migrating: bool) -> impl Iterator<Item = &Arc<Table>> {
     let kept = move |table: &Table| !drop_migrating && table.export.as_ref().is_some_and(|export| export.migrate);
     catalog.tables.values().filter(move |table| table.time_to_live.is_some() && !kept(table))
@@ -136,7 +138,8 @@ impl Expiry {
         }
     }
 
-    /// Deletes what has expired by now: on every partition batch after batch, until one is not full.
+    /// Deletes what has expired by now: on every partition batch after batch, until one is not
+    /// full.
     fn round(&mut self, compiled: &Arc<Compiled>, table: &Table) {
         let Some(time) = table.time_to_live else { return };
         let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;

@@ -1,7 +1,9 @@
-//! Latencies as a network thread sees them, from handing calls over to having their answers, in the buckets that monitoring tools read.
+//! Latencies as a network thread sees them, from handing calls over to having their answers, in the
+//! buckets that monitoring tools read.
 //!
-//! The layout is that of HdrHistogram for values from one microsecond to an hour with three digits: tools decode it by that
-//! library's rules. All calls of a batch have the same latency, so counting costs one step per batch.
+//! The layout is that of HdrHistogram for values from one microsecond to an hour with three digits:
+//! tools decode it by that library's rules. All calls of a batch have the same latency, so counting
+//! costs one step per batch.
 
 /// Highest value that is told apart, in microseconds; longer ones count as this.
 const HIGHEST_MICROS: u64 = 3_600_000_000;
@@ -50,7 +52,8 @@ impl Latencies {
         self.count
     }
 
-    /// The latency, in microseconds, that this part (0 to 1) of all calls did not exceed; 0 when there were none.
+    /// The latency, in microseconds, that this part (0 to 1) of all calls did not exceed; 0 when
+    /// there were none.
     pub fn quantile(&self, part: f64) -> u64 {
         let rank = ((self.count as f64 * part).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -63,7 +66,8 @@ impl Latencies {
         0
     }
 
-    /// As tools read it, all numbers little-endian: lowest and highest value, digits, count, then every bucket.
+    /// As tools read it, all numbers little-endian: lowest and highest value, digits, count, then
+    /// every bucket.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(28 + 8 * BUCKETS);
         bytes.extend_from_slice(&1u64.to_le_bytes());
@@ -97,7 +101,8 @@ fn highest_of(bucket: usize) -> u64 {
     ((within + 1) << doubling) - 1
 }
 
-/// Snappy's block format. Runs of one byte become copies, all else stays as it is: counts are mostly zeros.
+/// Snappy's block format. Runs of one byte become copies, all else stays as it is: counts are
+/// mostly zeros.
 fn compress(bytes: &[u8]) -> Vec<u8> {
     const COPY_LENGTH_MAX: usize = 64;
     const LITERAL_LENGTH_MAX: usize = 60;

@@ -1,6 +1,7 @@
 //! Ports, and how many connections the process has file descriptors for.
 //!
-//! What is set on a listening socket holds for every connection that it accepts, which spares system calls for each.
+//! What is set on a listening socket holds for every connection that it accepts, which spares
+//! system calls for each.
 
 use crate::server::ServerError;
 use ferrite_base::limits;
@@ -18,7 +19,8 @@ pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Serve
     let failed = |error| ServerError::Listen(address, error);
     let listener = TcpListener::bind(address).map_err(failed)?;
     keep_alive(&listener).map_err(failed)?;
-    // The system's own choice grows to megabytes, which nobody counts, for each connection that does not read.
+    // The system's own choice grows to megabytes, which nobody counts, for each connection that
+    // does not read.
     sockopt::set_socket_send_buffer_size(&listener, limits::SOCKET_SEND_BYTES).map_err(|error| failed(error.into()))?;
     // Many may come at once, after a restart: as many as the system lets wait (net.core.somaxconn).
     rustix::net::listen(&listener, i32::MAX).map_err(|error| failed(error.into()))?;
@@ -26,7 +28,8 @@ pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Serve
     Ok((listener, bound))
 }
 
-/// A peer that is gone without a word holds its connection, its memory and a file descriptor for two minutes, not for ever.
+/// A peer that is gone without a word holds its connection, its memory and a file descriptor for
+/// two minutes, not for ever.
 fn keep_alive(listener: &TcpListener) -> io::Result<()> {
     sockopt::set_socket_keepalive(listener, true)?;
     sockopt::set_tcp_keepidle(listener, Duration::from_secs(limits::KEEPALIVE_IDLE_SECONDS))?;
@@ -35,8 +38,8 @@ fn keep_alive(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// As many connections as are wanted, or fewer where the process may not open so many files. What the log, snapshots, backups, Java and
-/// administrators need is kept.
+/// As many connections as are wanted, or fewer where the process may not open so many files. What
+/// the log, snapshots, backups, Java and administrators need is kept.
 pub fn connections_max(wanted: usize, network_threads: usize) -> usize {
     let Some(descriptors) = ferrite_io::descriptors() else { return wanted };
     let room = connections_within(descriptors.most, descriptors.open, network_threads);

@@ -1,4 +1,5 @@
-//! `@LoadSinglepartitionTable` and `@LoadMultipartitionTable`: what the bulk loaders of existing clients call (wire-protocol 12.6).
+//! `@LoadSinglepartitionTable` and `@LoadMultipartitionTable`: what the bulk loaders of existing
+//! clients call (wire-protocol 12.6).
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_partition::Compiled;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 
 /// Rows on their way into a table.
 pub struct Load<'v> {
-    /// The bytes of a partitioning key that all rows share a partition with, or None for one that is NULL; None for a replicated
-    /// table.
+    /// The bytes of a partitioning key that all rows share a partition with, or None for one that
+    /// is NULL; None for a replicated table.
     pub key: Option<Option<&'v [u8]>>,
     table: &'v str,
     upsert: bool,
@@ -22,7 +23,8 @@ pub fn single<'v>(parameters: &[Value<'v>]) -> UserResult<Load<'v>> {
         [Value::Bytes(key), Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
             Ok(Load { key: Some(Some(key)), table, upsert: *upsert == 1, rows })
         }
-        // Bulk loaders send rows without a key so; which column must have one is said where the row is inserted.
+        // Bulk loaders send rows without a key so; which column must have one is said where the row
+        // is inserted.
         [Value::Null, Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
             Ok(Load { key: Some(None), table, upsert: *upsert == 1, rows })
         }

@@ -16,7 +16,8 @@ pub enum Mail {
         stream: TcpStream,
         admin: bool,
     },
-    /// The calls of a connection, by the number that its login told, are not wanted any more: that of a handle, or all.
+    /// The calls of a connection, by the number that its login told, are not wanted any more: that
+    /// of a handle, or all.
     Cancel {
         connection: i64,
         handle: Option<i64>,

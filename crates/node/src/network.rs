@@ -1,7 +1,7 @@
 //! A network thread: sockets in, batches of calls out; answers in, sockets out.
 //!
-//! One turn reads what every ready connection has, cuts it into calls, hands each partition its batch, then writes the
-//! answers that have come. Nothing here waits for a transaction.
+//! One turn reads what every ready connection has, cuts it into calls, hands each partition its
+//! batch, then writes the answers that have come. Nothing here waits for a transaction.
 
 use crate::connection::{self, Connection, is_admin};
 use crate::dispatch::Dispatcher;
@@ -37,8 +37,8 @@ const LISTENER: Token = Token(1);
 const ADMIN_LISTENER: Token = Token(2);
 const FIRST_CONNECTION: usize = 3;
 
-/// How often connections are looked at for logins and frames that do not come and answers that are not read, unless that may take a
-/// shorter time only.
+/// How often connections are looked at for logins and frames that do not come and answers that are
+/// not read, unless that may take a shorter time only.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Where clients come in. One thread has both.
@@ -73,7 +73,8 @@ pub struct NetworkThread {
     held: Vec<usize>,
     ledger: Ledger,
     sweep_every: Duration,
-    /// The system has refused a new connection: it lacks something that a connection that is closed may give back.
+    /// The system has refused a new connection: it lacks something that a connection that is closed
+    /// may give back.
     starved: bool,
     /// A connection was closed since.
     freed: bool,
@@ -246,8 +247,9 @@ impl NetworkThread {
         self.listeners = Some(listeners);
     }
 
-    /// Takes those who wait. False when the system refuses; then they wait on, and it is tried again when a connection is closed, or at
-    /// the next sweep: never at once, which would be again and again.
+    /// Takes those who wait. False when the system refuses; then they wait on, and it is tried
+    /// again when a connection is closed, or at the next sweep: never at once, which would be again
+    /// and again.
     fn accept_from(&mut self, listener: &TcpListener, admin: bool) -> bool {
         loop {
             match listener.accept() {
@@ -546,7 +548,8 @@ impl NetworkThread {
 fn refuse(mut stream: TcpStream) {
     let mut answer = Vec::new();
     login::write_failure(&mut answer, LoginFailure::TooManyConnections);
-    // What does not go at once is not waited for. A login that is left unread would take the answer with it.
+    // What does not go at once is not waited for. A login that is left unread would take the answer
+    // with it.
     let _ = stream.write(&answer);
     let _ = stream.read(&mut [0; 4096]);
     let _ = stream.shutdown(Shutdown::Write);

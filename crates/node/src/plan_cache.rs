@@ -1,8 +1,10 @@
-//! Plans of ad hoc statements, by the shape of their texts: a text that differs from one before in values only needs no compiling.
+//! Plans of ad hoc statements, by the shape of their texts: a text that differs from one before in
+//! values only needs no compiling.
 //!
-//! Owns the plans and which of them to forget. Network threads look plans up and send the call to its partition like any
-//! procedure's; the system thread, which compiles what is not found, brings them. A shape gets its plan when it is met for the second
-//! time, so that texts that never come again cost nothing but an entry. Everything here is for one version of the catalog.
+//! Owns the plans and which of them to forget. Network threads look plans up and send the call to
+//! its partition like any procedure's; the system thread, which compiles what is not found, brings
+//! them. A shape gets its plan when it is met for the second time, so that texts that never come
+//! again cost nothing but an entry. Everything here is for one version of the catalog.
 
 use bumpalo::Bump;
 use ferrite_base::limits;
@@ -49,7 +51,8 @@ struct Entries {
     compiled: Option<Arc<Compiled>>,
     places: HashMap<Arc<[u8]>, usize>,
     slots: Vec<Slot>,
-    /// The next slot to be considered for eviction: whoever was not used since the last time goes (the clock algorithm).
+    /// The next slot to be considered for eviction: whoever was not used since the last time goes
+    /// (the clock algorithm).
     hand: usize,
 }
 
@@ -96,8 +99,8 @@ pub struct PlanCacheStatistics {
 }
 
 impl PlanCache {
-    /// The plan for `text`, which is taken apart by `parameterizer`; None when there is none yet, or when it wants another number of
-    /// parameters than `given`.
+    /// The plan for `text`, which is taken apart by `parameterizer`; None when there is none yet,
+    /// or when it wants another number of parameters than `given`.
     pub fn find(
         &self,
         compiled: &Arc<Compiled>,
@@ -124,7 +127,8 @@ impl PlanCache {
         plan
     }
 
-    /// Takes note of a text that was compiled, as it is written, to `exact`; at the second meeting makes the plan for its shape.
+    /// Takes note of a text that was compiled, as it is written, to `exact`; at the second meeting
+    /// makes the plan for its shape.
     pub fn met(
         &self,
         compiled: &Arc<Compiled>,
@@ -272,8 +276,8 @@ impl CachedPlan {
         Arc::new(CachedPlan { program: Arc::new(template.program), arguments: template.arguments, given })
     }
 
-    /// Appends the parameter set for `text`, last taken apart by `parameterizer`. None, with something appended, when a literal is none that the
-    /// plan was made for.
+    /// Appends the parameter set for `text`, last taken apart by `parameterizer`. None, with
+    /// something appended, when a literal is none that the plan was made for.
     pub fn write_parameters(
         &self,
         parameterizer: &Parameterizer,

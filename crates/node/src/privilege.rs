@@ -1,8 +1,9 @@
 //! Who may do what runs code, reads and writes files, or stops the server.
 //!
-//! There are no users yet, so the door that a connection came in by decides (docs/decisions/0014-doors-and-privileges.md): connections
-//! to the administration port may do all of it. Those to the client port may, too, as long as that is reached from this machine only,
-//! or the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
+//! There are no users yet, so the door that a connection came in by decides
+//! (docs/decisions/0014-doors-and-privileges.md): connections to the administration port may do all
+//! of it. Those to the client port may, too, as long as that is reached from this machine only, or
+//! the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
 
 use crate::shared::{Identity, Shared};
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -11,12 +12,14 @@ use std::net::{IpAddr, SocketAddr};
 /// Procedures that need the administration port wherever there is one.
 const ADMINISTRATORS_ONLY: &[&str] = &["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown"];
 
-/// Procedures that need it where clients are not trusted: they run code, touch files that callers name, or stop the server.
+/// Procedures that need it where clients are not trusted: they run code, touch files that callers
+/// name, or stop the server.
 const TRUSTED_ONLY: &[&str] =
     &["@UpdateClasses", "@SnapshotSave", "@SnapshotRestore", "@SnapshotScan", "@SnapshotDelete", "@Shutdown"];
 
-/// Whether clients that come to this address are trusted with code and files. One that only this machine reaches is, whatever form it is
-/// written in; an address that stands for all of the machine's is not.
+/// Whether clients that come to this address are trusted with code and files. One that only this
+/// machine reaches is, whatever form it is written in; an address that stands for all of the
+/// machine's is not.
 pub fn clients_are_trusted(listen: IpAddr, trust_clients: bool) -> bool {
     trust_clients || listen.to_canonical().is_loopback()
 }

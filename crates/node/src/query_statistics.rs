@@ -1,7 +1,9 @@
-//! `@QueryStats`: SQL over the tables that `@Statistics` answers: `SELECT ... FROM statistics(PROCEDURE, 0) WHERE ...`.
+//! `@QueryStats`: SQL over the tables that `@Statistics` answers:
+//! `SELECT ... FROM statistics(PROCEDURE, 0) WHERE ...`.
 //!
-//! Each `statistics(...)` is taken out of the text and becomes a table of WITH that holds the figures as constants; what is left is
-//! compiled like any other query. So the figures of one call are of one moment, and there is no second engine.
+//! Each `statistics(...)` is taken out of the text and becomes a table of WITH that holds the
+//! figures as constants; what is left is compiled like any other query. So the figures of one call
+//! are of one moment, and there is no second engine.
 
 use crate::adhoc::{self, Compilation};
 use crate::result::SystemTable;

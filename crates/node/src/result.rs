@@ -1,4 +1,5 @@
-//! Answers of system procedures: tables built row by row, written to a response when they are whole.
+//! Answers of system procedures: tables built row by row, written to a response when they are
+//! whole.
 //!
 //! They are small and rare, so rows own their values; results of SQL do not come through here.
 

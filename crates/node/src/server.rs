@@ -71,7 +71,8 @@ pub struct ServerOptions {
     /// None: what the directory has, or the default for a new one.
     pub partitions: Option<u32>,
     pub durability: Durability,
-    /// What DECIMAL(p, s) means in a new database. None: what the directory has, or the default for a new one.
+    /// What DECIMAL(p, s) means in a new database. None: what the directory has, or the default for
+    /// a new one.
     pub decimal_scale: Option<DecimalScale>,
     /// Jars to load when the database is new, before the schema.
     pub classes: Vec<Vec<u8>>,
@@ -155,7 +156,8 @@ impl CompoundThreads {
         Ok(CompoundThreads { watch, workers, ended })
     }
 
-    /// A worker whose stage does not end is left behind: its call was answered, and what it does ends with the process.
+    /// A worker whose stage does not end is left behind: its call was answered, and what it does
+    /// ends with the process.
     pub(crate) fn stop(self, shared: &Shared) {
         shared.compounds.stop(self.workers);
         join([self.watch]);
@@ -197,7 +199,8 @@ impl Server {
     /// Recovers the database, runs the schema file if it is new, and takes connections.
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        // The port first: a second server on the same port should not wait for recovery to hear of it.
+        // The port first: a second server on the same port should not wait for recovery to hear of
+        // it.
         let (listener, listen) = listen_on(options.listen)?;
         let backups = backup_place(&options)?;
         let mut admin = options.admin_listen.map(listen_on).transpose()?;
@@ -235,7 +238,8 @@ impl Server {
             warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         }
 
-        // What was acknowledged once is taken up whatever it needs; the limit is for what comes now.
+        // What was acknowledged once is taken up whatever it needs; the limit is for what comes
+        // now.
         memory::set_limit(options.settings.memory_bytes);
         for store in &mut recovered.stores {
             store.set_transaction_bytes_max(options.settings.transaction_bytes);
@@ -410,7 +414,8 @@ impl Server {
         self.shared.plan_cache.statistics()
     }
 
-    /// Says what `@Shutdown` does: ask whoever runs this server to stop it. Without, `@Shutdown` is refused.
+    /// Says what `@Shutdown` does: ask whoever runs this server to stop it. Without, `@Shutdown` is
+    /// refused.
     pub fn on_shutdown(&self, stop: impl Fn() + Send + Sync + 'static) {
         let _ = self.shared.shutdown.set(Box::new(stop));
     }
@@ -424,8 +429,8 @@ impl Server {
         self.insistence.handle()
     }
 
-    /// Answers what was taken, makes everything durable, ends. What takes longer than the settings allow is interrupted, and what
-    /// waits is not executed.
+    /// Answers what was taken, makes everything durable, ends. What takes longer than the settings
+    /// allow is interrupted, and what waits is not executed.
     pub fn stop(self) -> Result<Stopped, LogFailed> {
         stop::stop(self.shared, self.log, self.threads, self.insistence)
     }
@@ -437,7 +442,8 @@ pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     }
 }
 
-/// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has all that was promised.
+/// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has
+/// all that was promised.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
     struct AbortOnPanic;
     impl Drop for AbortOnPanic {

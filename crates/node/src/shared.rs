@@ -88,7 +88,8 @@ impl Mode {
         self.set(RUNNING);
     }
 
-    /// Writes are refused from now on. A call that is being routed at this moment may still get through.
+    /// Writes are refused from now on. A call that is being routed at this moment may still get
+    /// through.
     pub fn pause(&self) {
         self.set(PAUSED);
     }
@@ -129,7 +130,8 @@ impl Mode {
         self.state.load(Relaxed) & DISK_LOW != 0
     }
 
-    /// Whether a program may run now. A connection to the administration port may write while the server is paused.
+    /// Whether a program may run now. A connection to the administration port may write while the
+    /// server is paused.
     #[inline]
     pub fn admit(&self, read_only: bool, admin: bool) -> UserResult<()> {
         match self.state.load(Relaxed) {
@@ -207,7 +209,8 @@ impl Connections {
         Connections { limits, open: AtomicUsize::new(0), numbered: AtomicU64::new(0), told: Mutex::new(None) }
     }
 
-    /// One more, if there is room; it will be [`Connections::closed`]. Some of the administrators' are taken beyond the limit.
+    /// One more, if there is room; it will be [`Connections::closed`]. Some of the administrators'
+    /// are taken beyond the limit.
     pub fn opened(&self, admin: bool) -> bool {
         let reserved = if admin { limits::ADMIN_CONNECTIONS_RESERVED } else { 0 };
         let most = self.limits.connections_max.saturating_add(reserved);

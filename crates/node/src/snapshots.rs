@@ -1,7 +1,8 @@
-//! The snapshot thread: when a snapshot is wanted, by whom, how fast it may be written, and what became of the last ones.
+//! The snapshot thread: when a snapshot is wanted, by whom, how fast it may be written, and what
+//! became of the last ones.
 //!
-//! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a time: all who ask while one is
-//! being written get the next.
+//! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
+//! time: all who ask while one is being written get the next.
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -22,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Longest sleep to keep to a rate, so that a stopping server is not held up.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// While calls are under way, and no rate is set, a thread rests so many times as long as it works: what a snapshot takes from them in all
-/// is the same, but no second of theirs loses much.
+/// While calls are under way, and no rate is set, a thread rests so many times as long as it works:
+/// what a snapshot takes from them in all is the same, but no second of theirs loses much.
 const REST_PER_WORK: u32 = 2;
 /// Snapshots that are remembered for statistics.
 const REMEMBERED: usize = 16;
@@ -40,7 +41,8 @@ pub struct SnapshotSettings {
     pub threads: usize,
     /// None: as fast as the disk, and a third as fast while calls are under way.
     pub bytes_per_second: Option<u64>,
-    /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not more. None: never.
+    /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not
+    /// more. None: never.
     pub log_bytes: Option<u64>,
     /// Time since the last one after which one is taken, if the log has grown. None: never.
     pub interval: Option<Duration>,
@@ -210,13 +212,15 @@ impl SnapshotThread {
     }
 }
 
-/// Whether data of that size can be written where so much is free, and the log still has what it needs when no more writes are taken: the
-/// segment that it prepares. Then a snapshot may take from the log's half of the reserve, since it gives the log's old segments back.
+/// Whether data of that size can be written where so much is free, and the log still has what it
+/// needs when no more writes are taken: the segment that it prepares. Then a snapshot may take from
+/// the log's half of the reserve, since it gives the log's old segments back.
 fn leaves_room(free: u64, data: u64) -> bool {
     free.saturating_sub(data) >= limits::LOG_SEGMENT_BYTES
 }
 
-/// When a thread goes on that has worked for so long on its last block, as time since the snapshot was begun, of which `done` bytes are there.
+/// When a thread goes on that has worked for so long on its last block, as time since the snapshot
+/// was begun, of which `done` bytes are there.
 fn goes_on(rate: Option<u64>, done: u64, now: Duration, worked: Duration, busy: bool) -> Duration {
     match rate {
         Some(rate) => Duration::from_secs_f64(done as f64 / rate as f64),

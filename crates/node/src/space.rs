@@ -1,10 +1,13 @@
-//! Watches the room on the disks that the database writes to, and says when there is less than the reserve.
+//! Watches the room on the disks that the database writes to, and says when there is less than the
+//! reserve.
 //!
-//! The reserve is what keeps a full disk from being met at all: from the mark on writes are refused at the door, and those that are
-//! in already, with the segments that the log prepares for them, take from the reserve. So the mark must not be passed unseen by more
-//! than a part of the reserve: whoever writes looks ([`MeteredDisk`]) each time a sixteenth of it was written, by whatever part of the
-//! server; and a thread looks now and then, since others may fill the disk too. Snapshots end when half of the reserve is gone: the
-//! rest is the log's. Which calls are refused is [`crate::shared::Mode`]'s business.
+//! The reserve is what keeps a full disk from being met at all: from the mark on writes are refused
+//! at the door, and those that are in already, with the segments that the log prepares for them,
+//! take from the reserve. So the mark must not be passed unseen by more than a part of the reserve:
+//! whoever writes looks ([`MeteredDisk`]) each time a sixteenth of it was written, by whatever part
+//! of the server; and a thread looks now and then, since others may fill the disk too. Snapshots
+//! end when half of the reserve is gone: the rest is the log's. Which calls are refused is
+//! [`crate::shared::Mode`]'s business.
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -28,7 +31,8 @@ pub struct SpaceWatch {
     pub reserve: u64,
     /// The log's: after it nothing is written any more, whatever room there is.
     pub log_failure: SharedFailure,
-    /// The last look failed. Held while looking, so that an old look does not undo what a newer one saw.
+    /// The last look failed. Held while looking, so that an old look does not undo what a newer one
+    /// saw.
     pub failed: Mutex<bool>,
 }
 
@@ -60,7 +64,8 @@ impl SpaceWatch {
                     self.tell(free);
                 }
             }
-            // What cannot be seen is not taken for full: a disk that is broken fails the log, which then says so.
+            // What cannot be seen is not taken for full: a disk that is broken fails the log, which
+            // then says so.
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
                     ferrite_io::errln!("ferrite: {error}; whether the disk is nearly full is not known");

@@ -1,8 +1,10 @@
-//! `@Statistics`: figures of this node, in the layout that monitoring tools read (wire-protocol 12.3).
+//! `@Statistics`: figures of this node, in the layout that monitoring tools read (wire-protocol
+//! 12.3).
 //!
-//! Each thread counts for itself and is asked for a report when somebody wants to see figures (`collect.rs`). With the interval flag,
-//! counts are those since the last such question for the same selector; least and most values are always those since the
-//! start. Features that this server does not have are answered with no rows, which is the truth.
+//! Each thread counts for itself and is asked for a report when somebody wants to see figures
+//! (`collect.rs`). With the interval flag, counts are those since the last such question for the
+//! same selector; least and most values are always those since the start. Features that this server
+//! does not have are answered with no rows, which is the truth.
 
 mod clients;
 mod collect;
@@ -41,7 +43,8 @@ pub struct Asker {
     pub bytes: usize,
 }
 
-/// The tables of a selector; TOPO's second parameter is `interval` too: it asks for the ring as JSON.
+/// The tables of a selector; TOPO's second parameter is `interval` too: it asks for the ring as
+/// JSON.
 pub fn statistics(shared: &Shared, selector: &str, interval: bool, asker: Asker) -> SystemResult {
     let word = selector.to_ascii_uppercase();
     // Nobody is asked before the word is known to be about what they count.

@@ -1,7 +1,9 @@
-//! The administration port while the database is being recovered: who asks hears how far that is, and that nothing else goes yet.
+//! The administration port while the database is being recovered: who asks hears how far that is,
+//! and that nothing else goes yet.
 //!
-//! Owns the connections that come meanwhile. Promises that none of them outlives the recovery (who wants more connects again), and
-//! that recovery waits for none of them. Does not know the database: there is none yet.
+//! Owns the connections that come meanwhile. Promises that none of them outlives the recovery (who
+//! wants more connects again), and that recovery waits for none of them. Does not know the
+//! database: there is none yet.
 
 use crate::result::write_response;
 use crate::statistics;

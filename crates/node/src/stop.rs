@@ -1,8 +1,9 @@
-//! The end of a node, in good time. What was taken is answered; what takes too long is interrupted, and what was not begun is refused,
-//! with a status by which drivers know that it did not happen. Whoever does not end even then is left behind.
+//! The end of a node, in good time. What was taken is answered; what takes too long is interrupted,
+//! and what was not begun is refused, with a status by which drivers know that it did not happen.
+//! Whoever does not end even then is left behind.
 //!
-//! Promises that the log is closed in good order whoever hangs: it has a thread of its own, and an answer leaves only when the log has
-//! what it says. Does not know signals.
+//! Promises that the log is closed in good order whoever hangs: it has a thread of its own, and an
+//! answer leaves only when the log has what it says. Does not know signals.
 
 use crate::mailbox::Mail;
 use crate::server::{CompoundThreads, PagePreallocator, join, spawn};
@@ -29,7 +30,8 @@ pub enum Stopped {
     LeavingThreads,
 }
 
-/// Says that the end shall not wait for calls any more. May be said at any time, by anybody, again and again.
+/// Says that the end shall not wait for calls any more. May be said at any time, by anybody, again
+/// and again.
 #[derive(Clone)]
 pub struct Insist(Sender<()>);
 
@@ -102,7 +104,8 @@ impl Insistence {
     }
 }
 
-/// Ends the node: in good order as long as `settings.stop_seconds` allow and nobody insists, then without waiting for calls.
+/// Ends the node: in good order as long as `settings.stop_seconds` allow and nobody insists, then
+/// without waiting for calls.
 pub(crate) fn stop(
     shared: Arc<Shared>,
     log: Log<Completion>,
@@ -111,7 +114,8 @@ pub(crate) fn stop(
 ) -> Result<Stopped, LogFailed> {
     let (tell, ended) = bounded::<()>(1);
     let ending = Arc::clone(&shared);
-    // Where there is no thread to be had for it, `ended` is disconnected, and the log is closed at once.
+    // Where there is no thread to be had for it, `ended` is disconnected, and the log is closed at
+    // once.
     let _ = spawn("stop", move || {
         threads.end(&ending);
         let _ = tell.send(());

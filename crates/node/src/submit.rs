@@ -1,4 +1,5 @@
-//! Calls that do not come in a network thread's batch: looked up, admitted, routed and handed over one by one.
+//! Calls that do not come in a network thread's batch: looked up, admitted, routed and handed over
+//! one by one.
 
 use crate::connection::{is_admin, is_of_compound};
 use crate::route::{self, Route};
@@ -27,8 +28,8 @@ pub fn frame(shared: &Shared, frame: &[u8], reply: &Reply) -> UserResult<()> {
     procedure(shared, &invocation, &shared.compiled.load_full(), body, reply)
 }
 
-/// How long a call may execute by its own wish (wire-protocol 3.3). None: as long as any. Only administrators may have a call take longer
-/// than the server's limit.
+/// How long a call may execute by its own wish (wire-protocol 3.3). None: as long as any. Only
+/// administrators may have a call take longer than the server's limit.
 #[cold]
 pub fn time_asked(shared: &Shared, extensions: &Extensions, admin: bool) -> Option<Duration> {
     let asked = u64::try_from(extensions.batch_timeout_ms?).ok().filter(|asked| *asked > 0)?;
@@ -116,7 +117,8 @@ pub fn program(
         time_max: time_of(shared, body, reply),
         turn: None,
     });
-    // A worker of compound procedures that is stuck may outlive them all; nobody waits for its answers then.
+    // A worker of compound procedures that is stuck may outlive them all; nobody waits for its
+    // answers then.
     match route {
         Route::Partition { partition, .. } => {
             let _ = shared.partitions[partition.index()].send(Event::Program(call));

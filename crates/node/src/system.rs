@@ -1,5 +1,5 @@
-//! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile SQL text holds up other
-//! system calls here, never a partition or a socket.
+//! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile
+//! SQL text holds up other system calls here, never a partition or a socket.
 
 use crate::connection::{is_admin, public_id};
 use crate::load::{self, Load};
@@ -37,7 +37,8 @@ pub enum SystemJob {
         body: Vec<u8>,
         reply: Reply,
     },
-    /// An ad hoc call that failed with a plan for many texts: its own plan, made from the text as it is written, says why.
+    /// An ad hoc call that failed with a plan for many texts: its own plan, made from the text as
+    /// it is written, says why.
     AsWritten {
         body: Vec<u8>,
         reply: Reply,
@@ -76,8 +77,8 @@ impl System {
             let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, parameterizer.take())));
             let outcome = outcome.unwrap_or_else(|_| {
                 fault::contain();
-                Err(UserError::internal("the statement could not be compiled, by a fault of the server")
-                    .with_hint("please report it together with the statement"))
+                Err(UserError::internal("internal error while compiling the statement; nothing was executed")
+                    .with_hint("please report it, with the statement and the messages in the server's log"))
             });
             match outcome {
                 Ok(Handled::PassedOn) => {}
@@ -132,7 +133,8 @@ impl System {
             "@SwapTables" => return self.swap_tables(parameters, &compiled, reply),
             "@UpdateClasses" => return self.update_classes(parameters, reply),
             "@Quiesce" => return self.quiesce(reply),
-            // What it asks is whether transactions run, on all partitions; while the server is paused they do not.
+            // What it asks is whether transactions run, on all partitions; while the server is
+            // paused they do not.
             "@PingPartitions" => {
                 administration::one_or_no_number(name, parameters)?;
                 self.shared.mode.admit(false, is_admin(reply.connection))?;
@@ -159,10 +161,12 @@ impl System {
                 let (text, limits) = (one_text(name, parameters)?, &self.shared.settings.sql);
                 compiling::within(&self.shared, reply.call(), || adhoc::explain_json(&compiled, limits, text))
             }
-            // The original's is the schema in a form of its own; ours is the statements that make it.
+            // The original's is the schema in a form of its own; ours is the statements that make
+            // it.
             "@ExplainCatalog" => adhoc::explain_catalog(&compiled, parameters.len()),
             "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
-            // Reached only when it was routed here by a network thread that does not know it: same answer as there.
+            // Reached only when it was routed here by a network thread that does not know it: same
+            // answer as there.
             "@Ping" => Ok(Vec::new()),
             "@SnapshotStatus" => statistics::statistics(&self.shared, "SNAPSHOTSTATUS", false, asker),
             _ => administration::call(&self.shared, name, parameters),
@@ -216,7 +220,8 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
-    /// `@AdHocSpForTest(sql, key, parameters...)`: a statement that sees one partition only, that of the key.
+    /// `@AdHocSpForTest(sql, key, parameters...)`: a statement that sees one partition only, that
+    /// of the key.
     fn ad_hoc_on_partition(
         &self,
         invocation: &Invocation<'_>,
@@ -295,8 +300,8 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
-    /// `@UpdateClasses(jar, patterns)`: what the patterns mean goes, then the jar's classes come. One schema change, refused as a whole
-    /// when a procedure does not fit its class any more.
+    /// `@UpdateClasses(jar, patterns)`: what the patterns mean goes, then the jar's classes come.
+    /// One schema change, refused as a whole when a procedure does not fit its class any more.
     fn update_classes(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         let (jar, patterns) = match parameters {
             [jar @ (Value::Bytes(_) | Value::Null)] => (jar, ""),

@@ -1,6 +1,8 @@
-//! `@SystemCatalog`: the schema as tables, in the layout that JDBC metadata and `sqlcmd` read (wire-protocol 12.1).
+//! `@SystemCatalog`: the schema as tables, in the layout that JDBC metadata and `sqlcmd` read
+//! (wire-protocol 12.1).
 //!
-//! Everything comes from one catalog version. Rows are sorted by name: of the table or procedure, then of what is in it.
+//! Everything comes from one catalog version. Rows are sorted by name: of the table or procedure,
+//! then of what is in it.
 
 use crate::compound::is_compound;
 use crate::result::{self, Cell, Columns, SystemResult, SystemTable, cells};
@@ -43,7 +45,8 @@ pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
     Ok(vec![table])
 }
 
-/// The statements that make the schema, as one text: an addition of ours, which `ferrite dump` reads.
+/// The statements that make the schema, as one text: an addition of ours, which `ferrite dump`
+/// reads.
 fn schema(catalog: &Catalog) -> SystemTable {
     let mut answer = SystemTable::new(&[("DDL", Varchar)]);
     answer.row(cells![ferrite_catalog::schema_text_without_classes(catalog)]);
@@ -57,7 +60,8 @@ pub fn write_procedures_push(out: &mut Vec<u8>, handle: i64, compiled: &Compiled
 
 const CLASSES: &Columns = &[("CLASS_NAME", Varchar), ("VOLT_PROCEDURE", Tinyint), ("ACTIVE_PROC", Tinyint)];
 
-/// Which of the loaded classes are procedures that are declared; whether others could be is not looked into.
+/// Which of the loaded classes are procedures that are declared; whether others could be is not
+/// looked into.
 fn classes(catalog: &Catalog) -> SystemTable {
     let mut answer = SystemTable::new(CLASSES);
     let active: std::collections::BTreeSet<&str> =
@@ -439,7 +443,8 @@ fn procedure_remarks(program: &Program) -> String {
     let partitioning = match &program.routing {
         Routing::Parameter { index, sql_type } => Some((i32::from(*index), sql_type.code())),
         Routing::Directed => Some((-1, -1)),
-        // The server finds these calls' partitions itself, so clients need not send them anywhere in particular.
+        // The server finds these calls' partitions itself, so clients need not send them anywhere
+        // in particular.
         Routing::Constant { .. } | Routing::Several { .. } | Routing::Any | Routing::All => None,
         // What it calls may write.
         Routing::Compound => {
@@ -518,7 +523,8 @@ fn procedure_columns(programs: &[&Arc<Program>]) -> SystemTable {
     answer
 }
 
-/// A `?` takes any value of its type: what it is compared or assigned to decides whether a long one is too long.
+/// A `?` takes any value of its type: what it is compared or assigned to decides whether a long one
+/// is too long.
 fn parameter_type(parameter: &Parameter) -> ColumnType {
     match parameter.name {
         Some(_) => parameter.column_type,

@@ -1,4 +1,5 @@
-//! `@SystemInformation`: what this node is and how it is set up, as keys and texts (wire-protocol 12.2).
+//! `@SystemInformation`: what this node is and how it is set up, as keys and texts (wire-protocol
+//! 12.2).
 
 use crate::result::{Columns, SystemResult, SystemTable, cells};
 use crate::shared::Shared;
@@ -115,7 +116,8 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("FAULTS_UNDONE", fault::contained().to_string()),
         ("DURABILITY", identity.durability.clone()),
     ];
-    // There are no files of these two kinds; the original server leaves the first out in the same way.
+    // There are no files of these two kinds; the original server leaves the first out in the same
+    // way.
     let value = |(key, text): (&'static str, &str)| match key {
         "CATALOG" | "DEPLOYMENT" => (key, None),
         _ => (key, Some(text.to_owned())),
@@ -127,7 +129,8 @@ fn per_second(count: u64, took: Duration) -> u64 {
     (count as f64 / took.as_secs_f64().max(1e-6)) as u64
 }
 
-/// Where clients that discover the cluster connect to. A server that listens everywhere says so nowhere.
+/// Where clients that discover the cluster connect to. A server that listens everywhere says so
+/// nowhere.
 fn reachable_address(shared: &Shared) -> IpAddr {
     let listens = shared.identity.listen.ip();
     if listens.is_unspecified() { Ipv4Addr::from(shared.identity.leader_address).into() } else { listens }

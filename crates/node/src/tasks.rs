@@ -1,8 +1,9 @@
 //! The task thread: calls procedures on their schedules, as if a client did.
 //!
-//! Owns when each task is due and what became of its calls. A call goes the way of a client's from the system thread on, so it is routed,
-//! logged and counted like any other. A task has one call outstanding at most, on each partition where it runs on partitions. What is due
-//! while the server is paused, or its disk full, is passed over. Reads the clock through the io seam only.
+//! Owns when each task is due and what became of its calls. A call goes the way of a client's from
+//! the system thread on, so it is routed, logged and counted like any other. A task has one call
+//! outstanding at most, on each partition where it runs on partitions. What is due while the server
+//! is paused, or its disk full, is passed over. Reads the clock through the io seam only.
 
 mod complaints;
 mod figures;
@@ -135,7 +136,8 @@ impl Tasks {
         let compiled = self.shared.compiled.load_full();
         let tasks = &compiled.catalog.tasks;
         let same = |run: &Run| tasks.get(&run.task.name).is_some_and(|task| Arc::ptr_eq(task, &run.task));
-        // A task that was changed waits for the call that it has outstanding: its next run takes that over with its number.
+        // A task that was changed waits for the call that it has outstanding: its next run takes
+        // that over with its number.
         let mut outstanding = Vec::new();
         self.runs.retain(|number, run| {
             let keeps = same(run);
@@ -273,7 +275,8 @@ impl Run {
             Schedule::Delay(interval) => Some(Due::Monotonic(asked.saturating_add(interval.nanos()))),
             Schedule::Every(interval) => {
                 let step = interval.nanos();
-                // From the time that was meant, so that lateness does not add up; what has passed already is left out.
+                // From the time that was meant, so that lateness does not add up; what has passed
+                // already is left out.
                 let base = match (self.due, began) {
                     (Some(Due::Monotonic(meant)), Some(_)) => meant,
                     _ => asked,

@@ -1,4 +1,5 @@
-//! Where partitions live, as clients ask for it to route calls themselves (wire-protocol 11.3, 11.4).
+//! Where partitions live, as clients ask for it to route calls themselves (wire-protocol 11.3,
+//! 11.4).
 
 use crate::result::{self, SystemResult, SystemTable, cells};
 use crate::shared::Shared;
@@ -37,7 +38,8 @@ pub fn write_push(out: &mut Vec<u8>, handle: i64, shared: &Shared) {
     result::write_response(out, handle, &topology(shared, false));
 }
 
-/// `@GetPartitionKeys`: a key for each partition, of the type that the caller's partitioning columns have.
+/// `@GetPartitionKeys`: a key for each partition, of the type that the caller's partitioning
+/// columns have.
 pub fn partition_keys(shared: &Shared, type_name: &str) -> SystemResult {
     let sql_type = match type_name.to_ascii_uppercase().as_str() {
         "INTEGER" => SqlType::Integer,

@@ -1,9 +1,11 @@
-//! What connections and network threads count: bytes, messages, calls and latencies. Reported when somebody asks.
+//! What connections and network threads count: bytes, messages, calls and latencies. Reported when
+//! somebody asks.
 
 use crate::latency::Latencies;
 use std::collections::HashMap;
 
-/// Procedures that are counted for one connection; calls of further ones count for the connection only.
+/// Procedures that are counted for one connection; calls of further ones count for the connection
+/// only.
 const PROCEDURES_COUNTED_MAX: usize = 1_000;
 
 /// About one connection, since it was opened.

@@ -1,9 +1,11 @@
-//! The calls that the node has taken and not yet answered, all connections together: how many there may be; and the bytes that it
-//! holds for clients, of which there is a budget.
+//! The calls that the node has taken and not yet answered, all connections together: how many there
+//! may be; and the bytes that it holds for clients, of which there is a budget.
 //!
-//! Owns the sums, whether the node is full, and whether somebody waits for memory. Promises that whoever found it full is woken when there is room again: a thread that
-//! is told so by [`Work::give_back`] or [`Work::found_full`] wakes all. Sums are told once per read and once per batch of answers, so
-//! that calls pay nothing; with several network threads, each may take what it has just read while the others do.
+//! Owns the sums, whether the node is full, and whether somebody waits for memory. Promises that
+//! whoever found it full is woken when there is room again: a thread that is told so by
+//! [`Work::give_back`] or [`Work::found_full`] wakes all. Sums are told once per read and once per
+//! batch of answers, so that calls pay nothing; with several network threads, each may take what it
+//! has just read while the others do.
 
 use ferrite_base::{Settings, memory};
 use std::ops::{AddAssign, Sub};
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Between two lines about the same want in the server's log.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// Whoever waits for memory is woken when one part in so many of what clients may hold was given back.
+/// Whoever waits for memory is woken when one part in so many of what clients may hold was given
+/// back.
 const EASED_PART: usize = 16;
 
 /// Calls, and about how many bytes they had.
@@ -25,7 +28,8 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// Takes the share of so many calls out: they count as calls of average size, so that nothing is left when none is outstanding.
+    /// Takes the share of so many calls out: they count as calls of average size, so that nothing
+    /// is left when none is outstanding.
     #[inline]
     pub fn answered(&mut self, calls: usize) {
         self.bytes -= self.bytes * calls / self.calls;
@@ -67,9 +71,11 @@ pub struct Work {
     most: Outstanding,
     calls: AtomicUsize,
     bytes: AtomicUsize,
-    /// Nothing more is taken until an eighth of what may be outstanding is answered: those who wait come before those who do not.
+    /// Nothing more is taken until an eighth of what may be outstanding is answered: those who wait
+    /// come before those who do not.
     full: AtomicBool,
-    /// Bytes held for clients. Signed, since threads tell of what came and what went in their own time.
+    /// Bytes held for clients. Signed, since threads tell of what came and what went in their own
+    /// time.
     held: AtomicIsize,
     /// Somebody waits for memory; and how much was held when that was said last.
     short: AtomicBool,
@@ -129,7 +135,8 @@ impl Work {
         self.full.load(SeqCst) && self.opens()
     }
 
-    /// Somebody has found no room, and waits from now on. True: it has come meanwhile, whoever waits must be woken.
+    /// Somebody has found no room, and waits from now on. True: it has come meanwhile, whoever
+    /// waits must be woken.
     #[must_use]
     pub fn found_full(&self) -> bool {
         if !self.full.swap(true, SeqCst) {
@@ -167,7 +174,8 @@ impl Work {
         eased && self.short.swap(false, Relaxed)
     }
 
-    /// A connection waits for memory. It is woken when much is given back, and looked at again in any case before long.
+    /// A connection waits for memory. It is woken when much is given back, and looked at again in
+    /// any case before long.
     #[cold]
     pub fn lacks_memory(&self) {
         self.short_at.store(self.held(0), Relaxed);
@@ -273,7 +281,8 @@ mod tests {
                 let (work, wakes) = (&work, std::sync::atomic::AtomicUsize::new(0));
                 scope.spawn(move || {
                     for _ in 0..rounds {
-                        // The parts of a network thread's turn: take what there is room for, wait otherwise, answer.
+                        // The parts of a network thread's turn: take what there is room for, wait
+                        // otherwise, answer.
                         let mut taken = Outstanding::default();
                         let room = work.room();
                         while taken.calls < 3 && room.has_more_than(taken) {

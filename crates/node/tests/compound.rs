@@ -1,4 +1,5 @@
-//! Procedures outside of transactions on a whole node, with classes in Rust in the place of a JVM: what a call may rely on, and how it ends.
+//! Procedures outside of transactions on a whole node, with classes in Rust in the place of a JVM:
+//! what a call may rely on, and how it ends.
 
 mod common;
 
@@ -63,7 +64,8 @@ fn stages_come_one_after_the_other_and_get_the_answers_in_order() {
     let response = run(&db, "Put 1;Put 2;Has 3 | Has 1;Has 2;Has 3;Below 100 ||| end 5");
     assert_eq!((response.scalar(), response.application_status), (Some(5), 7));
     assert_eq!(statuses(&response), "1:1 1:1 1:0 1:1 1:1 1:0 1:2");
-    // What fails is the next stage's business: another procedure's failure, an unknown one, one that is compound itself, no parameter that fits.
+    // What fails is the next stage's business: another procedure's failure, an unknown one, one
+    // that is compound itself, no parameter that fits.
     let response = run(
         &db,
         "Put 1;Nothing 1;Script end 1;Put word | Put 3;@Ping 1;T.delete 2;@AdHoc SELECT 42 FROM t WHERE id = 77 | end 0",
@@ -146,7 +148,8 @@ fn on_a_disk() -> (TempDir, Server, Db, SimulatedDisk) {
     (dir, server, db, disk)
 }
 
-/// Calls the procedure with a script whose first stage writes: the stage has run, and what it wrote is not durable.
+/// Calls the procedure with a script whose first stage writes: the stage has run, and what it wrote
+/// is not durable.
 fn begun_and_held(server: &Server, disk: &SimulatedDisk, procedure: &str, script: &str) -> Raw {
     let mut raw = Raw::connect(server.address());
     raw.call(procedure, 5, &(script,));
@@ -161,7 +164,8 @@ fn a_stage_runs_only_when_what_it_is_told_of_is_durable() {
     let (_dir, server, db, disk) = on_a_disk();
     let held_syncs = disk.hold_syncs();
     let mut raw = begun_and_held(&server, &disk, "Script", script);
-    // The insert has been executed and is not durable: nobody may know of it, a stage no more than a client.
+    // The insert has been executed and is not durable: nobody may know of it, a stage no more than
+    // a client.
     let mut reader = Raw::connect(server.address());
     reader.call("Has", 6, &(1i64,));
     (0..100).for_each(|_| assert_eq!(db.call("@Ping", ()).scalar(), Some(0)));
@@ -280,7 +284,8 @@ fn a_call_that_takes_too_long_is_answered_and_ends() {
     db.fails("Script", (waits,), Status::CompoundTimeout, "its calls may have been carried out");
     drop(held_syncs);
     assert_eq!(db.scalar("SELECT COUNT(*) FROM t WHERE id = 2"), 1);
-    // As many as there may be threads: what was left behind by the late ones is over by the time that these are answered.
+    // As many as there may be threads: what was left behind by the late ones is over by the time
+    // that these are answered.
     (0..64).for_each(|_| assert_eq!(run(&db, "Has 2 | end 7").scalar(), Some(7)));
     assert_eq!((begun(script, 1), begun(waits, 1)), (0, 0));
     assert_eq!(number(&statistics(&db, "COMPOUNDPROC"), 0, "FAILURES"), 2);
@@ -292,7 +297,8 @@ fn a_call_that_nobody_wants_ends_between_two_stages() {
     let (_dir, server, db) = server(|_| {});
     let lost = "wait lost | Put 1 | end 1";
     let cancelled = "wait cancelled | Put 2 | end 1";
-    // A connection that is closed before all was read of it is reset, so that the server knows that nobody reads.
+    // A connection that is closed before all was read of it is reset, so that the server knows that
+    // nobody reads.
     let mut gone = Raw::connect(server.address());
     gone.call("@Ping", 0, &());
     assert_eq!(gone.0.peek(&mut [0]).expect("the connection is there"), 1);

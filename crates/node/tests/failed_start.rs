@@ -1,4 +1,5 @@
-//! A start that fails leaves no thread of the server behind. The only test of its program, so that no other server is there.
+//! A start that fails leaves no thread of the server behind. The only test of its program, so that
+//! no other server is there.
 
 mod common;
 

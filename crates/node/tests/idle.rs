@@ -1,5 +1,5 @@
-//! A server that has nothing to do does nothing: its threads sleep, its memory stays. In a process of its own, since it looks at all
-//! threads and all memory.
+//! A server that has nothing to do does nothing: its threads sleep, its memory stays. In a process
+//! of its own, since it looks at all threads and all memory.
 
 mod common;
 
@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 const PARTITIONS: u32 = 3;
-/// The threads of partitions and network, coordinator and system; the log and the preallocator of pages come on top.
+/// The threads of partitions and network, coordinator and system; the log and the preallocator of
+/// pages come on top.
 const THREADS_MIN: usize = PARTITIONS as usize + 2 + 1 + 1 + 1;
 /// A length of time to look at, not something to wait for.
 const INTERVAL: Duration = Duration::from_millis(1_200);
@@ -62,7 +63,8 @@ fn an_idle_server_sleeps_and_does_not_grow() {
         client.call("Vote", (phone, 1i32, 2i64));
         assert!(client.0.call_blocking("Transfer", (1i64, 2i64, 0i64)).is_err(), "there are no accounts");
     }
-    // The end of the work before may fall into the first interval; an idle server has a quiet one soon.
+    // The end of the work before may fall into the first interval; an idle server has a quiet one
+    // soon.
     let mut seen = String::new();
     for _ in 0..8 {
         let (before, memory) = (wakeups(), resident_bytes());

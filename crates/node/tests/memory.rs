@@ -1,5 +1,5 @@
-//! The memory limit: new rows are refused before it is reached, everything else goes on, and when there is memory again so do new rows.
-//! In a process of its own, since the limit is the process's.
+//! The memory limit: new rows are refused before it is reached, everything else goes on, and when
+//! there is memory again so do new rows. In a process of its own, since the limit is the process's.
 
 mod common;
 
@@ -60,8 +60,8 @@ fn fill(db: &Db, from: i64) -> i64 {
                 Err(error) => panic!("{error}"),
             }
         }
-        // With one partition full the other may still have a little room: until neither takes any. And what those before had in
-        // buffers may be free now.
+        // With one partition full the other may still have a little room: until neither takes any.
+        // And what those before had in buffers may be free now.
         if refused == 200 && full {
             return next;
         }

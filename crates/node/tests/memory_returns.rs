@@ -1,5 +1,5 @@
-//! After most rows were deleted, here and there, the process's resident memory falls to near what the rest needs. In a process of its own,
-//! since it looks at all memory.
+//! After most rows were deleted, here and there, the process's resident memory falls to near what
+//! the rest needs. In a process of its own, since it looks at all memory.
 
 mod common;
 
@@ -61,11 +61,14 @@ fn memory_goes_back_after_deletions_and_nothing_else_changes() {
     for digit in 1..10 {
         db.sql(&format!("DELETE FROM item WHERE MOD(id, 10) = {digit}"));
     }
-    // The rest with its indexes and the other table; what may lie scattered; what is kept for those who come.
+    // The rest with its indexes and the other table; what may lie scattered; what is kept for those
+    // who come.
     let enough = data / 5 + SCATTERED_BYTES_MAX + EXTENTS_KEPT_MAX * EXTENT_BYTES;
-    // Pages when full are at least the data; how much more is the luck of extents shared with others.
+    // Pages when full are at least the data; how much more is the luck of extents shared with
+    // others.
     assert!(full_pages >= data && enough < data * 3 / 5, "the test can tell: {full_pages} when full");
-    // What the allocator of this test keeps for itself is not ours: the resident memory falls by the pages that went back.
+    // What the allocator of this test keeps for itself is not ours: the resident memory falls by
+    // the pages that went back.
     let done = || {
         let pages = memory::bytes_reserved();
         pages <= enough && resident_bytes() <= full - (full_pages - pages) * 9 / 10

@@ -1,5 +1,5 @@
-//! The limits that are set on what clients send and get: at each of them a server does what it is asked, one past it the server names
-//! the setting. What was accepted under larger settings stays.
+//! The limits that are set on what clients send and get: at each of them a server does what it is
+//! asked, one past it the server names the setting. What was accepted under larger settings stays.
 
 mod common;
 
@@ -28,7 +28,8 @@ fn opened(dir: &Path, settings: Settings) -> (Server, Db) {
     (server, db)
 }
 
-/// A limit by its name, the least that it can be set to or somewhat more, and what asks for so much of it.
+/// A limit by its name, the least that it can be set to or somewhat more, and what asks for so much
+/// of it.
 struct Case(&'static str, usize, fn(&Db, usize) -> Answer);
 
 const STATEMENT_BYTES: usize = 4_096;
@@ -158,7 +159,8 @@ fn at_what_is_set_and_one_past_it() {
         assert_eq!(said.contains(&format!("larger than {RESULT_BYTES} bytes (--limit result-bytes)")), !fits, "{said}");
     }
 
-    // A call of exactly so many bytes; the connection goes on behind one that is refused, with what was sent in one piece with it.
+    // A call of exactly so many bytes; the connection goes on behind one that is refused, with what
+    // was sent in one piece with it.
     let around = common::raw::call("take", 3, &(&[0u8; 10][..],)).len() - 4 - 10;
     for past in [0, 1, 700_000] {
         let bytes = vec![7u8; FRAME_BYTES_LEAST - around + past];
@@ -211,7 +213,8 @@ fn what_was_accepted_under_larger_settings_stays() {
     check(&db, 1);
     server.stop().expect("the log is closed");
 
-    // From the log, and then from a snapshot, with the least settings; results must be allowed to be as large as before.
+    // From the log, and then from a snapshot, with the least settings; results must be allowed to
+    // be as large as before.
     let least = || Settings { result_bytes: Settings::default().result_bytes, ..small() };
     let (server, db) = opened(dir.path(), least());
     check(&db, 1);

@@ -1,5 +1,6 @@
-//! The end of a node that has much to do: what waits is not executed and says so, what runs is interrupted, nobody is waited for that does not
-//! read, and a body in another language that does not end is left behind. What was acknowledged is there afterwards, and nothing else.
+//! The end of a node that has much to do: what waits is not executed and says so, what runs is
+//! interrupted, nobody is waited for that does not read, and a body in another language that does
+//! not end is left behind. What was acknowledged is there afterwards, and nothing else.
 
 mod common;
 
@@ -37,7 +38,8 @@ const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id)); PAR
         DELETE FROM t;
         WHILE done >= 0 DO SET done = done + 1; END WHILE;
     END;";
-/// Calls of each of 20 connections: as many as are taken of one without an answer yet, one of them that only one makes.
+/// Calls of each of 20 connections: as many as are taken of one without an answer yet, one of them
+/// that only one makes.
 const CALLS: i64 = CONNECTION_FIRST_CALLS_MAX as i64 - 1;
 const UNAVAILABLE: i8 = Status::ServerUnavailable as i8;
 
@@ -73,7 +75,8 @@ fn key(connection: i64, call: i64) -> i64 {
     2_000 + connection * 100 + call
 }
 
-/// On each of 20 connections a loop that does not end, once everywhere, and behind it calls that wait for the partitions that loop.
+/// On each of 20 connections a loop that does not end, once everywhere, and behind it calls that
+/// wait for the partitions that loop.
 fn busy(server: &Server) -> Vec<Sent> {
     let one = |connection| {
         let mut calls = call("Spin", 0, &(key(connection, 0),));
@@ -84,7 +87,8 @@ fn busy(server: &Server) -> Vec<Sent> {
         calls.extend(call("@Ping", -1, &()));
         let (mut raw, mut put) = (Raw::connect(server.address()), Vec::new());
         raw.send(&calls);
-        // The server has taken all of it when it answers what came last. What does not wait for a loop is answered before.
+        // The server has taken all of it when it answers what came last. What does not wait for a
+        // loop is answered before.
         loop {
             match raw.answer().expect("it is answered") {
                 (-1, 1, _) => return Sent(raw, put),
@@ -96,7 +100,8 @@ fn busy(server: &Server) -> Vec<Sent> {
     (0..20).map(one).collect()
 }
 
-/// Reads to the end: each call has its answer, and those that have not put their key were refused. The keys that were put.
+/// Reads to the end: each call has its answer, and those that have not put their key were refused.
+/// The keys that were put.
 fn answered(connections: Vec<Sent>) -> Vec<i64> {
     let mut all = Vec::new();
     for (connection, Sent(mut raw, mut put)) in (0..).zip(connections) {

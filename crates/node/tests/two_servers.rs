@@ -1,5 +1,5 @@
-//! Two servers in one process: each keeps to its own limits, whichever started last, and each has its
-//! own runtime for procedures in other languages.
+//! Two servers in one process: each keeps to its own limits, whichever started last, and each has
+//! its own runtime for procedures in other languages.
 
 mod common;
 #[path = "../../partition/tests/common/in_rust.rs"]

@@ -1,16 +1,17 @@
-//! Answers on their way out: response frames for several connections in one buffer, counted while they wait.
+//! Answers on their way out: response frames for several connections in one buffer, counted while
+//! they wait.
 
 use crate::call_header::CallHeader;
 use ferrite_base::{UserError, memory};
 use ferrite_wire::response;
 use std::sync::Arc;
 
-/// Answers beyond this leave before the rest of their batch is run: large results do not wait for each other, and where they end
-/// fits 32 bits.
+/// Answers beyond this leave before the rest of their batch is run: large results do not wait for
+/// each other, and where they end fits 32 bits.
 pub(crate) const ANSWER_BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// While many answers wait, a batch leaves its thread with no more memory than this beyond what its answers take, or twice that: their
-/// bytes are what is counted.
+/// While many answers wait, a batch leaves its thread with no more memory than this beyond what its
+/// answers take, or twice that: their bytes are what is counted.
 const SPARE_BYTES_MAX: usize = 256 * 1024;
 
 /// Whether a batch has more memory than buffers that go round ever need.
@@ -19,8 +20,8 @@ fn wastes_always(taken: usize, capacity: usize) -> bool {
     capacity - taken >= 2 * ANSWER_BATCH_BYTES_MAX
 }
 
-/// Whether it has more than answers should that wait among many. Otherwise it keeps it: the next batch needs it, and would fault in each
-/// page anew.
+/// Whether it has more than answers should that wait among many. Otherwise it keeps it: the next
+/// batch needs it, and would fault in each page anew.
 #[inline]
 fn wastes_where_scarce(taken: usize, capacity: usize) -> bool {
     let spare = capacity - taken;
@@ -42,7 +43,8 @@ pub struct Run {
 pub struct AnswerBatch {
     pub bytes: Vec<u8>,
     pub runs: Vec<Run>,
-    /// When the calls were handed to the partition, in microseconds since 1970; 0 where nobody wants to know.
+    /// When the calls were handed to the partition, in microseconds since 1970; 0 where nobody
+    /// wants to know.
     pub sent_micros: i64,
     /// The calls that these are the answers of: their buffers go back to be filled again.
     pub spent: Spent,
@@ -77,7 +79,8 @@ pub trait Mailbox: Send + Sync {
 pub type MailboxHandle = Arc<dyn Mailbox>;
 
 impl AnswerBatch {
-    /// Ends the answer that was just appended to `bytes`, extending the last run if it is the same connection's.
+    /// Ends the answer that was just appended to `bytes`, extending the last run if it is the same
+    /// connection's.
     #[inline]
     pub fn finish_answer(&mut self, connection: u64) {
         let end = self.bytes.len() as u32;
@@ -92,8 +95,9 @@ impl AnswerBatch {
 
     /// From now on until they are dropped these are answers that were made and have not left.
     pub fn count(&mut self) {
-        // The buffer of a large answer that was refused or taken back, or what one that doubled has not used. Here, where it was made:
-        // freed by another thread it would stay with this one's share of the allocator.
+        // The buffer of a large answer that was refused or taken back, or what one that doubled has
+        // not used. Here, where it was made: freed by another thread it would stay with this one's
+        // share of the allocator.
         let (taken, capacity) = (self.bytes.len(), self.bytes.capacity());
         if wastes_always(taken, capacity) || (wastes_where_scarce(taken, capacity) && memory::answers_are_many()) {
             self.bytes.shrink_to_fit();
@@ -103,7 +107,8 @@ impl AnswerBatch {
         memory::answer_built();
     }
 
-    /// Replaces every answer by `error`: what they say must not be told, because it will not be durable.
+    /// Replaces every answer by `error`: what they say must not be told, because it will not be
+    /// durable.
     pub fn replace_all(&mut self, error: &UserError) {
         let old = std::mem::take(&mut self.bytes);
         let mut start = 0;
@@ -186,7 +191,8 @@ mod tests {
         batch.count();
         assert!(batch.bytes.capacity() <= batch.bytes.len() + SPARE_BYTES_MAX, "{}", batch.bytes.capacity());
         assert_eq!(runs(&batch), answers);
-        // Of the size that goes round it keeps its room, unless answers fill the memory: then only what is well used.
+        // Of the size that goes round it keeps its room, unless answers fill the memory: then only
+        // what is well used.
         let (most, half) = (ANSWER_BATCH_BYTES_MAX, ANSWER_BATCH_BYTES_MAX / 2);
         assert!(!wastes_always(0, most) && wastes_always(0, 2 * most));
         assert!(wastes_where_scarce(half - 1, most) && !wastes_where_scarce(half, most));

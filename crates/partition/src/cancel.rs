@@ -1,8 +1,9 @@
 //! Calls that nobody wants any more: their client asked to cancel them, or its connection is gone.
 //!
-//! Network threads list them, everybody who is about to execute a call looks, and whoever executes one looks again at every check of the
-//! query timeout. A call that has been executed is never taken back: what was written stays, whether its answer is read or not.
-//! Nothing is listed at most times, and then a look is one load.
+//! Network threads list them, everybody who is about to execute a call looks, and whoever executes
+//! one looks again at every check of the query timeout. A call that has been executed is never
+//! taken back: what was written stays, whether its answer is read or not. Nothing is listed at most
+//! times, and then a look is one load.
 
 use ferrite_base::{ErrorKind, UserError, limits};
 use std::collections::{HashMap, VecDeque};
@@ -40,7 +41,8 @@ struct Listed {
 
 #[derive(Default)]
 pub struct Cancellations {
-    /// Of connections, and one more when all calls are to end; read before every call, hardly ever written.
+    /// Of connections, and one more when all calls are to end; read before every call, hardly ever
+    /// written.
     count: AtomicUsize,
     connections: Mutex<HashMap<u64, Listed>>,
     stopping: AtomicBool,
@@ -82,7 +84,8 @@ impl Cancellations {
         self.count_again(&connections);
     }
 
-    /// The server does not wait for calls any more: none is begun, and those that are executed stop.
+    /// The server does not wait for calls any more: none is begun, and those that are executed
+    /// stop.
     pub fn end_all(&self) {
         let connections = self.lock();
         self.ending.store(true, Ordering::Release);
@@ -95,7 +98,8 @@ impl Cancellations {
         if self.ending.load(Ordering::Acquire) { not_executed() } else { cancelled() }
     }
 
-    /// The server stops: it does not wait for what may take minutes. Statements end of themselves, by the query timeout.
+    /// The server stops: it does not wait for what may take minutes. Statements end of themselves,
+    /// by the query timeout.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }

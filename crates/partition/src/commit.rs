@@ -6,7 +6,8 @@ use ferrite_base::Sequence;
 use ferrite_log::{Log, LogFailed};
 use std::sync::Arc;
 
-/// What the log calls when a batch is durable, or never will be. Gives the batch's buffer back to its owner.
+/// What the log calls when a batch is durable, or never will be. Gives the batch's buffer back to
+/// its owner.
 pub struct Completion {
     pub parties: Parties,
     pub buffers: Option<Sender<Vec<u8>>>,
@@ -19,11 +20,13 @@ pub enum Parties {
     Several(Vec<(Arc<Gate>, Sequence)>),
     /// One that stands still until the outcome is known: a schema change.
     Waiting(Arc<Gate>, Sequence, Sender<()>),
-    /// Somebody who wants to know the outcome and answers nobody: the start of a server, a snapshot.
+    /// Somebody who wants to know the outcome and answers nobody: the start of a server, a
+    /// snapshot.
     Asking(Sender<Result<(), LogFailed>>),
 }
 
-/// Appends a record and waits until it is durable: before a server says that it is ready, when there is no gate yet.
+/// Appends a record and waits until it is durable: before a server says that it is ready, when
+/// there is no gate yet.
 pub fn append_and_wait(log: &Log<Completion>, payload: Vec<u8>) -> Result<(), LogFailed> {
     let (tell, told) = bounded(1);
     log.appender().append(payload, Completion { parties: Parties::Asking(tell), buffers: None });

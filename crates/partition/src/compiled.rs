@@ -23,18 +23,21 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles every procedure of `catalog`. Fails with the names of the procedures that do not fit it.
+    /// Compiles every procedure of `catalog`. Fails with the names of the procedures that do not
+    /// fit it.
     pub fn new(catalog: Arc<Catalog>, runtime: &RuntimeHandle) -> UserResult<Compiled> {
         Self::compile(catalog, runtime, None, false)
     }
 
-    /// [`Compiled::new`] of the next version after this one. Procedures that stay as they are were accepted before.
+    /// [`Compiled::new`] of the next version after this one. Procedures that stay as they are were
+    /// accepted before.
     pub fn next(&self, catalog: Arc<Catalog>) -> UserResult<Compiled> {
         Self::compile(catalog, &self.runtime, Some(&self.catalog), false)
     }
 
-    /// [`Compiled::new`] for a database that is opened: a procedure that does not compile, or whose Java class cannot be loaded here (no
-    /// JDK, say), does not keep the data shut; its calls are answered with the reason.
+    /// [`Compiled::new`] for a database that is opened: a procedure that does not compile, or whose
+    /// Java class cannot be loaded here (no JDK, say), does not keep the data shut; its calls are
+    /// answered with the reason.
     pub fn recovered(catalog: Arc<Catalog>, runtime: &RuntimeHandle) -> UserResult<Compiled> {
         let before = Arc::clone(&catalog);
         Self::compile(catalog, runtime, Some(&before), true)
@@ -128,7 +131,8 @@ impl Compiled {
         self.programs.iter()
     }
 
-    /// Declared procedures match exactly, default procedures without regard to case (wire-protocol 12).
+    /// Declared procedures match exactly, default procedures without regard to case (wire-protocol
+    /// 12).
     pub fn find(&self, name: &str) -> Option<ProcedureId> {
         if let Some(id) = self.exact.get(name) {
             return Some(*id);

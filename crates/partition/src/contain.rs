@@ -1,4 +1,5 @@
-//! Panics in a call: undone where undo is known to be sound, the end of the process otherwise (docs/decisions/0022-panics.md).
+//! Panics in a call: undone where undo is known to be sound, the end of the process otherwise
+//! (docs/decisions/0022-panics.md).
 
 use ferrite_base::{UserError, UserResult, fault};
 use ferrite_exec::{Marks, roll_back};
@@ -7,7 +8,8 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Something else than executing goes on within a call, which must not be left half done: a panic in it ends the process.
+/// Something else than executing goes on within a call, which must not be left half done: a panic
+/// in it ends the process.
 #[derive(Default)]
 pub(crate) struct Outside(Cell<bool>);
 
@@ -28,8 +30,9 @@ impl Outside {
     }
 }
 
-/// Runs `body`, which executes on `stores` for the program `name`. After a panic of its the stores are as they were at `marks`, and
-/// the result says so. The panic goes on where that is not possible.
+/// Runs `body`, which executes on `stores` for the program `name`. After a panic of its the stores
+/// are as they were at `marks`, and the result says so. The panic goes on where that is not
+/// possible.
 #[inline(always)]
 pub(crate) fn contained<T>(
     stores: &mut [Store],
@@ -66,6 +69,6 @@ fn undo(
     if fault::contain() {
         ferrite_io::errln!("ferrite: the fault above came in {name}; the call was rolled back, and the server goes on");
     }
-    UserError::internal(format!("a fault of the server ended {name}; it was rolled back"))
-        .with_hint("please report it together with what the server's log says")
+    UserError::internal(format!("internal error in {name}; the call was rolled back"))
+        .with_hint("please report it, with the messages in the server's log")
 }

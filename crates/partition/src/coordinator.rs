@@ -1,9 +1,10 @@
 //! Transactions over several partitions, and schema changes: one thread, one at a time.
 //!
-//! The coordinator borrows the partitions' stores, so that for the length of the transaction it owns all data and nothing
-//! else can run: no locks, no deadlock, and any statement sees and changes everything. What was changed becomes one
-//! record in the log, all partitions' parts in it, so that a crash keeps all of it or none. The record is handed to the log
-//! before the stores go back, hence before any record of a transaction that saw its changes.
+//! The coordinator borrows the partitions' stores, so that for the length of the transaction it
+//! owns all data and nothing else can run: no locks, no deadlock, and any statement sees and
+//! changes everything. What was changed becomes one record in the log, all partitions' parts in it,
+//! so that a crash keeps all of it or none. The record is handed to the log before the stores go
+//! back, hence before any record of a transaction that saw its changes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
@@ -145,8 +146,8 @@ impl Coordinator {
         }
     }
 
-    /// Says what moves another party on, for a caller with many parties on one thread: instead of sleeping, this one calls it
-    /// whenever it waits for one of them.
+    /// Says what moves another party on, for a caller with many parties on one thread: instead of
+    /// sleeping, this one calls it whenever it waits for one of them.
     pub fn on_one_thread(&mut self, others: impl FnMut() + Send + 'static) {
         self.others = Some(Box::new(others));
     }
@@ -189,7 +190,8 @@ impl Coordinator {
         true
     }
 
-    /// Snapshots of all stores, and the record that says so: everything before it in the log is in them, and nothing behind it.
+    /// Snapshots of all stores, and the record that says so: everything before it in the log is in
+    /// them, and nothing behind it.
     fn checkpoint(&mut self, snapshot: u64) -> Taken {
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let (mut stores, mut places) = (Vec::new(), Vec::new());
@@ -239,7 +241,8 @@ impl Coordinator {
         }
     }
 
-    /// A transaction that does nothing, on all partitions: it comes after all that was sent before, and its answer waits for the log.
+    /// A transaction that does nothing, on all partitions: it comes after all that was sent before,
+    /// and its answer waits for the log.
     fn quiesce(&mut self, reply: Reply) {
         if let Some(failure) = self.gate.failure() {
             return reply.refuse(&failure.unavailable());
@@ -287,8 +290,9 @@ impl Coordinator {
         true
     }
 
-    /// Runs what waits, or as much of it as one lending serves: the stores of all partitions that these calls need are borrowed
-    /// once, the calls run one after the other, each a transaction of its own, and their records go to the log together.
+    /// Runs what waits, or as much of it as one lending serves: the stores of all partitions that
+    /// these calls need are borrowed once, the calls run one after the other, each a transaction of
+    /// its own, and their records go to the log together.
     fn run_group(&mut self) {
         self.gather();
         let mut calls = Vec::with_capacity(self.waiting.len().min(limits::MULTI_GROUP_CALLS_MAX));
@@ -432,12 +436,13 @@ impl Coordinator {
         self.gate.hold(Arc::clone(&reply.mailbox), answers);
     }
 
-    /// The new schema is bound and compiled before any store is touched; then the stores follow, then the log, and then the
-    /// world. The stores stay here until the change is durable: answers that a partition gives under the new schema wait for the
-    /// partition's own records only, and must not tell of a schema that a crash takes back.
+    /// The new schema is bound and compiled before any store is touched; then the stores follow,
+    /// then the log, and then the world. The stores stay here until the change is durable: answers
+    /// that a partition gives under the new schema wait for the partition's own records only, and
+    /// must not tell of a schema that a crash takes back.
     ///
-    /// `schema_time` may end it up to the moment when all stores have followed; then stores and catalog are as before, and the log has
-    /// nothing of it.
+    /// `schema_time` may end it up to the moment when all stores have followed; then stores and
+    /// catalog are as before, and the log has nothing of it.
     fn change_schema(
         &mut self,
         text: &str,
@@ -554,9 +559,9 @@ struct Outlet<'c> {
 }
 
 impl Outlet<'_> {
-    /// Hands the group's records to the log; a barrier where nothing was changed, as its answers may tell of others' changes.
-    /// `running`: the places that a transaction has which goes on, and whose own changes come later. `ticket` is that of the last
-    /// one that has ended.
+    /// Hands the group's records to the log; a barrier where nothing was changed, as its answers
+    /// may tell of others' changes. `running`: the places that a transaction has which goes on, and
+    /// whose own changes come later. `ticket` is that of the last one that has ended.
     fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [Place]) {
         self.gate.appended(ticket);
         let mut waiting = vec![(Arc::clone(self.gate), ticket)];
@@ -608,7 +613,8 @@ impl Group {
         !(self.answers.is_empty() && self.reads.is_empty() && self.payload.is_empty())
     }
 
-    /// Adds an answer. A large one goes as it is, since copying it would take long while partitions stand still.
+    /// Adds an answer. A large one goes as it is, since copying it would take long while partitions
+    /// stand still.
     fn answered(&mut self, reply: &Reply, answer: &mut Vec<u8>) {
         if answer.len() > ANSWER_BYTES_COPIED_MAX {
             let bytes = std::mem::take(answer);

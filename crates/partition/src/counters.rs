@@ -1,7 +1,9 @@
-//! What a thread that executes counts about its work: plain numbers of its own, reported when somebody asks.
+//! What a thread that executes counts about its work: plain numbers of its own, reported when
+//! somebody asks.
 //!
-//! Invocations, aborts and failures are exact. Times and sizes are samples: the first call of each procedure and one in
-//! [`SAMPLE_EVERY`] after it, because reading the clock twice costs a tenth of a short call.
+//! Invocations, aborts and failures are exact. Times and sizes are samples: the first call of each
+//! procedure and one in [`SAMPLE_EVERY`] after it, because reading the clock twice costs a tenth of
+//! a short call.
 
 use crate::compiled::Compiled;
 use ferrite_base::{PartitionId, ProcedureId};
@@ -186,7 +188,8 @@ impl Queue {
     }
 }
 
-/// One thread's counters. Procedures are counted by their number in the catalog in force; those of earlier catalogs by name.
+/// One thread's counters. Procedures are counted by their number in the catalog in force; those of
+/// earlier catalogs by name.
 #[derive(Default)]
 pub struct Counters {
     by_id: Vec<ProcedureCounters>,
@@ -217,7 +220,8 @@ impl Counters {
         self.by_id.resize(procedure.index() + 1, ProcedureCounters::default());
     }
 
-    /// For a call that brings its own program: an ad hoc statement, or a procedure that was looked up elsewhere.
+    /// For a call that brings its own program: an ad hoc statement, or a procedure that was looked
+    /// up elsewhere.
     pub fn begin_program(&mut self, program: &Program, compiled: &Compiled) -> Counted {
         let known = if program.name == AD_HOC { None } else { compiled.find(&program.name) };
         match known {
@@ -232,8 +236,8 @@ impl Counters {
         Counted { procedure: None, began: self.ad_hoc.begin() }
     }
 
-    /// A call that was begun has ended, with an answer of so many bytes; or, without an outcome, it will be made once more and
-    /// be counted then.
+    /// A call that was begun has ended, with an answer of so many bytes; or, without an outcome, it
+    /// will be made once more and be counted then.
     #[inline]
     pub fn end(&mut self, counted: Counted, outcome: Option<CallOutcome>, parameter_bytes: usize, result_bytes: usize) {
         let counters = match counted.procedure {

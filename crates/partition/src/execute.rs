@@ -61,8 +61,8 @@ pub struct Executor {
     external: external::Kept,
 }
 
-/// The tables' headers as bytes, by where a program keeps the columns. Valid while those programs live: emptied when
-/// the catalog changes, and not used for ad hoc programs.
+/// The tables' headers as bytes, by where a program keeps the columns. Valid while those programs
+/// live: emptied when the catalog changes, and not used for ad hoc programs.
 #[derive(Default)]
 struct HeaderCache {
     entries: Vec<(*const OutputColumn, TableHeader)>,
@@ -146,7 +146,8 @@ impl Executor {
         if self.cancellations.covers(call) { Err(self.cancellations.error()) } else { Ok(()) }
     }
 
-    /// From now on watches bodies in other languages for this; what they were watched for until now.
+    /// From now on watches bodies in other languages for this; what they were watched for until
+    /// now.
     pub(crate) fn profile_external(&mut self, profile: Option<Box<CallProfile>>) -> Option<Box<CallProfile>> {
         std::mem::replace(&mut self.external.profile, profile)
     }
@@ -169,8 +170,9 @@ impl Executor {
         self.cached_programs.clear();
     }
 
-    /// Runs the program and appends the answer's frame to `out`. On failure the stores are as before and the answer says why;
-    /// on success the changes stand in the stores' redo and undo, for the caller to take and commit.
+    /// Runs the program and appends the answer's frame to `out`. On failure the stores are as
+    /// before and the answer says why; on success the changes stand in the stores' redo and undo,
+    /// for the caller to take and commit.
     #[inline]
     pub fn call(&mut self, stores: &mut [Store], request: &Request<'_>, out: &mut Vec<u8>) -> CallOutcome {
         let (result, writer) = self.execute(stores, request, None, out);
@@ -253,8 +255,9 @@ impl Executor {
         (result, sink.writer)
     }
 
-    /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must be compiled as it is written, to
-    /// fail in its own words: nothing was changed, and nothing answered.
+    /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must
+    /// be compiled as it is written, to fail in its own words: nothing was changed, and nothing
+    /// answered.
     pub fn call_cached(
         &mut self,
         stores: &mut [Store],
@@ -284,7 +287,8 @@ impl Executor {
         outcome
     }
 
-    /// A call that brings its program. None, as with [`Executor::call_cached`], only where it says how it is recompiled.
+    /// A call that brings its program. None, as with [`Executor::call_cached`], only where it says
+    /// how it is recompiled.
     pub fn call_program(
         &mut self,
         stores: &mut [Store],
@@ -373,13 +377,14 @@ fn finish(result: UserResult<()>, writer: ResponseWriter<'_>) -> CallOutcome {
     }
 }
 
-/// Errors that a text with constants may have when it is compiled: values out of range, conversions that fail, parameters
-/// that are counted otherwise.
+/// Errors that a text with constants may have when it is compiled: values out of range, conversions
+/// that fail, parameters that are counted otherwise.
 fn is_about_values(error: &UserError) -> bool {
     error.code().starts_with("22") && error.kind() != ErrorKind::UserAbort || error.kind() == ErrorKind::Parameters
 }
 
-/// Decodes and converts the call's parameters to the declared types, or to those of the program that takes their types.
+/// Decodes and converts the call's parameters to the declared types, or to those of the program
+/// that takes their types.
 #[inline]
 pub fn decode_parameters<'x>(
     program: &'x Program,

@@ -1,8 +1,10 @@
-//! The answers' gate: holds each until all that it could have seen is committed. A partition and the coordinator have one each.
+//! The answers' gate: holds each until all that it could have seen is committed. A partition and
+//! the coordinator have one each.
 //!
-//! Two threads come to a gate: the owner, who brings answers, and the log thread, which says what is durable and then lets the
-//! answers go at once. Sending word to the owner instead would wake it for every batch, only to pass something on; so the gate
-//! has a lock, taken twice per batch, hardly ever at the same time.
+//! Two threads come to a gate: the owner, who brings answers, and the log thread, which says what
+//! is durable and then lets the answers go at once. Sending word to the owner instead would wake it
+//! for every batch, only to pass something on; so the gate has a lock, taken twice per batch,
+//! hardly ever at the same time.
 
 use crate::answer::{AnswerBatch, MailboxHandle};
 use ferrite_base::{NodeId, Sequence};
@@ -13,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 /// This node, as long as it is the only one.
 const HERE: NodeId = NodeId(0);
 
-/// Why the log failed, once it has: one for all parties of a node. A party that was not waiting must hear of it too, or it would
-/// go on executing what can no longer be acknowledged.
+/// Why the log failed, once it has: one for all parties of a node. A party that was not waiting
+/// must hear of it too, or it would go on executing what can no longer be acknowledged.
 pub type SharedFailure = Arc<Failure>;
 
 pub struct Failure {
@@ -33,8 +35,8 @@ impl Failure {
         self.first.get()
     }
 
-    /// The log has failed: nothing more is to be executed. The first failure is the one that counts, and the one to tell the
-    /// operator of.
+    /// The log has failed: nothing more is to be executed. The first failure is the one that
+    /// counts, and the one to tell the operator of.
     pub fn set(&self, failure: LogFailed) {
         if self.first.set(failure.clone()).is_ok() {
             (self.tell)(&failure);
@@ -69,7 +71,8 @@ impl Gate {
         self.failure.get()
     }
 
-    /// Everything up to `sequence` is about to be handed to the log. Said before it is, since the log may be quick.
+    /// Everything up to `sequence` is about to be handed to the log. Said before it is, since the
+    /// log may be quick.
     pub fn appended(&self, sequence: Sequence) {
         self.lock().appended(sequence);
     }
@@ -103,7 +106,8 @@ impl Gate {
         self.replica.lock().expect("a panic within the gate ends the process")
     }
 
-    /// Lets go of every answer that is committed; when the log has failed, tells the others that their outcome is unknown.
+    /// Lets go of every answer that is committed; when the log has failed, tells the others that
+    /// their outcome is unknown.
     fn release(&self, replica: &mut Held) {
         for ((mailbox, mut answers), outcome) in replica.take_released() {
             if outcome == Outcome::OutcomeUnknown {

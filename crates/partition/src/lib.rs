@@ -1,11 +1,14 @@
-//! The partitions' threads and the multi-partition coordinator: what ties executor, redo log and commit rule together.
+//! The partitions' threads and the multi-partition coordinator: what ties executor, redo log and
+//! commit rule together.
 //!
-//! Owns every store. Promises that no answer leaves before everything that it could have seen is durable, and that a
-//! transaction over several partitions is one record in the log. Knows no sockets and no sessions: calls come in batches
-//! with opaque connection numbers and answers go out the same way.
+//! Owns every store. Promises that no answer leaves before everything that it could have seen is
+//! durable, and that a transaction over several partitions is one record in the log. Knows no
+//! sockets and no sessions: calls come in batches with opaque connection numbers and answers go out
+//! the same way.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio` does not.
+// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
+// does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;

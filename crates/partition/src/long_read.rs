@@ -1,9 +1,12 @@
-//! Long reads: queries that run on snapshots of the stores, on threads of their own, while transactions go on.
+//! Long reads: queries that run on snapshots of the stores, on threads of their own, while
+//! transactions go on.
 //!
-//! Whoever has the stores (a partition its own, the coordinator all) decides, takes the snapshots, and is free again. The answer is
-//! right and comes in time because of three things. The snapshots are taken between transactions, of all stores at
-//! once, after the call arrived: so it sees all that was acknowledged before it was sent, and nothing in part. Everything that
-//! they show was handed to the log before, and the taker's gate was told. And the answer goes through that gate like any other.
+//! Whoever has the stores (a partition its own, the coordinator all) decides, takes the snapshots,
+//! and is free again. The answer is right and comes in time because of three things. The snapshots
+//! are taken between transactions, of all stores at once, after the call arrived: so it sees all
+//! that was acknowledged before it was sent, and nothing in part. Everything that they show was
+//! handed to the log before, and the taker's gate was told. And the answer goes through that gate
+//! like any other.
 
 use crate::answer::AnswerBatch;
 use crate::cancel::Cancellations;
@@ -58,8 +61,8 @@ impl Home {
     }
 }
 
-/// Who may begin: as many as there are threads. The others wait without a snapshot, which would cost memory for as long as it
-/// lives.
+/// Who may begin: as many as there are threads. The others wait without a snapshot, which would
+/// cost memory for as long as it lives.
 struct Line {
     state: Mutex<LineState>,
     cancellations: Arc<Cancellations>,
@@ -185,7 +188,8 @@ pub(crate) fn snapshots(program: &Program, stores: &mut [Store]) -> Vec<Store> {
 }
 
 impl LongReads {
-    /// For so many threads, which get their work from the receiver: it ends when every sender is gone.
+    /// For so many threads, which get their work from the receiver: it ends when every sender is
+    /// gone.
     pub fn new(threads: usize, home: Home) -> (LongReads, Receiver<LongRead>) {
         let (queue, reads) = unbounded();
         let state =
@@ -215,7 +219,8 @@ impl LongReads {
         LongReads { home, ..self.clone() }
     }
 
-    /// The call and its turn; or none, and the call will come to the inbox again when its turn has come.
+    /// The call and its turn; or none, and the call will come to the inbox again when its turn has
+    /// come.
     pub(crate) fn admit(&self, mut call: ProgramCall) -> Option<(ProgramCall, Turn)> {
         if let Some(turn) = call.turn.take() {
             return Some((call, turn));
@@ -237,7 +242,8 @@ impl LongReads {
 }
 
 impl LongRead {
-    /// To be run on `stores` and answered through `gate`, which must have been told, when it begins, of all that they show.
+    /// To be run on `stores` and answered through `gate`, which must have been told, when it
+    /// begins, of all that they show.
     pub(crate) fn new(
         call: ProgramCall,
         turn: Turn,
@@ -251,7 +257,8 @@ impl LongRead {
     }
 }
 
-/// A thread for long reads: one after the other, each within `limits`, with whoever of the helpers is free.
+/// A thread for long reads: one after the other, each within `limits`, with whoever of the helpers
+/// is free.
 pub fn serve(reads: &Receiver<LongRead>, limits: CallLimits, helpers: Arc<Helpers>) {
     let mut executor = Executor::new(limits).with_helpers(helpers);
     while let Ok(read) = reads.recv() {
@@ -330,7 +337,8 @@ mod tests {
             assert_eq!((again.reply.handle, came.len()), (handle, 0));
             running.push(long_reads.admit(again).expect("it has a turn").1);
         }
-        // One that is dropped on its way, as when the schema has changed, leaves its turn to the next.
+        // One that is dropped on its way, as when the schema has changed, leaves its turn to the
+        // next.
         assert!((5..7).all(|handle| long_reads.admit(call(handle)).is_none()));
         running.remove(0);
         drop(next().expect("the next"));

@@ -1,6 +1,7 @@
 //! How an operator gives up transactions that cannot be read from the log.
 //!
-//! Nothing is given up but at the operator's word; then what is given up is written down, and what is cut is kept.
+//! Nothing is given up but at the operator's word; then what is given up is written down, and what
+//! is cut is kept.
 
 pub use crate::damage::{LogDamage, Stake};
 use crate::progress::{RecoveryProgress, Report};
@@ -20,8 +21,9 @@ fn failed(error: ferrite_io::DiskError) -> StartError {
     StartError::Log(LogError::Disk(error))
 }
 
-/// Cuts the log of a database that nobody runs where it cannot be read. What is lost then is said, and written to a file beside the log
-/// before anything is cut: the file's path, and its text. What is cut is kept in a folder of the same name. None: nothing is lost.
+/// Cuts the log of a database that nobody runs where it cannot be read. What is lost then is said,
+/// and written to a file beside the log before anything is cut: the file's path, and its text. What
+/// is cut is kept in a folder of the same name. None: nothing is lost.
 pub fn accept_loss(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,

@@ -1,9 +1,11 @@
 //! What the calls of each procedure will look up, as far as it is known before they run.
 //!
-//! A body in SQL says so itself: its plan was read when it was compiled. A body in another language does not, and pays a cache miss for every
-//! hash look-up, which was a sixth of the time of Voter's class. So its first calls are watched: a key of a statement that had the value of one
-//! and the same parameter of the procedure in each of them will have it again, and is asked for ahead from then on. What is
-//! learned is a hint: where it is wrong, memory is asked for that nobody needs, and nothing else happens.
+//! A body in SQL says so itself: its plan was read when it was compiled. A body in another language
+//! does not, and pays a cache miss for every hash look-up, which was a sixth of the time of Voter's
+//! class. So its first calls are watched: a key of a statement that had the value of one and the
+//! same parameter of the procedure in each of them will have it again, and is asked for ahead from
+//! then on. What is learned is a hint: where it is wrong, memory is asked for that nobody needs,
+//! and nothing else happens.
 
 use crate::compiled::Compiled;
 use crate::prefetch::{self, Prefetch};
@@ -38,7 +40,8 @@ impl PrefetchPredictor {
         &self.asks[procedure.index()]
     }
 
-    /// What the next call of a procedure is to be watched for, if there is still something to learn.
+    /// What the next call of a procedure is to be watched for, if there is still something to
+    /// learn.
     #[inline]
     pub fn lend(&mut self, procedure: ProcedureId) -> Option<Box<CallProfile>> {
         self.profiles[procedure.index()].take()
@@ -66,7 +69,8 @@ struct Seen {
     statement: usize,
     /// Its keys are parameters of the statement.
     prefetch: Prefetch,
-    /// For each key the procedure's parameters that had its value whenever it was seen, a bit for each.
+    /// For each key the procedure's parameters that had its value whenever it was seen, a bit for
+    /// each.
     origins: Vec<u64>,
     sightings: u32,
 }
@@ -152,7 +156,8 @@ mod tests {
         PARTITION TABLE pair ON COLUMN one;
         CREATE PROCEDURE S2 AS DELETE FROM pair WHERE two = ? AND one = ?;";
 
-    /// What is learned from calls with these parameters, whose statements (number, values) follow from them.
+    /// What is learned from calls with these parameters, whose statements (number, values) follow
+    /// from them.
     fn learn(
         parameters: impl Fn(i64) -> Vec<i64>,
         statements: impl Fn(i64, &[i64]) -> Vec<(usize, Vec<i64>)>,

@@ -1,8 +1,9 @@
 //! Memory that a call will need, asked for some calls ahead.
 //!
-//! In a large table every hash look-up is a cache miss of its own, longer than all the computing around it. A batch holds
-//! hundreds of calls, and where a key is a parameter its bucket is known before the call runs: asking early lets the misses
-//! of several calls overlap. What to ask for is found once per program, from its plan.
+//! In a large table every hash look-up is a cache miss of its own, longer than all the computing
+//! around it. A batch holds hundreds of calls, and where a key is a parameter its bucket is known
+//! before the call runs: asking early lets the misses of several calls overlap. What to ask for is
+//! found once per program, from its plan.
 
 use ferrite_base::{IndexId, TableId};
 use ferrite_catalog::{Catalog, IndexKind};
@@ -173,8 +174,8 @@ impl Prefetch {
         Prefetch { parameters, ..*self }
     }
 
-    /// What a call with these parameters will look up. Parameters that are not as declared, or not there, are left for the call
-    /// itself to complain about.
+    /// What a call with these parameters will look up. Parameters that are not as declared, or not
+    /// there, are left for the call itself to complain about.
     #[inline]
     fn sought(&self, store: &Store, parameters: &[u8]) -> Option<Sought> {
         let mut key = [Value::Null; KEY_COLUMNS_MAX];
@@ -193,8 +194,9 @@ struct Sought {
     key: HashedKey,
 }
 
-/// What is asked for ahead of the calls of a batch, a group of calls at a time: the processor then finds several addresses at once,
-/// where asking for one between two calls would make it wait for each.
+/// What is asked for ahead of the calls of a batch, a group of calls at a time: the processor then
+/// finds several addresses at once, where asking for one between two calls would make it wait for
+/// each.
 #[derive(Default)]
 pub struct Ahead {
     /// By the calls of the next group.
@@ -221,8 +223,8 @@ impl Ahead {
     }
 }
 
-/// An integer among integers, as partition keys most often are; what else there may be is not worth decoding twice. The bytes
-/// are a parameter set (wire-protocol 4), not yet checked.
+/// An integer among integers, as partition keys most often are; what else there may be is not worth
+/// decoding twice. The bytes are a parameter set (wire-protocol 4), not yet checked.
 #[inline]
 fn integer_parameter(set: &[u8], index: u16) -> Option<i64> {
     let mut rest = set.get(2..)?;
@@ -276,7 +278,8 @@ mod tests {
         let planned = schema::plan(&Catalog::default(), &text).expect("the schema binds");
         let compiled = Compiled::new(planned.catalog, &Default::default()).expect("the procedures compile");
         let key = |table: &str, parameters: &[u16]| (table.to_owned(), parameters.to_vec());
-        // The area code is computed, the state is looked up; the view is asked for once although it is read and written.
+        // The area code is computed, the state is looked up; the view is asked for once although it
+        // is read and written.
         assert_eq!(asked(&compiled, "Vote"), [key("V_VOTES_BY_PHONE_NUMBER", &[0])]);
         // Not of ordered indexes, and the same key once.
         assert_eq!(asked(&compiled, "Several"), [key("PAIR", &[1, 0])]);

@@ -1,4 +1,5 @@
-//! Tells the operator how far recovery is: a line a second once it takes longer than two, and whoever looks at its [`RecoveryProgress`].
+//! Tells the operator how far recovery is: a line a second once it takes longer than two, and
+//! whoever looks at its [`RecoveryProgress`].
 
 use ferrite_io::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,6 +1,7 @@
 //! The redo records that partitions and the coordinator write, after `docs/format/records.md`.
 //!
-//! Encoding appends to a buffer that is handed to the log as a whole; decoding borrows, returns errors and never panics.
+//! Encoding appends to a buffer that is handed to the log as a whole; decoding borrows, returns
+//! errors and never panics.
 
 use ferrite_base::{Epoch, PartitionId, Sequence};
 
@@ -69,7 +70,8 @@ impl std::fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// Builds a batch record in place: header first, transactions appended by the caller through [`BatchWriter::transaction`].
+/// Builds a batch record in place: header first, transactions appended by the caller through
+/// [`BatchWriter::transaction`].
 pub struct BatchWriter {
     start: usize,
     first: Sequence,

@@ -1,5 +1,5 @@
-//! From disk to stores: the newest whole snapshot, then the log from there (docs/format/snapshot.md, "Reading"). Runs no statement
-//! and no procedure.
+//! From disk to stores: the newest whole snapshot, then the log from there
+//! (docs/format/snapshot.md, "Reading"). Runs no statement and no procedure.
 
 use crate::commit::{self, Completion};
 use crate::compiled::Compiled;
@@ -84,7 +84,8 @@ pub struct Options<'r> {
     /// What a new database gets and what an old one must have, if given.
     pub partitions: Option<u32>,
     pub partitions_default: u32,
-    /// Threads that load and replay, for as many partitions at a time; none: the calling one does it all.
+    /// Threads that load and replay, for as many partitions at a time; none: the calling one does
+    /// it all.
     pub threads: usize,
     /// Told what the operator should see while it goes on.
     pub report: &'r Report,
@@ -181,7 +182,8 @@ pub fn open_with(
         record::write_genesis(&mut payload, &genesis);
         commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
     }
-    // The snapshot is all there is: what was cut began with its checkpoint, which the log must begin with all the same.
+    // The snapshot is all there is: what was cut began with its checkpoint, which the log must
+    // begin with all the same.
     if let (Some(snapshot), Some(state)) = (replay.begins_with, &replay.state) {
         let places: Vec<_> = state.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
         let mut payload = Vec::new();
@@ -239,7 +241,8 @@ pub fn open_with(
     })
 }
 
-/// Snapshots were made here, and none can be used: without any log nothing is left, but a new database it is not.
+/// Snapshots were made here, and none can be used: without any log nothing is left, but a new
+/// database it is not.
 fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), StartError> {
     let (_, segments) =
         ferrite_log::count_segments(disk, dir, 0).map_err(|error| StartError::Log(LogError::Disk(error)))?;
@@ -294,7 +297,8 @@ impl Base {
     }
 }
 
-/// The newest snapshot that is whole; why others are not goes to `damaged`. None: the log is read from its beginning.
+/// The newest snapshot that is whole; why others are not goes to `damaged`. None: the log is read
+/// from its beginning.
 fn load_newest(
     files: &Files,
     found: &Found,
@@ -371,7 +375,8 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
     Ok(Base { manifest, stores, catalog, history, loaded })
 }
 
-/// The snapshots that count: the one that was loaded, and older ones whose manifests can be read and whose files are as long as they say.
+/// The snapshots that count: the one that was loaded, and older ones whose manifests can be read
+/// and whose files are as long as they say.
 fn kept_snapshots(files: &Files, found: &Found, loaded: Option<u64>) -> Vec<Kept> {
     let Some(loaded) = loaded else { return Vec::new() };
     let mut kept = Vec::new();

@@ -1,8 +1,9 @@
 //! Replay of the log: its records applied to stores, partitions side by side.
 //!
-//! The thread that reads the log judges every record and keeps the order: sequence numbers, schema changes, checkpoints. Row changes
-//! go to workers, each of which has some partitions' stores, so that each partition's changes are made in the log's order. A schema change
-//! waits for all workers and takes the stores back for its length. Without workers everything is done in place.
+//! The thread that reads the log judges every record and keeps the order: sequence numbers, schema
+//! changes, checkpoints. Row changes go to workers, each of which has some partitions' stores, so
+//! that each partition's changes are made in the log's order. A schema change waits for all workers
+//! and takes the stores back for its length. Without workers everything is done in place.
 
 use crate::prefetch;
 use crate::record::{self, Genesis, Record, RecordError};
@@ -235,7 +236,8 @@ fn apply_batch(
     Ok(())
 }
 
-/// Reads a batch some transactions ahead of the one that is applied, and asks for what those will need.
+/// Reads a batch some transactions ahead of the one that is applied, and asks for what those will
+/// need.
 struct LookAhead<'b> {
     transactions: &'b [u8],
     ahead: Ahead,
@@ -270,7 +272,8 @@ struct Item {
     /// None: the bytes are one transaction's changes.
     count: Option<u32>,
     end: usize,
-    /// Where it stands in the log, for an error to say: the segment's path, shared, and the position.
+    /// Where it stands in the log, for an error to say: the segment's path, shared, and the
+    /// position.
     path: Arc<PathBuf>,
     position: u64,
 }

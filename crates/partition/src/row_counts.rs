@@ -1,4 +1,5 @@
-//! How many rows the tables have, for the planner: each partition says so now and then, and nobody waits for it.
+//! How many rows the tables have, for the planner: each partition says so now and then, and nobody
+//! waits for it.
 //!
 //! The counts are of some moment not long ago. Plans made with them are right whatever they are.
 
@@ -7,7 +8,8 @@ use ferrite_sql::Statistics;
 use ferrite_table::Store;
 use std::sync::{Mutex, PoisonError};
 
-/// A table with fewer rows is thought to have so many: small counts are the first to be out of date.
+/// A table with fewer rows is thought to have so many: small counts are the first to be out of
+/// date.
 const ROWS_MIN: u64 = 100;
 
 struct Count {

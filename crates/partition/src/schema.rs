@@ -1,4 +1,5 @@
-//! Schema changes: text to a new catalog, then the stores follow it. Used by the coordinator and by replay alike.
+//! Schema changes: text to a new catalog, then the stores follow it. Used by the coordinator and by
+//! replay alike.
 
 use crate::schema_limits;
 use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserResult, Watcher, earlier};
@@ -45,7 +46,8 @@ impl SchemaHistory {
         Ok(catalog)
     }
 
-    /// The same in one text, once there are many changes and if that leads to the very same catalog.
+    /// The same in one text, once there are many changes and if that leads to the very same
+    /// catalog.
     pub fn condense(&mut self, catalog: &Catalog) {
         let bytes: usize = self.changes.iter().map(|change| change.text.len()).sum();
         if self.changes.len() < CHANGES_BEFORE_BASE && bytes < CHANGES_BYTES_BEFORE_BASE {
@@ -56,7 +58,8 @@ impl SchemaHistory {
         }
     }
 
-    /// A history that leads to `catalog` in one text. None: that text would not lead to the very same catalog.
+    /// A history that leads to `catalog` in one text. None: that text would not lead to the very
+    /// same catalog.
     pub fn at_once(catalog: &Catalog) -> Option<SchemaHistory> {
         let base = SchemaBase {
             version: catalog.version.0,
@@ -113,15 +116,17 @@ pub struct Planned {
     pub effects: Vec<Effect>,
     /// What was accepted but does nothing, for the user to know.
     pub warnings: Vec<String>,
-    /// Tables that trade their rows with each other, the one thing for which a count of rows is answered.
+    /// Tables that trade their rows with each other, the one thing for which a count of rows is
+    /// answered.
     pub swapped: Vec<TableId>,
 }
 
-/// What a logged change begins with from which on functions have today's values (docs/decisions/0024).
+/// What a logged change begins with from which on functions have today's values
+/// (docs/decisions/0024).
 const CURRENT_VALUES: &str = "SET FUNCTION_VALUES CURRENT;\n";
 
-/// Binds the DDL statements of `text`, each against the catalog that those before it leave. They were accepted before, and mean what
-/// they meant then.
+/// Binds the DDL statements of `text`, each against the catalog that those before it leave. They
+/// were accepted before, and mean what they meant then.
 pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     let mut next = catalog.clone();
     let (text, said) = match text.strip_prefix(CURRENT_VALUES) {
@@ -142,9 +147,10 @@ pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserRes
     plan_from(catalog, next, text, limits, false)
 }
 
-/// Binds what is said in `text` against `next`, which is `catalog` but for what the text says of itself. What was accepted before
-/// must not keep a database shut: a statement that is refused today may stand by the rules of earlier builds. Then it is a view that
-/// is computed when it is read, and refused there; what has rows was never refused since.
+/// Binds what is said in `text` against `next`, which is `catalog` but for what the text says of
+/// itself. What was accepted before must not keep a database shut: a statement that is refused
+/// today may stand by the rules of earlier builds. Then it is a view that is computed when it is
+/// read, and refused there; what has rows was never refused since.
 fn plan_from(
     catalog: &Catalog,
     mut next: Catalog,
@@ -176,8 +182,9 @@ fn plan_from(
     Ok(Planned { catalog: Arc::new(next), effects, warnings, swapped })
 }
 
-/// A schema change as the log has it. The first one of a database says what holds for all that follow: what DECIMAL(p, s) means, and
-/// thereby that functions have today's values. The first one that is made to an old database says the latter alone.
+/// A schema change as the log has it. The first one of a database says what holds for all that
+/// follow: what DECIMAL(p, s) means, and thereby that functions have today's values. The first one
+/// that is made to an old database says the latter alone.
 pub fn logged_text(before: &Catalog, text: &str) -> String {
     if before.version.0 > 0 {
         let says = if before.values == FunctionValues::Earlier { CURRENT_VALUES } else { "" };
@@ -204,8 +211,8 @@ pub fn step(catalog: &Catalog, statement: &Statement, limits: &SqlLimits) -> Use
     Ok(Step { change, catalog: next, effects, warnings })
 }
 
-/// What is asked of new classes where they come from a client: refuses those that unpack to more than they may, and answers warnings about
-/// what they need that is not there.
+/// What is asked of new classes where they come from a client: refuses those that unpack to more
+/// than they may, and answers warnings about what they need that is not there.
 pub fn judge_classes(before: &Catalog, after: &Catalog) -> UserResult<Vec<String>> {
     after.classes.check_unpacked(&before.classes)?;
     Ok(references::class_warnings(before, after))

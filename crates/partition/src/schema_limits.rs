@@ -1,7 +1,8 @@
 //! What a schema change may bring in: the limits that are set, asked where it comes from a client.
 //!
-//! Promises that nothing is refused for what was there before: a column keeps the size that it was declared with, and a table that is
-//! larger than new ones may be can still be made smaller. Replay does not come by here.
+//! Promises that nothing is refused for what was there before: a column keeps the size that it was
+//! declared with, and a table that is larger than new ones may be can still be made smaller. Replay
+//! does not come by here.
 
 use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Column, Procedure, Table};

@@ -1,7 +1,9 @@
-//! How long a change of the schema may take, and who else may end it: no transaction runs until it has ended.
+//! How long a change of the schema may take, and who else may end it: no transaction runs until it
+//! has ended.
 //!
-//! Whoever carries a change out asks this now and then (`ferrite_base::watch`). An error leaves stores, catalog and log as they were, for
-//! nothing is logged before the stores have followed; from then on nobody asks any more. Changes that come from the log are never asked about.
+//! Whoever carries a change out asks this now and then (`ferrite_base::watch`). An error leaves
+//! stores, catalog and log as they were, for nothing is logged before the stores have followed;
+//! from then on nobody asks any more. Changes that come from the log are never asked about.
 
 use crate::cancel::{CallId, Cancellations};
 use ferrite_base::{ErrorKind, UserError, UserResult, Watcher};

@@ -1,8 +1,9 @@
-//! Snapshots on disk: the steps from what the coordinator took to a snapshot that counts, and what may go then
-//! (docs/format/snapshot.md, "Writing").
+//! Snapshots on disk: the steps from what the coordinator took to a snapshot that counts, and what
+//! may go then (docs/format/snapshot.md, "Writing").
 //!
-//! Owns the directory of snapshots while the node runs, and the log's old segments. Promises that a failure on the way leaves all
-//! that was there before. Threads are started for the length of one snapshot only, and none where none are asked for.
+//! Owns the directory of snapshots while the node runs, and the log's old segments. Promises that a
+//! failure on the way leaves all that was there before. Threads are started for the length of one
+//! snapshot only, and none where none are asked for.
 
 use crate::event::Taken;
 use crate::record::Genesis;
@@ -106,8 +107,8 @@ pub struct Kept {
     pub log_segment: u64,
 }
 
-/// Called after each block that was written or read back, with its bytes, from whichever thread does it: to keep to a rate, to show how
-/// far it is, to end it.
+/// Called after each block that was written or read back, with its bytes, from whichever thread
+/// does it: to keep to a rate, to show how far it is, to end it.
 pub type Pace<'p> = &'p (dyn Fn(u64) -> Result<(), SaveError> + Sync);
 
 /// The database's own snapshots.
@@ -150,8 +151,8 @@ impl Snapshots {
         &self.files
     }
 
-    /// Makes what was taken a snapshot on disk, with as many threads; none: on this one. Waits for the log. On an error the files
-    /// written go again, as far as the disk lets them.
+    /// Makes what was taken a snapshot on disk, with as many threads; none: on this one. Waits for
+    /// the log. On an error the files written go again, as far as the disk lets them.
     pub fn save(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
         let name = own_name(taken.snapshot);
         let mut saved = self.write(taken, threads, pace).inspect_err(|_| {
@@ -251,7 +252,8 @@ fn log_place(position: &LogPosition) -> LogPlace {
     LogPlace { segment, position, block, previous_checksum }
 }
 
-/// Does `work` for every partition, on threads that yield to all others, or without threads on this one. The first error ends it.
+/// Does `work` for every partition, on threads that yield to all others, or without threads on this
+/// one. The first error ends it.
 fn in_parallel<T: Send>(
     partitions: u32,
     threads: usize,

@@ -1,8 +1,8 @@
 //! Whether the procedures of tasks take the parameters that the tasks give them.
 //!
-//! Asked of schema changes that a client makes, not of replay or a restore: what an older server has
-//! accepted still opens, and comes back from its backups. A task that did not fit before does not stand
-//! in the way of other changes either.
+//! Asked of schema changes that a client makes, not of replay or a restore: what an older server
+//! has accepted still opens, and comes back from its backups. A task that did not fit before does
+//! not stand in the way of other changes either.
 
 use crate::compiled::Compiled;
 use crate::execute::check_parameters;
@@ -10,7 +10,8 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Task;
 use ferrite_value::Value;
 
-/// Refuses a schema by which a task's calls would fail for their parameters, if they did not before.
+/// Refuses a schema by which a task's calls would fail for their parameters, if they did not
+/// before.
 pub fn check(before: &Compiled, after: &Compiled) -> UserResult<()> {
     for task in after.catalog.tasks.values() {
         let Err(error) = fits(task, after) else { continue };
@@ -33,7 +34,8 @@ pub fn misfits(compiled: &Compiled) -> Vec<(String, UserError)> {
     tasks.filter_map(|task| Some((task.name.clone(), fits(task, compiled).err()?))).collect()
 }
 
-/// System procedures look at their parameters themselves, when they are called; so does a class that could not be loaded.
+/// System procedures look at their parameters themselves, when they are called; so does a class
+/// that could not be loaded.
 fn fits(task: &Task, compiled: &Compiled) -> UserResult<()> {
     let Some(id) = compiled.find(&task.procedure) else { return Ok(()) };
     let program = compiled.program(id);

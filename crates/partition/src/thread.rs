@@ -1,7 +1,9 @@
-//! One partition's thread: takes events, runs calls, hands redo to the log, releases answers that are committed.
+//! One partition's thread: takes events, runs calls, hands redo to the log, releases answers that
+//! are committed.
 //!
-//! Invariant: an answer is held at the partition's last sequence number at the time it was made, and leaves only when the
-//! commit rule says that everything up to there is committed. That covers reads and errors as well as writes.
+//! Invariant: an answer is held at the partition's last sequence number at the time it was made,
+//! and leaves only when the commit rule says that everything up to there is committed. That covers
+//! reads and errors as well as writes.
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
 use crate::call_header::CallHeader;
@@ -34,7 +36,8 @@ const BUFFERS_KEPT: usize = 16;
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 /// Batches of calls, lendings and the like between two tellings of how many rows there are.
 const EVENTS_PER_COUNT: u32 = 64;
-/// Rows that move between two looks for events, when rows move to make a table smaller: a tenth of a millisecond or so.
+/// Rows that move between two looks for events, when rows move to make a table smaller: a tenth of
+/// a millisecond or so.
 const COMPACTION_STEP: usize = 256;
 const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks after which nothing is expected any more, if nobody gave memory back between them.
@@ -139,7 +142,8 @@ impl Partition {
         }
     }
 
-    /// `run` for a caller with many parties on one thread: does what is next, if it can be done now; whether it did anything.
+    /// `run` for a caller with many parties on one thread: does what is next, if it can be done
+    /// now; whether it did anything.
     pub fn step(&mut self) -> bool {
         if let Some(back) = &self.lent_until {
             let Ok(loan) = back.try_recv() else { return false };
@@ -170,8 +174,8 @@ impl Partition {
         self.store.as_ref().is_some_and(|store| store.has_compaction_work(places)) && self.gate.failure().is_none()
     }
 
-    /// A little of the work that gives memory back after deletions, as a transaction of its own; whether there is more. `places` as
-    /// with [`Store::compact`].
+    /// A little of the work that gives memory back after deletions, as a transaction of its own;
+    /// whether there is more. `places` as with [`Store::compact`].
     fn compact(&mut self, places: bool) -> bool {
         if !self.can_compact(places) {
             return false;
@@ -225,9 +229,10 @@ impl Partition {
         }
     }
 
-    /// Waits for what is next to do; that counts as idle. At first it looks now and then whether memory can be given back: what was
-    /// in the way, a snapshot or what other partitions had not yet given back, goes without a word to this thread. When nothing of
-    /// the kind moves any more it sleeps until there is something to do.
+    /// Waits for what is next to do; that counts as idle. At first it looks now and then whether
+    /// memory can be given back: what was in the way, a snapshot or what other partitions had not
+    /// yet given back, goes without a word to this thread. When nothing of the kind moves any more
+    /// it sleeps until there is something to do.
     #[cold]
     #[inline(never)]
     fn idle(&mut self) -> Option<Event> {
@@ -274,7 +279,8 @@ impl Partition {
         }
     }
 
-    /// The main path: every call of the batch in turn, then one hand-over to the log for all of them.
+    /// The main path: every call of the batch in turn, then one hand-over to the log for all of
+    /// them.
     fn run_calls(&mut self, mut batch: CallBatch) {
         let sent_micros = batch.sent_micros;
         let mut answers =
@@ -371,8 +377,9 @@ impl Partition {
         answers.finish_answer(call.connection);
     }
 
-    /// A call of an ad hoc statement whose plan was at hand. Its answer comes later if the text must be compiled after all: because
-    /// it fails, or because the plan was made for a schema that is no longer in force.
+    /// A call of an ad hoc statement whose plan was at hand. Its answer comes later if the text
+    /// must be compiled after all: because it fails, or because the plan was made for a schema that
+    /// is no longer in force.
     fn run_cached(
         &mut self,
         batch: &CallBatch,
@@ -408,8 +415,8 @@ impl Partition {
         (cached.recompile)(reply, &batch.bytes[*body_start as usize..*body_end as usize]);
     }
 
-    /// Asks for memory that calls after `number`, the next to run, will need. The first of a long batch come late: their own group asks
-    /// for them.
+    /// Asks for memory that calls after `number`, the next to run, will need. The first of a long
+    /// batch come late: their own group asks for them.
     #[inline]
     fn prefetch_ahead(&mut self, batch: &CallBatch, number: usize) {
         let Some(store) = &self.store else { return };
@@ -525,7 +532,8 @@ impl Partition {
     }
 }
 
-/// A call routed with an older catalog: it may run if the name still means a procedure that is routed the same way.
+/// A call routed with an older catalog: it may run if the name still means a procedure that is
+/// routed the same way.
 #[cold]
 fn after_schema_change<'c>(
     compiled: &'c Compiled,

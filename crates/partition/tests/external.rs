@@ -1,4 +1,5 @@
-//! Procedures whose body is not SQL, with bodies in Rust in the place of a JVM: what they may rely on, and what a schema with classes is.
+//! Procedures whose body is not SQL, with bodies in Rust in the place of a JVM: what they may rely
+//! on, and what a schema with classes is.
 
 #[path = "common/in_rust.rs"]
 mod in_rust;
@@ -123,7 +124,8 @@ impl Body for Batches {
     }
 }
 
-/// Inserts a row by a statement that it makes up, and another by the same statement, then is refused three.
+/// Inserts a row by a statement that it makes up, and another by the same statement, then is
+/// refused three.
 #[derive(Debug)]
 struct MakesUp;
 
@@ -254,7 +256,8 @@ fn statements_that_are_made_up_stay_on_their_partition() {
     );
 }
 
-/// Calls with an id and what to do, and whether that inserts a row; over so many partitions with such a clause.
+/// Calls with an id and what to do, and whether that inserts a row; over so many partitions with
+/// such a clause.
 fn call_with(ways: &[(u32, &str)], calls: &[(i64, &str, bool)]) {
     for (partitions, clause) in ways.iter().copied() {
         let (planned, compiled) =

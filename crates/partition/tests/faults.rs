@@ -1,5 +1,5 @@
-//! Panics in calls, planted: the call is rolled back and answered, the stores are as before, and the next call runs. In the midst of a
-//! change of a row and its indexes a panic is not held up.
+//! Panics in calls, planted: the call is rolled back and answered, the stores are as before, and
+//! the next call runs. In the midst of a change of a row and its indexes a panic is not held up.
 #![cfg(debug_assertions)]
 
 use ferrite_base::PartitionId;
@@ -118,7 +118,7 @@ fn a_call_with_a_fault_leaves_no_trace_and_the_next_one_runs() {
                     break;
                 }
                 assert_eq!(outcome, CallOutcome::RolledBack);
-                assert!(told.contains("a fault of the server ended work; it was rolled back"), "{told}");
+                assert!(told.contains("internal error in work; the call was rolled back"), "{told}");
                 assert_eq!(node.rows(), rows, "{point:?} {times}");
                 came += 1;
                 let (outcome, told) = node.call("work", vec![10]);

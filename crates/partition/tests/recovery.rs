@@ -1,4 +1,5 @@
-//! What stands in the log and cannot be: each gets an error that says what it is and where, and nothing is made of it.
+//! What stands in the log and cannot be: each gets an error that says what it is and where, and
+//! nothing is made of it.
 
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserResult, limits};
 use ferrite_catalog::{Catalog, DecimalScale};
@@ -65,7 +66,8 @@ fn open(dir: &Path, partitions: Option<u32>) -> Result<Recovered, StartError> {
     recovery::open(disk, clock, &mut SystemRandom, dir, options, partitions, 1)
 }
 
-/// Opens a log of these payloads twice: the first attempt must not make the second one better or worse.
+/// Opens a log of these payloads twice: the first attempt must not make the second one better or
+/// worse.
 fn refused(payloads: &[Vec<u8>]) -> StartError {
     let dir = tempfile::tempdir().expect("a temporary directory");
     write(dir.path(), payloads);
@@ -227,7 +229,8 @@ fn a_log_that_does_not_say_what_decimal_declarations_do_is_from_when_they_did_no
     assert_eq!(declared(&[genesis(1), first]), (DecimalScale::Declared, "DECIMAL(10,2)".to_owned()));
 }
 
-/// A build of November 2026 made plain views of queries that are refused today. The database opens; who reads them is told.
+/// A build of November 2026 made plain views of queries that are refused today. The database opens;
+/// who reads them is told.
 #[test]
 fn views_of_what_is_refused_today_keep_no_database_shut() {
     let ddl = "CREATE TABLE ag (x INTEGER, g INTEGER);

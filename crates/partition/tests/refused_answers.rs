@@ -1,5 +1,5 @@
-//! What a large answer that the server has no memory for leaves behind: nothing but the error that was answered. Alone in its process,
-//! since the sums are the process's.
+//! What a large answer that the server has no memory for leaves behind: nothing but the error that
+//! was answered. Alone in its process, since the sums are the process's.
 
 mod common;
 
@@ -91,7 +91,8 @@ fn a_refused_answer_leaves_its_partition_as_small_as_the_error() {
     assert_eq!(memory::answers_held(), whole.bytes.len(), "an answer counts until it is gone");
     drop(whole);
     assert_eq!(memory::answers_held(), 0);
-    // Others have not read nearly as much as all may hold: a large answer is begun, and refused when it has grown to a quarter of that.
+    // Others have not read nearly as much as all may hold: a large answer is begun, and refused
+    // when it has grown to a quarter of that.
     let others = LIMIT / limits::CLIENTS_MEMORY_PART - 1;
     memory::answers_changed(others as isize);
     for _ in 0..3 {

@@ -1,4 +1,5 @@
-//! Snapshots and the log from them: together always the database as it was, whatever is interrupted or damaged.
+//! Snapshots and the log from them: together always the database as it was, whatever is interrupted
+//! or damaged.
 
 mod common;
 
@@ -443,7 +444,8 @@ fn many_schema_changes_become_one_text() {
     assert_eq!(open(home.path(), 2).contents(), before);
 }
 
-/// Rows of views are not logged, as they follow from tables; what is changed in a view of a stream does not.
+/// Rows of views are not logged, as they follow from tables; what is changed in a view of a stream
+/// does not.
 #[test]
 fn what_was_changed_in_a_view_of_a_stream_comes_back() {
     for saved in [false, true] {

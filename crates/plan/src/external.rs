@@ -1,8 +1,10 @@
-//! Procedures whose body is written in another language: what such a body and this side of the fence know of each other.
+//! Procedures whose body is written in another language: what such a body and this side of the
+//! fence know of each other.
 //!
-//! Owns the traits. Knows no language: whoever implements them is handed on as a [`RuntimeHandle`] by
-//! the program that is started. Everything that such a body asks of its transaction goes through [`Host`]. A
-//! [`Compound`] body has no transaction: it says which procedures to call, and is told their answers.
+//! Owns the traits. Knows no language: whoever implements them is handed on as a [`RuntimeHandle`]
+//! by the program that is started. Everything that such a body asks of its transaction goes through
+//! [`Host`]. A [`Compound`] body has no transaction: it says which procedures to call, and is told
+//! their answers.
 
 use crate::program::{Parameter, Program};
 use ferrite_base::{UserError, UserResult};
@@ -20,7 +22,8 @@ pub struct ExternalRoutine {
     pub statements: Vec<Arc<Program>>,
     /// Whether it may run SQL that it makes up.
     pub texts: Texts,
-    /// Its class could not be loaded when the database was recovered: every call is answered with this.
+    /// Its class could not be loaded when the database was recovered: every call is answered with
+    /// this.
     pub broken: Option<UserError>,
 }
 
@@ -45,7 +48,8 @@ pub enum RoutineBody {
 
 /// A compiled body, called by many threads.
 pub trait Body: fmt::Debug + Send + Sync {
-    /// Runs the procedure. `parameters` are of the types that its description says. After an error the caller undoes what was changed.
+    /// Runs the procedure. `parameters` are of the types that its description says. After an error
+    /// the caller undoes what was changed.
     fn call(&self, host: &mut dyn Host, parameters: &[Value<'_>]) -> UserResult<()>;
 }
 
@@ -63,9 +67,11 @@ pub trait Host {
     /// The partition that it runs on; None: on all.
     fn partition(&self) -> Option<u32>;
 
-    /// Runs a batch of statements: u32 how many, then for each u16 its number, u32 length and the parameter set as clients encode
-    /// it, all big-endian. For the number [`TEXT`] a length and a statement's own text stand in front of the parameters' length; no text is
-    /// the one before it. Appends a result table for each, as clients get them. After an error none of the batch has happened.
+    /// Runs a batch of statements: u32 how many, then for each u16 its number, u32 length and the
+    /// parameter set as clients encode it, all big-endian. For the number [`TEXT`] a length and a
+    /// statement's own text stand in front of the parameters' length; no text is the one before it.
+    /// Appends a result table for each, as clients get them. After an error none of the batch has
+    /// happened.
     fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()>;
 
     /// What the caller gets: tables with their lengths in front, one after the other.
@@ -77,15 +83,16 @@ pub trait Host {
 
 /// A compiled body that runs outside of transactions, called by many threads.
 pub trait Compound: fmt::Debug + Send + Sync {
-    /// Begins a call: makes what it consists of, but runs none of its stages. `parameters` are of the types that its description says.
-    /// `calls_max` calls may go on at a time. The waker is for calls that rest.
+    /// Begins a call: makes what it consists of, but runs none of its stages. `parameters` are of
+    /// the types that its description says. `calls_max` calls may go on at a time. The waker is for
+    /// calls that rest.
     fn begin(&self, parameters: &[Value<'_>], calls_max: usize, waker: &Waker) -> UserResult<Box<dyn Stages>>;
 }
 
 /// One call of such a body. Its stages run one after the other, each perhaps on another thread.
 pub trait Stages: Send {
-    /// Runs the next stage, with the answers that have come since the last, in the order of their calls. After an error, and after its
-    /// end, it is not called again.
+    /// Runs the next stage, with the answers that have come since the last, in the order of their
+    /// calls. After an error, and after its end, it is not called again.
     fn next(&mut self, answers: &[Answer]) -> UserResult<Stage>;
 }
 
@@ -105,7 +112,8 @@ pub struct Answer {
 pub enum Stage {
     /// These calls, perhaps none, and the next stage when all are answered.
     Calls(Vec<QueuedCall>),
-    /// These calls, perhaps none, and the next stage when any call is answered, or its waker was called since this stage has begun.
+    /// These calls, perhaps none, and the next stage when any call is answered, or its waker was
+    /// called since this stage has begun.
     Rests(Vec<QueuedCall>),
     End(Ended),
 }

@@ -1,9 +1,11 @@
-//! Programs: what is compiled from a text and run on rows, and what can be told from a program alone.
+//! Programs: what is compiled from a text and run on rows, and what can be told from a program
+//! alone.
 //!
-//! Owns the form of programs and plans ([`Program`], [`Query`], [`Access`]), the bodies of procedures in other languages
-//! ([`external`]), and three questions that a call asks of its program before it runs: which partitions it needs
-//! ([`Program::owners`]), whether it may take long ([`as_long_read`]) and what each partition can do by itself
-//! ([`in_parts`]). Knows catalogs and expressions; knows no SQL text, no rows, no threads.
+//! Owns the form of programs and plans ([`Program`], [`Query`], [`Access`]), the bodies of
+//! procedures in other languages ([`external`]), and three questions that a call asks of its
+//! program before it runs: which partitions it needs ([`Program::owners`]), whether it may take
+//! long ([`as_long_read`]) and what each partition can do by itself ([`in_parts`]). Knows catalogs
+//! and expressions; knows no SQL text, no rows, no threads.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

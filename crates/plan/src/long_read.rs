@@ -1,9 +1,11 @@
 //! Which programs may take long, and how they run on a snapshot of the stores, which has no indexes
 //! (docs/decisions/0004-page-snapshots.md, "Which reads").
 //!
-//! What a program costs is counted in rows met, by a rule simple enough to tell in a sentence: a scan meets all rows of its table, once
-//! for each row of the sources before it, of which a tenth pass where there is a condition; a look-up, and a stretch of an index
-//! between bounds, meet one; a hash table is made once. How many rows a table has is known only when the program runs, so the decision falls then.
+//! What a program costs is counted in rows met, by a rule simple enough to tell in a sentence: a
+//! scan meets all rows of its table, once for each row of the sources before it, of which a tenth
+//! pass where there is a condition; a look-up, and a stretch of an index between bounds, meet one;
+//! a hash table is made once. How many rows a table has is known only when the program runs, so the
+//! decision falls then.
 
 use crate::program::{
     Access, Bound, Input, Plan, Program, Query, QueryBody, ReturnValue, Select, SnapshotPlan, Step, Subquery,
@@ -14,7 +16,8 @@ use ferrite_expr::{Expr, Function};
 use ferrite_value::OwnedValue;
 use std::sync::Arc;
 
-/// How many times the rows that a program meets with indexes it may meet without them, and still run on a snapshot.
+/// How many times the rows that a program meets with indexes it may meet without them, and still
+/// run on a snapshot.
 const DETOUR_MAX: f64 = 10.0;
 /// What a recursion is taken to need.
 const ROUNDS_USUAL: f64 = 10.0;
@@ -23,7 +26,8 @@ const LIMIT_USUAL: f64 = 1_000.0;
 /// What part of a source's rows is taken to pass conditions of its own.
 const PASSING: f64 = 0.1;
 
-/// Whether `program` may take long and how it runs on a snapshot. `compile` compiles it again against another catalog.
+/// Whether `program` may take long and how it runs on a snapshot. `compile` compiles it again
+/// against another catalog.
 pub fn snapshot_plan(
     program: &Program,
     catalog: &Catalog,
@@ -50,8 +54,9 @@ pub fn snapshot_plan(
     }
 }
 
-/// The program to run on a snapshot instead, if this one will take long; `rows` says how many rows a table has, `has_prefix` whether a
-/// parameter is a pattern that begins with something else than a wildcard.
+/// The program to run on a snapshot instead, if this one will take long; `rows` says how many rows
+/// a table has, `has_prefix` whether a parameter is a pattern that begins with something else than
+/// a wildcard.
 pub fn as_long_read(
     program: &Arc<Program>,
     rows: &dyn Fn(TableId) -> u64,
@@ -121,7 +126,8 @@ fn reads_all(access: &Access) -> bool {
     }
 }
 
-/// Calls `visit` for the queries of a program's statements, WITH tables and subqueries; not for those within queries.
+/// Calls `visit` for the queries of a program's statements, WITH tables and subqueries; not for
+/// those within queries.
 fn for_each_query<'p>(program: &'p Program, visit: &mut dyn FnMut(&'p Query)) {
     fn of_steps<'p>(steps: &'p [Step], visit: &mut dyn FnMut(&'p Query)) {
         for step in steps {
@@ -181,8 +187,8 @@ pub fn with_those_inside<'q>(input: &'q Input, visit: &mut dyn FnMut(&'q Input))
     }
 }
 
-/// Rows that a run of the program meets. Statements in loops count once, correlated subqueries once for each row of the largest
-/// statement.
+/// Rows that a run of the program meets. Statements in loops count once, correlated subqueries once
+/// for each row of the largest statement.
 fn rows_met(program: &Program, rows: &dyn Fn(TableId) -> u64, has_prefix: &dyn Fn(u16) -> bool) -> f64 {
     let mut estimate = Estimate { rows, has_prefix, common_tables: Vec::new() };
     for query in &program.common_tables {
@@ -232,7 +238,8 @@ impl Estimate<'_> {
         }
     }
 
-    /// Rows that an input has for each of the `joined` rows before it. What is met but once is added to `met`.
+    /// Rows that an input has for each of the `joined` rows before it. What is met but once is
+    /// added to `met`.
     fn input(&self, input: &Input, joined: f64, met: &mut f64) -> f64 {
         match input {
             Input::Table { table, access } if reads_all(access) && !self.has_bounds(access) => {
@@ -281,7 +288,8 @@ impl Estimate<'_> {
 /// Rows that a series is thought to have.
 const SERIES_USUAL: f64 = 100.0;
 
-/// `SELECT ... FROM t LIMIT 10`: the number of rows with which the scan ends, where nothing else decides.
+/// `SELECT ... FROM t LIMIT 10`: the number of rows with which the scan ends, where nothing else
+/// decides.
 fn first_rows(query: &Query, select: &Select) -> Option<f64> {
     let ends_early = (query.order_by.is_empty() || query.presorted)
         && select.sources.len() == 1

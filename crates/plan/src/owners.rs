@@ -1,8 +1,10 @@
-//! Which partitions a call needs: what its program's routing says of the values that the call brings.
+//! Which partitions a call needs: what its program's routing says of the values that the call
+//! brings.
 //!
-//! The rule is that the value that routes is the one that the program compares or stores. Values of the key's own kind are
-//! both. Others are converted as the program converts them; where that takes another program ([`crate::Variants`]), in
-//! which the parameter stands inside a conversion, its value says nothing, and all partitions are asked.
+//! The rule is that the value that routes is the one that the program compares or stores. Values of
+//! the key's own kind are both. Others are converted as the program converts them; where that takes
+//! another program ([`crate::Variants`]), in which the parameter stands inside a conversion, its
+//! value says nothing, and all partitions are asked.
 
 use crate::program::{Program, Routing};
 use ferrite_base::{PartitionId, UserError, UserResult};
@@ -32,7 +34,8 @@ impl Program {
     pub fn owners<'v>(&self, given: impl Fn(u16) -> UserResult<Value<'v>>, ring: &Ring) -> UserResult<Owners> {
         match &self.routing {
             Routing::Parameter { index, sql_type } => {
-                // With one partition there is nothing to decide, and a bad key is found when it is converted.
+                // With one partition there is nothing to decide, and a bad key is found when it is
+                // converted.
                 if ring.partition_count() == 1 {
                     return Ok(Owners::One(PartitionId(0)));
                 }
@@ -56,7 +59,8 @@ impl Program {
         }
     }
 
-    /// Whether the value of the routing parameter is run by a program of its own. That is compiled for all partitions.
+    /// Whether the value of the routing parameter is run by a program of its own. That is compiled
+    /// for all partitions.
     #[cold]
     fn is_compiled_for(&self, index: u16, key: &Value<'_>) -> bool {
         self.variants.as_ref().is_some_and(|variants| variants.reaches_all(self, index, *key))
@@ -74,7 +78,8 @@ fn is_of_kind(key: &Value<'_>, sql_type: SqlType) -> bool {
     }
 }
 
-/// The partitions that own the keys. Where that cannot be told, all of them: what is wrong is then said by the execution.
+/// The partitions that own the keys. Where that cannot be told, all of them: what is wrong is then
+/// said by the execution.
 fn several<'v>(keys: &[(Expr, SqlType)], given: &impl Fn(u16) -> UserResult<Value<'v>>, ring: &Ring) -> Owners {
     let mut owners: Vec<PartitionId> = Vec::with_capacity(keys.len());
     for (key, sql_type) in keys {

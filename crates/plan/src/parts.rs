@@ -1,9 +1,11 @@
-//! Which parts of a query every partition can do by itself: the grouping of its rows, and the first rows of an order. The parts' results
-//! are then merged.
+//! Which parts of a query every partition can do by itself: the grouping of its rows, and the first
+//! rows of an order. The parts' results are then merged.
 //!
-//! A block can be done in parts when it reads one partitioned table, once and from end to end, as its first source, and beside it only
-//! what every partition has: replicated tables. Then each of its rows is made of rows of one partition. Nor may it call users' functions:
-//! whoever brings their code keeps memory for each thread that ever called it, and threads that do parts come and go.
+//! A block can be done in parts when it reads one partitioned table, once and from end to end, as
+//! its first source, and beside it only what every partition has: replicated tables. Then each of
+//! its rows is made of rows of one partition. Nor may it call users' functions: whoever brings
+//! their code keeps memory for each thread that ever called it, and threads that do parts come and
+//! go.
 
 use crate::long_read::{for_each_input, with_those_inside};
 use crate::program::{Access, Input, JoinKind, Program, Query, QueryBody, Select};
@@ -26,11 +28,13 @@ pub struct Divisible<'q> {
     pub work: InParts<'q>,
     /// The partitioned table.
     pub table: TableId,
-    /// The replicated ones, once for each time that they are named: every part reads them, perhaps wholly.
+    /// The replicated ones, once for each time that they are named: every part reads them, perhaps
+    /// wholly.
     pub beside: Vec<TableId>,
 }
 
-/// The parts of `query`, and of its derived tables, that each partition can do by itself. `partitioned` says which tables are.
+/// The parts of `query`, and of its derived tables, that each partition can do by itself.
+/// `partitioned` says which tables are.
 pub fn in_parts<'q>(query: &'q Query, program: &Program, partitioned: &dyn Fn(TableId) -> bool) -> Vec<Divisible<'q>> {
     let mut found = Vec::new();
     search(query, program, partitioned, &mut found);
@@ -85,8 +89,9 @@ fn gives_first(query: &Query, select: &Select) -> bool {
     sorted && query.limit.is_some() && select.windowing.is_none() && !select.distinct
 }
 
-/// The partitioned table of a block that can be done in parts, and the replicated ones. What stands beside the partitioned table is
-/// done again in each part, so it must be little more than to read those.
+/// The partitioned table of a block that can be done in parts, and the replicated ones. What stands
+/// beside the partitioned table is done again in each part, so it must be little more than to read
+/// those.
 fn tables_in_parts(
     select: &Select,
     program: &Program,

@@ -1,7 +1,9 @@
-//! Programs: what the binder and planner produce and `exec` runs. Ids and typed expressions only, no names to look up.
+//! Programs: what the binder and planner produce and `exec` runs. Ids and typed expressions only,
+//! no names to look up.
 //!
-//! Everything that can be called is a [`Program`]: a stored procedure, a default procedure, an ad hoc batch. Slots (places for
-//! the row a source is at), registers (variables) and subqueries are numbered through the whole program.
+//! Everything that can be called is a [`Program`]: a stored procedure, a default procedure, an ad
+//! hoc batch. Slots (places for the row a source is at), registers (variables) and subqueries are
+//! numbered through the whole program.
 
 use crate::external::ExternalRoutine;
 use crate::variants::Variants;
@@ -20,14 +22,16 @@ pub struct Program {
     /// How many slots the program's sources use.
     pub slots: u16,
     pub subqueries: Vec<Subquery>,
-    /// Tables of WITH that are used more than once: each is computed once per execution of its statement.
+    /// Tables of WITH that are used more than once: each is computed once per execution of its
+    /// statement.
     pub common_tables: Vec<Query>,
     pub body: Vec<Step>,
     pub read_only: bool,
     /// For programs that may take long: how to run on a snapshot of the stores.
     pub snapshot_plan: SnapshotPlan,
     pub routing: Routing,
-    /// The statements' texts in order, for EXPLAIN and statistics; `Step::Execute.statement` indexes it.
+    /// The statements' texts in order, for EXPLAIN and statistics; `Step::Execute.statement`
+    /// indexes it.
     pub statements: Vec<StatementText>,
     /// The body is written in another language; then `body` is empty.
     pub external: Option<std::sync::Arc<ExternalRoutine>>,
@@ -38,7 +42,8 @@ pub struct Program {
 /// How a program can run on a snapshot, which has the rows but no indexes.
 #[derive(Clone, Debug, Default)]
 pub enum SnapshotPlan {
-    /// Not at all: it changes something, or it reads no table from end to end and so will not take long.
+    /// Not at all: it changes something, or it reads no table from end to end and so will not take
+    /// long.
     #[default]
     None,
     /// As it is: it uses no index.
@@ -61,7 +66,8 @@ pub struct Parameter {
     pub column_type: ColumnType,
     /// `IN ?`: an array of `column_type`.
     pub array: bool,
-    /// A whole table, or with `array` several; only bodies in other languages have such. Its `column_type` says nothing.
+    /// A whole table, or with `array` several; only bodies in other languages have such. Its
+    /// `column_type` says nothing.
     pub table: bool,
 }
 
@@ -85,8 +91,8 @@ pub enum Routing {
     Parameter { index: u16, sql_type: SqlType },
     /// On the partition that owns this constant (an ad hoc statement with a literal key).
     Constant { value: Expr, sql_type: SqlType },
-    /// On the partitions that own these values (constants and parameters), as one transaction: each use of a partitioned table
-    /// is fixed to one of them.
+    /// On the partitions that own these values (constants and parameters), as one transaction: each
+    /// use of a partitioned table is fixed to one of them.
     Several { keys: Vec<(Expr, SqlType)> },
     /// On any one partition: reads only replicated tables, or no table at all.
     Any,
@@ -94,21 +100,23 @@ pub enum Routing {
     Directed,
     /// On all of them, as one transaction.
     All,
-    /// A procedure outside of transactions, compound or not: on none. The procedures that it calls are routed by themselves.
+    /// A procedure outside of transactions, compound or not: on none. The procedures that it calls
+    /// are routed by themselves.
     Compound,
 }
 
 /// One step of a body.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Runs a statement. With `emit` its result (rows, or the count of modified rows) is one of the call's result tables.
+    /// Runs a statement. With `emit` its result (rows, or the count of modified rows) is one of the
+    /// call's result tables.
     Execute {
         statement: u16,
         plan: Plan,
         emit: bool,
     },
-    /// EXPLAIN ANALYZE: runs the statement, whose sources are [`Input::Measured`], and answers `lines` with what was measured
-    /// instead of its result.
+    /// EXPLAIN ANALYZE: runs the statement, whose sources are [`Input::Measured`], and answers
+    /// `lines` with what was measured instead of its result.
     Analyze {
         statement: u16,
         plan: Plan,
@@ -135,7 +143,8 @@ pub enum Step {
         condition: Expr,
         body: Vec<Step>,
     },
-    /// Runs `body` for each row of the query as it stood before the first iteration; columns go to `into`.
+    /// Runs `body` for each row of the query as it stood before the first iteration; columns go to
+    /// `into`.
     For {
         label: u16,
         statement: u16,
@@ -193,7 +202,8 @@ pub enum Plan {
 #[derive(Clone, Debug)]
 pub struct Query {
     pub body: QueryBody,
-    /// The visible columns. A body may produce more (hidden ones, for ORDER BY), always after the visible ones.
+    /// The visible columns. A body may produce more (hidden ones, for ORDER BY), always after the
+    /// visible ones.
     pub columns: Vec<OutputColumn>,
     pub order_by: Vec<SortKey>,
     /// The access path already delivers rows in `order_by`; no sort is needed.
@@ -235,15 +245,15 @@ pub enum QueryBody {
         right: Box<Query>,
     },
     Values(Vec<Vec<Expr>>),
-    /// GENERATE_SERIES: numbers or timestamps from `start` to `stop`, both included, `step` apart (microseconds). A NULL makes
-    /// no row.
+    /// GENERATE_SERIES: numbers or timestamps from `start` to `stop`, both included, `step` apart
+    /// (microseconds). A NULL makes no row.
     Series {
         start: Expr,
         stop: Expr,
         step: Expr,
     },
-    /// WITH RECURSIVE: the rows of `first`, then those that `step` makes of the rows of the round before, until a round
-    /// brings none. Without `all` only rows that no round brought before.
+    /// WITH RECURSIVE: the rows of `first`, then those that `step` makes of the rows of the round
+    /// before, until a round brings none. Without `all` only rows that no round brought before.
     Recursive {
         /// The slot at which [`Input::Working`] finds the rows of the round before.
         working: u16,
@@ -260,17 +270,19 @@ pub enum SetOperator {
     Except,
 }
 
-/// A SELECT block. Sources are nested loops in this order; each row of the last that passes `filter` is a result row, or
-/// goes to `aggregation`.
+/// A SELECT block. Sources are nested loops in this order; each row of the last that passes
+/// `filter` is a result row, or goes to `aggregation`.
 #[derive(Clone, Debug)]
 pub struct Select {
     pub sources: Vec<Source>,
-    /// What is left of WHERE when every source has its row (most conjuncts stand at the earliest source they can).
+    /// What is left of WHERE when every source has its row (most conjuncts stand at the earliest
+    /// source they can).
     pub filter: Option<Expr>,
     pub aggregation: Option<Aggregation>,
     pub windowing: Option<Box<Windowing>>,
     pub distinct: bool,
-    /// Output row: the visible columns, then hidden ones. After an aggregation they refer to its slot.
+    /// Output row: the visible columns, then hidden ones. After an aggregation they refer to its
+    /// slot.
     pub output: Vec<Expr>,
 }
 
@@ -291,7 +303,8 @@ pub enum JoinKind {
     Inner,
     /// LEFT OUTER: the rows before it are kept, with NULLs here.
     Left,
-    /// FULL OUTER: besides, rows of this source that nothing matched, with NULLs before. Only as the second of two sources.
+    /// FULL OUTER: besides, rows of this source that nothing matched, with NULLs before. Only as
+    /// the second of two sources.
     Full,
 }
 
@@ -322,9 +335,9 @@ pub enum Input {
     Measured(Box<Input>),
 }
 
-/// A hash join: the input's rows that pass `filter`, found by their keys. Neither input, filter nor built keys refer to other
-/// slots, so the table is built once per execution of the statement; and only when it is asked a second time, for one question
-/// is answered as fast by reading the input.
+/// A hash join: the input's rows that pass `filter`, found by their keys. Neither input, filter nor
+/// built keys refer to other slots, so the table is built once per execution of the statement; and
+/// only when it is asked a second time, for one question is answered as fast by reading the input.
 #[derive(Clone, Debug)]
 pub struct Hashed {
     pub input: Input,
@@ -335,7 +348,8 @@ pub struct Hashed {
     pub probed: Vec<Expr>,
 }
 
-/// How rows of a table are found. Key expressions refer to earlier slots, parameters, registers, constants.
+/// How rows of a table are found. Key expressions refer to earlier slots, parameters, registers,
+/// constants.
 #[derive(Clone, Debug)]
 pub enum Access {
     Scan,
@@ -344,7 +358,8 @@ pub enum Access {
         index: IndexId,
         keys: Vec<Expr>,
     },
-    /// A stretch of an ordered index: equality on a prefix of its keys, then optional bounds on the next key.
+    /// A stretch of an ordered index: equality on a prefix of its keys, then optional bounds on the
+    /// next key.
     Range {
         index: IndexId,
         equal: Vec<Expr>,
@@ -352,16 +367,16 @@ pub enum Access {
         upper: Option<Bound>,
         descending: bool,
     },
-    /// Several lookups, one for each value of a list: of whole keys, or in an ordered index of the first ones. Listed values that
-    /// are equal count once, NULL finds nothing.
+    /// Several lookups, one for each value of a list: of whole keys, or in an ordered index of the
+    /// first ones. Listed values that are equal count once, NULL finds nothing.
     Lookups {
         index: IndexId,
         before: Vec<Expr>,
         list: KeyList,
         after: Vec<Expr>,
     },
-    /// Of a stretch of an ordered index, in each store, only the first row (`greatest`: the last) whose key after `equal` is not
-    /// NULL: what MIN and MAX need.
+    /// Of a stretch of an ordered index, in each store, only the first row (`greatest`: the last)
+    /// whose key after `equal` is not NULL: what MIN and MAX need.
     Extreme {
         index: IndexId,
         equal: Vec<Expr>,
@@ -377,8 +392,8 @@ pub enum KeyList {
     Values(Vec<Expr>),
     /// An array parameter.
     Array(Expr),
-    /// What a subquery answers that refers to nothing outside. The conditions that led here are still tested on what is found,
-    /// so that all rows may be read instead when it answers much.
+    /// What a subquery answers that refers to nothing outside. The conditions that led here are
+    /// still tested on what is found, so that all rows may be read instead when it answers much.
     Subquery(u16),
 }
 
@@ -390,21 +405,23 @@ pub struct Bound {
     pub open_if_null: bool,
 }
 
-/// Grouping. Its result row, bound to `slot`, is the group keys, with `sets` the number of the row's set, then the aggregates.
+/// Grouping. Its result row, bound to `slot`, is the group keys, with `sets` the number of the
+/// row's set, then the aggregates.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     pub slot: u16,
     /// Empty: one group, there even if no row came.
     pub group_by: Vec<Expr>,
-    /// GROUPING SETS, ROLLUP, CUBE: bit by bit which of the keys count in a set; in it the others are NULL. Every row goes to
-    /// one group of each set. Empty: one set of all keys.
+    /// GROUPING SETS, ROLLUP, CUBE: bit by bit which of the keys count in a set; in it the others
+    /// are NULL. Every row goes to one group of each set. Empty: one set of all keys.
     pub sets: Vec<u64>,
     pub aggregates: Vec<Aggregate>,
     pub having: Option<Expr>,
 }
 
-/// Window functions: all rows are collected, then each function is computed over its windows. The results, in the order of
-/// [`WindowFunction::output`], are bound to `slot`; the rows stay bound to the slots they came in.
+/// Window functions: all rows are collected, then each function is computed over its windows. The
+/// results, in the order of [`WindowFunction::output`], are bound to `slot`; the rows stay bound to
+/// the slots they came in.
 #[derive(Clone, Debug)]
 pub struct Windowing {
     pub slot: u16,
@@ -459,8 +476,8 @@ pub struct WindowFrame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameUnit {
     Rows,
-    /// Bounds are at rows whose ORDER BY values are equal. Offsets are distances of the value of the one ORDER BY, of its kind
-    /// (of a TIMESTAMP microseconds, of a DATE days).
+    /// Bounds are at rows whose ORDER BY values are equal. Offsets are distances of the value of
+    /// the one ORDER BY, of its kind (of a TIMESTAMP microseconds, of a DATE days).
     Range,
     /// Offsets count groups of rows whose ORDER BY values are equal.
     Groups,
@@ -480,7 +497,8 @@ pub enum FrameBound {
 pub struct Insert {
     pub table: TableId,
     pub source: InsertSource,
-    /// For each column of the table, its value; over the source query's row where there is one (bound to `slot`).
+    /// For each column of the table, its value; over the source query's row where there is one
+    /// (bound to `slot`).
     pub row: Vec<Expr>,
     /// UPSERT: when the primary key is there, set `assigned` columns instead.
     pub upsert: bool,
@@ -534,7 +552,8 @@ pub struct Delete {
     /// USING: a row is deleted if this block has a row for it.
     pub joined: Option<Box<Select>>,
     pub returning: Option<Box<Returning>>,
-    /// MIGRATE FROM: nothing can be deleted, for no row can be given away; a row to migrate is an error.
+    /// MIGRATE FROM: nothing can be deleted, for no row can be given away; a row to migrate is an
+    /// error.
     pub migrate: bool,
 }
 
@@ -542,7 +561,8 @@ pub struct Delete {
 pub struct Subquery {
     pub kind: SubqueryKind,
     pub query: Query,
-    /// Refers to slots outside itself, so must run for each outer row; otherwise once per execution of its statement.
+    /// Refers to slots outside itself, so must run for each outer row; otherwise once per execution
+    /// of its statement.
     pub correlated: bool,
 }
 
@@ -555,9 +575,10 @@ pub enum SubqueryKind {
     Any(CompareOperator),
     /// `operand operator ALL (query)`; NOT IN is NotEqual ALL.
     All(CompareOperator),
-    /// Whether one of the query's rows equals the operand, which has the values of a row together if these are several. The query
-    /// refers to nothing outside. With `unknown` a comparison with NULL leaves the answer open, as IN of rows has it; without,
-    /// NULL equals nothing: an EXISTS whose equalities with outer rows have become the operand.
+    /// Whether one of the query's rows equals the operand, which has the values of a row together
+    /// if these are several. The query refers to nothing outside. With `unknown` a comparison with
+    /// NULL leaves the answer open, as IN of rows has it; without, NULL equals nothing: an EXISTS
+    /// whose equalities with outer rows have become the operand.
     Among {
         unknown: bool,
     },

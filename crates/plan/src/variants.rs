@@ -1,8 +1,9 @@
 //! Programs whose `?` took their types from their neighbours, for values of other types.
 //!
-//! `int_column * ?` makes its parameter a BIGINT. A caller who gives 2.5 means a product with decimals, so the statement is
-//! compiled again with a parameter of the value's type: once for each combination of types, when it first comes, and kept
-//! beside the program. What a program declares stays as it is, and a value of a declared type costs nothing.
+//! `int_column * ?` makes its parameter a BIGINT. A caller who gives 2.5 means a product with
+//! decimals, so the statement is compiled again with a parameter of the value's type: once for each
+//! combination of types, when it first comes, and kept beside the program. What a program declares
+//! stays as it is, and a value of a declared type costs nothing.
 
 use crate::long_read::tables_read;
 use crate::program::{Parameter, Program, Routing, SnapshotPlan};
@@ -23,7 +24,8 @@ pub enum Adoption {
     Stored,
     /// It is computed with: the value's type decides.
     Computed,
-    /// It is compared: a value that is of the type keeps it, so that indexes serve; others are compared as they are.
+    /// It is compared: a value that is of the type keeps it, so that indexes serve; others are
+    /// compared as they are.
     Compared,
 }
 
@@ -32,7 +34,8 @@ pub type Presets = Box<[Option<SqlType>]>;
 
 /// Where a program came from: compiles it again for parameters of other types.
 pub trait Recompile: fmt::Debug + Send + Sync {
-    /// Whether a variant may have all partitions where `program` has one: a procedure that is bound to one partition may not.
+    /// Whether a variant may have all partitions where `program` has one: a procedure that is bound
+    /// to one partition may not.
     fn reaches_all(&self) -> bool;
 
     /// A variant of `program`; on all partitions if `everywhere`.
@@ -49,8 +52,8 @@ pub struct Variants {
     pinned: Presets,
     /// Tables whose indexes are not there: the program runs on snapshots.
     without_indexes: Vec<TableId>,
-    /// By their presets; None where the statement cannot be compiled so. None goes while the program lives: results are
-    /// known by where their columns stand.
+    /// By their presets; None where the statement cannot be compiled so. None goes while the
+    /// program lives: results are known by where their columns stand.
     made: RwLock<Vec<(Presets, Option<Arc<Program>>)>>,
 }
 
@@ -79,9 +82,10 @@ impl Variants {
         Variants { origin, adoptions, pinned, without_indexes, made: RwLock::default() }
     }
 
-    /// Whether a call of `program` with this value of its routing parameter is run by a variant, which is then compiled for
-    /// all partitions: in it the parameter is converted before it is compared or stored. A procedure that is bound to one
-    /// partition has no such variants; its partitioning parameter is of the column's type.
+    /// Whether a call of `program` with this value of its routing parameter is run by a variant,
+    /// which is then compiled for all partitions: in it the parameter is converted before it is
+    /// compared or stored. A procedure that is bound to one partition has no such variants; its
+    /// partitioning parameter is of the column's type.
     pub fn reaches_all(&self, program: &Program, index: u16, value: Value<'_>) -> bool {
         let place = usize::from(index);
         let (Some(adoption), Some(parameter)) = (self.adoptions.get(place), program.parameters.get(place)) else {
@@ -91,8 +95,9 @@ impl Variants {
         self.origin.reaches_all() && !value.is_null() && !whole() && preset(value, *adoption, parameter).is_some()
     }
 
-    /// What `given` is to be converted to and run by, for a call of `program`, whose variants these are. A value that fits
-    /// nothing is left as it is, for the conversion to refuse. Takes no memory where all values fit.
+    /// What `given` is to be converted to and run by, for a call of `program`, whose variants these
+    /// are. A value that fits nothing is left as it is, for the conversion to refuse. Takes no
+    /// memory where all values fit.
     pub fn fit<'a>(&self, program: &Program, catalog: &Catalog, given: &'a [Value<'a>], arena: &'a Bump) -> Fitted<'a> {
         let mut presets: Option<Presets> = None;
         let mut values: Option<&'a mut [Value<'a>]> = None;
@@ -148,14 +153,16 @@ impl Variants {
         Ok(variant)
     }
 
-    /// Whether the routing parameter is among those of other types: the call has all partitions then.
+    /// Whether the routing parameter is among those of other types: the call has all partitions
+    /// then.
     fn presets_route(&self, program: &Program, presets: &Presets) -> bool {
         let Routing::Parameter { index, .. } = program.routing else { return false };
         let place = usize::from(index);
         presets[place].is_some() && self.pinned[place].is_none()
     }
 
-    /// The same for a program that stands for many texts: parameters that `given` does not mark are literals.
+    /// The same for a program that stands for many texts: parameters that `given` does not mark are
+    /// literals.
     pub fn of_template(&self, program: &Program, given: &[bool]) -> Option<Arc<Variants>> {
         let adoption = |(adoption, given): (&Adoption, &bool)| if *given { *adoption } else { Adoption::Fixed };
         let adoptions: Vec<Adoption> = self.adoptions.iter().zip(given).map(adoption).collect();

@@ -22,7 +22,8 @@ pub fn move_slot(expr: &Expr, from: u16, to: u16) -> Expr {
     moved
 }
 
-/// Calls `visit` for every expression of a query, derived tables included; the plans of subqueries are not entered.
+/// Calls `visit` for every expression of a query, derived tables included; the plans of subqueries
+/// are not entered.
 pub fn for_each_expr(query: &Query, visit: &mut dyn FnMut(&Expr)) {
     match &query.body {
         QueryBody::Select(select) => for_each_select_expr(select, visit),

@@ -2,7 +2,8 @@
 
 use ferrite_base::{Epoch, NodeId};
 
-/// A partition's leader and members, as decided for one epoch. Never changed: a change is a new configuration in a higher epoch.
+/// A partition's leader and members, as decided for one epoch. Never changed: a change is a new
+/// configuration in a higher epoch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Configuration {
     epoch: Epoch,

@@ -9,7 +9,8 @@ use ferrite_base::Sequence;
 pub enum Outcome {
     /// All that the answer saw or did is committed: it may leave as it is.
     Committed,
-    /// Executed here, but nobody knows whether it will be there after a restart: the answer must say that instead.
+    /// Executed here, but nobody knows whether it will be there after a restart: the answer must
+    /// say that instead.
     OutcomeUnknown,
 }
 

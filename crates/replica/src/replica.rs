@@ -1,4 +1,5 @@
-//! The leader's commit rule: a record is committed when every member of the configuration has it durable.
+//! The leader's commit rule: a record is committed when every member of the configuration has it
+//! durable.
 //!
 //! ```text
 //! execute -> appended(seq) -> hold(seq, answer) ... durable(member, seq) from each member -> Commit(seq) -> take_released()
@@ -29,7 +30,8 @@ pub struct Replica<T> {
 }
 
 impl<T> Replica<T> {
-    /// Begins with everything up to `start` appended, durable everywhere, and committed: what recovery found.
+    /// Begins with everything up to `start` appended, durable everywhere, and committed: what
+    /// recovery found.
     pub fn new(configuration: Configuration, start: Sequence) -> Self {
         Replica {
             durable: vec![start; configuration.members().len()],
@@ -70,7 +72,8 @@ impl<T> Replica<T> {
         self.appended = sequence;
     }
 
-    /// A member has everything up to `sequence` durable. After a failure nothing is committed any more.
+    /// A member has everything up to `sequence` durable. After a failure nothing is committed any
+    /// more.
     pub fn durable(&mut self, member: NodeId, sequence: Sequence) -> Option<Effect> {
         let place = self.configuration.place(member).expect("only members report");
         let before = self.durable[place];
@@ -89,14 +92,16 @@ impl<T> Replica<T> {
         Some(Effect::Commit(commit))
     }
 
-    /// Keeps the answer of a transaction until `sequence`, the last record that it wrote or could have seen, is committed.
+    /// Keeps the answer of a transaction until `sequence`, the last record that it wrote or could
+    /// have seen, is committed.
     #[inline]
     pub fn hold(&mut self, sequence: Sequence, answer: T) {
         assert!(sequence <= self.appended, "an answer waits for a record that was not appended: {sequence}");
         self.held.push(sequence, answer);
     }
 
-    /// Keeps the answer of a transaction that wrote nothing until all that it could have seen is committed.
+    /// Keeps the answer of a transaction that wrote nothing until all that it could have seen is
+    /// committed.
     #[inline]
     pub fn hold_read(&mut self, answer: T) {
         self.hold(self.appended, answer);
@@ -107,7 +112,8 @@ impl<T> Replica<T> {
         self.failed = true;
     }
 
-    /// Takes the answers that may leave, in the order in which they were held. What the iterator does not reach stays.
+    /// Takes the answers that may leave, in the order in which they were held. What the iterator
+    /// does not reach stays.
     pub fn take_released(&mut self) -> impl Iterator<Item = (T, Outcome)> + '_ {
         std::iter::from_fn(|| match self.held.pop_committed(self.commit) {
             Some(answer) => Some((answer, Outcome::Committed)),
@@ -213,7 +219,8 @@ mod tests {
             let nodes: Vec<NodeId> = (0..members as u32).map(|node| NodeId(node * 3)).collect();
             let configuration = Configuration::new(Epoch(1), nodes[0], nodes.clone());
             let mut replica = Replica::new(configuration, Sequence(start));
-            // The model: what each member has; when it failed, the least of that; the answers in order.
+            // The model: what each member has; when it failed, the least of that; the answers in
+            // order.
             let mut durable = vec![start; members];
             let mut appended = start;
             let mut failed_at = None;

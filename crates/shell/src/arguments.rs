@@ -59,7 +59,8 @@ fn argument(statement: &str, tokens: &[Token]) -> Result<(OwnedValue, usize), St
         }
         Kind::Word if own.eq_ignore_ascii_case("null") => Ok((OwnedValue::Null, 1)),
         _ => {
-            // Numbers with their sign, and words without quotes: everything up to the next blank or comma.
+            // Numbers with their sign, and words without quotes: everything up to the next blank or
+            // comma.
             let used = tokens
                 .iter()
                 .position(|other| other.is_filler() || other.text(statement) == "," || other.kind == Kind::Text)
@@ -78,7 +79,8 @@ fn word(written: &str) -> OwnedValue {
     {
         return OwnedValue::Integer(integer);
     }
-    // A number that a DECIMAL holds exactly; others go as text, which the server converts to what is declared.
+    // A number that a DECIMAL holds exactly; others go as text, which the server converts to what
+    // is declared.
     let looks_decimal = written.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'));
     match Decimal::parse(written) {
         Ok(decimal) if looks_decimal && written.contains('.') => OwnedValue::Decimal(decimal),

@@ -1,6 +1,7 @@
 //! Command lines to commands: the backslash commands and the words that users of `sqlcmd` type.
 //!
-//! Pure. Says what was meant, or what is wrong with it and what was probably meant; carries nothing out.
+//! Pure. Says what was meant, or what is wrong with it and what was probably meant; carries nothing
+//! out.
 
 use crate::copy::{self, CopyCommand};
 use crate::lexer::folded;
@@ -68,7 +69,8 @@ impl BadCommand {
     }
 }
 
-/// The backslash commands with their arguments and what they do: what `\?` prints and completion offers.
+/// The backslash commands with their arguments and what they do: what `\?` prints and completion
+/// offers.
 pub const BACKSLASH: &[(&str, &str, &str)] = &[
     ("\\d", "[NAME]", "list everything, or describe a table, view or procedure"),
     ("\\dt", "", "list tables"),

@@ -1,4 +1,5 @@
-//! The `\copy` line: `TABLE [(COLUMNS)] from 'FILE'|stdin|inline MARK [with OPTIONS]`, and `TABLE|(QUERY) to 'FILE'|stdout`.
+//! The `\copy` line: `TABLE [(COLUMNS)] from 'FILE'|stdin|inline MARK [with OPTIONS]`, and
+//! `TABLE|(QUERY) to 'FILE'|stdout`.
 
 use crate::command::BadCommand;
 use crate::lexer::{self, Kind, folded};

@@ -1,7 +1,8 @@
 //! `ferrite dump`: a script that makes the schema and the rows again.
 //!
-//! Rows of a table come from one SELECT, and so from one moment, as long as they fit into one answer; else page by page
-//! in the order of the primary key, or of all columns where there is none.
+//! Rows of a table come from one SELECT, and so from one moment, as long as they fit into one
+//! answer; else page by page in the order of the primary key, or of all columns where there is
+//! none.
 
 use crate::lexer::quoted;
 use crate::names::{Names, Table, TableKind};
@@ -14,7 +15,8 @@ use ferrite_wire::OwnedTable;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Rows of one page of a table that does not fit into one answer: with the largest rows (2 MB) it is tried again smaller.
+/// Rows of one page of a table that does not fit into one answer: with the largest rows (2 MB) it
+/// is tried again smaller.
 const PAGE_ROWS: usize = 50_000;
 /// Bytes of the VALUES of one INSERT statement.
 const INSERT_BYTES: usize = 100_000;
@@ -179,7 +181,8 @@ fn pages(
     }
 }
 
-/// The condition that a row stands behind a key, written out for each column: `A > ? OR (A = ? AND B > ?)`.
+/// The condition that a row stands behind a key, written out for each column:
+/// `A > ? OR (A = ? AND B > ?)`.
 fn behind(order: &[String], key: &[OwnedValue]) -> (String, Vec<OwnedValue>) {
     let mut parameters = Vec::new();
     let mut alternatives = Vec::new();

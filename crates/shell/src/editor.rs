@@ -1,4 +1,5 @@
-//! The prompt: line editing with history, completion, colours, and lines that go on until a statement ends.
+//! The prompt: line editing with history, completion, colours, and lines that go on until a
+//! statement ends.
 
 use crate::complete::{self, KEYWORDS};
 use crate::lexer::{self, Kind};
@@ -92,14 +93,16 @@ impl Editor {
     }
 
     fn save(&mut self) {
-        // Another shell may have written meanwhile: appending keeps both. A full disk must not end the session.
+        // Another shell may have written meanwhile: appending keeps both. A full disk must not end
+        // the session.
         if let Some(path) = &self.history_path {
             let _ = self.line.append_history(path);
         }
     }
 }
 
-/// `ferrite/sql_history` in the user's state directory, which is made if need be and is nobody else's to read.
+/// `ferrite/sql_history` in the user's state directory, which is made if need be and is nobody
+/// else's to read.
 fn history_path() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;

@@ -1,5 +1,6 @@
-//! SQL text to tokens, coarse but never wrong about where strings, quoted names and comments end: what splitting,
-//! colouring, completing and pointing at errors need. Every text has tokens; it knows no grammar and no names.
+//! SQL text to tokens, coarse but never wrong about where strings, quoted names and comments end:
+//! what splitting, colouring, completing and pointing at errors need. Every text has tokens; it
+//! knows no grammar and no names.
 
 /// What a stretch of text is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +53,8 @@ pub fn tokens(text: &str) -> Lexer<'_> {
 }
 
 impl Lexer<'_> {
-    /// The end of what is enclosed in `quote`, which stands at the position. A doubled quote stands for itself.
+    /// The end of what is enclosed in `quote`, which stands at the position. A doubled quote stands
+    /// for itself.
     fn quoted_end(&self, quote: char) -> (usize, bool) {
         let mut at = self.position + 1;
         while let Some(found) = self.text[at..].find(quote) {

@@ -1,5 +1,5 @@
-//! What the server's catalog holds, as far as a user asks for it: tables with their columns, indexes, procedures.
-//! Read with `@SystemCatalog`, whole, and again after a schema change.
+//! What the server's catalog holds, as far as a user asks for it: tables with their columns,
+//! indexes, procedures. Read with `@SystemCatalog`, whole, and again after a schema change.
 
 use crate::session::{Failure, Session, text};
 use ferrite_value::{ColumnType, OwnedValue, SqlType, decimal};
@@ -28,7 +28,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// A view that is computed when it is read: it has no rows of its own.
     pub computed: bool,
-    /// Position of the partitioning column; None for replicated tables and for views that do not have it.
+    /// Position of the partitioning column; None for replicated tables and for views that do not
+    /// have it.
     pub partition_column: Option<usize>,
     /// Whether rows live on one partition each.
     pub partitioned: bool,
@@ -221,8 +222,8 @@ impl Names {
     }
 }
 
-/// From the words of `@SystemCatalog COLUMNS`, which do not say whether a VARCHAR's size counts bytes: the server checks.
-/// `digits`: behind the point, of DECIMAL.
+/// From the words of `@SystemCatalog COLUMNS`, which do not say whether a VARCHAR's size counts
+/// bytes: the server checks. `digits`: behind the point, of DECIMAL.
 fn column_type(name: &str, size: Option<i64>, digits: Option<i64>) -> ColumnType {
     let sql_type = SqlType::ALL.into_iter().find(|candidate| candidate.name() == name).unwrap_or(SqlType::Varchar);
     if let (SqlType::Decimal, Some(size), Some(digits)) = (sql_type, size, digits)

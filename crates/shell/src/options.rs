@@ -56,8 +56,8 @@ pub struct SqlOptions {
     /// Run these statements and commands, then exit. May be repeated.
     #[arg(long, short = 'c', value_name = "TEXT")]
     pub command: Vec<String>,
-    /// Run this file, after all -c, then exit. May be repeated; `-` is standard input. Decompressed with gzip if its
-    /// name ends in .gz.
+    /// Run this file, after all -c, then exit. May be repeated; `-` is standard input. Decompressed
+    /// with gzip if its name ends in .gz.
     #[arg(long, short = 'f', value_name = "FILE")]
     pub file: Vec<PathBuf>,
     /// Print results as CSV, with a line of column names.
@@ -72,7 +72,8 @@ pub struct SqlOptions {
     /// Print one line per value instead of one per row.
     #[arg(long, short = 'x')]
     pub expanded: bool,
-    /// Print rows, time, and whether one partition sufficed after each statement. Always on at the prompt.
+    /// Print rows, time, and whether one partition sufficed after each statement. Always on at the
+    /// prompt.
     #[arg(long)]
     pub timing: bool,
     /// Continue after an error. Without this option, a script stops with exit code 1.
@@ -121,8 +122,8 @@ pub enum Header {
     No,
 }
 
-/// Load a file into a table. Each row is a separate transaction, so rejected rows do not stop the others: they are
-/// written to a file, each below a line with the reason.
+/// Load a file into a table. Each row is a separate transaction, so rejected rows do not stop the
+/// others: they are written to a file, each below a line with the reason.
 #[derive(Clone, Debug, Args)]
 pub struct LoadOptions {
     #[command(flatten)]
@@ -144,17 +145,19 @@ pub struct DataOptions {
     /// Whether the first line names columns; its fields are then matched by name.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Header::Auto, default_missing_value = "yes", num_args = 0..=1)]
     pub header: Header,
-    /// Columns of the fields, in order [default: the header's, else all of the table's]. Columns not
-    /// named get their default.
+    /// Columns of the fields, in order [default: the header's, else all of the table's]. Columns
+    /// not named get their default.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
     /// Character between fields, or \t [default: comma; tab for tsv].
     #[arg(long, value_name = "CHARACTER")]
     pub delimiter: Option<String>,
-    /// Character around fields that contain delimiters, quotes (doubled) or line ends; empty for no quoting.
+    /// Character around fields that contain delimiters, quotes (doubled) or line ends; empty for no
+    /// quoting.
     #[arg(long, value_name = "CHARACTER", default_value = "\"")]
     pub quote: String,
-    /// Unquoted text that means NULL, in addition to \N. Without this option, an empty unquoted field means NULL.
+    /// Unquoted text that means NULL, in addition to \N. Without this option, an empty unquoted
+    /// field means NULL.
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
     /// Skip lines that begin with this text.
@@ -200,9 +203,10 @@ impl Default for DataOptions {
     }
 }
 
-/// Write schema and data as a script that `ferrite sql -f` runs. A table that fits into one answer (50 MB) is read at a
-/// single point in time; larger tables are read page by page, with a note on standard error. Tables are read one after
-/// another: stop all writers first to dump the whole database at a single point in time.
+/// Write schema and data as a script that `ferrite sql -f` runs. A table that fits into one answer
+/// (50 MB) is read at a single point in time; larger tables are read page by page, with a note on
+/// standard error. Tables are read one after another: stop all writers first to dump the whole
+/// database at a single point in time.
 #[derive(Clone, Debug, Args)]
 pub struct DumpOptions {
     #[command(flatten)]
@@ -215,7 +219,8 @@ pub struct DumpOptions {
     /// Write only the rows.
     #[arg(long)]
     pub data_only: bool,
-    /// Write rows as INSERT statements, which other programs understand, instead of CSV blocks, which load much faster.
+    /// Write rows as INSERT statements, which other programs understand, instead of CSV blocks,
+    /// which load much faster.
     #[arg(long)]
     pub inserts: bool,
     /// Where to write [default: standard output]; compressed if the name ends in .gz.

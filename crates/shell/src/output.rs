@@ -1,4 +1,5 @@
-//! Where results go: standard output or the file of `\o`. Gives up in the middle of a long result at Ctrl-C.
+//! Where results go: standard output or the file of `\o`. Gives up in the middle of a long result
+//! at Ctrl-C.
 
 use crate::interrupt::Interrupts;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Result tables as text: aligned for people, or CSV, JSON and Markdown for what comes next.
 //!
-//! Promises that no cell can send control characters to a terminal, that columns stay in line whatever scripts they hold,
-//! and that the CSV, read back, gives the same values.
+//! Promises that no cell can send control characters to a terminal, that columns stay in line
+//! whatever scripts they hold, and that the CSV, read back, gives the same values.
 
 use crate::options::Format;
 use crate::style::Style;
@@ -39,7 +39,8 @@ pub fn aligned_width(table: &OwnedTable, look: &Look) -> usize {
     cells.widths.iter().map(|width| width + 3).sum::<usize>().saturating_sub(1)
 }
 
-/// The value as text. Decimals lose the zeros at their end; all else is as CAST to VARCHAR gives it.
+/// The value as text. Decimals lose the zeros at their end; all else is as CAST to VARCHAR gives
+/// it.
 pub fn value_text(value: &OwnedValue) -> String {
     match value {
         OwnedValue::Decimal(decimal) => decimal.shortest().to_string(),
@@ -184,7 +185,8 @@ pub fn csv_row(line: &mut String, row: &[OwnedValue], delimiter: u8) {
 
 pub fn csv_text(line: &mut String, text: &str, delimiter: u8) {
     let special = |byte: u8| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
-    // Blanks at the ends, marks of comments and the sign for NULL stand in quotes to be read as they are.
+    // Blanks at the ends, marks of comments and the sign for NULL stand in quotes to be read as
+    // they are.
     let needs_quotes =
         text.is_empty() || text.bytes().any(special) || text.starts_with([' ', '#', '\\']) || text.ends_with(' ');
     if !needs_quotes {
@@ -216,7 +218,8 @@ fn json(out: &mut dyn Write, table: &OwnedTable) -> io::Result<()> {
     out.write_all(text.as_bytes())
 }
 
-/// The names as JSON strings; one that occurs again gets a number, since a reader keeps one of each only.
+/// The names as JSON strings; one that occurs again gets a number, since a reader keeps one of each
+/// only.
 fn json_names(table: &OwnedTable) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (column, (name, _)) in table.columns.iter().enumerate() {

@@ -1,6 +1,8 @@
-//! Errors for people: the message without the statement repeated in it, the line with a caret under the place, the hint.
+//! Errors for people: the message without the statement repeated in it, the line with a caret under
+//! the place, the hint.
 //!
-//! The place is the line and column that the message names, or else where the name that it complains about stands.
+//! The place is the line and column that the message names, or else where the name that it
+//! complains about stands.
 
 use crate::complete::KEYWORDS;
 use crate::lexer::{self, Kind};

@@ -1,6 +1,7 @@
 //! The three programs from their options to their exit codes.
 //!
-//! 0: all went well. 1: a statement failed, or rows were rejected. 2: it could not begin, or had to stop.
+//! 0: all went well. 1: a statement failed, or rows were rejected. 2: it could not begin, or had to
+//! stop.
 
 use crate::command::Expanded;
 use crate::dump;

@@ -1,6 +1,8 @@
-//! Input to pieces: statements that end with `;` (outside of strings, comments and procedure bodies) and command lines.
+//! Input to pieces: statements that end with `;` (outside of strings, comments and procedure
+//! bodies) and command lines.
 //!
-//! One set of rules serves scripts, `-c` and the prompt. A script is read line by line, so that its size does not matter.
+//! One set of rules serves scripts, `-c` and the prompt. A script is read line by line, so that its
+//! size does not matter.
 
 use crate::lexer::{self, Kind, Token};
 use std::io::{self, BufRead};
@@ -143,7 +145,8 @@ fn statement(text: &str, first: Token) -> Front {
         if token.kind != Kind::Word || !has_body(source, &words) {
             continue;
         }
-        // A CASE expression ends with END as a block does; END IF and its like end what BEGIN did not open.
+        // A CASE expression ends with END as a block does; END IF and its like end what BEGIN did
+        // not open.
         if token.is_word(source, "BEGIN") || token.is_word(source, "CASE") {
             depth += 1;
         } else if token.is_word(source, "END") {
@@ -160,7 +163,8 @@ fn statement(text: &str, first: Token) -> Front {
     Front::Open { start: first.start }
 }
 
-/// CREATE [OR REPLACE] [DIRECTED | COMPOUND] PROCEDURE: the statements whose parts end with `;` too.
+/// CREATE [OR REPLACE] [DIRECTED | COMPOUND] PROCEDURE: the statements whose parts end with `;`
+/// too.
 fn has_body(source: &str, words: &[Token]) -> bool {
     words.first().is_some_and(|first| first.is_word(source, "CREATE"))
         && words.iter().any(|word| word.is_word(source, "PROCEDURE"))
@@ -221,7 +225,8 @@ impl<R: BufRead> ScriptReader<R> {
         }
     }
 
-    /// Whole lines that follow the piece read last, as they are: the data of an inline copy. None at the end.
+    /// Whole lines that follow the piece read last, as they are: the data of an inline copy. None
+    /// at the end.
     pub fn next_line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         if !self.pending.is_empty() {

@@ -1,7 +1,8 @@
 //! The connection: calls that Ctrl-C can give up, and connecting again after that.
 //!
-//! An interrupted call is cancelled with `@Cancel`, and then answered like any other: it says that it was cancelled, or, where it had
-//! ended before, what came of it. A server that does not answer soon is left: another connection is opened.
+//! An interrupted call is cancelled with `@Cancel`, and then answered like any other: it says that
+//! it was cancelled, or, where it had ended before, what came of it. A server that does not answer
+//! soon is left: another connection is opened.
 
 use crate::interrupt::{Interrupts, Wake};
 use crate::options::ConnectionOptions;
@@ -11,10 +12,12 @@ use std::fmt;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Longer than any query timeout that a server can be set to: the shell waits until the answer comes or Ctrl-C.
+/// Longer than any query timeout that a server can be set to: the shell waits until the answer
+/// comes or Ctrl-C.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2 * 86_400);
 
-/// How long a cancelled call is waited for. A server that knows `@Cancel` answers within the time of some thousand rows.
+/// How long a cancelled call is waited for. A server that knows `@Cancel` answers within the time
+/// of some thousand rows.
 const CANCEL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What the server says of a call that was cancelled.
@@ -131,7 +134,8 @@ impl Session {
         }
     }
 
-    /// Asks the server to stop what this connection has begun. What it says of that does not matter: the calls' own answers count.
+    /// Asks the server to stop what this connection has begun. What it says of that does not
+    /// matter: the calls' own answers count.
     fn cancel(&self) {
         if let Ok(cancel) = Prepared::new("@Cancel") {
             let _ = self.client.call_with_callback(&cancel, (), drop);

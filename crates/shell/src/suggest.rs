@@ -1,6 +1,7 @@
 //! "Did you mean": the known word nearest to one that is not known.
 
-/// The candidate that fewest keystrokes turn `word` into, if it is near enough to be meant. The case does not count.
+/// The candidate that fewest keystrokes turn `word` into, if it is near enough to be meant. The
+/// case does not count.
 pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let word: Vec<char> = word.to_uppercase().chars().collect();
     // A third of the letters may be wrong, and of short words one.

@@ -1,6 +1,6 @@
-//! Backups and restores: begun in the middle of life, by [`BackupTasks`]; and judged after it, by [`check`], which restores every
-//! backup that says it is whole into a database with another number of partitions, once in peace and once with a crash or a
-//! fault of the disk in the middle.
+//! Backups and restores: begun in the middle of life, by [`BackupTasks`]; and judged after it, by
+//! [`check`], which restores every backup that says it is whole into a database with another number
+//! of partitions, once in peace and once with a crash or a fault of the disk in the middle.
 
 use crate::clients::Clients;
 use crate::history::{Action, Answer, History, Told};
@@ -42,9 +42,11 @@ pub struct Made {
 /// What is to happen in the middle of a life's first restore.
 #[derive(Clone, Copy, Debug)]
 pub enum InRestore {
-    /// The power goes so many operations of the disk after it has begun; before the last, or after it.
+    /// The power goes so many operations of the disk after it has begun; before the last, or after
+    /// it.
     Crash { within: u64, after: bool },
-    /// The disk fails in its last step. What became of that, nobody knows, and nobody may say otherwise.
+    /// The disk fails in its last step. What became of that, nobody knows, and nobody may say
+    /// otherwise.
     Fault(Fault),
 }
 

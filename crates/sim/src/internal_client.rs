@@ -1,5 +1,6 @@
-//! The node as its own client, as backups and restores need it: what the server does with threads and channels, on one thread.
-//! While an answer is waited for, the parties get their turns, clients among them.
+//! The node as its own client, as backups and restores need it: what the server does with threads
+//! and channels, on one thread. While an answer is waited for, the parties get their turns, clients
+//! among them.
 
 use crate::clients::{Doors, again, reply};
 use crate::history::{Action, Outstanding, Told};
@@ -165,7 +166,8 @@ impl Server for InternalClient<'_> {
         self.batch_bytes
     }
 
-    /// With the log's word on it: the caller's thread is the only one, so nobody could bring it later.
+    /// With the log's word on it: the caller's thread is the only one, so nobody could bring it
+    /// later.
     fn take_snapshot(&self) -> UserResult<Taken> {
         let (to, taken) = unbounded();
         self.node.with_clients(|doors, _| {

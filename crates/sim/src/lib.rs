@@ -1,8 +1,10 @@
-//! The deterministic simulator: a whole node on a simulated disk, on one thread, everything from one seed.
+//! The deterministic simulator: a whole node on a simulated disk, on one thread, everything from
+//! one seed.
 //!
-//! Promises that the same seed does the same, step by step. What runs is the server's own code: log, partitions, coordinator,
-//! recovery. What is made up is the disk, the clock, the clients, and the order in which the parties get their turns. After
-//! every recovery the database is compared with a model, by the rules in [`invariants`]. Does not know sockets and sessions.
+//! Promises that the same seed does the same, step by step. What runs is the server's own code:
+//! log, partitions, coordinator, recovery. What is made up is the disk, the clock, the clients, and
+//! the order in which the parties get their turns. After every recovery the database is compared
+//! with a model, by the rules in [`invariants`]. Does not know sockets and sessions.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,5 +1,6 @@
-//! `cargo run -p ferrite-sim -- --seeds N [--seed S] [--trace] [--threads T]`: runs N seeds from S on, and says what was violated.
-//! With `--poison ROUNDS` each seed's files are changed and opened that often instead.
+//! `cargo run -p ferrite-sim -- --seeds N [--seed S] [--trace] [--threads T]`: runs N seeds from S
+//! on, and says what was violated. With `--poison ROUNDS` each seed's files are changed and opened
+//! that often instead.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,7 +1,8 @@
-//! A whole node on one thread: recovery, then partitions, coordinator and log, moved on one step at a time in an order that the seed
-//! decides.
+//! A whole node on one thread: recovery, then partitions, coordinator and log, moved on one step at
+//! a time in an order that the seed decides.
 //!
-//! The parties are the server's own. What is missing is what stands in front of them (sockets, sessions, compiling of ad hoc texts).
+//! The parties are the server's own. What is missing is what stands in front of them (sockets,
+//! sessions, compiling of ad hoc texts).
 
 use crate::clients::{Clients, Doors, Letterbox};
 use crate::plan::Turns;

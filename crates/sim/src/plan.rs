@@ -11,7 +11,8 @@ pub struct Plan {
     pub homes: i64,
     pub lives: u32,
     pub log: LogOptions,
-    /// Power may be lost, not only processes end: with durability sync only, since others do not promise to survive that.
+    /// Power may be lost, not only processes end: with durability sync only, since others do not
+    /// promise to survive that.
     pub power_loss: bool,
     pub turns: Turns,
 }
@@ -63,8 +64,8 @@ impl Plan {
             },
         }
     }
-    /// A kind of fault, one of `others` or of those that concern data. A failed fsync loses what was written before, which only
-    /// durability sync does not acknowledge earlier.
+    /// A kind of fault, one of `others` or of those that concern data. A failed fsync loses what
+    /// was written before, which only durability sync does not acknowledge earlier.
     pub fn fault_kind(&self, random: &mut SimulatedRandom, others: &[FaultKind]) -> FaultKind {
         match random.below(4) {
             0 => *random.pick(others),

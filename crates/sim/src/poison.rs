@@ -1,4 +1,5 @@
-//! Files that somebody has changed: opening them ends in an error, or in a beginning of what was written, and in nothing else.
+//! Files that somebody has changed: opening them ends in an error, or in a beginning of what was
+//! written, and in nothing else.
 
 use crate::history::History;
 use crate::invariants::{self, Violation};

@@ -1,6 +1,7 @@
 //! Two tables that are filled by restores only, and the backups that these come from.
 //!
-//! Nobody else writes rows there, so they hold all rows of the backup or none, at every moment and after every crash.
+//! Nobody else writes rows there, so they hold all rows of the backup or none, at every moment and
+//! after every crash.
 
 use crate::clients::Clients;
 use crate::history::{Action, Answer, Told, body_text};
@@ -123,7 +124,8 @@ impl RestoreHistory {
         Ok(())
     }
 
-    /// What a reader was shown that was sent when `since` changes were known: rows and rows of views, of both tables.
+    /// What a reader was shown that was sent when `since` changes were known: rows and rows of
+    /// views, of both tables.
     fn shown(&mut self, since: usize, counts: [i64; 4]) -> Result<(), String> {
         let (restored, codes) = (self.rows.restored.len() as i64, self.rows.codes.len() as i64);
         let full = match counts {

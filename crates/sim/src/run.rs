@@ -1,4 +1,5 @@
-//! One seed from beginning to end: a database that lives several times, each life ended in another way, and is checked after each.
+//! One seed from beginning to end: a database that lives several times, each life ended in another
+//! way, and is checked after each.
 
 use crate::backups::{self, BackupTasks, InRestore};
 use crate::clients::Clients;
@@ -258,7 +259,8 @@ impl World {
                 let times = if self.random.percent(50) { 1 } else { u64::MAX };
                 let fault = Fault { kind, at: within, times, error, short: short as usize };
                 if in_restore {
-                    // The log writes and fsyncs what else there is in the same moment, so it is one of the next.
+                    // The log writes and fsyncs what else there is in the same moment, so it is one
+                    // of the next.
                     trouble = Some(InRestore::Fault(Fault { at: 1 + within / 2 % 3, ..fault }));
                     steps = STEPS_TO_A_RESTORE;
                 } else {
@@ -351,7 +353,8 @@ impl World {
         Ok(())
     }
 
-    /// Removes the log's files under the node that writes them: from then on it must not acknowledge anything.
+    /// Removes the log's files under the node that writes them: from then on it must not
+    /// acknowledge anything.
     fn sweep_away(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
         let own = |path: &PathBuf| path.parent() == Some(std::path::Path::new(node::DIRECTORY));
         let files: Vec<PathBuf> = self.disk.files().into_iter().filter(own).collect();
@@ -375,7 +378,8 @@ impl World {
         swept.into_iter().for_each(|(path, bytes)| self.disk.put_file(&path, &bytes));
     }
 
-    /// Where a panic is to come, and at which time that it is reached. In the midst of a row's change it ends the process.
+    /// Where a panic is to come, and at which time that it is reached. In the midst of a row's
+    /// change it ends the process.
     fn fault(&mut self) -> (Point, u32) {
         let point = match self.random.below(10) {
             0 => Point::Structure,
@@ -400,7 +404,8 @@ impl World {
         Ok(())
     }
 
-    /// Answers everything, and closes the log. Afterwards nothing may be lost, whatever the durability.
+    /// Answers everything, and closes the log. Afterwards nothing may be lost, whatever the
+    /// durability.
     fn close(&mut self, node: Node) -> Result<(), Violation> {
         self.clients().quiet = true;
         while node.step() {}
@@ -455,7 +460,8 @@ impl World {
         (files.collect(), std::mem::take(&mut self.clients().history))
     }
 
-    /// Opens the database, through crashes and faults if the seed wants so, and checks what it holds.
+    /// Opens the database, through crashes and faults if the seed wants so, and checks what it
+    /// holds.
     fn recover(&mut self, healthy: bool) -> Result<Recovered, Violation> {
         let mut trouble = if healthy { 0 } else { self.random.below(4) };
         loop {
@@ -516,7 +522,8 @@ impl World {
         Ok(recovered)
     }
 
-    /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or changes nothing.
+    /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or
+    /// changes nothing.
     fn check_rot(&mut self, state: &State) -> Result<(), Violation> {
         let copy = self.disk.copy(self.random.number());
         let own = |path: &PathBuf| {
@@ -554,7 +561,8 @@ impl World {
         }
     }
 
-    /// All that was recovered is known to be there. The log's last segment goes, or all of them: that is noticed, or changes nothing.
+    /// All that was recovered is known to be there. The log's last segment goes, or all of them:
+    /// that is noticed, or changes nothing.
     fn check_missing(&mut self, state: &State) -> Result<(), Violation> {
         let copy = self.disk.copy(self.random.number());
         let own =
@@ -591,7 +599,8 @@ impl World {
         }
     }
 
-    /// All that is there is known to be. The log becomes shorter, or another one: that is noticed, or changes nothing.
+    /// All that is there is known to be. The log becomes shorter, or another one: that is noticed,
+    /// or changes nothing.
     fn check_shortened(&mut self, state: &State) -> Result<(), Violation> {
         let copy = self.disk.copy(self.random.number());
         let mut random = self.random.fork();

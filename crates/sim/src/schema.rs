@@ -1,7 +1,8 @@
 //! The simulated database: its first schema, and changes to it as time goes on.
 //!
-//! Rows belong to *homes*. Each home has a counter that every write to it moves on by one, and a table of marks that says which
-//! operation made which step. So the database itself tells which operations it holds, in which order.
+//! Rows belong to *homes*. Each home has a counter that every write to it moves on by one, and a
+//! table of marks that says which operation made which step. So the database itself tells which
+//! operations it holds, in which order.
 
 use ferrite_io::simulated::SimulatedRandom;
 

@@ -1,5 +1,6 @@
-//! What others do to a log's files: cut them short, overwrite their tails, bring in those of another database or of another time. All that a
-//! recovery has shown, and all of a log that ended in good order, is known to be durable: then that is noticed, or changes nothing.
+//! What others do to a log's files: cut them short, overwrite their tails, bring in those of
+//! another database or of another time. All that a recovery has shown, and all of a log that ended
+//! in good order, is known to be durable: then that is noticed, or changes nothing.
 
 use crate::node;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};

@@ -1,5 +1,6 @@
-//! Looks at a backup while it is written: at each change of a name, what would a loss of power leave of it? A life loses its power
-//! once; between two steps that belong together that is seldom enough to be missed.
+//! Looks at a backup while it is written: at each change of a name, what would a loss of power
+//! leave of it? A life loses its power once; between two steps that belong together that is seldom
+//! enough to be missed.
 
 use ferrite_io::simulated::SimulatedDisk;
 use ferrite_io::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode};

@@ -1,5 +1,5 @@
-//! Fuzz targets: however the files of a database are changed, opening them neither panics nor misleads. `ferrite-sim --poison ROUNDS
-//! --seeds N` does the same for as long as one likes.
+//! Fuzz targets: however the files of a database are changed, opening them neither panics nor
+//! misleads. `ferrite-sim --poison ROUNDS --seeds N` does the same for as long as one likes.
 
 use ferrite_sim::poison::{Change, Opened, Sample};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Seeds: the same one does the same, hundreds of them violate nothing, and those that once did are run for ever.
+//! Seeds: the same one does the same, hundreds of them violate nothing, and those that once did are
+//! run for ever.
 
 use ferrite_sim::{Counts, run};
 use std::path::Path;
@@ -47,7 +48,8 @@ fn three_hundred_seeds_violate_nothing() {
     assert!(counts.restores_cut_short > 100 && counts.backups_restored > 100, "{counts:?}");
 }
 
-/// Each file `NAME.seed` says in its first line which seed it is, and below what once went wrong with it.
+/// Each file `NAME.seed` says in its first line which seed it is, and below what once went wrong
+/// with it.
 #[test]
 fn seeds_that_once_failed() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");

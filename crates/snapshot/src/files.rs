@@ -1,4 +1,5 @@
-//! The directory of snapshots: names, what is there, the step that makes a snapshot count, and what goes.
+//! The directory of snapshots: names, what is there, the step that makes a snapshot count, and what
+//! goes.
 
 use crate::error::{SnapshotError, SnapshotResult};
 use crate::format::FileIdentity;
@@ -132,8 +133,8 @@ impl Files {
         self.disk.sync_dir(&self.dir)
     }
 
-    /// The step that makes the snapshot count. Its rows files are verified and durable, names included, and so is the log up
-    /// to its place.
+    /// The step that makes the snapshot count. Its rows files are verified and durable, names
+    /// included, and so is the log up to its place.
     pub fn commit(&self, name: &str, manifest: &Manifest) -> SnapshotResult<()> {
         let path = self.manifest_path(name);
         let partial = self.dir.join(format!("{name}{MANIFEST}{PARTIAL}"));
@@ -153,7 +154,8 @@ impl Files {
         self.take_out(name, &mut |path| self.disk.remove(path))
     }
 
-    /// Moves a snapshot's files to another folder, which is made, in the order in which they would be removed: their paths there.
+    /// Moves a snapshot's files to another folder, which is made, in the order in which they would
+    /// be removed: their paths there.
     pub fn move_to(&self, name: &str, folder: &Path) -> DiskResult<Vec<PathBuf>> {
         self.disk.create_dir(folder)?;
         let mut moved = Vec::new();

@@ -50,7 +50,8 @@ pub(crate) struct BlockHeader {
     pub rows: u32,
 }
 
-/// Leaves room for a block's header at the end of `buffer`; the payload is appended next. Answers where the block begins.
+/// Leaves room for a block's header at the end of `buffer`; the payload is appended next. Answers
+/// where the block begins.
 pub(crate) fn begin_block(buffer: &mut SectorBuffer) -> usize {
     let start = buffer.len();
     buffer.extend_zeros(BLOCK_HEADER_BYTES);

@@ -17,7 +17,8 @@ pub enum Verified {
     All,
 }
 
-/// Reads a file back and compares every block with its checksum, the counts with one another, and all with what its writer says.
+/// Reads a file back and compares every block with its checksum, the counts with one another, and
+/// all with what its writer says.
 pub struct Verifier {
     reader: Reader,
     /// Rows of the present table that have not come.
@@ -44,7 +45,8 @@ impl Verifier {
     }
 }
 
-/// Fills `loading` with a partition's rows and makes it a store. `pace` is called after each block with the bytes and rows read.
+/// Fills `loading` with a partition's rows and makes it a store. `pace` is called after each block
+/// with the bytes and rows read.
 pub fn load(
     disk: &dyn Disk,
     path: &Path,

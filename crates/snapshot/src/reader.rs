@@ -20,7 +20,8 @@ pub enum Content<'b> {
     Head(Head),
     /// The rows that follow are of this table.
     Table(TableId, Shape),
-    /// So many rows, as [`ferrite_table::Loading::rows`] and [`ferrite_table::RunReader`] take them.
+    /// So many rows, as [`ferrite_table::Loading::rows`] and [`ferrite_table::RunReader`] take
+    /// them.
     Rows(TableId, u32, &'b [u8]),
 }
 
@@ -43,7 +44,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// `expected`: what the manifest says of the file. Without, it is not known whether the file is whole until its end comes.
+    /// `expected`: what the manifest says of the file. Without, it is not known whether the file is
+    /// whole until its end comes.
     pub fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -155,8 +157,9 @@ impl Reader {
         &self.window.as_slice()[(self.position - self.window_position) as usize..self.filled]
     }
 
-    /// Sees to it that so many bytes of the next block are in the window. What of it is there already moves to the front, and the rest
-    /// of the window is read: both begin at sectors, as blocks do.
+    /// Sees to it that so many bytes of the next block are in the window. What of it is there
+    /// already moves to the front, and the rest of the window is read: both begin at sectors, as
+    /// blocks do.
     fn have(&mut self, bytes: usize) -> SnapshotResult<()> {
         let start = (self.position - self.window_position) as usize;
         let there = self.filled - start;
@@ -170,7 +173,8 @@ impl Reader {
         self.window.as_mut_slice().copy_within(start..self.filled, 0);
         self.window_position = self.position;
         self.filled = there;
-        // An end of the file that is not at a sector was read before, and there is nothing behind it.
+        // An end of the file that is not at a sector was read before, and there is nothing behind
+        // it.
         if there.is_multiple_of(SECTOR_BYTES) {
             self.filled += self.file.read_at(&mut self.window.as_mut_slice()[there..], self.position + there as u64)?;
         }

@@ -35,13 +35,15 @@ pub struct StoreWriter {
     place: Place,
     position: u64,
     rows: u64,
-    /// The table to be written next, by its position among the store's tables, and if it is begun, from which row id on.
+    /// The table to be written next, by its position among the store's tables, and if it is begun,
+    /// from which row id on.
     table: usize,
     next_row: Option<u64>,
 }
 
 impl StoreWriter {
-    /// Makes the file. `epoch` and `sequence` say where the partition's history stood; they go to the manifest.
+    /// Makes the file. `epoch` and `sequence` say where the partition's history stood; they go to
+    /// the manifest.
     pub fn create(
         disk: &dyn Disk,
         path: &Path,
@@ -129,7 +131,8 @@ impl StoreWriter {
         self.finish_block(start, kind, table, 0)
     }
 
-    /// Completes the block and writes it. Small ones wait for the next, so that a thousand empty tables are few writes.
+    /// Completes the block and writes it. Small ones wait for the next, so that a thousand empty
+    /// tables are few writes.
     fn finish_block(&mut self, start: usize, kind: u32, table: u32, rows: u32) -> DiskResult<()> {
         let checksum = finish_block(&mut self.buffer, start, &self.identity, self.place, kind, table, rows);
         self.place = Place { number: self.place.number + 1, previous_checksum: checksum };
@@ -144,7 +147,8 @@ impl StoreWriter {
     }
 }
 
-/// Writes the whole file. `pace` is called after each block with the bytes written; what it refuses ends the writing.
+/// Writes the whole file. `pace` is called after each block with the bytes written; what it refuses
+/// ends the writing.
 pub fn write_store<E: From<crate::SnapshotError>>(
     mut writer: StoreWriter,
     mut pace: impl FnMut(u64) -> Result<(), E>,

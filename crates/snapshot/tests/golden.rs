@@ -1,5 +1,5 @@
-//! The format, byte by byte: files that another program made after the format page alone are what is written and what is read, and no
-//! byte of them can change unseen.
+//! The format, byte by byte: files that another program made after the format page alone are what
+//! is written and what is read, and no byte of them can change unseen.
 
 use ferrite_base::{Epoch, PartitionId, Sequence, TableId};
 use ferrite_catalog::Catalog;

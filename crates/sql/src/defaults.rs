@@ -1,4 +1,5 @@
-//! The default procedures of each table: TABLE.insert, update, upsert, delete, select (wire-protocol 12.9).
+//! The default procedures of each table: TABLE.insert, update, upsert, delete, select
+//! (wire-protocol 12.9).
 
 use ferrite_catalog::{Catalog, Index, Table, TableKind};
 use ferrite_expr::{CompareOperator, Expr};

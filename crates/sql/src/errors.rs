@@ -7,8 +7,8 @@ use sqlparser::tokenizer::Location;
 /// Longest stretch of a statement that a message repeats, in bytes.
 const EXCERPT_BYTES_MAX: usize = 1_000;
 
-/// A statement that is no longer is repeated whole, as the original server does. Of a longer one a message says what is wrong
-/// first, and then how it begins.
+/// A statement that is no longer is repeated whole, as the original server does. Of a longer one a
+/// message says what is wrong first, and then how it begins.
 const WHOLE_BYTES_MAX: usize = 200;
 const BEGINNING_BYTES: usize = 120;
 
@@ -40,7 +40,8 @@ pub(crate) fn excerpt(text: &str) -> String {
     format!("{}...", &text[..end])
 }
 
-/// The same error as one of compiling: constants are evaluated then, and what goes wrong is no failure of execution.
+/// The same error as one of compiling: constants are evaluated then, and what goes wrong is no
+/// failure of execution.
 pub(crate) fn at_compile_time(error: UserError) -> UserError {
     if error.kind() != ErrorKind::Sql {
         return error;

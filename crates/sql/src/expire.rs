@@ -5,8 +5,8 @@ use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::{Access, Bound, Delete, Plan, Program, Routing, StatementText, Step};
 use ferrite_value::{OwnedValue, SqlType};
 
-/// Deletes at most a batch of the rows whose column is at most `cutoff`; by an ordered index that begins with the column, where
-/// there is one. Answers how many.
+/// Deletes at most a batch of the rows whose column is at most `cutoff`; by an ordered index that
+/// begins with the column, where there is one. Answers how many.
 pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program {
     let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;
     let cutoff = Expr::Constant(if is_timestamp { OwnedValue::Timestamp(cutoff) } else { OwnedValue::Integer(cutoff) });

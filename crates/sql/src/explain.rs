@@ -13,7 +13,8 @@ use ferrite_plan::{
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// The program's statements with their plans as indented text. The first line of each says where it runs.
+/// The program's statements with their plans as indented text. The first line of each says where it
+/// runs.
 pub fn explain(program: &Program, catalog: &Catalog) -> Vec<(String, String)> {
     explain_with(program, catalog, &NoStatistics)
 }
@@ -36,7 +37,8 @@ pub(crate) fn explain_lines(program: &Program, catalog: &Catalog, statistics: &d
     first.chain(rest).collect()
 }
 
-/// [`explain`], with the rows that each source is thought to have as far as `statistics` knows of its table.
+/// [`explain`], with the rows that each source is thought to have as far as `statistics` knows of
+/// its table.
 pub fn explain_with(program: &Program, catalog: &Catalog, statistics: &dyn Statistics) -> Vec<(String, String)> {
     let mut explained: Vec<(String, String)> =
         program.statements.iter().map(|statement| (statement.text.clone(), String::new())).collect();

@@ -1,7 +1,8 @@
 //! EXPLAIN and EXPLAIN ANALYZE as statements: programs that answer a plan, a row for each line.
 //!
-//! EXPLAIN is a list of constants. EXPLAIN ANALYZE is the explained program, routed as it is, whose sources count and time what
-//! they deliver; only such programs have measured sources, so that no other pays for them.
+//! EXPLAIN is a list of constants. EXPLAIN ANALYZE is the explained program, routed as it is, whose
+//! sources count and time what they deliver; only such programs have measured sources, so that no
+//! other pays for them.
 
 use crate::explain::explain_lines;
 use crate::parse::statement::Statement;
@@ -12,7 +13,8 @@ use ferrite_expr::Expr;
 use ferrite_plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step};
 use ferrite_value::{OwnedValue, SqlType};
 
-/// What a batch that is one EXPLAIN explains, and whether with ANALYZE; None where there is none in it.
+/// What a batch that is one EXPLAIN explains, and whether with ANALYZE; None where there is none in
+/// it.
 pub(crate) fn explained(statements: &[Statement]) -> UserResult<Option<(&Statement, bool)>> {
     match statements {
         [statement] => Ok(statement.explained()),
@@ -103,7 +105,8 @@ fn measure(query: &mut Query) {
                     &source.input,
                     Input::Derived { query, .. } if matches!(query.body, QueryBody::Recursive { .. } | QueryBody::Series { .. })
                 );
-                // A recursion or a series may be ended by a LIMIT outside only where its rows are taken one by one.
+                // A recursion or a series may be ended by a LIMIT outside only where its rows are
+                // taken one by one.
                 if !streams {
                     let input = std::mem::replace(&mut source.input, Input::One);
                     source.input = Input::Measured(Box::new(input));

@@ -1,11 +1,12 @@
 //! From text to programs: parse, bind, plan.
 //!
-//! Owns the dialect, name resolution, typing and the choice of access paths. Knows catalogs and expressions; knows no
-//! rows, partitions at run time, or clients.
+//! Owns the dialect, name resolution, typing and the choice of access paths. Knows catalogs and
+//! expressions; knows no rows, partitions at run time, or clients.
 //!
-//! The way down: [`parse_batch`] splits and parses a text. Schema statements go to [`bind_ddl`], which answers the change
-//! that the catalog applies. Queries and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`];
-//! both bind a statement, plan what was bound, and answer a [`ferrite_plan::Program`].
+//! The way down: [`parse_batch`] splits and parses a text. Schema statements go to [`bind_ddl`],
+//! which answers the change that the catalog applies. Queries and data changes go to
+//! [`compile_adhoc`], stored procedures to [`compile_procedure`]; both bind a statement, plan what
+//! was bound, and answer a [`ferrite_plan::Program`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,18 +1,21 @@
-//! Literals out of an SQL text: what is left is the text's shape, the same for all texts that differ in values only.
+//! Literals out of an SQL text: what is left is the text's shape, the same for all texts that
+//! differ in values only.
 //!
-//! One pass over the bytes, quick enough for a network thread. It knows where literals begin and end, and nothing of
-//! grammar. A text that holds anything it is not sure of is not parameterized at all, and whatever it takes for a literal is
-//! compared with the real tokens before a plan is made for the shape (see `template`).
+//! One pass over the bytes, quick enough for a network thread. It knows where literals begin and
+//! end, and nothing of grammar. A text that holds anything it is not sure of is not parameterized
+//! at all, and whatever it takes for a literal is compared with the real tokens before a plan is
+//! made for the shape (see `template`).
 //!
-//! In the shape a literal leaves one byte that says its kind, because kinds are typed differently. The number after LIMIT
-//! and its like stays as it is: plans depend on it.
+//! In the shape a literal leaves one byte that says its kind, because kinds are typed differently.
+//! The number after LIMIT and its like stays as it is: plans depend on it.
 
 use bumpalo::Bump;
 use ferrite_base::limits;
 use ferrite_value::convert::cast;
 use ferrite_value::{ColumnType, Decimal, SqlType, Value};
 
-/// What type a literal has by itself. The discriminants stand in shapes; texts that contain such bytes are not parameterized.
+/// What type a literal has by itself. The discriminants stand in shapes; texts that contain such
+/// bytes are not parameterized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LiteralKind {
@@ -45,10 +48,12 @@ pub struct Parameterizer {
     literals: Vec<Literal>,
 }
 
-/// Words after which a literal stays in the shape: their values make other plans, or are part of a longer literal.
+/// Words after which a literal stays in the shape: their values make other plans, or are part of a
+/// longer literal.
 const KEEPING: [&str; 11] =
     ["LIMIT", "OFFSET", "TOP", "FETCH", "FIRST", "INTERVAL", "TIMESTAMP", "DATE", "TIME", "ESCAPE", "AS"];
-/// Words after which a minus sign belongs to the number behind it. None of them can be the name of a column.
+/// Words after which a minus sign belongs to the number behind it. None of them can be the name of
+/// a column.
 const BEFORE_SIGN: [&str; 10] = ["BETWEEN", "AND", "OR", "WHEN", "THEN", "ELSE", "VALUES", "SELECT", "WHERE", "NOT"];
 
 fn is_name_start(byte: u8) -> bool {
@@ -70,7 +75,8 @@ impl Parameterizer {
         &self.literals
     }
 
-    /// Takes `text` apart. None for a text that is too long, too full of literals, or not understood.
+    /// Takes `text` apart. None for a text that is too long, too full of literals, or not
+    /// understood.
     pub fn parameterize(&mut self, text: &str) -> Option<()> {
         self.shape.clear();
         self.literals.clear();
@@ -128,7 +134,8 @@ impl Parameterizer {
                 }
                 b'.' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => return None,
                 b'-' => {
-                    // The word before a sign decides whether the sign belongs to the number behind it.
+                    // The word before a sign decides whether the sign belongs to the number behind
+                    // it.
                     self.shape.push(b'-');
                     at += 1;
                     continue;
@@ -275,7 +282,8 @@ impl Literal {
         &text[start..end]
     }
 
-    /// What the literal in `text` means by itself. None where it means nothing, or what no parameter can carry.
+    /// What the literal in `text` means by itself. None where it means nothing, or what no
+    /// parameter can carry.
     pub fn value<'t>(&self, text: &'t str, arena: &'t Bump) -> Option<Value<'t>> {
         let written = &text[self.start as usize..self.end as usize];
         match self.kind {
@@ -303,8 +311,9 @@ impl Literal {
     }
 }
 
-/// A literal's value as one of the type that its parameter has, exactly as the binder converts constants. None where that is no
-/// conversion that depends on the types alone: such a text is compiled as it is written.
+/// A literal's value as one of the type that its parameter has, exactly as the binder converts
+/// constants. None where that is no conversion that depends on the types alone: such a text is
+/// compiled as it is written.
 pub fn as_parameter<'a>(value: Value<'a>, to: SqlType, arena: &'a Bump) -> Option<Value<'a>> {
     /// Integers up to here are doubles too.
     const EXACT: i64 = 1 << 53;

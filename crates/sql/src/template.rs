@@ -1,9 +1,10 @@
 //! One program for all texts of a shape: literals become parameters, where that changes nothing.
 //!
-//! A `?` is not a literal: its type comes from its context, a constant's comes from itself; constants are folded,
-//! matched with indexes and select lists, refused when they do not fit. So a template is never trusted, it is proven: the text is
-//! compiled as it is written and with parameters, and both programs must be equal once the parameters are replaced by the
-//! constants that the literals mean. Literals for which that fails stay in the text.
+//! A `?` is not a literal: its type comes from its context, a constant's comes from itself;
+//! constants are folded, matched with indexes and select lists, refused when they do not fit. So a
+//! template is never trusted, it is proven: the text is compiled as it is written and with
+//! parameters, and both programs must be equal once the parameters are replaced by the constants
+//! that the literals mean. Literals for which that fails stay in the text.
 
 use crate::compile::adhoc;
 use crate::parameterize::{self, Literal};
@@ -17,7 +18,8 @@ use ferrite_plan::{Program, Routing, SnapshotPlan};
 use ferrite_value::SqlType;
 use std::fmt::Write;
 
-/// Literals are tried one by one up to here; a text with more of them is parameterized as a whole or not at all.
+/// Literals are tried one by one up to here; a text with more of them is parameterized as a whole
+/// or not at all.
 const TRIED_SINGLY_MAX: usize = 24;
 
 #[derive(Debug)]
@@ -35,8 +37,8 @@ pub enum Argument {
     Literal { number: u16, sql_type: SqlType },
 }
 
-/// A template for `text` with as many of its `literals` parameterized as can be, and which these are. `exact` is the text's program,
-/// compiled as it is written.
+/// A template for `text` with as many of its `literals` parameterized as can be, and which these
+/// are. `exact` is the text's program, compiled as it is written.
 pub fn find_template(
     catalog: &Catalog,
     statistics: &dyn Statistics,
@@ -61,7 +63,8 @@ pub fn find_template(
     template(catalog, statistics, text, literals, &fit, exact).map(|template| (template, fit))
 }
 
-/// The template with those literals parameterized that `parameterized` marks, if it does what `exact` does.
+/// The template with those literals parameterized that `parameterized` marks, if it does what
+/// `exact` does.
 pub fn template(
     catalog: &Catalog,
     statistics: &dyn Statistics,
@@ -113,8 +116,9 @@ fn exact_without_literals(program: Program, sources: &[Option<usize>], exact: &P
     equal.then(|| Template { program, arguments: sources.iter().map(|_| Argument::Given).collect() })
 }
 
-/// Compiles `text` with parameters for the parameterized literals. Says for each parameter which literal it was; None for one of the
-/// caller's. None as a whole when the tokens are not where the literals are.
+/// Compiles `text` with parameters for the parameterized literals. Says for each parameter which
+/// literal it was; None for one of the caller's. None as a whole when the tokens are not where the
+/// literals are.
 #[allow(clippy::type_complexity, reason = "a name would say no more")]
 fn compile(
     catalog: &Catalog,
@@ -135,8 +139,8 @@ fn compile(
     Some(adhoc::compile_counted(catalog, statistics, &statements, sources.len()).map(|program| (program, sources)))
 }
 
-/// All that a program does, in words. What is derived with `Debug` shows every field, so that what plans learn to say later
-/// is compared too.
+/// All that a program does, in words. What is derived with `Debug` shows every field, so that what
+/// plans learn to say later is compared too.
 fn described(program: &Program) -> String {
     let Program {
         name: _,

@@ -1,16 +1,19 @@
-//! Runs the case files of `tests/cases`: schema, statements, and the plans or errors that they must give.
+//! Runs the case files of `tests/cases`: schema, statements, and the plans or errors that they must
+//! give.
 //!
-//! A file is a list of blocks parted by blank lines. A block is a keyword line (with the text's first line after it), more
-//! lines of text, then for some keywords `----` and what is expected:
+//! A file is a list of blocks parted by blank lines. A block is a keyword line (with the text's
+//! first line after it), more lines of text, then for some keywords `----` and what is expected:
 //!
-//! - `schema`: DDL that must apply. `ddl`: DDL whose outcome is shown: `ok`, warnings, or the error.
-//! - `explain`: an ad hoc batch, its plans. `params`: also shows parameter and column types. `procedure NAME`: a stored one.
+//! - `schema`: DDL that must apply. `ddl`: DDL whose outcome is shown: `ok`, warnings, or the
+//!   error.
+//! - `explain`: an ad hoc batch, its plans. `params`: also shows parameter and column types.
+//!   `procedure NAME`: a stored one.
 //! - `counts`: how many rows tables have, for the plans after it: lines of a name and a number.
 //! - `mistake`: a wrong statement, and all that its author is told: code, message, place, hint.
 //! - `defaults`: the names, parameters and routing of the default procedures.
 //!
-//! `cargo test -p ferrite-sql --test cases -- NAME` runs the files whose name contains NAME. With `UPDATE_CASES=1` in the environment
-//! the files that run are rewritten with what came out.
+//! `cargo test -p ferrite-sql --test cases -- NAME` runs the files whose name contains NAME. With
+//! `UPDATE_CASES=1` in the environment the files that run are rewritten with what came out.
 
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;

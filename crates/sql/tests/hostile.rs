@@ -1,5 +1,5 @@
-//! Hostile texts: deep, long, broken. Each answers with a program or an error, quickly, and never with a panic or a stack
-//! that runs out. Threads get a small stack on purpose.
+//! Hostile texts: deep, long, broken. Each answers with a program or an error, quickly, and never
+//! with a panic or a stack that runs out. Threads get a small stack on purpose.
 
 mod common;
 
@@ -334,7 +334,8 @@ fn tables_of_with_windows_and_joins_do_not_multiply() {
     within_small_stack(fails, Some(false));
 }
 
-/// What SQL writes once and a plan has several times: one in another, it must not double with each level.
+/// What SQL writes once and a plan has several times: one in another, it must not double with each
+/// level.
 #[test]
 fn what_stands_for_more_does_not_double() {
     let nested = |depth: usize, open: &str, middle: &str, close: &str| {

@@ -1,5 +1,5 @@
-//! Every construct that can stand in itself, from ten deep to ten thousand: each text gets a program or an error, never a stack
-//! that runs out. Threads get a small stack on purpose.
+//! Every construct that can stand in itself, from ten deep to ten thousand: each text gets a
+//! program or an error, never a stack that runs out. Threads get a small stack on purpose.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Views that are computed when they are read: how far they may stand in each other, and that their text makes them again.
+//! Views that are computed when they are read: how far they may stand in each other, and that their
+//! text makes them again.
 
 use ferrite_base::ErrorKind;
 use ferrite_base::limits::{STATEMENT_VIEW_BYTES_MAX, STATEMENT_VIEWS_MAX, VIEW_EXPANSIONS_MAX, VIEW_NESTING_MAX};
@@ -110,15 +111,15 @@ fn its_text_makes_the_same_schema() {
     assert_eq!(made.plain_views["Z"].text, "SELECT T.A, T.B FROM t");
 }
 
-/// Views of views, each of which nests what may stand in itself, until one is refused: never a stack that runs out. The thread
-/// gets a small one on purpose.
+/// Views of views, each of which nests what may stand in itself, until one is refused: never a
+/// stack that runs out. The thread gets a small one on purpose.
 #[test]
 fn deep_views_of_deep_queries_are_refused_and_exhaust_no_stack() {
     let nested = |open: &str, middle: &str, close: &str, depth: usize| {
         format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
     };
-    // The server's threads have 8 MiB. These texts take 2.0 to 2.25 MiB where crates are compiled without
-    // incremental compilation, a little less with it.
+    // The server's threads have 8 MiB. These texts take 2.0 to 2.25 MiB where crates are compiled
+    // without incremental compilation, a little less with it.
     let worker = std::thread::Builder::new().stack_size(3 * 1024 * 1024).spawn(move || {
         for (open, close) in [
             ("SELECT a FROM (", ") AS x"),

@@ -1,4 +1,5 @@
-//! Compiling that is ended by whoever watches it: it ends with his words, whenever he says so, and else in the same program.
+//! Compiling that is ended by whoever watches it: it ends with his words, whenever he says so, and
+//! else in the same program.
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! Times of the hot paths, in nanoseconds, and bytes per row. `cargo run --release -p ferrite-table --example measure [votes [part]]`
+//! Times of the hot paths, in nanoseconds, and bytes per row.
+//! `cargo run --release -p ferrite-table --example measure [votes [part]]`
 //!
-//! `growth` is for many entries, such as 60,000,000 (5 GB): processor time and memory from the first to the last, where the hash index
-//! must not cost more in some stretches than in others.
+//! `growth` is for many entries, such as 60,000,000 (5 GB): processor time and memory from the
+//! first to the last, where the hash index must not cost more in some stretches than in others.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -102,7 +103,8 @@ fn voter_inserts(name: &str, votes: u64, phones: u64) {
     println!("  {:.1} bytes a vote, {:.1} of redo", bytes as f64 / rows, log_bytes as f64 / rows);
 }
 
-/// New phones, whose buckets are asked for 32 votes ahead, as a partition can that has its calls in a batch.
+/// New phones, whose buckets are asked for 32 votes ahead, as a partition can that has its calls in
+/// a batch.
 fn ahead(votes: u64) {
     let schema = voter();
     let view = schema.id("V_VOTES_BY_PHONE_NUMBER");

@@ -1,9 +1,12 @@
-//! Makes a store smaller after many deletions, in small steps between transactions (docs/decisions/0009-compaction.md).
+//! Makes a store smaller after many deletions, in small steps between transactions
+//! (docs/decisions/0009-compaction.md).
 //!
-//! A table is worth it when more than half of its row and long-value memory is unused, and that is at least [`WASTE_BYTES_MIN`]: then a step
-//! is paid for by at least one deletion. Its rows move from its last pages to free slots in its first; that changes row ids, so it
-//! is logged, as changes of their own (`redo::MOVE`). Long values, hash segments, ordered indexes and the places of pages in memory
-//! are nobody else's business and are changed without a trace. While a snapshot lives nothing moves: it would copy pages.
+//! A table is worth it when more than half of its row and long-value memory is unused, and that is
+//! at least [`WASTE_BYTES_MIN`]: then a step is paid for by at least one deletion. Its rows move
+//! from its last pages to free slots in its first; that changes row ids, so it is logged, as
+//! changes of their own (`redo::MOVE`). Long values, hash segments, ordered indexes and the places
+//! of pages in memory are nobody else's business and are changed without a trace. While a snapshot
+//! lives nothing moves: it would copy pages.
 
 use crate::index::Structure;
 use crate::layout::RowLayout;
@@ -19,11 +22,13 @@ use std::collections::VecDeque;
 pub const WASTE_BYTES_MIN: usize = 1_048_576;
 /// Deletions between two looks for such tables.
 const DELETIONS_PER_LOOK: u64 = 256;
-/// Entries of an ordered index that is built anew at once: some milliseconds. Larger ones stay as they are.
+/// Entries of an ordered index that is built anew at once: some milliseconds. Larger ones stay as
+/// they are.
 const REBUILT_ENTRIES_MAX: usize = 250_000;
 /// Scattered free pages that are worth moving others for, in bytes.
 const SCATTERED_BYTES_MIN: usize = 16 * 1024 * 1024;
-/// Pages that came back, from this store or from others, between two looks whether they left others scattered.
+/// Pages that came back, from this store or from others, between two looks whether they left others
+/// scattered.
 const RETURNS_PER_LOOK: u64 = (SCATTERED_BYTES_MIN / PAGE_BYTES) as u64;
 /// What the longer kinds of work count in rows moved.
 const PAGE_COST: usize = 8;
@@ -54,7 +59,8 @@ impl Compaction {
     }
 }
 
-/// One kind of work on one table. Tables, pages and indexes may go between steps: each step looks anew at what is there.
+/// One kind of work on one table. Tables, pages and indexes may go between steps: each step looks
+/// anew at what is there.
 #[derive(Clone, Debug)]
 enum Work {
     /// Pages from `high` on are done; none below `low` has a free slot.
@@ -63,7 +69,8 @@ enum Work {
         low: usize,
         high: usize,
     },
-    /// Values in pages from the threshold of their class on move; the rows before `page` were looked at.
+    /// Values in pages from the threshold of their class on move; the rows before `page` were
+    /// looked at.
     LongValues {
         table: TableId,
         thresholds: Vec<usize>,
@@ -88,9 +95,10 @@ enum Work {
 }
 
 impl Store {
-    /// Does a little of the work that makes this store smaller, about as much as moving `budget` rows takes; whether there is
-    /// more. What it leaves in the redo is a transaction for the caller to log and commit. `places`: also move memory closer
-    /// together, which depends on addresses and so differs from run to run. Must not be called within a transaction.
+    /// Does a little of the work that makes this store smaller, about as much as moving `budget`
+    /// rows takes; whether there is more. What it leaves in the redo is a transaction for the
+    /// caller to log and commit. `places`: also move memory closer together, which depends on
+    /// addresses and so differs from run to run. Must not be called within a transaction.
     pub fn compact(&mut self, budget: usize, places: bool) -> bool {
         assert!(self.mark().undo == 0, "compaction comes between transactions");
         if !self.has_compaction_work(places) {
@@ -150,7 +158,8 @@ impl Store {
                 });
             }
         }
-        // Also for the pages between which other stores gave theirs back, and anew after each pass that moved many.
+        // Also for the pages between which other stores gave theirs back, and anew after each pass
+        // that moved many.
         if places && (!work.is_empty() || is_scattered()) {
             let tables = self.tables.iter().flatten().map(|data| data.id());
             work.extend(tables.map(|table| Work::Places { table, part: 0, number: 0 }));

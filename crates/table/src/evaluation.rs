@@ -1,4 +1,5 @@
-//! Expressions of views, indexes and checks, evaluated over rows. They have no parameters, registers or subqueries.
+//! Expressions of views, indexes and checks, evaluated over rows. They have no parameters,
+//! registers or subqueries.
 
 use crate::row::SourceRow;
 use bumpalo::Bump;
@@ -13,8 +14,8 @@ thread_local! {
     static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The work of views, indexes and checks since this thread asked last, in units of about a byte that is copied: what the rows that a
-/// statement changes cost beside its own expressions.
+/// The work of views, indexes and checks since this thread asked last, in units of about a byte
+/// that is copied: what the rows that a statement changes cost beside its own expressions.
 #[inline]
 pub fn take_work() -> usize {
     WORK.replace(0)
@@ -28,7 +29,8 @@ fn note_work(units: usize) {
 /// What a row is that is read because something else changes, in units of work.
 const ROW_WORK: usize = 32;
 
-/// Before a row is read because another one changes, or the schema. An error is of whoever watches a change of the schema.
+/// Before a row is read because another one changes, or the schema. An error is of whoever watches
+/// a change of the schema.
 #[inline]
 pub(crate) fn note_row() -> UserResult<()> {
     note_work(ROW_WORK);
@@ -37,7 +39,8 @@ pub(crate) fn note_row() -> UserResult<()> {
 
 /// The rows bound to slots 0, 1, ...
 ///
-/// What one of these evaluates is limited, by what it evaluates alone: a row that was taken once is let go again, whatever else is.
+/// What one of these evaluates is limited, by what it evaluates alone: a row that was taken once is
+/// let go again, whatever else is.
 pub(crate) struct Rows<'a, 'c> {
     slots: &'c [SourceRow<'a>],
     arena: &'a Bump,

@@ -1,6 +1,8 @@
-//! Sums of FLOAT to which values are added and from which they are taken away again (docs/decisions/0032).
+//! Sums of FLOAT to which values are added and from which they are taken away again
+//! (docs/decisions/0032).
 //!
-//! Owns the arithmetic: what rounding takes from a sum is kept beside it, so that it is there again when larger values go.
+//! Owns the arithmetic: what rounding takes from a sum is kept beside it, so that it is there again
+//! when larger values go.
 
 /// A sum as a view has it.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]

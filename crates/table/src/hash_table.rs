@@ -1,21 +1,26 @@
-//! The hash index's table: segmented extendible hashing, so that no insertion ever pauses for a rehash of all.
+//! The hash index's table: segmented extendible hashing, so that no insertion ever pauses for a
+//! rehash of all.
 //!
-//! After Fagin, Nievergelt, Pippenger, Strong: "Extendible hashing" (1979). A directory, indexed by the top bits of an
-//! entry's *tag*, leads to segments of up to 256 buckets; a bucket is one cache line of eight tags and eight row ids. The tag
-//! is 32 bits of the key's hash and all that the table knows of a key: its top bits choose the segment, its low bits the bucket
-//! in it, so a segment that is split never looks at rows. Callers tell apart keys with equal tags.
+//! After Fagin, Nievergelt, Pippenger, Strong: "Extendible hashing" (1979). A directory, indexed by
+//! the top bits of an entry's *tag*, leads to segments of up to 256 buckets; a bucket is one cache
+//! line of eight tags and eight row ids. The tag is 32 bits of the key's hash and all that the
+//! table knows of a key: its top bits choose the segment, its low bits the bucket in it, so a
+//! segment that is split never looks at rows. Callers tell apart keys with equal tags.
 //!
-//! Many entries of one tag (one key a thousand times in an index that is not unique, or chosen keys) cannot be split
-//! apart; they go to an ordered set beside the segments.
+//! Many entries of one tag (one key a thousand times in an index that is not unique, or chosen
+//! keys) cannot be split apart; they go to an ordered set beside the segments.
 //!
-//! **Splits are spread over time.** Were tags spread evenly, all segments would be full at nearly the same number of entries, and the
-//! work of a whole doubling would be done within a twentieth of it. So tags are spread unevenly, on purpose ([`tag_of`]): twice as
-//! densely at the first as at the last, after Martin: "Spiral storage" (1979). With *n* entries a segment at place *q* (its share of the
-//! way from the first tag to the last) that *d* bits lead to holds *n* · *f(q)* / 2^*d*, where *f(q)* = 1.5 / √(1 + 3*q*), and is full when
-//! *n* is a constant times 2^*d* · √(1 + 3*q*). That moves from the first segment to the last while *n* doubles, and there the first, of one
-//! bit more, are full again since *f(0)* = 2 *f(1)*. The invariant, whatever *n*: in each doubling each segment splits once, at
-//! its own moment; in each stretch of it there are between 2/3 and 4/3 as many splits as in the mean; and segments hold, in the mean of
-//! all, between 0.67 and 0.71 of what they hold when they are full.
+//! **Splits are spread over time.** Were tags spread evenly, all segments would be full at nearly
+//! the same number of entries, and the work of a whole doubling would be done within a twentieth of
+//! it. So tags are spread unevenly, on purpose ([`tag_of`]): twice as densely at the first as at
+//! the last, after Martin: "Spiral storage" (1979). With *n* entries a segment at place *q* (its
+//! share of the way from the first tag to the last) that *d* bits lead to holds *n* · *f(q)* /
+//! 2^*d*, where *f(q)* = 1.5 / √(1 + 3*q*), and is full when *n* is a constant times 2^*d* · √(1 +
+//! 3*q*). That moves from the first segment to the last while *n* doubles, and there the first, of
+//! one bit more, are full again since *f(0)* = 2 *f(1)*. The invariant, whatever *n*: in each
+//! doubling each segment splits once, at its own moment; in each stretch of it there are between
+//! 2/3 and 4/3 as many splits as in the mean; and segments hold, in the mean of all, between 0.67
+//! and 0.71 of what they hold when they are full.
 
 use ferrite_base::RowId;
 use ferrite_base::limits::PAGE_BYTES;
@@ -52,7 +57,8 @@ impl Bucket {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::*;
-            // SAFETY: SSE2 is part of x86-64; both loads are 16-byte aligned and within the 32 bytes of tags.
+            // SAFETY: SSE2 is part of x86-64; both loads are 16-byte aligned and within the 32
+            // bytes of tags.
             unsafe {
                 let wanted = _mm_set1_epi32(tag as i32);
                 let pointer: *const __m128i = self.tags.as_ptr().cast();
@@ -101,14 +107,16 @@ impl Segment {
 
     /// The bytes of a grown segment.
     fn page(&self) -> Option<&[u8]> {
-        // SAFETY: buckets are plain numbers without padding, and `new` made this pointer from a page of as many bytes.
+        // SAFETY: buckets are plain numbers without padding, and `new` made this pointer from a
+        // page of as many bytes.
         let bytes = || unsafe { std::slice::from_raw_parts(self.buckets.as_ptr().cast(), PAGE_BYTES) };
         (self.buckets().len() == BUCKETS_MAX).then(bytes)
     }
 
     #[inline(always)]
     fn buckets(&self) -> &[Bucket] {
-        // SAFETY: the memory holds mask + 1 buckets: a block is 64-byte aligned and zeros are empty buckets.
+        // SAFETY: the memory holds mask + 1 buckets: a block is 64-byte aligned and zeros are empty
+        // buckets.
         unsafe { std::slice::from_raw_parts(self.buckets.as_ptr(), self.mask as usize + 1) }
     }
 
@@ -120,7 +128,8 @@ impl Segment {
 
     #[inline(always)]
     fn bucket_mut(&mut self, index: u32) -> &mut Bucket {
-        // SAFETY: the mask keeps the index below the number of buckets; `&mut self` is the only access.
+        // SAFETY: the mask keeps the index below the number of buckets; `&mut self` is the only
+        // access.
         unsafe { self.buckets.add((index & self.mask as u32) as usize).as_mut() }
     }
 
@@ -164,7 +173,8 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if self.mask as usize + 1 == BUCKETS_MAX {
-            // SAFETY: `new` or `move_place` took a page apart for this pointer, which nobody else has.
+            // SAFETY: `new` or `move_place` took a page apart for this pointer, which nobody else
+            // has.
             drop(unsafe { Block::from_raw(self.buckets.cast(), PAGE_BYTES) });
             return;
         }
@@ -185,9 +195,10 @@ pub(crate) struct HashTable {
     overflow: BTreeSet<(u32, u32)>,
 }
 
-/// The tag of a hash, never one of the two marks. A hash at place *u* of all hashes has the tag at place *q* = *u* - (*u* - *u*²) / 3 of
-/// all tags, so tags are 1.5 times as dense as in the mean at the first, 0.75 times at the last. That is reckoned with all 64 bits, so that
-/// the tags' low bits, which choose the bucket, stay even.
+/// The tag of a hash, never one of the two marks. A hash at place *u* of all hashes has the tag at
+/// place *q* = *u* - (*u* - *u*²) / 3 of all tags, so tags are 1.5 times as dense as in the mean at
+/// the first, 0.75 times at the last. That is reckoned with all 64 bits, so that the tags' low
+/// bits, which choose the bucket, stay even.
 #[inline]
 pub(crate) fn tag_of(hash: u64) -> u32 {
     const THIRD: u64 = u64::MAX / 3;
@@ -322,7 +333,8 @@ impl HashTable {
             while candidates != 0 {
                 let entry = candidates.trailing_zeros() as usize;
                 if bucket.rows[entry] == row.0 {
-                    // Where the bucket is full, entries may have gone past it: the search must go on there.
+                    // Where the bucket is full, entries may have gone past it: the search must go
+                    // on there.
                     bucket.tags[entry] = if empty != 0 { EMPTY } else { TOMBSTONE };
                     bucket.rows[entry] = 0;
                     segment.live -= 1;
@@ -371,8 +383,8 @@ impl HashTable {
         let segment = &mut self.segments[number];
         segment.depth = depth as u8 + 1;
         let (mut some_tag, mut live) = (0, 0);
-        // Entries of the lower half stay where they are, but for those that are not in the bucket of their tag: with holes
-        // before them they would not be found any more.
+        // Entries of the lower half stay where they are, but for those that are not in the bucket
+        // of their tag: with holes before them they would not be found any more.
         let mut displaced = Vec::new();
         for index in 0..BUCKETS_MAX as u32 {
             let bucket = segment.bucket_mut(index);
@@ -417,8 +429,8 @@ impl HashTable {
         true
     }
 
-    /// Makes one segment of the one at this place of the directory and its sibling, where both are sparse, and goes to the next place.
-    /// False at the end.
+    /// Makes one segment of the one at this place of the directory and its sibling, where both are
+    /// sparse, and goes to the next place. False at the end.
     pub(crate) fn merge_next(&mut self, place: &mut usize) -> bool {
         let Some(number) = self.directory.get(*place).map(|number| *number as usize) else {
             self.halve_directory();
@@ -427,7 +439,8 @@ impl HashTable {
         let depth = self.segments[number].depth as u32;
         let span = 1usize << (self.depth - depth);
         *place = *place / span * span;
-        // The sibling differs in the last bit that the tags share. Looked at from the first of the two.
+        // The sibling differs in the last bit that the tags share. Looked at from the first of the
+        // two.
         if depth > 0 && *place & span == 0 {
             let other = self.directory[*place + span] as usize;
             let (one, two) = (&self.segments[number], &self.segments[other]);
@@ -460,7 +473,8 @@ impl HashTable {
         }
     }
 
-    /// Moves a segment to a better place in memory, if it lies badly; whether it did. None: there are not so many.
+    /// Moves a segment to a better place in memory, if it lies badly; whether it did. None: there
+    /// are not so many.
     pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
         let segment = self.segments.get_mut(number)?;
         let Some(page) = segment.page().filter(|page| memory::lies_sparsely(page)) else { return Some(false) };
@@ -471,7 +485,8 @@ impl HashTable {
         Some(true)
     }
 
-    /// Bounded by the number of segments, so that tags chosen to share their top bits cannot make it huge.
+    /// Bounded by the number of segments, so that tags chosen to share their top bits cannot make
+    /// it huge.
     fn double_directory(&mut self) -> bool {
         if self.directory.len() >= 64 * (self.segments.len() + 1) {
             return false;

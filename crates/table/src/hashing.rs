@@ -1,4 +1,5 @@
-//! Hashes of keys. Fixed seeds, so that a run can be repeated; nothing that leaves the process depends on them.
+//! Hashes of keys. Fixed seeds, so that a run can be repeated; nothing that leaves the process
+//! depends on them.
 
 use ferrite_value::{Value, compare};
 use std::hash::Hasher;
@@ -28,7 +29,8 @@ impl Mixer {
         self.0 = mix(self.0.rotate_left(29) ^ word);
     }
 
-    /// Short texts are most of what is hashed here: up to 16 bytes are two loads that may overlap, and no loop.
+    /// Short texts are most of what is hashed here: up to 16 bytes are two loads that may overlap,
+    /// and no loop.
     #[inline(always)]
     fn bytes(&mut self, bytes: &[u8]) {
         let length = bytes.len();
@@ -49,7 +51,8 @@ impl Mixer {
                 self.word(eight(length - 8));
             }
         }
-        // The length tells apart what the overlaps do not, and one value's end from the next one's start.
+        // The length tells apart what the overlaps do not, and one value's end from the next one's
+        // start.
         self.word(length as u64);
     }
 }

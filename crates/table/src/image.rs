@@ -92,8 +92,9 @@ impl TableData {
         })
     }
 
-    /// Gives the rows from row id `next` on to `put`, as runs, and moves `next` behind them. Ends when `room` bytes are given, or
-    /// one row if that has more. The number of rows; none when there are no more.
+    /// Gives the rows from row id `next` on to `put`, as runs, and moves `next` behind them. Ends
+    /// when `room` bytes are given, or one row if that has more. The number of rows; none when
+    /// there are no more.
     pub fn write_runs(&self, next: &mut u64, mut room: usize, put: &mut impl FnMut(&[u8])) -> u32 {
         let RowStore { layout, pages, longs } = &self.contents.rows;
         let mut written = 0;
@@ -223,7 +224,8 @@ impl TableData {
         })
     }
 
-    /// Puts the rows of a block where they were. All are behind `next`, which is moved behind the last. The number of rows.
+    /// Puts the rows of a block where they were. All are behind `next`, which is moved behind the
+    /// last. The number of rows.
     pub(crate) fn load_runs(&mut self, next: &mut u64, mut bytes: &[u8]) -> Result<u64, ImageError> {
         let RowStore { layout, pages, longs } = &mut self.contents.rows;
         let mut loaded = 0;
@@ -249,7 +251,8 @@ impl TableData {
 }
 
 impl TableData {
-    /// As [`TableData::load_runs`], for rows without the last columns, which are zeros then. Wider rows stand elsewhere.
+    /// As [`TableData::load_runs`], for rows without the last columns, which are zeros then. Wider
+    /// rows stand elsewhere.
     pub(crate) fn load_earlier_runs(
         &mut self,
         reader: &RunReader,
@@ -274,14 +277,15 @@ impl TableData {
     }
 }
 
-/// Reads the rows of a table out of a snapshot as values, for whoever puts them elsewhere: a restore into another number of
-/// partitions, an export.
+/// Reads the rows of a table out of a snapshot as values, for whoever puts them elsewhere: a
+/// restore into another number of partitions, an export.
 pub struct RunReader {
     layout: RowLayout,
 }
 
 impl RunReader {
-    /// For a table or stream of this definition. Views are not read this way: their rows follow from others.
+    /// For a table or stream of this definition. Views are not read this way: their rows follow
+    /// from others.
     pub fn new(definition: &Table) -> RunReader {
         assert!(definition.kind != TableKind::View, "rows of views have columns that the definition does not name");
         let columns: Vec<(ColumnType, bool)> =

@@ -1,6 +1,7 @@
 //! One index of one table: computes keys of rows, refuses duplicates, finds rows.
 //!
-//! Hash indexes on plain columns are a [`HashTable`]; all others are ordered. In a unique index NULLs equal one another.
+//! Hash indexes on plain columns are a [`HashTable`]; all others are ordered. In a unique index
+//! NULLs equal one another.
 
 use crate::evaluation::{ColumnSet, KeyPart, Rows as RowContext};
 use crate::hash_table::{HashTable, tag_of};
@@ -115,7 +116,8 @@ impl IndexData {
         IndexData { definition: definition.clone(), parts, columns, single_integer, reads, read_columns, structure }
     }
 
-    /// Where the keys of all rows are gathered for [`IndexData::fill`]. None for hash indexes, which take them one by one.
+    /// Where the keys of all rows are gathered for [`IndexData::fill`]. None for hash indexes,
+    /// which take them one by one.
     pub(crate) fn sorted_keys(&self, rows: usize) -> Option<SortedKeys> {
         match &self.structure {
             Structure::Hash(_) => None,
@@ -126,7 +128,8 @@ impl IndexData {
         }
     }
 
-    /// Fills an empty ordered index. Err: a row whose key an earlier one has, though the index is unique.
+    /// Fills an empty ordered index. Err: a row whose key an earlier one has, though the index is
+    /// unique.
     pub(crate) fn fill(&mut self, keys: SortedKeys) -> Result<(), RowId> {
         fn sorted<K: Ord>(mut keys: Vec<(K, u32)>, unique: bool) -> Result<Vec<(K, u32)>, RowId> {
             keys.sort_unstable();
@@ -167,7 +170,8 @@ impl IndexData {
         }
     }
 
-    /// Builds an ordered index anew, in nodes that are full and lie together. Takes time in proportion to its entries.
+    /// Builds an ordered index anew, in nodes that are full and lie together. Takes time in
+    /// proportion to its entries.
     pub(crate) fn rebuild(&mut self) {
         match &mut self.structure {
             Structure::Hash(_) => {}
@@ -309,8 +313,8 @@ impl IndexData {
         columns.all(|(part, column)| rows.layout.columns[*column as usize].equals(bytes, &rows.longs, &value(part)))
     }
 
-    /// The one row with this whole key, whose parts `value` gives, of a unique index on plain columns, without predicate. NULLs are
-    /// equal.
+    /// The one row with this whole key, whose parts `value` gives, of a unique index on plain
+    /// columns, without predicate. NULLs are equal.
     #[inline(always)]
     pub(crate) fn find_group<'v>(&self, rows: &RowStore, value: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
         match &self.structure {
@@ -348,8 +352,9 @@ impl IndexData {
         }
     }
 
-    /// The commonest look-up, without an iterator around its one row: a whole key of a unique index, each value of the kind
-    /// of its column. None: it is not of this sort, ask [`IndexData::look_up`].
+    /// The commonest look-up, without an iterator around its one row: a whole key of a unique
+    /// index, each value of the kind of its column. None: it is not of this sort, ask
+    /// [`IndexData::look_up`].
     #[inline]
     pub(crate) fn look_up_one(&self, key: &[Value<'_>], rows: &RowStore) -> Option<Option<RowId>> {
         match (&self.structure, key) {
@@ -380,13 +385,15 @@ impl IndexData {
         Some(map.get(buffer.as_slice()).map(|row| RowId(*row)))
     }
 
-    /// The first part is a column of an integer type; timestamps and dates are ordered like integers but are not.
+    /// The first part is a column of an integer type; timestamps and dates are ordered like
+    /// integers but are not.
     #[inline]
     fn holds_integers(&self) -> bool {
         self.parts[0].kind.is_some_and(|kind| kind.holds(&Value::Integer(0)))
     }
 
-    /// Rows whose whole key (for ordered indexes: whose first parts) equals `key`. A NULL finds nothing.
+    /// Rows whose whole key (for ordered indexes: whose first parts) equals `key`. A NULL finds
+    /// nothing.
     #[inline]
     pub(crate) fn look_up<'s>(&'s self, key: &'s [Value<'s>], rows: &'s RowStore) -> Rows<'s> {
         let Structure::Hash(table) = &self.structure else {
@@ -399,7 +406,8 @@ impl IndexData {
         if key.iter().any(Value::is_null) {
             return Rows::empty();
         }
-        // Numbers of another kind hash otherwise; those that no column value can equal find nothing.
+        // Numbers of another kind hash otherwise; those that no column value can equal find
+        // nothing.
         let mut converted = [Value::Null; 4];
         let in_kind = |part: usize| equal_in_kind(key[part], self.parts[part].kind);
         if key.len() <= converted.len() {
@@ -418,8 +426,9 @@ impl IndexData {
         Rows::new(Inner::Hash { candidates: table.candidates(tag), rows, columns: &self.columns, key }, false)
     }
 
-    /// Rows in key order: equal in the first parts, within bounds (value, inclusive) in the next. NULL bounds the next part
-    /// only as a lower one, meaning "not NULL"; any bound leaves NULLs out. `nulls_equal`: NULLs in `equal` find NULLs.
+    /// Rows in key order: equal in the first parts, within bounds (value, inclusive) in the next.
+    /// NULL bounds the next part only as a lower one, meaning "not NULL"; any bound leaves NULLs
+    /// out. `nulls_equal`: NULLs in `equal` find NULLs.
     pub(crate) fn range<'s>(
         &'s self,
         equal: &[Value<'_>],
@@ -461,7 +470,8 @@ impl IndexData {
         hashed.then(|| HashedKey(self.tag_of_values(|part| key[part])))
     }
 
-    /// Asks the processor to have the key's place at hand soon; for hash indexes only, as all that follows here.
+    /// Asks the processor to have the key's place at hand soon; for hash indexes only, as all that
+    /// follows here.
     #[inline]
     pub(crate) fn prefetch(&self, key: HashedKey) {
         if let Structure::Hash(table) = &self.structure {

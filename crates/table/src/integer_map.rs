@@ -1,5 +1,6 @@
-//! The keys of a unique index on one integer, in order. As long as they lie close together, as the numbers of small tables do that every
-//! transaction looks into, rows are found by place too: searching nodes costs a wrong guess of the processor in each.
+//! The keys of a unique index on one integer, in order. As long as they lie close together, as the
+//! numbers of small tables do that every transaction looks into, rows are found by place too:
+//! searching nodes costs a wrong guess of the processor in each.
 
 use ferrite_base::RowId;
 use std::collections::{BTreeMap, btree_map};
@@ -14,7 +15,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub(crate) struct IntegerMap {
     tree: BTreeMap<u64, u32>,
-    /// Rows by how far their key is from `first`, NONE where there is no such key. It has all keys, or no place at all.
+    /// Rows by how far their key is from `first`, NONE where there is no such key. It has all keys,
+    /// or no place at all.
     places: Vec<u32>,
     first: u64,
 }
@@ -60,8 +62,8 @@ impl IntegerMap {
         self.tree.remove(&key) == Some(row.0)
     }
 
-    /// Makes places anew for the keys that there are, with as much room again on the side of `key`, which has none yet: so there is not
-    /// more than one step for each key that comes, in the mean.
+    /// Makes places anew for the keys that there are, with as much room again on the side of `key`,
+    /// which has none yet: so there is not more than one step for each key that comes, in the mean.
     #[cold]
     fn lay_out(&mut self, key: u64) {
         self.places = Vec::new();

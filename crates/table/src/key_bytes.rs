@@ -1,8 +1,9 @@
 //! Keys of ordered indexes as bytes whose order is that of the values.
 //!
-//! Each key part starts with a byte 0 (NULL) or 1, where it may be NULL. Fixed types are big-endian with the sign turned; text
-//! and bytes have their zeros escaped (00 ff) and end with 00 00, so that no encoded part is a prefix of another and
-//! "equal in the first parts" is "starts with these bytes".
+//! Each key part starts with a byte 0 (NULL) or 1, where it may be NULL. Fixed types are big-endian
+//! with the sign turned; text and bytes have their zeros escaped (00 ff) and end with 00 00, so
+//! that no encoded part is a prefix of another and "equal in the first parts" is "starts with these
+//! bytes".
 
 use ferrite_value::Value;
 

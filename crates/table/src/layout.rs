@@ -1,4 +1,5 @@
-//! Where a row keeps its columns, and how values are written to and read from it (docs/format/pages.md, "Row").
+//! Where a row keeps its columns, and how values are written to and read from it
+//! (docs/format/pages.md, "Row").
 
 use crate::long_values::{Handle, LongValues};
 use ferrite_base::limits::INLINE_BYTES_MAX;
@@ -81,7 +82,8 @@ impl Storage {
         }
     }
 
-    /// Whether an integer may stand in such a column, if it holds integers: the least of each width stands for NULL elsewhere.
+    /// Whether an integer may stand in such a column, if it holds integers: the least of each width
+    /// stands for NULL elsewhere.
     #[inline(always)]
     pub(crate) fn fits_integer(self, integer: i64) -> bool {
         match self {
@@ -145,7 +147,8 @@ impl ColumnLayout {
                 latitude: f64::from_le_bytes(fixed(row, offset + 8)),
             }),
             Storage::InlineText => {
-                // SAFETY: text columns are written from Value::Text only, and slots without a row are zeros.
+                // SAFETY: text columns are written from Value::Text only, and slots without a row
+                // are zeros.
                 Value::Text(unsafe { std::str::from_utf8_unchecked(self.inline_contents(row, offset)) })
             }
             Storage::InlineBytes => Value::Bytes(self.inline_contents(row, offset)),
@@ -190,7 +193,8 @@ impl ColumnLayout {
         self.bytes
     }
 
-    /// The bytes that stand in the row are a value of the column, as far as reading it relies on that.
+    /// The bytes that stand in the row are a value of the column, as far as reading it relies on
+    /// that.
     #[inline]
     fn is_sound(&self, row: &[u8]) -> bool {
         let offset = self.offset as usize;
@@ -300,7 +304,8 @@ pub(crate) struct RowLayout {
     pub(crate) row_bytes: usize,
     /// Columns that are handles.
     pub(crate) long_columns: Box<[u16]>,
-    /// Whether there are DECIMALs with precision and scale, whose values are rounded before they are stored.
+    /// Whether there are DECIMALs with precision and scale, whose values are rounded before they
+    /// are stored.
     pub(crate) rounds: bool,
     pub(crate) nullable_count: usize,
 }
@@ -335,7 +340,8 @@ impl RowLayout {
         }
     }
 
-    /// Do two rows have the same bytes in these columns? Long values are told apart by their handles.
+    /// Do two rows have the same bytes in these columns? Long values are told apart by their
+    /// handles.
     pub(crate) fn same_columns(&self, columns: &[u16], left: &[u8], right: &[u8]) -> bool {
         columns.iter().all(|column| {
             let column = &self.columns[*column as usize];
@@ -344,7 +350,8 @@ impl RowLayout {
         })
     }
 
-    /// A column, in this order of columns, whose bytes in `row` are no value of it. Handles are not looked at.
+    /// A column, in this order of columns, whose bytes in `row` are no value of it. Handles are not
+    /// looked at.
     pub(crate) fn misfit(&self, row: &[u8]) -> Option<u16> {
         let misfits = |column: &ColumnLayout| !column.is_null(row) && !column.is_sound(row);
         self.columns.iter().position(misfits).map(|position| position as u16)

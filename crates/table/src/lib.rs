@@ -1,12 +1,16 @@
 //! One partition's tables in memory: rows in pages, indexes, materialized views, undo and redo.
 //!
-//! [`Store`] is the door. Single-threaded: one transaction at a time changes it. Knows no SQL, plans, files or threads; it knows
-//! the schema, by table and index id. The forms of pages, rows and redo are in docs/format/pages.md.
+//! [`Store`] is the door. Single-threaded: one transaction at a time changes it. Knows no SQL,
+//! plans, files or threads; it knows the schema, by table and index id. The forms of pages, rows
+//! and redo are in docs/format/pages.md.
 //!
-//! From the bottom up: `snapshot_pins` and `page_table` keep pages, for snapshots too; `layout`, `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index` and `look_up`
-//! find them; `table` changes both in step under `undo`; `view_plan` and `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put
-//! it together; `prefetch_ahead` asks early for what replay needs; `schema` follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
-//! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
+//! From the bottom up: `snapshot_pins` and `page_table` keep pages, for snapshots too; `layout`,
+//! `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index`
+//! and `look_up` find them; `table` changes both in step under `undo`; `view_plan` and
+//! `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put it together;
+//! `prefetch_ahead` asks early for what replay needs; `schema` follows changes of the schema;
+//! `snapshot` shows others what there is; `image` writes and reads rows for snapshots on disk and
+//! `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
 //! all of it.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

@@ -1,4 +1,5 @@
-//! A store made of a snapshot's rows: every table of a catalog, filled block by block, then indexes and views attached.
+//! A store made of a snapshot's rows: every table of a catalog, filled block by block, then indexes
+//! and views attached.
 
 use crate::image::{ImageError, RunReader, Shape};
 use crate::schema::definition;

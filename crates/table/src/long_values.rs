@@ -1,5 +1,5 @@
-//! Values too long to stand in a row: slots of size classes in pages of their own, and blocks for the largest
-//! (docs/format/pages.md, "Long values"). Knows bytes only.
+//! Values too long to stand in a row: slots of size classes in pages of their own, and blocks for
+//! the largest (docs/format/pages.md, "Long values"). Knows bytes only.
 
 use crate::page_table::PageTable;
 use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
@@ -71,13 +71,14 @@ impl Handle {
 struct Class {
     /// Where there is none, an empty page was given back; all its slots count as free.
     pages: PageTable,
-    /// Pages with a free slot; the lowest is used next, so that pages with high numbers become empty.
+    /// Pages with a free slot; the lowest is used next, so that pages with high numbers become
+    /// empty.
     with_space: BinaryHeap<Reverse<u32>>,
     /// Pages that are there, and values in them.
     present: usize,
     live: usize,
-    /// The one page without values that keeps its memory, so that a value that comes and goes does not take and return a
-    /// block each time.
+    /// The one page without values that keeps its memory, so that a value that comes and goes does
+    /// not take and return a block each time.
     kept_empty: Option<usize>,
 }
 
@@ -280,8 +281,8 @@ impl LongValues {
         })
     }
 
-    /// By class, the first page number that would not be needed if all values stood in the pages before it. `usize::MAX` where nothing
-    /// would be gained.
+    /// By class, the first page number that would not be needed if all values stood in the pages
+    /// before it. `usize::MAX` where nothing would be gained.
     pub(crate) fn thresholds(&self) -> Vec<usize> {
         let threshold = |(class, pages): (usize, &Class)| {
             let needed = pages.live.div_ceil(slots_of(class)) + 1;
@@ -302,7 +303,8 @@ impl LongValues {
         Some(moved)
     }
 
-    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are not so many, over all classes.
+    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are
+    /// not so many, over all classes.
     pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
         let mut number = number;
         for class in &mut self.classes {

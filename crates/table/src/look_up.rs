@@ -1,4 +1,5 @@
-//! What a look-up or range in an index finds: bounds brought to the index's own form, and the iterator over its rows.
+//! What a look-up or range in an index finds: bounds brought to the index's own form, and the
+//! iterator over its rows.
 
 use crate::hash_table::Candidates;
 use crate::index::{Part, integer_of};

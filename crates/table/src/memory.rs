@@ -32,7 +32,8 @@ impl TableMemory {
 }
 
 impl Store {
-    /// What each table, view and stream takes in this partition. Takes time in proportion to the number of keys that are long.
+    /// What each table, view and stream takes in this partition. Takes time in proportion to the
+    /// number of keys that are long.
     pub fn memory(&self) -> Vec<TableMemory> {
         self.tables
             .iter()

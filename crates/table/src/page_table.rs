@@ -1,18 +1,21 @@
-//! Where a table's pages are: a directory of two levels that a snapshot copies in microseconds, and the copy-on-write of pages and
-//! of the directory itself (docs/decisions/0004-page-snapshots.md has the invariant). Knows pages as bytes only.
+//! Where a table's pages are: a directory of two levels that a snapshot copies in microseconds, and
+//! the copy-on-write of pages and of the directory itself (docs/decisions/0004-page-snapshots.md
+//! has the invariant). Knows pages as bytes only.
 //!
-//! Glossary for the `SAFETY` comments. A *page table* is either the *writer*, which a store changes, or a *reader*, part of a
-//! snapshot. What the writer's directory names is *owned* by the writer; what it named when a snapshot was taken and does not name any
-//! more is *retired* and owned by the snapshots ([`SnapshotPins`]). Owned memory whose stamp is the table's epoch is
-//! *private*: no reader knows it. A reader's *pin* keeps alive everything that its directory names, and keeps the
-//! writer from writing to it.
+//! Glossary for the `SAFETY` comments. A *page table* is either the *writer*, which a store
+//! changes, or a *reader*, part of a snapshot. What the writer's directory names is *owned* by the
+//! writer; what it named when a snapshot was taken and does not name any more is *retired* and
+//! owned by the snapshots ([`SnapshotPins`]). Owned memory whose stamp is the table's epoch
+//! is *private*: no reader knows it. A reader's *pin* keeps alive everything that its directory
+//! names, and keeps the writer from writing to it.
 
 use crate::snapshot_pins::{Epoch, Memory, SnapshotPin, SnapshotPins};
 use ferrite_base::memory::{self, Block};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-/// Pages of a chunk of the directory: a power of two. At 16 KB a page, a snapshot copies 16 bytes per 2 MB.
+/// Pages of a chunk of the directory: a power of two. At 16 KB a page, a snapshot copies 16 bytes
+/// per 2 MB.
 const CHUNK_PAGES: usize = 128;
 /// What page lengths are counted in, so that they fit beside the epoch.
 const UNIT_BYTES: usize = 64;
@@ -85,7 +88,8 @@ unsafe impl Send for OldChunk {}
 
 impl Drop for OldChunk {
     fn drop(&mut self) {
-        // SAFETY: made by `Chunk::allocate`, owned by `self`, and no reader is left when a retired chunk is dropped.
+        // SAFETY: made by `Chunk::allocate`, owned by `self`, and no reader is left when a retired
+        // chunk is dropped.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -114,8 +118,9 @@ pub(crate) struct PageTable {
     role: Role,
 }
 
-// SAFETY: a writer owns its memory but for what readers see as well, which it does not write to; readers only read, and
-// the lock of `SnapshotPins` stands between their last look and the next write. So either can go to another thread.
+// SAFETY: a writer owns its memory but for what readers see as well, which it does not write to;
+// readers only read, and the lock of `SnapshotPins` stands between their last look and the next
+// write. So either can go to another thread.
 unsafe impl Send for PageTable {}
 
 impl PageTable {
@@ -128,7 +133,8 @@ impl PageTable {
         PageTable::new(self.pins())
     }
 
-    /// The pages as they are now, for reading. From now on what they are is copied before it is changed.
+    /// The pages as they are now, for reading. From now on what they are is copied before it is
+    /// changed.
     pub(crate) fn snapshot(&mut self, pin: &Arc<SnapshotPin>) -> PageTable {
         assert!(matches!(self.role, Role::Writer(_)), "snapshots are taken of stores, not of snapshots");
         self.epoch = pin.epoch + 1;
@@ -154,8 +160,9 @@ impl PageTable {
     #[inline(always)]
     fn entry(&self, number: usize) -> Entry {
         match self.directory.get(number / CHUNK_PAGES) {
-            // SAFETY: the chunk is owned by this writer or kept by this reader's pin, and nobody writes to it while `self` is
-            // borrowed: only the writer would, through `&mut self`, and only if no reader sees it.
+            // SAFETY: the chunk is owned by this writer or kept by this reader's pin, and nobody
+            // writes to it while `self` is borrowed: only the writer would, through `&mut self`,
+            // and only if no reader sees it.
             Some(slot) => unsafe { slot.chunk.as_ref().0[number % CHUNK_PAGES] },
             None => Entry::NONE,
         }
@@ -168,8 +175,8 @@ impl PageTable {
         if entry.page.is_null() {
             return None;
         }
-        // SAFETY: the page is owned by this writer or kept by this reader's pin; it has this length and is initialised.
-        // Nobody writes to it while `self` is borrowed, as for chunks above.
+        // SAFETY: the page is owned by this writer or kept by this reader's pin; it has this length
+        // and is initialised. Nobody writes to it while `self` is borrowed, as for chunks above.
         Some(unsafe { std::slice::from_raw_parts(entry.page, entry.length()) })
     }
 
@@ -180,8 +187,8 @@ impl PageTable {
         if entry.stamp() != self.epoch {
             entry = self.make_private(number);
         }
-        // SAFETY: the page is there, since its stamp is a table's epoch, and private: owned by this writer, seen by no reader,
-        // and `&mut self` is the only way to it.
+        // SAFETY: the page is there, since its stamp is a table's epoch, and private: owned by this
+        // writer, seen by no reader, and `&mut self` is the only way to it.
         unsafe { std::slice::from_raw_parts_mut(entry.page, entry.length()) }
     }
 
@@ -208,7 +215,8 @@ impl PageTable {
 
     /// Gives up a page that the directory named until now.
     fn let_go(&self, entry: Entry) {
-        // SAFETY: this writer owned it and does not name it any more; the ownership goes to the block.
+        // SAFETY: this writer owned it and does not name it any more; the ownership goes to the
+        // block.
         let Some(block) = (unsafe { entry.into_block() }) else { return };
         if entry.stamp() != self.epoch {
             self.pins().retire(entry.stamp(), self.epoch, Memory::Page(block));
@@ -259,7 +267,8 @@ impl PageTable {
         self.let_go(before);
     }
 
-    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: its number was not given out.
+    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: its number
+    /// was not given out.
     pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
         if number >= self.length {
             return None;

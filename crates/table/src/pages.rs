@@ -1,7 +1,8 @@
 //! Row pages: slots of one size, an occupancy bitmap each, and the rule for where the next row goes
 //! (docs/format/pages.md, "Row page"). Knows rows as bytes only.
 //!
-//! The lowest free slot is taken, so that the choice follows from which slots are live and from nothing else.
+//! The lowest free slot is taken, so that the choice follows from which slots are live and from
+//! nothing else.
 
 use crate::page_table::PageTable;
 use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
@@ -201,7 +202,8 @@ impl Pages {
         }
     }
 
-    /// Takes the lowest free slot, whose bytes are zeros. `limited`: not if that needs memory beyond the limit.
+    /// Takes the lowest free slot, whose bytes are zeros. `limited`: not if that needs memory
+    /// beyond the limit.
     #[inline]
     pub(crate) fn take(&mut self, limited: bool) -> Result<RowId, NoSlot> {
         let page = self.page_with_space().ok_or(NoSlot::Full)?;
@@ -317,7 +319,8 @@ impl Pages {
         self.lowest_with_space = self.lowest_with_space.min(page);
         if live == 0 {
             match self.kept_empty {
-                // One empty page stays, so that a row that comes and goes does not take and return a page each time.
+                // One empty page stays, so that a row that comes and goes does not take and return
+                // a page each time.
                 None => self.kept_empty = Some(page),
                 Some(_) => {
                     self.pages.set(page, None);
@@ -332,7 +335,8 @@ impl Pages {
         self.pages.length()
     }
 
-    /// The first rows at or behind row id `from` that stand in consecutive slots of one page: the first one's id, and their bytes.
+    /// The first rows at or behind row id `from` that stand in consecutive slots of one page: the
+    /// first one's id, and their bytes.
     pub(crate) fn next_run(&self, from: u64) -> Option<(RowId, &[u8])> {
         let geometry = &self.geometry;
         let mut page = (from >> geometry.slot_bits) as usize;
@@ -379,7 +383,8 @@ impl Pages {
         true
     }
 
-    /// Puts rows in consecutive free slots of a page whose number was given out. None where they do not fit there.
+    /// Puts rows in consecutive free slots of a page whose number was given out. None where they do
+    /// not fit there.
     pub(crate) fn restore_run(&mut self, first: RowId, rows: &[u8]) -> Option<&mut [u8]> {
         let (page, slot) = self.split(first);
         let count = rows.len() / self.geometry.row_bytes;
@@ -438,7 +443,8 @@ impl Pages {
         self.rows_of(page).next()
     }
 
-    /// A free slot in a page that is there, of those from `low` on and below `end`; `low` becomes that page.
+    /// A free slot in a page that is there, of those from `low` on and below `end`; `low` becomes
+    /// that page.
     pub(crate) fn free_slot(&self, low: &mut usize, end: usize) -> Option<RowId> {
         while *low < end {
             let page = *low;
@@ -459,7 +465,8 @@ impl Pages {
         None
     }
 
-    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are not so many.
+    /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are
+    /// not so many.
     pub(crate) fn move_place(&mut self, page: usize) -> Option<bool> {
         self.pages.move_place(page)
     }

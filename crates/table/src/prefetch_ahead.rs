@@ -1,8 +1,9 @@
 //! Memory that a transaction of the log will need, asked for before it is applied.
 //!
-//! In a large table every hash look-up and every row is a cache miss of its own, longer than all the computing around it. Replay
-//! knows what comes next: asking early lets the misses of several transactions overlap. Nothing here changes anything or
-//! is relied on, and what cannot be read is left for [`Store::apply_redo`] to refuse.
+//! In a large table every hash look-up and every row is a cache miss of its own, longer than all
+//! the computing around it. Replay knows what comes next: asking early lets the misses of several
+//! transactions overlap. Nothing here changes anything or is relied on, and what cannot be read is
+//! left for [`Store::apply_redo`] to refuse.
 
 use crate::redo::{self, Reader, RedoError};
 use crate::store::Store;
@@ -25,7 +26,8 @@ pub enum Ahead {
 }
 
 impl Store {
-    /// Asks the processor to have at hand soon what `changes`, those of one transaction, will read and write.
+    /// Asks the processor to have at hand soon what `changes`, those of one transaction, will read
+    /// and write.
     pub fn prefetch_ahead(&self, changes: &[u8], ahead: Ahead) {
         // An error here is an error there, where it is told.
         let _ = self.ask_for_changes(changes, ahead);

@@ -1,5 +1,5 @@
-//! Row changes as bytes (docs/format/pages.md, "Row changes in the redo log"): written by transactions, read by recovery and
-//! copies. Reading trusts nothing.
+//! Row changes as bytes (docs/format/pages.md, "Row changes in the redo log"): written by
+//! transactions, read by recovery and copies. Reading trusts nothing.
 
 use crate::layout::{RowLayout, Storage};
 use ferrite_base::{RowId, TableId, UserError};
@@ -11,7 +11,8 @@ pub(crate) const UPDATE: u8 = 2;
 pub(crate) const DELETE: u8 = 3;
 pub(crate) const TRUNCATE: u8 = 4;
 pub(crate) const MOVE: u8 = 5;
-/// Of a view of a stream. Its rows are named by their groups: where they lie may differ from copy to copy.
+/// Of a view of a stream. Its rows are named by their groups: where they lie may differ from copy
+/// to copy.
 pub(crate) const UPDATE_GROUP: u8 = 6;
 pub(crate) const DELETE_GROUP: u8 = 7;
 
@@ -173,7 +174,8 @@ pub(crate) fn write_update<'v>(
     write_columns(out, layout, columns, value);
 }
 
-/// A change of a row of a view of a stream: the values of the columns that it is grouped by, and of those that are set.
+/// A change of a row of a view of a stream: the values of the columns that it is grouped by, and of
+/// those that are set.
 pub(crate) fn write_group<'v>(
     out: &mut Vec<u8>,
     table: TableId,
@@ -330,7 +332,8 @@ impl<'b> Reader<'b> {
         Ok(value)
     }
 
-    /// Straight to its place: a value that goes through a result is copied in other pieces than it was written in, and waits for them.
+    /// Straight to its place: a value that goes through a result is copied in other pieces than it
+    /// was written in, and waits for them.
     #[inline(always)]
     fn value_into(
         &mut self,

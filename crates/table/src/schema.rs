@@ -1,5 +1,6 @@
-//! Follows changes of the schema: makes, drops and rebuilds tables, views and indexes, filling them from the rows that are
-//! there. All or nothing, over all stores that are given: when the tables of one refuse, or whoever watches ends it, none has changed.
+//! Follows changes of the schema: makes, drops and rebuilds tables, views and indexes, filling them
+//! from the rows that are there. All or nothing, over all stores that are given: when the tables of
+//! one refuse, or whoever watches ends it, none has changed.
 
 use crate::constraint;
 use crate::evaluation::note_row;
@@ -25,8 +26,9 @@ enum Inverse {
     PutIndexBack(TableId, usize, Box<IndexData>),
 }
 
-/// Carries out a schema change on all stores of a database. `catalog` is the schema after it, `time` the transaction's, in
-/// microseconds since 1970. On an error all stores are as they were. Must not be called within a transaction.
+/// Carries out a schema change on all stores of a database. `catalog` is the schema after it,
+/// `time` the transaction's, in microseconds since 1970. On an error all stores are as they were.
+/// Must not be called within a transaction.
 pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
     // What was once committed is carried out to its end.
     watch::unwatched(|| carry_out(stores, catalog, effects, time, Values::AsCommitted))
@@ -129,8 +131,9 @@ impl SchemaChange<'_> {
         self.rebuild(&Rebuild::same(id, definition.columns.len()), from)
     }
 
-    /// Rows of the table's next version, made from those of `from` and put where they belong then. The new tables of all stores are made before the first
-    /// takes the place of an old one, because rows may come from any.
+    /// Rows of the table's next version, made from those of `from` and put where they belong then.
+    /// The new tables of all stores are made before the first takes the place of an old one,
+    /// because rows may come from any.
     fn rebuild(&mut self, rebuild: &Rebuild, from: TableId) -> UserResult<()> {
         let id = rebuild.table;
         let definition = definition(self.catalog, id)?;
@@ -159,7 +162,8 @@ impl SchemaChange<'_> {
         Ok(())
     }
 
-    /// Puts the rows of `source`, changed, into `data`; where they may move, only those that the store owns.
+    /// Puts the rows of `source`, changed, into `data`; where they may move, only those that the
+    /// store owns.
     fn copy_rows(
         &self,
         rebuild: &Rebuild,
@@ -198,7 +202,8 @@ impl SchemaChange<'_> {
         Ok(())
     }
 
-    /// What a stream's views have counted cannot be divided otherwise: the rows that they came from are gone.
+    /// What a stream's views have counted cannot be divided otherwise: the rows that they came from
+    /// are gone.
     fn check_views_empty(&self, stream: &Table) -> UserResult<()> {
         for view in &stream.dependent_views {
             let filled = self.stores.iter().any(|store| {
@@ -337,8 +342,8 @@ impl Store {
         Ok((data, Some(plan)))
     }
 
-    /// A view whose tables were rebuilt: filled anew, but where it is of a stream. Then its rows stay, and only where its
-    /// plan finds the stream's columns changes.
+    /// A view whose tables were rebuilt: filled anew, but where it is of a stream. Then its rows
+    /// stay, and only where its plan finds the stream's columns changes.
     fn refill(&mut self, id: TableId, catalog: &Catalog) -> UserResult<Inverse> {
         let definition = definition(catalog, id)?;
         let view = definition.view.as_ref().ok_or_else(|| no_table(id))?;
@@ -362,8 +367,8 @@ impl Store {
         Ok(Inverse::PutTableBack(old, old_plan))
     }
 
-    /// Fills a view anew whose rows come from a snapshot that is without the rests of its sums. Should it not be possible, the sums
-    /// stay as they were.
+    /// Fills a view anew whose rows come from a snapshot that is without the rests of its sums.
+    /// Should it not be possible, the sums stay as they were.
     pub(crate) fn add_rests(&mut self, id: TableId) {
         let catalog = Arc::clone(&self.catalog);
         drop(self.refill(id, &catalog));

@@ -1,14 +1,15 @@
-//! A store as it is at one moment, for reading beside the transactions that go on: for long queries, and for whatever copies a
-//! partition (docs/decisions/0004-page-snapshots.md).
+//! A store as it is at one moment, for reading beside the transactions that go on: for long
+//! queries, and for whatever copies a partition (docs/decisions/0004-page-snapshots.md).
 
 use crate::store::Store;
 use ferrite_base::TableId;
 use std::sync::Arc;
 
 impl Store {
-    /// The tables for which `covers` says yes, as they are now, without indexes. Takes microseconds: pages are shared until this
-    /// store changes them. The result may go to another thread and be dropped there. Writing to it, asking it for an
-    /// index or for a table that it does not cover panics. Must not be called within a transaction.
+    /// The tables for which `covers` says yes, as they are now, without indexes. Takes
+    /// microseconds: pages are shared until this store changes them. The result may go to another
+    /// thread and be dropped there. Writing to it, asking it for an index or for a table that it
+    /// does not cover panics. Must not be called within a transaction.
     pub fn snapshot(&mut self, covers: impl Fn(TableId) -> bool) -> Store {
         assert!(self.mark().undo == 0, "a snapshot is taken between transactions");
         let pin = self.pins.take();
@@ -29,7 +30,8 @@ impl Store {
         self.pins.count()
     }
 
-    /// Bytes of pages that this store no longer uses and its snapshots still do. [`Store::memory`] does not count them.
+    /// Bytes of pages that this store no longer uses and its snapshots still do. [`Store::memory`]
+    /// does not count them.
     pub fn snapshot_bytes(&self) -> usize {
         self.pins.bytes()
     }

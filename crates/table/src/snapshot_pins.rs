@@ -1,7 +1,8 @@
 //! Which snapshots of a store are live, and the memory that is kept only for them
 //! (docs/decisions/0004-page-snapshots.md has the invariant and the terms).
 //!
-//! Shared between the store's owner, who takes snapshots and retires memory, and whoever drops a snapshot, on whatever thread.
+//! Shared between the store's owner, who takes snapshots and retires memory, and whoever drops a
+//! snapshot, on whatever thread.
 
 use crate::page_table::OldChunk;
 use ferrite_base::memory::Block;
@@ -105,7 +106,8 @@ impl SnapshotPins {
         self.lock().live.len()
     }
 
-    /// The long part, over all that was retired, goes without the lock, for which the store's owner may be waiting.
+    /// The long part, over all that was retired, goes without the lock, for which the store's owner
+    /// may be waiting.
     fn release(&self, epoch: Epoch) {
         let (mut retired, mut older) = {
             let mut state = self.lock();

@@ -1,7 +1,9 @@
-//! A partition's store: its tables, the undo of the transaction that runs, and the redo that the transaction leaves.
+//! A partition's store: its tables, the undo of the transaction that runs, and the redo that the
+//! transaction leaves.
 //!
-//! Every change goes through here and keeps rows, indexes, views, undo and redo in step. A change that fails may have been made
-//! in part (a view's sum can overflow after the row is in): whoever calls rolls back to a mark from before it.
+//! Every change goes through here and keeps rows, indexes, views, undo and redo in step. A change
+//! that fails may have been made in part (a view's sum can overflow after the row is in): whoever
+//! calls rolls back to a mark from before it.
 
 use crate::compaction::Compaction;
 use crate::constraint;
@@ -104,8 +106,8 @@ impl Store {
         self.tables.get(id.index())?.as_deref()
     }
 
-    /// Does a row of `table` with this value in the partitioning column belong here? Fails where the value is of a kind that
-    /// cannot select a partition.
+    /// Does a row of `table` with this value in the partitioning column belong here? Fails where
+    /// the value is of a kind that cannot select a partition.
     #[inline]
     pub fn owns(&self, table: &Table, key: &Value<'_>) -> UserResult<bool> {
         if self.ring.partition_count() == 1 {
@@ -124,8 +126,9 @@ impl Store {
         }
     }
 
-    /// Inserts a row: a value per column, of the column's kind. Rounds DECIMALs as declared, and checks NOT NULL, sizes, CHECK and UNIQUE before it writes.
-    /// A stream keeps no rows: the id it returns means nothing.
+    /// Inserts a row: a value per column, of the column's kind. Rounds DECIMALs as declared, and
+    /// checks NOT NULL, sizes, CHECK and UNIQUE before it writes. A stream keeps no rows: the id it
+    /// returns means nothing.
     #[inline]
     pub fn insert(&mut self, table: TableId, row: &[Value<'_>]) -> UserResult<RowId> {
         let mut room = Vec::new();
@@ -154,7 +157,8 @@ impl Store {
         }
     }
 
-    /// Before a change of a page that a snapshot may show, so that it has to be copied: is there memory for that?
+    /// Before a change of a page that a snapshot may show, so that it has to be copied: is there
+    /// memory for that?
     #[inline]
     fn check_copies(&self, there_is: fn() -> bool) -> UserResult<()> {
         if !there_is() && self.undo.is_limited() && self.pins.count() > 0 {
@@ -180,8 +184,8 @@ impl Store {
         Ok(id)
     }
 
-    /// Sets columns of a row. Panics where the row is not there. In a view it must be one of a stream, and no column that it is grouped
-    /// by; so, too, with [`Store::delete`].
+    /// Sets columns of a row. Panics where the row is not there. In a view it must be one of a
+    /// stream, and no column that it is grouped by; so, too, with [`Store::delete`].
     pub fn update(&mut self, table: TableId, row: RowId, columns: &[u16], values: &[Value<'_>]) -> UserResult<()> {
         self.check_copies(memory::takes_rows)?;
         let mut room = Vec::new();
@@ -332,7 +336,8 @@ impl Store {
         self.undo.replaced(table, before);
     }
 
-    /// Brings the views on `table` up to a change of one of its rows, which is not yet made (update, delete) or just made.
+    /// Brings the views on `table` up to a change of one of its rows, which is not yet made
+    /// (update, delete) or just made.
     fn maintain_views(&mut self, changed: TableId, change: RowChange<'_>) -> UserResult<()> {
         for position in 0..self.table(changed).dependents.len() {
             let view_id = self.table(changed).dependents[position];
@@ -404,8 +409,8 @@ impl Store {
         UndoMark { undo: 0, freed: 0, redo: 0 }
     }
 
-    /// After a panic: whether it came where all that was changed since a mark can be undone. It did not in the midst of a change of
-    /// rows and indexes; then the store must not be used any more.
+    /// After a panic: whether it came where all that was changed since a mark can be undone. It did
+    /// not in the midst of a change of rows and indexes; then the store must not be used any more.
     pub fn recover(&mut self) -> bool {
         if let Some(view) = self.view.take() {
             let place = view.id().index();
@@ -414,7 +419,8 @@ impl Store {
         self.undo.is_settled()
     }
 
-    /// Makes the changes final: forgets undo and redo (take the redo before), frees what deletions left.
+    /// Makes the changes final: forgets undo and redo (take the redo before), frees what deletions
+    /// left.
     #[inline]
     pub fn commit(&mut self) {
         assert!(self.undo.is_settled(), "a commit does not come in the midst of a change");
@@ -463,8 +469,8 @@ impl Store {
 
     // Replay.
 
-    /// Makes the changes of one transaction again and commits them. On an error none is made. Must not be called within
-    /// a transaction.
+    /// Makes the changes of one transaction again and commits them. On an error none is made. Must
+    /// not be called within a transaction.
     pub fn apply_redo(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
         assert!(self.undo.is_empty(), "replay is a transaction of its own");
         let mark = self.mark();

@@ -1,4 +1,5 @@
-//! One table's data and the physical changes of it: rows, indexes and undo in step. Knows no redo and no views.
+//! One table's data and the physical changes of it: rows, indexes and undo in step. Knows no redo
+//! and no views.
 
 use crate::constraint;
 use crate::evaluation::{Rows as RowContext, note_row};
@@ -103,7 +104,8 @@ impl TableData {
         self.contents.rows.pages.rows()
     }
 
-    /// A stored row. Panics where the page of `id` is not there; a row that was deleted reads as zeros.
+    /// A stored row. Panics where the page of `id` is not there; a row that was deleted reads as
+    /// zeros.
     #[inline]
     pub fn row(&self, id: RowId) -> RowRef<'_> {
         self.contents.rows.row(id)
@@ -126,20 +128,23 @@ impl TableData {
         }
     }
 
-    /// Rows whose whole key equals `key`; of an ordered index, those whose first keys do. A NULL finds nothing.
+    /// Rows whose whole key equals `key`; of an ordered index, those whose first keys do. A NULL
+    /// finds nothing.
     #[inline]
     pub fn lookup<'s>(&'s self, index: IndexId, key: &'s [Value<'s>]) -> Rows<'s> {
         self.index(index).look_up(key, &self.contents.rows)
     }
 
-    /// [`TableData::lookup`] where at most one row can be found. None: this key of this index is not such a case.
+    /// [`TableData::lookup`] where at most one row can be found. None: this key of this index is
+    /// not such a case.
     #[inline]
     pub fn lookup_one(&self, index: IndexId, key: &[Value<'_>]) -> Option<Option<RowId>> {
         self.index(index).look_up_one(key, &self.contents.rows)
     }
 
-    /// Rows in the order of an ordered index: equal in the first keys, and within bounds (value, inclusive) in the next.
-    /// Where there is a bound, NULLs are left out; a lower bound NULL bounds nothing else. NULL in `equal` finds nothing.
+    /// Rows in the order of an ordered index: equal in the first keys, and within bounds (value,
+    /// inclusive) in the next. Where there is a bound, NULLs are left out; a lower bound NULL
+    /// bounds nothing else. NULL in `equal` finds nothing.
     #[inline]
     pub fn range<'s>(
         &'s self,
@@ -158,7 +163,8 @@ impl TableData {
         self.index(index).hashed_key(key)
     }
 
-    /// Asks the processor to have a key's hash bucket at hand soon. Worth its while some tens of nanoseconds ahead.
+    /// Asks the processor to have a key's hash bucket at hand soon. Worth its while some tens of
+    /// nanoseconds ahead.
     #[inline]
     pub fn prefetch_bucket(&self, index: IndexId, key: HashedKey) {
         self.index(index).prefetch(key);
@@ -191,8 +197,8 @@ impl TableData {
         }
     }
 
-    /// The values as the table keeps them: DECIMALs rounded to the scale that their column declares. `columns`: which columns they
-    /// are for; None: all. What is computed is in `room`.
+    /// The values as the table keeps them: DECIMALs rounded to the scale that their column
+    /// declares. `columns`: which columns they are for; None: all. What is computed is in `room`.
     #[inline]
     pub fn as_kept<'s, 'v>(
         &self,
@@ -260,8 +266,8 @@ impl TableData {
         Ok(())
     }
 
-    /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it writes anything; the index at
-    /// `known_new` was already seen not to have the key.
+    /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it
+    /// writes anything; the index at `known_new` was already seen not to have the key.
     #[inline]
     pub(crate) fn insert_row(
         &mut self,
@@ -369,8 +375,8 @@ impl TableData {
         Ok(())
     }
 
-    /// The first half of changing a row: `new_bytes` is what it will be. Refuses duplicates; remembers which keys change. On an
-    /// error the new bytes' own long values are freed.
+    /// The first half of changing a row: `new_bytes` is what it will be. Refuses duplicates;
+    /// remembers which keys change. On an error the new bytes' own long values are freed.
     pub(crate) fn prepare_replace(
         &mut self,
         id: RowId,
@@ -520,7 +526,8 @@ impl TableData {
             let arena = Bump::new();
             constraint::unique(&self.definition, index, SourceRow::Stored(self.row(id)), &arena)
         };
-        // Ordered ones are built of sorted keys, which is several times as fast as finding each key's place.
+        // Ordered ones are built of sorted keys, which is several times as fast as finding each
+        // key's place.
         let mut sorted = index.sorted_keys(self.row_count() as usize);
         for (number, id) in self.scan().enumerate() {
             if number % ROWS_PER_LOOK == 0 && !memory::takes_rows() {

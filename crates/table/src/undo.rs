@@ -1,7 +1,8 @@
 //! The undo log: what each change overwrote, in one buffer of bytes that is read from its end.
 //!
-//! An entry is the bytes before the change (none for an insertion), then a footer of 16 bytes: kind, table, row, number of
-//! bytes before. Views' tables are logged like all others, so that an abort restores them without arithmetic.
+//! An entry is the bytes before the change (none for an insertion), then a footer of 16 bytes:
+//! kind, table, row, number of bytes before. Views' tables are logged like all others, so that an
+//! abort restores them without arithmetic.
 
 use crate::long_values::Handle;
 use crate::table::Contents;
@@ -60,7 +61,8 @@ pub(crate) struct UndoLog {
     bytes_max: usize,
     /// It has outgrown what a transaction may hold: the transaction must not go on.
     excess: Option<Excess>,
-    /// How many changes of rows, indexes and undo are under way that are one: in the midst of one nothing can be undone.
+    /// How many changes of rows, indexes and undo are under way that are one: in the midst of one
+    /// nothing can be undone.
     unsettled: u32,
 }
 
@@ -90,7 +92,8 @@ impl UndoLog {
         }
     }
 
-    /// From here to [`UndoLog::settle`] rows, indexes and undo are not in step, and a panic could not be undone.
+    /// From here to [`UndoLog::settle`] rows, indexes and undo are not in step, and a panic could
+    /// not be undone.
     #[inline]
     pub(crate) fn unsettle(&mut self) {
         self.unsettled += 1;
@@ -139,7 +142,8 @@ impl UndoLog {
         self.bytes.extend_from_slice(&footer);
     }
 
-    /// What was overwritten is kept in any case, so that it can be put back; but the transaction may have become too large.
+    /// What was overwritten is kept in any case, so that it can be put back; but the transaction
+    /// may have become too large.
     #[cold]
     fn grow(&mut self, more: usize) {
         self.bytes.reserve(more);

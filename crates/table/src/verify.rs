@@ -1,4 +1,5 @@
-//! The consistency check: indexes and views against what the rows themselves say. For tests and the simulator.
+//! The consistency check: indexes and views against what the rows themselves say. For tests and the
+//! simulator.
 
 use crate::long_values::LongValues;
 use crate::row::SourceRow;
@@ -10,7 +11,8 @@ use ferrite_base::RowId;
 use ferrite_value::{Value, compare};
 
 impl Store {
-    /// Err says what is wrong. To be called between transactions. Takes time and memory in proportion to all rows.
+    /// Err says what is wrong. To be called between transactions. Takes time and memory in
+    /// proportion to all rows.
     pub fn verify(&self) -> Result<(), String> {
         for data in self.tables.iter().flatten() {
             self.verify_table(data).map_err(|problem| format!("table {}: {problem}", data.definition().name))?;

@@ -1,4 +1,5 @@
-//! Keeps a view's rows what its definition says, one source row at a time, within the transaction and through its undo log.
+//! Keeps a view's rows what its definition says, one source row at a time, within the transaction
+//! and through its undo log.
 
 use crate::constraint;
 use crate::evaluation::{KeyPart, Rows as RowContext, note_row};
@@ -63,7 +64,8 @@ impl<'a> Surroundings<'a> {
         self.each_combination(None, &mut |slots| self.change_combination(view, slots, Direction::Add, undo))
     }
 
-    /// Calls `visit` for each combination of rows that meets the join conditions (not yet the filter), with one slot's row given.
+    /// Calls `visit` for each combination of rows that meets the join conditions (not yet the
+    /// filter), with one slot's row given.
     fn each_combination(
         &self,
         given: Option<(usize, SourceRow<'a>)>,
@@ -214,8 +216,8 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// One more row in the group whose keys `value` gives, where [`ViewPlan::counts_plainly`]. This is what most views do for
-    /// most rows.
+    /// One more row in the group whose keys `value` gives, where [`ViewPlan::counts_plainly`]. This
+    /// is what most views do for most rows.
     #[inline(always)]
     fn count_plainly(
         &self,
@@ -325,7 +327,8 @@ impl<'a> Surroundings<'a> {
             undo.settle();
             return self.change_aggregates(change, layout, bytes, longs);
         }
-        // Where indexes or long values are concerned: the new row is made aside, then put in place as an update.
+        // Where indexes or long values are concerned: the new row is made aside, then put in place
+        // as an update.
         let mut bytes = std::mem::take(&mut view.row_bytes);
         bytes.clear();
         bytes.extend_from_slice(view.contents.rows.pages.row(id));
@@ -353,7 +356,8 @@ impl<'a> Surroundings<'a> {
         result
     }
 
-    /// Writes each column at most once: what is written over is freed by the one who compares rows, not here.
+    /// Writes each column at most once: what is written over is freed by the one who compares rows,
+    /// not here.
     fn change_aggregates(
         &self,
         change: Change<'a, '_>,
@@ -415,8 +419,9 @@ impl<'a> Surroundings<'a> {
                         if !after.is_null() && (next.is_null() || compare::order(&after, &next) == wanted) {
                             next = after;
                         }
-                        // Of a column that is never NULL: all that is left of the group are combinations of the row that goes,
-                        // which are taken out one by one. The last one takes the group along.
+                        // Of a column that is never NULL: all that is left of the group are
+                        // combinations of the row that goes, which are taken out one by one. The
+                        // last one takes the group along.
                         if !next.is_null() || self.plan.columns[aggregate.column as usize].1 {
                             column.write(bytes, &next, longs);
                         }
@@ -454,7 +459,8 @@ impl<'a> Surroundings<'a> {
         Ok(self.exact_sum(aggregate, key, after)?.unwrap_or(changed))
     }
 
-    /// The sum over a group's rows with all that rounding would take from it. `after` is the argument of a row that comes.
+    /// The sum over a group's rows with all that rounding would take from it. `after` is the
+    /// argument of a row that comes.
     #[cold]
     #[inline(never)]
     fn exact_sum(&self, aggregate: &'a Aggregate, key: &[Value<'a>], after: Value<'a>) -> UserResult<Option<FloatSum>> {
@@ -500,7 +506,8 @@ impl<'a> Surroundings<'a> {
         Ok(best)
     }
 
-    /// Calls `visit` for each combination of rows in a group, the leaving row excepted, with memory for what is computed of it.
+    /// Calls `visit` for each combination of rows in a group, the leaving row excepted, with memory
+    /// for what is computed of it.
     fn each_of_group(
         &self,
         key: &[Value<'a>],
@@ -614,7 +621,8 @@ fn count_out_of_range() -> UserError {
     UserError::out_of_range("the count in a materialized view is out of range")
 }
 
-/// A sum in which one argument becomes another. Only what comes out must be in range: what is left without either need not be.
+/// A sum in which one argument becomes another. Only what comes out must be in range: what is left
+/// without either need not be.
 fn sum_of_changed<'v>(present: Value<'_>, before: Value<'_>, after: Value<'_>) -> UserResult<Value<'v>> {
     let after_first = || sum(sum(present, after, Direction::Add)?, before, Direction::Remove);
     sum(present, before, Direction::Remove).and_then(|rest| sum(rest, after, Direction::Add)).or_else(|_| after_first())

@@ -1,5 +1,5 @@
-//! A materialized view compiled for maintenance: which source columns it reads, where its groups and aggregates stand in
-//! its rows, and how a group is found.
+//! A materialized view compiled for maintenance: which source columns it reads, where its groups
+//! and aggregates stand in its rows, and how a group is found.
 
 use crate::evaluation::{ColumnSet, KeyPart};
 use crate::index::{IndexData, Structure};
@@ -35,7 +35,8 @@ pub(crate) struct Aggregate {
     pub(crate) column: u16,
     /// For a sum whose argument may be NULL: the hidden column that counts those that are not.
     pub(crate) non_null: Option<u16>,
-    /// For a sum of FLOAT, where rows may go again: the first of two hidden columns, the sum's rest and what is lost of it.
+    /// For a sum of FLOAT, where rows may go again: the first of two hidden columns, the sum's rest
+    /// and what is lost of it.
     pub(crate) rest: Option<u16>,
 }
 
@@ -65,10 +66,12 @@ pub(crate) struct ViewPlan {
     pub(crate) reads: Vec<ColumnSet>,
     /// Position of the index that finds groups; None for a view without groups, which has one row.
     pub(crate) group_index: Option<usize>,
-    /// The source's columns that are the groups, in their order, where all are plain columns and there is no join.
+    /// The source's columns that are the groups, in their order, where all are plain columns and
+    /// there is no join.
     pub(crate) group_columns: Option<Box<[u16]>>,
-    /// The aggregates are counts of rows, groups are `group_columns` in columns of the same type, found by a hash index that is
-    /// the view's only index: rows can be written without values in between.
+    /// The aggregates are counts of rows, groups are `group_columns` in columns of the same type,
+    /// found by a hash index that is the view's only index: rows can be written without values in
+    /// between.
     pub(crate) counts_plainly: bool,
     /// Each group that is a plain column stands in a column that is declared alike.
     same_types: bool,
@@ -196,7 +199,8 @@ impl ViewPlan {
         &self.columns[..self.columns.len() - 2 * rests]
     }
 
-    /// The row of a group by its keys, in the order of `groups`; the only row of a view without groups.
+    /// The row of a group by its keys, in the order of `groups`; the only row of a view without
+    /// groups.
     #[inline]
     pub(crate) fn find_group<'v>(&self, view: &TableData, key: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
         match self.group_index {
@@ -223,8 +227,8 @@ impl ViewPlan {
         self.tables.iter().position(|other| *other == table)
     }
 
-    /// Chooses how groups are found among the indexes that the view has now; makes one where none serves. To be called
-    /// whenever the view's indexes have changed.
+    /// Chooses how groups are found among the indexes that the view has now; makes one where none
+    /// serves. To be called whenever the view's indexes have changed.
     pub(crate) fn attach(&mut self, view: &mut TableData) -> UserResult<()> {
         let group_columns: Vec<u16> = self.groups.iter().map(|group| group.column).collect();
         let indexes = &mut view.contents.indexes;
@@ -260,7 +264,8 @@ impl ViewPlan {
         Ok(())
     }
 
-    /// Chooses the source's index for finding a group's rows, if it has one. To be called whenever its indexes have changed.
+    /// Chooses the source's index for finding a group's rows, if it has one. To be called whenever
+    /// its indexes have changed.
     pub(crate) fn attach_source(&mut self, source: &TableData) {
         self.source_index = None;
         if self.tables.len() > 1 || self.groups.is_empty() {

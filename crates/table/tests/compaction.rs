@@ -1,5 +1,6 @@
-//! Compaction: after most rows went at random, what is left takes little memory, is what it was, is consistent, and a copy that replays
-//! the moves is the same to the row id. Transactions come between its steps.
+//! Compaction: after most rows went at random, what is left takes little memory, is what it was, is
+//! consistent, and a copy that replays the moves is the same to the row id. Transactions come
+//! between its steps.
 
 mod common;
 
@@ -139,7 +140,8 @@ fn a_record_that_is_refused_moves_nothing() {
     (0..10).for_each(|key| insert(&mut store, key, &mut random));
     store.commit();
     let before = contents(&store, T);
-    // Row 3 to slot 200; then row 4 where row 5 is, to a page that there is not, or from where nothing is.
+    // Row 3 to slot 200; then row 4 where row 5 is, to a page that there is not, or from where
+    // nothing is.
     for bad in [[5, 0, 4, 5, 0], [5, 0, 4, 255, 127], [5, 0, 99, 98, 0]] {
         let bad = if bad[3] < 128 { &bad[..4] } else { &bad[..] };
         let record = [&[5, 0, 3, 0xc8, 0x01][..], bad].concat();

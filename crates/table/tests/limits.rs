@@ -1,4 +1,5 @@
-//! A transaction's changes have a limit: at it they are made, past it the transaction is refused and leaves nothing.
+//! A transaction's changes have a limit: at it they are made, past it the transaction is refused
+//! and leaves nothing.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Random transactions against a model: a map from row id to values. After each: the store agrees with the model and with itself,
-//! an abort leaves no trace, and a copy that replays the redo is the same to the row id.
+//! Random transactions against a model: a map from row id to values. After each: the store agrees
+//! with the model and with itself, an abort leaves no trace, and a copy that replays the redo is
+//! the same to the row id.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Redo from hostile hands: whatever the bytes, an answer, no panic, and on a refusal no trace; asking ahead for what they name leaves none at all.
+//! Redo from hostile hands: whatever the bytes, an answer, no panic, and on a refusal no trace;
+//! asking ahead for what they name leaves none at all.
 
 mod common;
 

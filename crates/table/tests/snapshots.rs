@@ -1,5 +1,5 @@
-//! Snapshots taken at random moments of random transactions: each shows to its end what its store was when it was taken, on whatever
-//! thread it is read and dropped, and leaves no memory behind.
+//! Snapshots taken at random moments of random transactions: each shows to its end what its store
+//! was when it was taken, on whatever thread it is read and dropped, and leaves no memory behind.
 
 mod common;
 
@@ -140,7 +140,8 @@ fn snapshots_are_read_and_dropped_on_another_thread() {
         let mut before: Option<Held> = None;
         for held in receive {
             held.check();
-            // The one before is dropped while its successor lives, so that memory passes between them.
+            // The one before is dropped while its successor lives, so that memory passes between
+            // them.
             before.iter().for_each(Held::check);
             before = Some(held);
             count += 1;

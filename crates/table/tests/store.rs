@@ -496,7 +496,8 @@ fn schema_changes_fill_and_refuse() {
     assert_eq!(store.memory().len(), 0);
 }
 
-/// A DATE before 1583 is no TIMESTAMP that may be stored; where an earlier release has stored it so, the log says that it did.
+/// A DATE before 1583 is no TIMESTAMP that may be stored; where an earlier release has stored it
+/// so, the log says that it did.
 #[test]
 fn what_a_committed_change_stored_is_stored_again() {
     let mut schema = Schema::default();

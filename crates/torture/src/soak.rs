@@ -1,5 +1,6 @@
-//! `ferrite bench soak`: hours of votes, with as many deleted as come in, and a look at the server every ten seconds. Whatever
-//! grows where nothing should is a finding: memory, files, their bytes, latency.
+//! `ferrite bench soak`: hours of votes, with as many deleted as come in, and a look at the server
+//! every ten seconds. Whatever grows where nothing should is a finding: memory, files, their bytes,
+//! latency.
 
 pub mod trend;
 
@@ -38,7 +39,8 @@ CREATE PROCEDURE soak_withdraw PARTITION ON TABLE votes COLUMN phone_number PARA
   DELETE FROM votes WHERE phone_number = ?;
 ";
 
-/// What is judged: its column, and by which part of its median it may grow from the first sample judged to the last.
+/// What is judged: its column, and by which part of its median it may grow from the first sample
+/// judged to the last.
 const JUDGED: [(&str, f64); 6] = [
     ("resident_mb", 0.05),
     ("open_files", 0.05),
@@ -225,7 +227,8 @@ fn sample(session: &Session, directory: Option<&Path>, second: i64, measured: &M
     }
 }
 
-/// Files below a directory, and the bytes they say they have. What goes away meanwhile does not count.
+/// Files below a directory, and the bytes they say they have. What goes away meanwhile does not
+/// count.
 fn count_files(directory: &Path, sums: &mut (u64, u64)) {
     let entries: Vec<PathBuf> =
         fs::read_dir(directory).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -238,7 +241,8 @@ fn count_files(directory: &Path, sums: &mut (u64, u64)) {
     }
 }
 
-/// Votes by phones in order; once there are enough, each is followed by the withdrawal of the oldest.
+/// Votes by phones in order; once there are enough, each is followed by the withdrawal of the
+/// oldest.
 struct SoakLoad {
     vote: Prepared,
     withdraw: Prepared,

@@ -1,4 +1,5 @@
-//! `ferrite bench torture`: kills a server again and again under load, and compares what clients were told with what is there.
+//! `ferrite bench torture`: kills a server again and again under load, and compares what clients
+//! were told with what is there.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -8,10 +9,12 @@
 //! | [`lane`] | histories, and what of them may be found after a crash |
 //! | [`votes`], [`values`], [`bank`], [`schema`], [`snapshots`] | the loads with their models |
 //!
-//! What is promised, and so checked: with `sync` durability nothing acknowledged is ever lost. A kill of the process loses nothing in the
-//! other modes either, since what was written is the operating system's. With `--power-loss`, where what was not fsynced dies
-//! with the process, `interval=MS` may lose what was acknowledged in the last MS milliseconds and the time of an fsync, and `none`
-//! anything; but what is left is always a prefix of the history, over all partitions and loads.
+//! What is promised, and so checked: with `sync` durability nothing acknowledged is ever lost. A
+//! kill of the process loses nothing in the other modes either, since what was written is the
+//! operating system's. With `--power-loss`, where what was not fsynced dies with the process,
+//! `interval=MS` may lose what was acknowledged in the last MS milliseconds and the time of an
+//! fsync, and `none` anything; but what is left is always a prefix of the history, over all
+//! partitions and loads.
 
 pub mod bank;
 pub mod drive;
@@ -43,8 +46,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What an fsync may take beyond the interval before an answer counts as lost against the promise. Disks stall, and so do
-/// busy machines; a log that forgets to fsync loses more than that.
+/// What an fsync may take beyond the interval before an answer counts as lost against the promise.
+/// Disks stall, and so do busy machines; a log that forgets to fsync loses more than that.
 const FSYNC_SLACK: Duration = Duration::from_millis(1_000);
 
 /// Runs the rounds asked for. The error names what was found, and where the database is kept then.
@@ -298,8 +301,8 @@ impl Run {
         if cut.findings.is_empty() { Ok(age) } else { Err(BenchError::Wrong(std::mem::take(&mut cut.findings))) }
     }
 
-    /// What was done outside of rounds must not be lost: models take it for granted. Where acknowledged is not durable, an
-    /// orderly end makes it so.
+    /// What was done outside of rounds must not be lost: models take it for granted. Where
+    /// acknowledged is not durable, an orderly end makes it so.
     fn make_durable(&mut self) -> BenchResult<()> {
         if self.loss_max_nanos != Some(0) {
             self.process.take().expect("a round leaves a server").stop()?;

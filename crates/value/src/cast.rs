@@ -1,7 +1,7 @@
 //! SQL CAST, and the conversions that assignment and arithmetic need between SQL types.
 //!
-//! Unlike the conversion of parameters, this takes FLOAT and DECIMAL to integers by cutting off the decimals, and answers
-//! with SQL data exceptions.
+//! Unlike the conversion of parameters, this takes FLOAT and DECIMAL to integers by cutting off the
+//! decimals, and answers with SQL data exceptions.
 
 use crate::convert::{boolean_from_text, polygon_from_text, shown};
 use crate::{ColumnType, Decimal, SqlType, Value, decimal::ParseDecimalError, geography, temporal, text};
@@ -75,7 +75,8 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
         SqlType::Timestamp => match value {
             Value::Timestamp(_) => Ok(value),
             Value::Integer(x) => temporal::valid_timestamp(x).map(Value::Timestamp),
-            // Comparisons and calendar functions take a DATE so, whatever its year; storing it as a TIMESTAMP is stricter.
+            // Comparisons and calendar functions take a DATE so, whatever its year; storing it as a
+            // TIMESTAMP is stricter.
             Value::Date(x) => Ok(Value::Timestamp(temporal::date_to_timestamp(x))),
             Value::Text(x) => {
                 temporal::valid_timestamp(temporal::parse_timestamp(x).ok_or_else(invalid_time)?).map(Value::Timestamp)

@@ -1,8 +1,9 @@
-//! Order and equality of values: SQL comparison, the total order of ORDER BY and indexes, grouping and hashing.
+//! Order and equality of values: SQL comparison, the total order of ORDER BY and indexes, grouping
+//! and hashing.
 //!
-//! Numbers compare exactly across INTEGER, FLOAT and DECIMAL; a DATE compares with a TIMESTAMP as its midnight. NaN
-//! equals itself and is above all numbers; -0.0 equals 0.0. Other mixtures do not pass the binder; here they order by kind,
-//! so that the total order stays one.
+//! Numbers compare exactly across INTEGER, FLOAT and DECIMAL; a DATE compares with a TIMESTAMP as
+//! its midnight. NaN equals itself and is above all numbers; -0.0 equals 0.0. Other mixtures do not
+//! pass the binder; here they order by kind, so that the total order stays one.
 
 use crate::{Value, temporal};
 use std::cmp::Ordering;
@@ -39,8 +40,8 @@ pub fn equal_grouping(left: &Value<'_>, right: &Value<'_>) -> bool {
     }
 }
 
-/// Feeds `state` so that values of one kind that are equal by [`equal_grouping`] hash alike. Values of different kinds
-/// (INTEGER 1 and DECIMAL 1) need not: a hashed column has one kind.
+/// Feeds `state` so that values of one kind that are equal by [`equal_grouping`] hash alike. Values
+/// of different kinds (INTEGER 1 and DECIMAL 1) need not: a hashed column has one kind.
 #[inline]
 pub fn hash_into(value: &Value<'_>, state: &mut impl Hasher) {
     match *value {

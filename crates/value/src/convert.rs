@@ -1,7 +1,8 @@
-//! Conversion of parameters to the types that a procedure or statement declares (wire-protocol 4.5), and the check that a
-//! value fits its column.
+//! Conversion of parameters to the types that a procedure or statement declares (wire-protocol
+//! 4.5), and the check that a value fits its column.
 //!
-//! Errors here say what is wrong with the value; the caller adds the procedure's name and the parameter's number.
+//! Errors here say what is wrong with the value; the caller adds the procedure's name and the
+//! parameter's number.
 
 use crate::{ColumnType, Decimal, Point, SqlType, Value, decimal::ParseDecimalError, geography, temporal, text};
 use bumpalo::Bump;
@@ -15,7 +16,8 @@ const NULL_TEXT: &str = "\\N";
 /// Characters of a refused value that a message shows.
 const MESSAGE_VALUE_CHARACTERS_MAX: usize = 200;
 
-/// The value as the declared type, a DECIMAL rounded to its scale. Sizes of variable-length types are checked by [`check_fits`], when the value is stored.
+/// The value as the declared type, a DECIMAL rounded to its scale. Sizes of variable-length types
+/// are checked by [`check_fits`], when the value is stored.
 #[inline]
 pub fn to_declared<'a>(value: Value<'a>, ty: &ColumnType, arena: &'a Bump) -> UserResult<Value<'a>> {
     let matches = match (&value, ty.sql_type) {
@@ -34,8 +36,8 @@ pub fn to_declared<'a>(value: Value<'a>, ty: &ColumnType, arena: &'a Bump) -> Us
     if matches { Ok(value) } else { convert(value, ty, arena) }
 }
 
-/// An array parameter whose elements are declared as `element`. A scalar for an array is an error; so is, in
-/// [`to_declared`], an array for a scalar.
+/// An array parameter whose elements are declared as `element`. A scalar for an array is an error;
+/// so is, in [`to_declared`], an array for a scalar.
 pub fn to_declared_array<'a>(value: Value<'a>, element: &ColumnType, arena: &'a Bump) -> UserResult<Value<'a>> {
     let Value::Array(values) = value else {
         return Err(UserError::parameters(format!("{} given where an array is declared", value.kind_name())));
@@ -156,7 +158,8 @@ pub fn whole_float(value: f64) -> Option<i64> {
     (value.trunc() == value && value.abs() < 9.2e18).then_some(value as i64)
 }
 
-/// Texts and computations have no such values either; they could not be written down and read again.
+/// Texts and computations have no such values either; they could not be written down and read
+/// again.
 #[cold]
 fn not_finite(value: &Value<'_>) -> UserError {
     UserError::parameters(format!("{} is not a FLOAT of SQL; use NULL for a value that is not a number", shown(value)))
@@ -206,8 +209,8 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// May a value of the column's kind be stored in it: integers within the width, text and bytes within the length? NULL
-/// fits every column; NOT NULL is the table's affair.
+/// May a value of the column's kind be stored in it: integers within the width, text and bytes
+/// within the length? NULL fits every column; NOT NULL is the table's affair.
 #[inline]
 pub fn check_fits(value: &Value<'_>, ty: &ColumnType, column_name: &str) -> UserResult<()> {
     let fits = match (value, ty.sql_type) {
@@ -230,8 +233,8 @@ pub fn check_fits(value: &Value<'_>, ty: &ColumnType, column_name: &str) -> User
     if fits { Ok(()) } else { Err(does_not_fit(value, ty, column_name)) }
 }
 
-/// The value as a column or variable of the declared type keeps it: a DECIMAL with precision and scale is rounded. Error as of
-/// [`check_fits`].
+/// The value as a column or variable of the declared type keeps it: a DECIMAL with precision and
+/// scale is rounded. Error as of [`check_fits`].
 #[inline]
 pub fn as_kept<'a>(value: Value<'a>, ty: &ColumnType, column_name: &str) -> UserResult<Value<'a>> {
     if let Value::Decimal(decimal) = value

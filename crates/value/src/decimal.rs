@@ -1,8 +1,8 @@
 //! DECIMAL(38,12): a signed 128-bit integer scaled by 10^12, every operation checked.
 //!
-//! Multiplication, parsing, rounding and conversion from FLOAT round half up (away from zero); division truncates
-//! toward zero, as the server that we stand in for does (12.5/3 = 4.166666666666). Overflow is `None`: the caller knows
-//! the words for it.
+//! Multiplication, parsing, rounding and conversion from FLOAT round half up (away from zero);
+//! division truncates toward zero, as the server that we stand in for does (12.5/3 =
+//! 4.166666666666). Overflow is `None`: the caller knows the words for it.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -93,7 +93,8 @@ impl Decimal {
         Self::from_magnitude(rounded, negative)
     }
 
-    /// Quotient, truncated toward zero. None when `other` is zero (which the caller tells apart first) or on overflow.
+    /// Quotient, truncated toward zero. None when `other` is zero (which the caller tells apart
+    /// first) or on overflow.
     pub fn checked_div(self, other: Decimal) -> Option<Decimal> {
         if other.is_zero() {
             return None;
@@ -181,13 +182,15 @@ impl Decimal {
         i64::try_from(self.scaled() / ONE).ok()
     }
 
-    /// The exact binary value rounded half up to twelve decimals. None when not finite or beyond 38 digits.
+    /// The exact binary value rounded half up to twelve decimals. None when not finite or beyond 38
+    /// digits.
     pub fn from_f64(value: f64) -> Option<Decimal> {
         if value.abs() >= 1e26 || value.is_nan() {
             return None;
         }
         let (mantissa, exponent) = decompose(value);
-        // Below 2^53 * 2^40, so neither this nor, as the value is below 2^87, the shift left overflows.
+        // Below 2^53 * 2^40, so neither this nor, as the value is below 2^87, the shift left
+        // overflows.
         let product = mantissa as u128 * ONE_UNSIGNED;
         let magnitude = match exponent {
             0.. => product << exponent,
@@ -219,7 +222,8 @@ impl Decimal {
         let (mantissa, exponent) = decompose(other);
         let product = mantissa as i128 * ONE * if other.is_sign_negative() { -1 } else { 1 };
         if exponent >= 0 {
-            // Below 2^90 * 10^12 it may overflow 127 bits only where the double is beyond every decimal.
+            // Below 2^90 * 10^12 it may overflow 127 bits only where the double is beyond every
+            // decimal.
             return Some(match product.checked_mul(1i128 << exponent) {
                 Some(scaled) => self.scaled().cmp(&scaled),
                 None if product > 0 => Ordering::Less,
@@ -244,7 +248,8 @@ impl Decimal {
         Self::from_scaled(i128::from_be_bytes(bytes))
     }
 
-    /// `[+-]digits[.digits][e[+-]digits]`, all digits taken exactly, decimals beyond the twelfth rounded half up.
+    /// `[+-]digits[.digits][e[+-]digits]`, all digits taken exactly, decimals beyond the twelfth
+    /// rounded half up.
     pub fn parse(text: &str) -> Result<Decimal, ParseDecimalError> {
         let malformed = ParseDecimalError::Malformed;
         let (negative, unsigned) = match text.as_bytes() {
@@ -275,7 +280,8 @@ impl Decimal {
             }
             let digit = byte - b'0';
             if power >= 0 {
-                // Held at a value out of range once it is there, as the remaining digits still have to be looked at.
+                // Held at a value out of range once it is there, as the remaining digits still have
+                // to be looked at.
                 magnitude = if magnitude > MAX as u128 / 10 { u128::MAX / 2 } else { magnitude * 10 + digit as u128 };
             } else if power == -1 {
                 round_up = digit >= 5;
@@ -435,7 +441,8 @@ mod wide {
         if high >= divisor {
             return None;
         }
-        // Schoolbook in 64-bit digits: the running remainder is below 2^40, so each step fits 128 bits.
+        // Schoolbook in 64-bit digits: the running remainder is below 2^40, so each step fits 128
+        // bits.
         let first = (high << 64) | (low >> 64);
         let second = ((first % divisor) << 64) | (low & u64::MAX as u128);
         let quotient = (first / divisor).checked_mul(1 << 64)? + second / divisor;

@@ -1,6 +1,8 @@
-//! GEOGRAPHY_POINT and GEOGRAPHY: their text (WKT) and the encoded polygon (wire-protocol 7.4, 7.5).
+//! GEOGRAPHY_POINT and GEOGRAPHY: their text (WKT) and the encoded polygon (wire-protocol 7.4,
+//! 7.5).
 //!
-//! Knows no spatial predicates: those are `sphere`'s, and work on the unit-sphere vertices of a [`PolygonView`].
+//! Knows no spatial predicates: those are `sphere`'s, and work on the unit-sphere vertices of a
+//! [`PolygonView`].
 
 use crate::Point;
 use crate::sphere::{self, Ring as _};
@@ -23,15 +25,16 @@ const BOUND_BYTES: usize = 33;
 /// Coordinates that mean NULL, and fill bounds that nobody computed.
 const NO_COORDINATE: f64 = 360.0;
 
-/// A polygon in degrees: rings in the order of their text, the closing vertex left out; holes (all rings but the first)
-/// are clockwise, as in text.
+/// A polygon in degrees: rings in the order of their text, the closing vertex left out; holes (all
+/// rings but the first) are clockwise, as in text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Polygon {
     pub rings: Vec<Vec<Point>>,
 }
 
 impl Polygon {
-    /// `POLYGON ((lng lat, ...), (...))`: at least one ring, each closed and of at least three different vertices.
+    /// `POLYGON ((lng lat, ...), (...))`: at least one ring, each closed and of at least three
+    /// different vertices.
     pub fn parse(text: &str) -> UserResult<Polygon> {
         let mut reader = WktReader::new(text, "POLYGON");
         reader.keyword()?;
@@ -57,7 +60,8 @@ impl Polygon {
         for (index, ring) in self.rings.iter().enumerate() {
             out.push(0);
             out.extend_from_slice(&(ring.len() as i32).to_be_bytes());
-            // Every encoded ring is counter-clockwise: holes are turned round, keeping their first vertex first.
+            // Every encoded ring is counter-clockwise: holes are turned round, keeping their first
+            // vertex first.
             let (first, rest) = ring.split_first().expect("a ring has vertices");
             encode_vertex(*first, &mut out);
             if index == 0 {
@@ -180,7 +184,8 @@ impl sphere::Ring for RingView<'_> {
     }
 }
 
-/// Turns those rings of an encoded polygon round whose number `is_wrong`, keeping their first vertices first.
+/// Turns those rings of an encoded polygon round whose number `is_wrong`, keeping their first
+/// vertices first.
 pub fn reverse_rings(bytes: &mut [u8], is_wrong: impl Fn(usize) -> bool) -> UserResult<()> {
     let ring_count = PolygonView::new(bytes)?.ring_count();
     let mut start = RINGS_START;

@@ -1,5 +1,5 @@
-//! The partition hash (wire-protocol 11.1): MurmurHash3, x64, 128 bits, seed 0, of which the upper half of the first word
-//! is the *token*. Clients compute the same, so every bit of it is fixed.
+//! The partition hash (wire-protocol 11.1): MurmurHash3, x64, 128 bits, seed 0, of which the upper
+//! half of the first word is the *token*. Clients compute the same, so every bit of it is fixed.
 
 use crate::convert::whole_float;
 use crate::text::{parse_hex_bytes, parse_integer, to_text_string};
@@ -36,8 +36,8 @@ pub fn partition_token_bytes(bytes: &[u8]) -> i32 {
     finish(h1, h2, bytes.len() as u64)
 }
 
-/// Token of a partitioning parameter for a column of type `column`, converted as clients do. None for NULL, which is not
-/// hashed and belongs to partition 0.
+/// Token of a partitioning parameter for a column of type `column`, converted as clients do. None
+/// for NULL, which is not hashed and belongs to partition 0.
 #[inline]
 pub fn partition_token(value: &Value<'_>, column: SqlType) -> UserResult<Option<i32>> {
     match value {
@@ -75,7 +75,8 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
         },
         (Value::Boolean(x), _) if column.is_integer() => partition_token_i64(x as i64),
         (Value::Array(_) | Value::Table(_), _) => return Err(unusable(value, column)),
-        // Clients hash these as integers and miss; the row is stored under its text, so the text decides here.
+        // Clients hash these as integers and miss; the row is stored under its text, so the text
+        // decides here.
         (_, SqlType::Varchar) => partition_token_bytes(to_text_string(value).as_bytes()),
         _ => return Err(unusable(value, column)),
     };

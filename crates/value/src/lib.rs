@@ -1,5 +1,5 @@
-//! SQL values: types, borrowed and owned values, decimal arithmetic, time, text forms, comparison, conversion to
-//! declared types, and the partition hash with its ring.
+//! SQL values: types, borrowed and owned values, decimal arithmetic, time, text forms, comparison,
+//! conversion to declared types, and the partition hash with its ring.
 //!
 //! Pure. Knows no rows, expressions, or wire frames.
 

@@ -1,6 +1,7 @@
 //! The consistent-hash ring (wire-protocol 11.2): which partition owns a token.
 //!
-//! Immutable. Knows nothing of nodes; how a ring travels in `@Statistics TOPO` is the node's affair, which finds the bytes here.
+//! Immutable. Knows nothing of nodes; how a ring travels in `@Statistics TOPO` is the node's
+//! affair, which finds the bytes here.
 
 use crate::hash::{partition_token_bytes, partition_token_i64};
 use crate::{OwnedValue, SqlType};
@@ -35,7 +36,8 @@ impl Ring {
         Ring::new_even(TOKENS_DEFAULT, partition_count)
     }
 
-    /// The same construction with another number of tokens. Requires `token_count` even and at least `partition_count`.
+    /// The same construction with another number of tokens. Requires `token_count` even and at
+    /// least `partition_count`.
     pub fn new_even(token_count: u32, partition_count: u32) -> Ring {
         assert!(partition_count >= 1 && partition_count <= token_count && partition_count <= u16::MAX as u32);
         assert!(token_count >= 2 && token_count.is_multiple_of(2));
@@ -45,7 +47,8 @@ impl Ring {
         Ring { tokens, owners, partition_count, spacing: step }
     }
 
-    /// Any legal ring: starts at `i32::MIN`, strictly ascending, at most 65,535 partitions. None if it is not one.
+    /// Any legal ring: starts at `i32::MIN`, strictly ascending, at most 65,535 partitions. None if
+    /// it is not one.
     pub fn from_entries(entries: &[(i32, PartitionId)]) -> Option<Ring> {
         let legal = entries.first()?.0 == i32::MIN && entries.is_sorted_by(|a, b| a.0 < b.0);
         let partition_count = entries.iter().map(|entry| entry.1.0).max()?.checked_add(1)?;
@@ -84,7 +87,8 @@ impl Ring {
         PartitionId(self.owners[index.min(self.owners.len() - 1)] as u32)
     }
 
-    /// Owner of a partitioning value's token; values that have none (NULL) are at home in partition 0.
+    /// Owner of a partitioning value's token; values that have none (NULL) are at home in
+    /// partition 0.
     #[inline]
     pub fn partition_of_optional(&self, token: Option<i32>) -> PartitionId {
         match token {
@@ -121,8 +125,8 @@ impl Ring {
         text
     }
 
-    /// One key per partition (`@GetPartitionKeys`, wire-protocol 11.4), in the order in which they are found. `key_type`:
-    /// any integer type, VARCHAR or VARBINARY; None for others.
+    /// One key per partition (`@GetPartitionKeys`, wire-protocol 11.4), in the order in which they
+    /// are found. `key_type`: any integer type, VARCHAR or VARBINARY; None for others.
     pub fn partition_keys(&self, key_type: SqlType) -> Option<Vec<(PartitionId, OwnedValue)>> {
         let make_key: fn(i32) -> (i32, OwnedValue) = match key_type {
             SqlType::Varchar => |number| {
@@ -164,8 +168,8 @@ fn token_from_offset(offset: u32) -> i32 {
     (offset ^ 0x8000_0000) as i32
 }
 
-/// Owners of evenly spread tokens. Each new partition takes, one by one, the lowest token of the partition that has most
-/// (ties: the highest id), until counts differ by at most one.
+/// Owners of evenly spread tokens. Each new partition takes, one by one, the lowest token of the
+/// partition that has most (ties: the highest id), until counts differ by at most one.
 fn spread(token_count: u32, partition_count: u32) -> Box<[u16]> {
     // Token indices per partition, descending, so that the lowest is popped from the end.
     let mut owned: Vec<Vec<u32>> = vec![(0..token_count).rev().collect()];

@@ -1,10 +1,11 @@
-//! Geometry on the unit sphere: orientation, containment, distance, area and centroid. Edges are the shorter arcs of great
-//! circles; a ring's inside is on the left of its edges.
+//! Geometry on the unit sphere: orientation, containment, distance, area and centroid. Edges are
+//! the shorter arcs of great circles; a ring's inside is on the left of its edges.
 //!
-//! Orientation is exact: a determinant that rounding could have turned is computed anew without rounding (Shewchuk, "Adaptive
-//! precision floating-point arithmetic and fast robust geometric predicates", 1997), and one that is zero is decided by moving the
-//! points by symbolic, infinitely small amounts (Edelsbrunner and Mücke, "Simulation of simplicity", 1990). So a point on the common
-//! border of two polygons is in one of them, and in no case in both or in none.
+//! Orientation is exact: a determinant that rounding could have turned is computed anew without
+//! rounding (Shewchuk, "Adaptive precision floating-point arithmetic and fast robust geometric
+//! predicates", 1997), and one that is zero is decided by moving the points by symbolic, infinitely
+//! small amounts (Edelsbrunner and Mücke, "Simulation of simplicity", 1990). So a point on the
+//! common border of two polygons is in one of them, and in no case in both or in none.
 //!
 //! Knows neither degrees nor encodings.
 
@@ -51,7 +52,8 @@ pub fn normalized(a: Vector) -> Option<Vector> {
     (length > 0.0).then(|| scale(a, 1.0 / length))
 }
 
-/// The direction of `a × b`, with twice its length; precise for neighbours too, where the plain product is mostly rounding.
+/// The direction of `a × b`, with twice its length; precise for neighbours too, where the plain
+/// product is mostly rounding.
 #[inline]
 fn double_cross(a: Vector, b: Vector) -> Vector {
     cross(add(a, b), subtract(b, a))
@@ -97,8 +99,8 @@ fn exact_orientation(a: Vector, b: Vector, c: Vector) -> i32 {
     }
 }
 
-/// The sign for three different points in one plane with the center, given in ascending order, after each coordinate has been
-/// moved by its own power of an infinitely small number.
+/// The sign for three different points in one plane with the center, given in ascending order,
+/// after each coordinate has been moved by its own power of an infinitely small number.
 fn perturbed_orientation(a: Vector, b: Vector, c: Vector) -> i32 {
     let minor = |p: Vector, q: Vector, first: usize, second: usize| {
         let mut value = Expansion::default();
@@ -221,8 +223,9 @@ fn reference_direction(a: Vector) -> Vector {
     normalized(cross(a, other)).unwrap_or([1.0, 0.0, 0.0])
 }
 
-/// Whether going from a to b changes sides at the edge c-d. Where they share a vertex, the edges around it are counted so that
-/// going past the vertex of a ring changes sides as often as it should.
+/// Whether going from a to b changes sides at the edge c-d. Where they share a vertex, the edges
+/// around it are counted so that going past the vertex of a ring changes sides as often as it
+/// should.
 fn changes_sides(a: Vector, b: Vector, c: Vector, d: Vector) -> bool {
     match edges_meet(a, b, c, d) {
         Meeting::Apart => false,
@@ -270,7 +273,8 @@ pub fn ring_contains(ring: impl Ring, point: Vector) -> bool {
 /// Area of the left side, in steradians, 0 to 4π.
 pub fn ring_area(ring: impl Ring) -> f64 {
     let first = ring.vertex(0);
-    // Fans of signed triangles (Eriksson, "On the measure of solid angles", 1990) add up modulo the whole sphere.
+    // Fans of signed triangles (Eriksson, "On the measure of solid angles", 1990) add up modulo the
+    // whole sphere.
     let mut sum = 0.0;
     for index in 1..ring.len() - 1 {
         let (b, c) = ring.edge(index);
@@ -286,8 +290,8 @@ pub fn is_clockwise(ring: impl Ring) -> bool {
     ring_area(ring) > TAU
 }
 
-/// The integral of the position over the ring's left side, up to the whole sphere's, which is zero: by Stokes half the sum of each
-/// edge's normal times its length.
+/// The integral of the position over the ring's left side, up to the whole sphere's, which is zero:
+/// by Stokes half the sum of each edge's normal times its length.
 pub fn ring_moment(ring: impl Ring) -> Vector {
     let mut sum = [0.0; 3];
     for (a, b) in ring.edges() {

@@ -3,7 +3,8 @@
 use crate::{Decimal, decimal};
 use std::fmt;
 
-/// In `length` of a DECIMAL: it was declared with precision and scale, which take fifteen bits each.
+/// In `length` of a DECIMAL: it was declared with precision and scale, which take fifteen bits
+/// each.
 const DECLARED: u32 = 1 << 31;
 const DECLARED_DIGITS_BITS: u32 = 15;
 const DECLARED_DIGITS_MAX: u64 = (1 << DECLARED_DIGITS_BITS) - 1;
@@ -68,8 +69,8 @@ impl SqlType {
         matches!(self, SqlType::Varchar | SqlType::Varbinary | SqlType::Geography)
     }
 
-    /// Smallest and largest storable value of an integer type. The smallest of each width means NULL on the wire and
-    /// is refused as a value.
+    /// Smallest and largest storable value of an integer type. The smallest of each width means
+    /// NULL on the wire and is refused as a value.
     pub fn integer_range(self) -> Option<(i64, i64)> {
         match self {
             SqlType::Tinyint => Some((-127, 127)),
@@ -111,12 +112,13 @@ impl fmt::Display for SqlType {
     }
 }
 
-/// A column's or variable's declared type: the scalar type and, where the size varies, the declared size.
+/// A column's or variable's declared type: the scalar type and, where the size varies, the declared
+/// size.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ColumnType {
     pub sql_type: SqlType,
-    /// VARCHAR: characters, or bytes if `in_bytes`; VARBINARY and GEOGRAPHY: bytes; DECIMAL: its declaration, see
-    /// [`ColumnType::precision_and_scale`]; others: 0.
+    /// VARCHAR: characters, or bytes if `in_bytes`; VARBINARY and GEOGRAPHY: bytes; DECIMAL: its
+    /// declaration, see [`ColumnType::precision_and_scale`]; others: 0.
     pub length: u32,
     /// VARCHAR(n BYTES).
     pub in_bytes: bool,
@@ -128,14 +130,16 @@ impl ColumnType {
         ColumnType { sql_type, length: 0, in_bytes: false }
     }
 
-    /// DECIMAL(precision, scale) as written: whether it can be is for [`ColumnType::is_decimal_declaration`] to say.
+    /// DECIMAL(precision, scale) as written: whether it can be is for
+    /// [`ColumnType::is_decimal_declaration`] to say.
     pub fn decimal(precision: u64, scale: u64) -> ColumnType {
         let digits = |number: u64| number.min(DECLARED_DIGITS_MAX) as u32;
         let length = DECLARED | digits(precision) << DECLARED_DIGITS_BITS | digits(scale);
         ColumnType { sql_type: SqlType::Decimal, length, in_bytes: false }
     }
 
-    /// Of DECIMAL(precision, scale). None of DECIMAL, which has all the digits there are, and of other types.
+    /// Of DECIMAL(precision, scale). None of DECIMAL, which has all the digits there are, and of
+    /// other types.
     #[inline]
     pub fn precision_and_scale(&self) -> Option<(u32, u32)> {
         let mask = DECLARED_DIGITS_MAX as u32;
@@ -148,8 +152,8 @@ impl ColumnType {
         (1..=decimal::PRECISION).contains(&precision) && scale <= decimal::SCALE && scale <= precision
     }
 
-    /// A DECIMAL as this type has it: rounded to its scale, halves away from zero. None where it has more digits before the point
-    /// than its precision leaves room for.
+    /// A DECIMAL as this type has it: rounded to its scale, halves away from zero. None where it
+    /// has more digits before the point than its precision leaves room for.
     pub fn rounded(&self, value: Decimal) -> Option<Decimal> {
         let Some((precision, scale)) = self.precision_and_scale() else { return Some(value) };
         let rounded = value.round(scale as i32)?;
@@ -176,7 +180,8 @@ impl ColumnType {
         }
     }
 
-    /// The most bytes a value of this type can take (variable-length types), or its size in a row (fixed types).
+    /// The most bytes a value of this type can take (variable-length types), or its size in a row
+    /// (fixed types).
     pub fn bytes_max(&self) -> usize {
         match self.sql_type {
             SqlType::Tinyint | SqlType::Boolean => 1,

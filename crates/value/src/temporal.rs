@@ -1,7 +1,9 @@
-//! TIMESTAMP (microseconds since 1970-01-01 UTC) and DATE (packed year, month, day): calendar arithmetic and text.
+//! TIMESTAMP (microseconds since 1970-01-01 UTC) and DATE (packed year, month, day): calendar
+//! arithmetic and text.
 //!
-//! Proleptic Gregorian calendar, UTC, no leap seconds. The civil-day formulas are the well-known ones by Howard Hinnant
-//! ("chrono-compatible low-level date algorithms"), which hold for every i64 of microseconds.
+//! Proleptic Gregorian calendar, UTC, no leap seconds. The civil-day formulas are the well-known
+//! ones by Howard Hinnant ("chrono-compatible low-level date algorithms"), which hold for every i64
+//! of microseconds.
 
 use crate::Decimal;
 use ferrite_base::{UserError, UserResult, earlier};
@@ -19,8 +21,8 @@ pub fn is_valid_timestamp(timestamp: i64) -> bool {
     (TIMESTAMP_VALID_MIN..=TIMESTAMP_VALID_MAX).contains(&timestamp)
 }
 
-/// A timestamp that comes into being: within the years that clients can show and texts can say. What is stored may be outside, from
-/// a time when that was not asked.
+/// A timestamp that comes into being: within the years that clients can show and texts can say.
+/// What is stored may be outside, from a time when that was not asked.
 #[inline]
 pub fn valid_timestamp(timestamp: i64) -> UserResult<i64> {
     if is_valid_timestamp(timestamp) || earlier::values() { Ok(timestamp) } else { Err(invalid_timestamp(timestamp)) }
@@ -242,7 +244,8 @@ pub fn iso_week(timestamp: i64) -> u8 {
     ((thursday - days_from_civil(year, 1, 1)) / 7 + 1) as u8
 }
 
-/// DATEADD: months, quarters and years keep the day, or take the month's last where there is no such day.
+/// DATEADD: months, quarters and years keep the day, or take the month's last where there is no
+/// such day.
 pub fn date_add(timestamp: i64, unit: TimeUnit, count: i64) -> UserResult<i64> {
     let sum = match unit.microseconds() {
         Some(length) => count.checked_mul(length).and_then(|span| timestamp.checked_add(span)),
@@ -291,7 +294,8 @@ pub fn since_epoch(unit: TimeUnit, timestamp: i64) -> Option<i64> {
     Some(timestamp.div_euclid(unit.microseconds()?))
 }
 
-/// TO_TIMESTAMP: `count` units after 1970. Error for units that vary in length and beyond the range.
+/// TO_TIMESTAMP: `count` units after 1970. Error for units that vary in length and beyond the
+/// range.
 pub fn to_timestamp(unit: TimeUnit, count: i64) -> UserResult<i64> {
     let Some(length) = unit.microseconds() else {
         return Err(UserError::not_supported(format!("TO_TIMESTAMP({}, ...)", unit.name())));
@@ -302,7 +306,8 @@ pub fn to_timestamp(unit: TimeUnit, count: i64) -> UserResult<i64> {
         .ok_or_else(|| UserError::out_of_range(format!("{count} {}S leave the TIMESTAMP range", unit.name())))
 }
 
-/// DATEDIFF: unit boundaries crossed from `from` to `to`; of weeks the whole ones that the days between them make.
+/// DATEDIFF: unit boundaries crossed from `from` to `to`; of weeks the whole ones that the days
+/// between them make.
 pub fn date_difference(unit: TimeUnit, from: i64, to: i64) -> i64 {
     match unit {
         TimeUnit::Week if !earlier::values() => units_crossed(TimeUnit::Day, from, to) / 7,
@@ -358,8 +363,9 @@ pub fn date_from_timestamp(timestamp: i64) -> Option<i32> {
     date_pack(year, month, day)
 }
 
-/// `YYYY-MM-DD[ HH:MM[:SS[.f{1,6}]]][zone]`, spaces and quotes around it ignored. A `T` may stand for the space, as in ISO 8601; the
-/// zone is `Z`, `+HH`, `+HHMM` or `+HH:MM`, and without one it is UTC.
+/// `YYYY-MM-DD[ HH:MM[:SS[.f{1,6}]]][zone]`, spaces and quotes around it ignored. A `T` may stand
+/// for the space, as in ISO 8601; the zone is `Z`, `+HH`, `+HHMM` or `+HH:MM`, and without one it
+/// is UTC.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     let text = unquoted(text).as_bytes();
     let (year, month, day) = parse_civil(text.get(..10)?)?;

@@ -1,5 +1,5 @@
-//! Text forms of values, both ways: what CAST to VARCHAR and conversion to a declared VARCHAR produce, and the number and
-//! hex texts that conversions accept.
+//! Text forms of values, both ways: what CAST to VARCHAR and conversion to a declared VARCHAR
+//! produce, and the number and hex texts that conversions accept.
 
 use crate::temporal::{DisplayDate, DisplayTimestamp};
 use crate::{Decimal, Value, decimal, geography};
@@ -20,7 +20,8 @@ pub fn to_text_string(value: &Value<'_>) -> String {
     DisplayValue(*value).to_string()
 }
 
-/// Displays any value in its text form: decimals with twelve decimals, varbinary as upper-case hex, geography as WKT.
+/// Displays any value in its text form: decimals with twelve decimals, varbinary as upper-case hex,
+/// geography as WKT.
 #[derive(Clone, Copy)]
 pub struct DisplayValue<'a>(pub Value<'a>);
 
@@ -63,8 +64,8 @@ impl fmt::Display for DisplayHex<'_> {
     }
 }
 
-/// Shortest digits that read back alike, with at least one decimal; E notation below 10^-3 and from 10^7 on, the form that
-/// Java clients print: `0.25`, `100.0`, `1.0E10`.
+/// Shortest digits that read back alike, with at least one decimal; E notation below 10^-3 and from
+/// 10^7 on, the form that Java clients print: `0.25`, `100.0`, `1.0E10`.
 #[derive(Clone, Copy)]
 pub struct DisplayFloat(pub f64);
 
@@ -88,8 +89,8 @@ impl fmt::Display for DisplayFloat {
     }
 }
 
-/// As SQL casts a FLOAT to text: the shortest digits that read back alike, one of them before the point, and always an exponent:
-/// `2.5E-1`, `1E2`, `0E0`.
+/// As SQL casts a FLOAT to text: the shortest digits that read back alike, one of them before the
+/// point, and always an exponent: `2.5E-1`, `1E2`, `0E0`.
 #[derive(Clone, Copy)]
 pub struct DisplayFloatCast(pub f64);
 
@@ -109,7 +110,8 @@ fn cleaned(text: &str) -> Cow<'_, str> {
     if text.contains(',') { Cow::Owned(text.replace(',', "")) } else { Cow::Borrowed(text) }
 }
 
-/// A decimal integer (trimmed, commas removed), or up to sixteen hex digits in `X'..'`, which are the integer's bits.
+/// A decimal integer (trimmed, commas removed), or up to sixteen hex digits in `X'..'`, which are
+/// the integer's bits.
 pub fn parse_integer(text: &str) -> Option<i64> {
     // The plain form first: it is what key strings look like.
     if let Ok(integer) = text.parse() {
@@ -123,8 +125,8 @@ pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A double in digits (trimmed, commas removed): no words for infinity and the like, and nothing out of range, where the doubles
-/// that mean NULL are.
+/// A double in digits (trimmed, commas removed): no words for infinity and the like, and nothing
+/// out of range, where the doubles that mean NULL are.
 pub fn parse_float(text: &str) -> Option<f64> {
     let text = cleaned(text);
     if !text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E')) {

@@ -1,4 +1,5 @@
-//! One SQL value, borrowed ([`Value`], what execution moves around) or owned ([`OwnedValue`], what plans and catalogs keep).
+//! One SQL value, borrowed ([`Value`], what execution moves around) or owned ([`OwnedValue`], what
+//! plans and catalogs keep).
 
 use crate::Decimal;
 use bumpalo::Bump;
@@ -10,11 +11,13 @@ pub struct Point {
     pub latitude: f64,
 }
 
-/// A value, 24 bytes, copied freely. Text and bytes are borrowed from a page, a message, a plan or the transaction's
-/// arena. All integer widths are one variant: the width belongs to columns and plans, not to values.
+/// A value, 24 bytes, copied freely. Text and bytes are borrowed from a page, a message, a plan or
+/// the transaction's arena. All integer widths are one variant: the width belongs to columns and
+/// plans, not to values.
 ///
-/// The kind has a word of its own, so that a value is copied as three words. With a kind of one byte, compilers copy the seven bytes
-/// behind it in pieces, and who reads them as one word waits until all are written.
+/// The kind has a word of its own, so that a value is copied as three words. With a kind of one
+/// byte, compilers copy the seven bytes behind it in pieces, and who reads them as one word waits
+/// until all are written.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub enum Value<'a> {
@@ -34,7 +37,8 @@ pub enum Value<'a> {
     Geography(&'a [u8]),
     /// A parameter of array type, for `IN ?` and bulk procedures. Never stored in a row.
     Array(&'a [Value<'a>]),
-    /// A parameter of type VOLTTABLE: the table's bytes as received, length prefix excluded. Never stored in a row.
+    /// A parameter of type VOLTTABLE: the table's bytes as received, length prefix excluded. Never
+    /// stored in a row.
     Table(&'a [u8]),
 }
 

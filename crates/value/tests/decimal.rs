@@ -1,12 +1,13 @@
-//! Decimal arithmetic against schoolbook arithmetic on digit strings, and its text, wire and float forms.
+//! Decimal arithmetic against schoolbook arithmetic on digit strings, and its text, wire and float
+//! forms.
 
 use ferrite_value::Decimal;
 use ferrite_value::decimal::{MAX, NULL_WIRE, ONE, ParseDecimalError};
 use proptest::prelude::*;
 use std::cmp::Ordering;
 
-/// Non-negative integers of any size as decimal digits, least significant first, no leading zeros. As slow and as plain as
-/// possible: it is the judge.
+/// Non-negative integers of any size as decimal digits, least significant first, no leading zeros.
+/// As slow and as plain as possible: it is the judge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Big(Vec<u8>);
 
@@ -167,7 +168,8 @@ proptest! {
             } else if value.abs() >= 1e30 {
                 0.0.partial_cmp(&value)
             } else {
-                // The exact expansion cut to 38+12 digits, compared as digits; any rest beyond lifts the double's magnitude.
+                // The exact expansion cut to 38+12 digits, compared as digits; any rest beyond
+                // lifts the double's magnitude.
                 Some(exact_comparison(a, value))
             };
             prop_assert_eq!(a.compare_f64(value), expected, "{} {}", a, value);

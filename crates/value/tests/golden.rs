@@ -1,4 +1,5 @@
-//! The hash, the ring, partition keys and polygons against the vectors that real clients agree on (`tests/data`).
+//! The hash, the ring, partition keys and polygons against the vectors that real clients agree on
+//! (`tests/data`).
 
 use bumpalo::Bump;
 use ferrite_base::PartitionId;
@@ -40,7 +41,8 @@ fn tokens_and_owners_agree_with_the_clients() {
         }
 
         let description = vector["desc"].as_str().unwrap();
-        // What clients send to the wrong partition by mistake; the server goes by the value that it will store.
+        // What clients send to the wrong partition by mistake; the server goes by the value that it
+        // will store.
         if description.contains("given for") || description.contains("long value for varchar") {
             continue;
         }
@@ -51,7 +53,8 @@ fn tokens_and_owners_agree_with_the_clients() {
             _ if token.is_none() => Value::Null,
             _ if is_bytes => Value::Bytes(bytes.as_deref().unwrap()),
             Json::Number(number) => Value::Integer(number.as_i64().unwrap()),
-            // 64-bit integers are strings in the file; as a string for an integer column they mean the same.
+            // 64-bit integers are strings in the file; as a string for an integer column they mean
+            // the same.
             Json::String(text) => Value::Text(text),
             other => panic!("{other}"),
         };
@@ -167,7 +170,8 @@ fn polygons_encode_as_clients_do() {
         let encoded = polygon.encode();
         assert_eq!(hex_of(&encoded), vector["hex"].as_str().unwrap(), "{}", vector["id"]);
         assert_eq!(encoded.len() as u64, vector["length"].as_u64().unwrap());
-        // Degrees come back from the unit sphere but for the last bits, which the text does not show.
+        // Degrees come back from the unit sphere but for the last bits, which the text does not
+        // show.
         let decoded = Polygon::decode(&encoded).unwrap();
         assert_eq!(decoded.to_string(), polygon.to_string());
         for end in 0..encoded.len() {

@@ -3,7 +3,8 @@
 use crate::response::{APPLICATION_TEXT_PRESENT, CODE_FIELD, EXCEPTION_PRESENT, HASHES_PRESENT, STATUS_TEXT_PRESENT};
 use crate::{DecodeError, OwnedTable, Reader, Status, Table};
 
-/// A response, borrowed from its frame. All lengths have been checked; tables are parsed as they are asked for.
+/// A response, borrowed from its frame. All lengths have been checked; tables are parsed as they
+/// are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
     /// The handle of the request, or one of [`crate::handles`].
@@ -82,7 +83,8 @@ impl<'a> Response<'a> {
         (0..self.table_count).map(move |_| Table::parse(reader.bytes()?))
     }
 
-    /// The number in the first table, if that is what it holds: one row whose first column is an integer.
+    /// The number in the first table, if that is what it holds: one row whose first column is an
+    /// integer.
     #[inline]
     pub fn scalar(&self) -> Option<i64> {
         self.tables().next()?.ok()?.scalar()

@@ -3,7 +3,8 @@
 use ferrite_base::{ErrorKind, UserError};
 use std::fmt;
 
-/// Why bytes are not what they should be. Small and free of allocation: a hostile peer makes these at line rate.
+/// Why bytes are not what they should be. Small and free of allocation: a hostile peer makes these
+/// at line rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
     /// The bytes end before the value does, or a length or count promises more than there is.
@@ -20,7 +21,8 @@ pub enum DecodeError {
     NotUtf8,
     /// A type code that does not exist, or may not stand here.
     UnknownType(i8),
-    /// A value outside its type: a decimal beyond 38 digits, a date that is in no calendar, a boolean other than 0 and 1.
+    /// A value outside its type: a decimal beyond 38 digits, a date that is in no calendar, a
+    /// boolean other than 0 and 1.
     BadValue,
     /// The first byte of a request or response names no known layout.
     UnknownLayout(i8),

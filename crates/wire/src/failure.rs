@@ -1,4 +1,5 @@
-//! What a user error becomes on the wire: a status and a text that begins as clients expect (wire-protocol 12.8).
+//! What a user error becomes on the wire: a status and a text that begins as clients expect
+//! (wire-protocol 12.8).
 
 use crate::Status;
 use ferrite_base::{ErrorKind, UserError};

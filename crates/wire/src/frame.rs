@@ -6,7 +6,8 @@ use std::fmt;
 /// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 4;
 
-/// The length field names no acceptable frame. Alignment is lost: the connection can only be closed.
+/// The length field names no acceptable frame. Alignment is lost: the connection can only be
+/// closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameError {
     pub length: i32,
@@ -20,8 +21,8 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// The size of the frame at the start of `buffer`, its length field included, as soon as four bytes are there; tells
-/// how much room to make for the rest.
+/// The size of the frame at the start of `buffer`, its length field included, as soon as four bytes
+/// are there; tells how much room to make for the rest.
 #[inline]
 pub fn size(buffer: &[u8]) -> Result<Option<usize>, FrameError> {
     let Some((length, _)) = buffer.split_first_chunk::<LENGTH_BYTES>() else {
@@ -34,8 +35,8 @@ pub fn size(buffer: &[u8]) -> Result<Option<usize>, FrameError> {
     Ok(Some(LENGTH_BYTES + length as usize))
 }
 
-/// The first frame of `buffer`: how many bytes it takes there, and its body without the length field. `None` while it is
-/// incomplete.
+/// The first frame of `buffer`: how many bytes it takes there, and its body without the length
+/// field. `None` while it is incomplete.
 #[inline]
 pub fn split(buffer: &[u8]) -> Result<Option<(usize, &[u8])>, FrameError> {
     match size(buffer)? {

@@ -54,7 +54,8 @@ pub struct Invocation<'a> {
 /// A request that cannot be understood.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvocationError {
-    /// Present when the frame was good up to there: the call can be answered. Without it the connection is closed.
+    /// Present when the frame was good up to there: the call can be answered. Without it the
+    /// connection is closed.
     pub handle: Option<i64>,
     pub reason: DecodeError,
 }
@@ -235,7 +236,8 @@ fn finish_request(
     result
 }
 
-/// A request whose parameters are appended one by one. Dropped without [`RequestWriter::finish`] it leaves nothing.
+/// A request whose parameters are appended one by one. Dropped without [`RequestWriter::finish`] it
+/// leaves nothing.
 #[must_use = "a request is sent only when finished"]
 pub struct RequestWriter<'o> {
     out: &'o mut Vec<u8>,

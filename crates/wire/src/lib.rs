@@ -1,8 +1,10 @@
-//! The client protocol, both directions, as pure functions over byte slices (wire-protocol sections 1 to 9).
+//! The client protocol, both directions, as pure functions over byte slices (wire-protocol sections
+//! 1 to 9).
 //!
-//! Owns the layouts of frames, logins, invocations, parameter sets, responses and tables. Promises that decoding
-//! borrows from the frame, returns an error for every malformed byte, never panics, and never allocates by a count
-//! that the bytes at hand could not hold. Knows no sockets, sessions, catalogs or statements.
+//! Owns the layouts of frames, logins, invocations, parameter sets, responses and tables. Promises
+//! that decoding borrows from the frame, returns an error for every malformed byte, never panics,
+//! and never allocates by a count that the bytes at hand could not hold. Knows no sockets,
+//! sessions, catalogs or statements.
 //!
 //! | room | what is in it |
 //! |---|---|

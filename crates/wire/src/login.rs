@@ -87,7 +87,8 @@ impl LoginFailure {
         Self::ALL.into_iter().find(|failure| failure.code() == code)
     }
 
-    /// The SQLSTATE of the refusal with this code. It is not sent: the answer to a login has no room for it.
+    /// The SQLSTATE of the refusal with this code. It is not sent: the answer to a login has no
+    /// room for it.
     pub fn sqlstate(code: i8) -> &'static str {
         match Self::from_code(code) {
             Some(LoginFailure::Rejected | LoginFailure::CertificateRequired | LoginFailure::CertificateRevoked) => {
@@ -182,14 +183,16 @@ pub struct LoginAccepted<'a> {
     pub host_id: i32,
     /// Unique within the node.
     pub connection_id: i64,
-    /// Milliseconds since 1970; with the address the identity of the cluster, the same from every node.
+    /// Milliseconds since 1970; with the address the identity of the cluster, the same from every
+    /// node.
     pub cluster_start_ms: i64,
     pub leader_address: [u8; 4],
     pub build: &'a str,
 }
 
 impl LoginAccepted<'_> {
-    /// Appends the whole frame. It must leave in one write: one client takes the first bytes it gets for all of it.
+    /// Appends the whole frame. It must leave in one write: one client takes the first bytes it
+    /// gets for all of it.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.put_i32(0);

@@ -8,7 +8,8 @@ use ferrite_value::{Decimal, OwnedValue, Point, SqlType, Value};
 
 const CODE_TINYINT: i8 = SqlType::Tinyint as i8;
 
-/// A parameter set as received: the count is known to be possible, the values are looked at only when asked for.
+/// A parameter set as received: the count is known to be possible, the values are looked at only
+/// when asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters<'a> {
     count: usize,
@@ -44,7 +45,8 @@ impl<'a> Parameters<'a> {
         out.extend_from_slice(self.bytes);
     }
 
-    /// All values, in order. Arrays go to `arena`; text and bytes stay borrowed. Bytes left over are an error.
+    /// All values, in order. Arrays go to `arena`; text and bytes stay borrowed. Bytes left over
+    /// are an error.
     #[inline]
     pub fn decode<'b>(&self, arena: &'b Bump) -> Result<&'b [Value<'b>], DecodeError>
     where
@@ -68,8 +70,8 @@ impl<'a> Parameters<'a> {
         reader.expect_end()
     }
 
-    /// One parameter, stepping over those before it: what routing needs. `None` when there are not so many. An array is an
-    /// error: nothing is partitioned by one.
+    /// One parameter, stepping over those before it: what routing needs. `None` when there are not
+    /// so many. An array is an error: nothing is partitioned by one.
     #[inline]
     pub fn nth(&self, index: usize) -> Result<Option<Value<'a>>, DecodeError> {
         if index >= self.count {
@@ -96,7 +98,8 @@ impl<'a> Parameters<'a> {
         })
     }
 
-    /// The set without its first parameter, which directed procedures carry only for routing (wire-protocol 3.4).
+    /// The set without its first parameter, which directed procedures carry only for routing
+    /// (wire-protocol 3.4).
     pub fn without_first(&self) -> Result<Parameters<'a>, DecodeError> {
         let count = self.count.checked_sub(1).ok_or(DecodeError::Truncated)?;
         let mut reader = Reader::new(self.bytes);
@@ -136,8 +139,8 @@ fn skip_parameter(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Element type and count. The count is refused when so many elements cannot be there, so that no allocation follows a
-/// peer's word.
+/// Element type and count. The count is refused when so many elements cannot be there, so that no
+/// allocation follows a peer's word.
 fn array_header(reader: &mut Reader<'_>) -> Result<(i8, usize), DecodeError> {
     let code = reader.i8()?;
     let (bytes_each, _) = scalar::bytes_min(code)?;
@@ -151,8 +154,8 @@ fn array_header(reader: &mut Reader<'_>) -> Result<(i8, usize), DecodeError> {
 
 // Writing, for clients.
 
-/// Appends one parameter, type code included. Integers go as BIGINT, booleans as BOOLEAN, an array by the type of its
-/// elements (empty: INTEGER).
+/// Appends one parameter, type code included. Integers go as BIGINT, booleans as BOOLEAN, an array
+/// by the type of its elements (empty: INTEGER).
 pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), EncodeError> {
     match (scalar::natural_type(value), value) {
         (Some(CODE_NULL), _) => out.put_i8(CODE_NULL),
@@ -166,7 +169,8 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), EncodeErr
     Ok(())
 }
 
-/// The value without its type code. The integer that means null is written as it stands: the server will read null.
+/// The value without its type code. The integer that means null is written as it stands: the server
+/// will read null.
 fn write_payload(out: &mut Vec<u8>, value: &Value<'_>) {
     match *value {
         Value::Integer(x) | Value::Timestamp(x) => out.put_i64(x),
@@ -211,7 +215,8 @@ fn write_array(out: &mut Vec<u8>, elements: &[Value<'_>]) -> Result<(), EncodeEr
     Ok(())
 }
 
-/// Something a client can pass to a procedure. Rust integers keep their width; `Option` adds the untyped null.
+/// Something a client can pass to a procedure. Rust integers keep their width; `Option` adds the
+/// untyped null.
 pub trait Parameter {
     /// Appends type code and value.
     fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError>;

@@ -1,10 +1,12 @@
-//! A cursor over received bytes that only ever shrinks. All integers are big-endian (wire-protocol 0.3).
+//! A cursor over received bytes that only ever shrinks. All integers are big-endian (wire-protocol
+//! 0.3).
 
 use crate::DecodeError;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-/// The bytes not read yet. After an error the position is unspecified; the caller gives up the message.
+/// The bytes not read yet. After an error the position is unspecified; the caller gives up the
+/// message.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -83,7 +85,8 @@ impl<'a> Reader<'a> {
         Ok(f64::from_be_bytes(self.array()?))
     }
 
-    /// An `i16` count of things that take at least `bytes_each` bytes each: refused when they cannot all be there.
+    /// An `i16` count of things that take at least `bytes_each` bytes each: refused when they
+    /// cannot all be there.
     #[inline]
     pub fn short_count(&mut self, bytes_each: usize) -> Result<usize> {
         let count = self.i16()?;

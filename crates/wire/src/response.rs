@@ -1,5 +1,5 @@
-//! Responses as a server writes them (wire-protocol section 5): appended in place to the batch's output, and taken back
-//! to where they began when the call fails.
+//! Responses as a server writes them (wire-protocol section 5): appended in place to the batch's
+//! output, and taken back to where they began when the call fails.
 
 use crate::status::APPLICATION_STATUS_NOT_SET;
 use crate::table::{self, OpenTable, TableHeader, TableWriter};
@@ -17,8 +17,8 @@ pub(crate) const HASHES_PRESENT: u8 = 0x10;
 /// skip ids that they do not know. Only failures have them (docs/decisions/0036).
 pub(crate) const CODE_FIELD: i8 = 1;
 
-/// A response without texts and tables: length, version, handle, present-fields, status, application status, round trip,
-/// number of tables.
+/// A response without texts and tables: length, version, handle, present-fields, status,
+/// application status, round trip, number of tables.
 const EMPTY_RESPONSE: [u8; 22] = {
     let mut pattern = [0u8; 22];
     pattern[14] = Status::Success as u8;
@@ -33,8 +33,9 @@ const STATUS_AT: usize = 14;
 const APPLICATION_STATUS_AT: usize = 15;
 const TABLES_AT: usize = 20;
 
-/// One response being written. It is a success without texts and tables until told otherwise. Either
-/// [`ResponseWriter::finish`] or [`ResponseWriter::fail`] makes the frame whole; dropped without, it leaves no byte.
+/// One response being written. It is a success without texts and tables until told otherwise.
+/// Either [`ResponseWriter::finish`] or [`ResponseWriter::fail`] makes the frame whole; dropped
+/// without, it leaves no byte.
 #[must_use = "a response is whole only when finished or failed"]
 #[derive(Debug)]
 pub struct ResponseWriter<'o> {
@@ -126,8 +127,8 @@ impl<'o> ResponseWriter<'o> {
         table::write_status_table(self.out, status);
     }
 
-    /// A finished table, its `i32` length in front, made elsewhere with [`TableWriter`]. Refused when the response becomes
-    /// too large.
+    /// A finished table, its `i32` length in front, made elsewhere with [`TableWriter`]. Refused
+    /// when the response becomes too large.
     pub fn encoded_table(&mut self, table: &[u8]) -> UserResult<()> {
         if self.out.len() - self.start + table.len() > self.bytes_max {
             return Err(too_large(self.bytes_max));
@@ -202,7 +203,8 @@ impl<'o> ResponseWriter<'o> {
         4 + text.len()
     }
 
-    /// Completes the frame. When it is larger than a frame may be, the response becomes a failure that says so.
+    /// Completes the frame. When it is larger than a frame may be, the response becomes a failure
+    /// that says so.
     #[inline]
     pub fn finish(mut self) {
         let too_many = i16::try_from(self.tables).is_err();
@@ -217,7 +219,8 @@ impl<'o> ResponseWriter<'o> {
         debug_assert!(crate::Response::parse(&self.out[self.start + 4..]).is_ok());
     }
 
-    /// Completes the frame of a call that ended as it wanted to, but not in success: texts and tables stay.
+    /// Completes the frame of a call that ended as it wanted to, but not in success: texts and
+    /// tables stay.
     #[cold]
     pub fn finish_as(mut self, status: Status, code: &str) {
         self.status(status);
@@ -235,7 +238,8 @@ impl<'o> ResponseWriter<'o> {
         debug_assert!(crate::Response::parse(&self.out[start + 4..]).is_ok());
     }
 
-    /// Takes everything back and answers with the error instead. An application status already set stays.
+    /// Takes everything back and answers with the error instead. An application status already set
+    /// stays.
     #[cold]
     pub fn fail(mut self, error: &UserError) {
         let application_status = self.out[self.start + APPLICATION_STATUS_AT + self.status_text_bytes];

@@ -1,4 +1,5 @@
-//! Tables as they are read (wire-protocol section 6): results by clients, VOLTTABLE parameters by the server.
+//! Tables as they are read (wire-protocol section 6): results by clients, VOLTTABLE parameters by
+//! the server.
 
 use crate::{DecodeError, Reader, scalar};
 use ferrite_value::{OwnedValue, SqlType, Value};
@@ -68,14 +69,15 @@ impl<'a> Table<'a> {
         self.columns().position(|(column, _)| column.eq_ignore_ascii_case(name))
     }
 
-    /// The rows, in order. Ends after the first error. What stands behind the last row is nobody's: the published client makes
-    /// empty tables with room for rows, and sends the room.
+    /// The rows, in order. Ends after the first error. What stands behind the last row is nobody's:
+    /// the published client makes empty tables with room for rows, and sends the room.
     #[inline]
     pub fn rows(&self) -> Rows<'a> {
         Rows { types: self.types, left: self.row_count, reader: Reader::new(self.rows), ended: false }
     }
 
-    /// The number in a table of one row whose first column is an integer type: what Voter and update counts return.
+    /// The number in a table of one row whose first column is an integer type: what Voter and
+    /// update counts return.
     #[inline]
     pub fn scalar(&self) -> Option<i64> {
         let mut rows = self.rows();
@@ -145,7 +147,8 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The cells, in order. Ends after the first error; bytes left over behind the last cell are an error too.
+    /// The cells, in order. Ends after the first error; bytes left over behind the last cell are an
+    /// error too.
     #[inline]
     pub fn cells(&self) -> Cells<'a> {
         Cells { types: self.types, reader: Reader::new(self.cells), ended: false }

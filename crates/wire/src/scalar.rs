@@ -1,5 +1,5 @@
-//! One value by its type code: the layouts and in-band nulls of wire-protocol 4.1 and 4.2, which parameters and table
-//! cells share.
+//! One value by its type code: the layouts and in-band nulls of wire-protocol 4.1 and 4.2, which
+//! parameters and table cells share.
 
 use crate::writer::Put;
 use crate::{DecodeError, Reader};
@@ -136,9 +136,9 @@ pub fn write_null(out: &mut Vec<u8>, sql_type: SqlType) {
     }
 }
 
-/// Writes a value as a cell of a column of this type. The planner has seen to it that types agree and integers fit; where
-/// one does not, that is a fault of ours and says so instead of sending a wrong number. A TINYINT column takes booleans,
-/// because not every client knows BOOLEAN.
+/// Writes a value as a cell of a column of this type. The planner has seen to it that types agree
+/// and integers fit; where one does not, that is a fault of ours and says so instead of sending a
+/// wrong number. A TINYINT column takes booleans, because not every client knows BOOLEAN.
 #[inline]
 pub fn write(out: &mut Vec<u8>, sql_type: SqlType, value: &Value<'_>) -> Result<(), UserError> {
     match (sql_type, *value) {

@@ -1,4 +1,5 @@
-//! Status codes of responses (wire-protocol 5.2) and the handles that have a meaning of their own (3.5, 9).
+//! Status codes of responses (wire-protocol 5.2) and the handles that have a meaning of their own
+//! (3.5, 9).
 
 /// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -66,7 +67,8 @@ impl Status {
         self as i8
     }
 
-    /// The status with this code; `None` for codes of later servers, which are failures when negative.
+    /// The status with this code; `None` for codes of later servers, which are failures when
+    /// negative.
     pub fn from_code(code: i8) -> Option<Status> {
         Self::ALL.into_iter().find(|status| status.code() == code)
     }
@@ -110,7 +112,8 @@ impl std::fmt::Display for Status {
 /// The application status of a response whose procedure set none.
 pub const APPLICATION_STATUS_NOT_SET: i8 = -128;
 
-/// Sent with [`Status::ResponseUnknown`] when leadership moved under a call; test harnesses look for this sentence.
+/// Sent with [`Status::ResponseUnknown`] when leadership moved under a call; test harnesses look
+/// for this sentence.
 pub const LEADER_CHANGED_TEXT: &str =
     "Transaction dropped due to change in mastership. It is possible the transaction was committed";
 

@@ -1,5 +1,5 @@
-//! Result tables as a server writes them (wire-protocol section 6): the header is prepared once per statement, so that a
-//! result costs a copy of it and the cells.
+//! Result tables as a server writes them (wire-protocol section 6): the header is prepared once per
+//! statement, so that a result costs a copy of it and the cells.
 
 use crate::scalar;
 use crate::status::APPLICATION_STATUS_NOT_SET;
@@ -10,10 +10,12 @@ use ferrite_value::{SqlType, Value};
 
 /// The status byte of result tables, unless a procedure sets one.
 pub const STATUS_NOT_SET: i8 = APPLICATION_STATUS_NOT_SET;
-/// The status byte of update counts, as the original server sends them. Some clients refuse any but these two.
+/// The status byte of update counts, as the original server sends them. Some clients refuse any but
+/// these two.
 pub const STATUS_UPDATE_COUNT: i8 = 0;
 
-/// Everything of a table that stands before its rows, as bytes, with its length and row count still 0.
+/// Everything of a table that stands before its rows, as bytes, with its length and row count
+/// still 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableHeader {
     types: Box<[SqlType]>,
@@ -86,8 +88,8 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         TableWriter { out, header, start, rows: 0, bytes_max, end_max, look_at }
     }
 
-    /// Appends a row: as many values as there are columns. After an error the table is of no use: the response is to be
-    /// failed or rolled back to before it.
+    /// Appends a row: as many values as there are columns. After an error the table is of no use:
+    /// the response is to be failed or rolled back to before it.
     #[inline]
     pub fn row(&mut self, values: &[Value<'_>]) -> UserResult<()> {
         let types = &self.header.types;
@@ -169,8 +171,8 @@ fn result_too_large(most: usize) -> UserError {
         .with_hint("add a LIMIT, or fetch the rows in several calls")
 }
 
-/// A one-column, one-row BIGINT table up to its value: table length, header length, status, one column, BIGINT, the
-/// name, one row, row length 8.
+/// A one-column, one-row BIGINT table up to its value: table length, header length, status, one
+/// column, BIGINT, the name, one row, row length 8.
 macro_rules! single_bigint {
     ($name:ident, $name_bytes:literal, $status:expr) => {
         const $name: [u8; 4 + 4 + 1 + 2 + 1 + 4 + $name_bytes.len() + 4 + 4 + 8] = {

@@ -1,5 +1,6 @@
-//! Bytes from peers that mean harm: whatever comes, decoding ends with a value or an error, and takes no more memory than
-//! the bytes could account for. The fuzz targets start from the golden vectors, so that they get past the first lengths.
+//! Bytes from peers that mean harm: whatever comes, decoding ends with a value or an error, and
+//! takes no more memory than the bytes could account for. The fuzz targets start from the golden
+//! vectors, so that they get past the first lengths.
 
 mod support;
 
@@ -39,7 +40,8 @@ fn tables() -> Vec<Vec<u8>> {
     tables
 }
 
-/// Decodes everything there is to decode in a parameter set, and checks that the ways to do so agree.
+/// Decodes everything there is to decode in a parameter set, and checks that the ways to do so
+/// agree.
 fn walk_parameters(parameters: &Parameters<'_>) -> Result<(), DecodeError> {
     let arena = Bump::new();
     let decoded = parameters.decode(&arena);
@@ -152,7 +154,8 @@ fn changed_bytes_do_no_harm() {
     }
 }
 
-/// Half of the inputs as they are, half as changes to a good message: index of the message, then pairs of place and byte.
+/// Half of the inputs as they are, half as changes to a good message: index of the message, then
+/// pairs of place and byte.
 fn fuzz(walk: Walk, messages: &[Vec<u8>]) {
     bolero::check!().with_test_time(std::time::Duration::from_secs(1)).for_each(|input: &[u8]| {
         match input {

@@ -10,7 +10,8 @@ use ferrite_wire::{
     Table, TableHeader, frame, invocation,
 };
 
-/// A type 2 request of procedure `P`, handle 9, with these extension bytes and one BIGINT parameter.
+/// A type 2 request of procedure `P`, handle 9, with these extension bytes and one BIGINT
+/// parameter.
 fn extended(count: i8, extensions: &[u8]) -> Vec<u8> {
     let mut body = vec![2];
     body.put_string("P");
@@ -60,7 +61,8 @@ fn extensions_with_wrong_sizes_and_values() {
 #[test]
 fn errors_carry_the_handle_once_it_is_known() {
     let good = extended(0, &[]);
-    // Layout, name length, name, handle: 14 bytes. Then the extension count, the parameter count, the parameter.
+    // Layout, name length, name, handle: 14 bytes. Then the extension count, the parameter count,
+    // the parameter.
     for length in 0..14 {
         assert_eq!(Invocation::parse(&good[..length]).unwrap_err().handle, None, "{length}");
     }

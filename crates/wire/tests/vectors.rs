@@ -1,4 +1,5 @@
-//! Every golden vector is decoded to what it says, and encoded back to the same bytes where there is one way to do so.
+//! Every golden vector is decoded to what it says, and encoded back to the same bytes where there
+//! is one way to do so.
 
 mod support;
 
@@ -328,7 +329,8 @@ fn frames_of_a_real_server() {
         call.parameters.decode(&Bump::new()).unwrap();
         let response = Response::parse(body(&frame)).unwrap();
         assert_eq!(response.handle, 7);
-        // Of the two null doubles we send the one that most clients know; the original engine sends the other.
+        // Of the two null doubles we send the one that most clients know; the original engine sends
+        // the other.
         let engine_null = f64::MIN.to_be_bytes();
         let mut expected = frame.clone();
         while let Some(at) = expected.windows(8).position(|window| window == engine_null) {

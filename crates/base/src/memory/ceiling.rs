@@ -1,11 +1,12 @@
 //! The memory ceiling (`--memory-limit`): how much the process may take, and who is refused when.
 //!
-//! Two marks. From the lower one on, what adds rows is refused; between the two is the reserve, from which deletions, reads and
-//! rollbacks are served; at the upper one, whatever needs more than a little is refused too. Nobody is stopped in the middle of a
-//! change: who would need memory asks before, and a transaction that is refused is rolled back as a whole.
+//! Two marks. From the lower one on, what adds rows is refused; between the two is the reserve,
+//! from which deletions, reads and rollbacks are served; at the upper one, whatever needs more than
+//! a little is refused too. Nobody is stopped in the middle of a change: who would need memory asks
+//! before, and a transaction that is refused is rolled back as a whole.
 //!
-//! Memory is the process's, and so is the ceiling that it is compared with. What one call, statement
-//! or transaction may take is a server's own: [`crate::settings`].
+//! Memory is the process's, and so is the ceiling that it is compared with. What one call,
+//! statement or transaction may take is a server's own: [`crate::settings`].
 
 use super::clients::set_clients_limit;
 use super::{BYTES_USED, LARGE_BYTES_USED, heap};
@@ -35,7 +36,8 @@ pub fn limit() -> Option<usize> {
     Some(LIMIT.load(Ordering::Relaxed)).filter(|limit| *limit != usize::MAX)
 }
 
-/// Bytes in use: pages, and what the allocator has given out where the process counts it ([`super::CountingAllocator`]).
+/// Bytes in use: pages, and what the allocator has given out where the process counts it
+/// ([`super::CountingAllocator`]).
 #[inline]
 pub fn used() -> usize {
     let (blocks, large) = (BYTES_USED.load(Ordering::Relaxed), LARGE_BYTES_USED.load(Ordering::Relaxed));
@@ -49,7 +51,8 @@ pub fn takes_rows() -> bool {
     used() < ROWS_LIMIT.load(Ordering::Relaxed)
 }
 
-/// Whether there is room for what is no row: the memory of a query, of a result, of a transaction's undo.
+/// Whether there is room for what is no row: the memory of a query, of a result, of a transaction's
+/// undo.
 #[inline]
 pub fn has_room() -> bool {
     used() < LIMIT.load(Ordering::Relaxed)

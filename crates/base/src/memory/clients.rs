@@ -1,8 +1,8 @@
-//! The part of memory that clients may make the server hold (docs/decisions/0019-strangers.md): unfinished frames, calls that wait,
-//! answers that were not read.
+//! The part of memory that clients may make the server hold (docs/decisions/0019-strangers.md):
+//! unfinished frames, calls that wait, answers that were not read.
 //!
-//! Owns how much that may be, and the sum of the answers that were made and have not left. Who holds how much of the rest is known where
-//! connections are; it is asked for here.
+//! Owns how much that may be, and the sum of the answers that were made and have not left. Who
+//! holds how much of the rest is known where connections are; it is asked for here.
 
 use super::ceiling::{rows_limit, used};
 use crate::UserError;
@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize};
 const ALWAYS_PART: usize = 4;
 
 static MOST: AtomicUsize = AtomicUsize::new(CLIENTS_BYTES_DEFAULT);
-/// What this thread has counted of an answer that it is building. What a thread leaves behind goes with it.
+/// What this thread has counted of an answer that it is building. What a thread leaves behind goes
+/// with it.
 struct Building(Cell<usize>);
 
 impl Building {
@@ -48,7 +49,8 @@ pub fn clients_bytes_max() -> usize {
     MOST.load(Relaxed)
 }
 
-/// How much more clients may make the server hold that hold so much: less where the tables have taken the memory.
+/// How much more clients may make the server hold that hold so much: less where the tables have
+/// taken the memory.
 #[inline]
 pub fn clients_room(held: usize) -> usize {
     let most = clients_bytes_max();
@@ -79,9 +81,10 @@ pub fn is_full_of_answers() -> bool {
     answers_held() >= clients_bytes_max()
 }
 
-/// Whether an answer that has so many bytes by now may go on. A small one has a place always, or nothing would ever be answered; a
-/// middling one, while all others are only a little too many. A large one must not make them too many either, but where there are
-/// few; it counts until [`answer_built`].
+/// Whether an answer that has so many bytes by now may go on. A small one has a place always, or
+/// nothing would ever be answered; a middling one, while all others are only a little too many. A
+/// large one must not make them too many either, but where there are few; it counts until
+/// [`answer_built`].
 #[inline]
 pub fn takes_answer(bytes: usize) -> bool {
     let most = clients_bytes_max();

@@ -1,4 +1,5 @@
-//! Counts what the allocator has given out: everything that is not in extents, such as ordered indexes, undo, results, buffers.
+//! Counts what the allocator has given out: everything that is not in extents, such as ordered
+//! indexes, undo, results, buffers.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -14,7 +15,8 @@ thread_local! {
     static UNTOLD: Cell<isize> = const { Cell::new(0) };
 }
 
-/// An allocator that counts what it gives out, as it was asked for. It costs an addition in the thread's own memory.
+/// An allocator that counts what it gives out, as it was asked for. It costs an addition in the
+/// thread's own memory.
 pub struct CountingAllocator<A>(pub A);
 
 #[inline]
@@ -31,13 +33,14 @@ fn tell() {
     BYTES.fetch_add(UNTOLD.replace(0), Ordering::Relaxed);
 }
 
-/// Bytes given out and not freed, but for what threads have not told; 0 where the process does not count.
+/// Bytes given out and not freed, but for what threads have not told; 0 where the process does not
+/// count.
 pub(super) fn bytes() -> usize {
     BYTES.load(Ordering::Relaxed).max(0) as usize
 }
 
-// SAFETY: every call is passed on to the allocator unchanged. Counting allocates nothing and does not panic: the counter needs no
-// initialisation and no destructor.
+// SAFETY: every call is passed on to the allocator unchanged. Counting allocates nothing and does
+// not panic: the counter needs no initialisation and no destructor.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,9 +1,11 @@
 //! Keeps extents ready ahead of need and gives back what lies idle, on a thread of its own.
 //!
-//! One huge page is touched in one go of the kernel. Where the memory behind it is at hand that takes a quarter of a millisecond; where a
-//! hypervisor has to find it first, 5 ms and more, and whatever is to run on that core meanwhile stands still, although the thread that
-//! does this makes way for all others. A small page takes 2 to 11 microseconds. So extents are of huge pages only as long as touching
-//! them is quick, which is tried again now and then (docs/decisions/0003-hot-path.md).
+//! One huge page is touched in one go of the kernel. Where the memory behind it is at hand that
+//! takes a quarter of a millisecond; where a hypervisor has to find it first, 5 ms and more, and
+//! whatever is to run on that core meanwhile stands still, although the thread that does this makes
+//! way for all others. A small page takes 2 to 11 microseconds. So extents are of huge pages only
+//! as long as touching them is quick, which is tried again now and then
+//! (docs/decisions/0003-hot-path.md).
 
 use super::{BYTES_RESERVED, CHANGED, EXTENT_BYTES, READY_MAX, pointer, pool};
 use crate::limits::EXTENTS_KEPT_MAX;
@@ -12,12 +14,14 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long extents must lie idle before they go back: what comes and goes all the time should not cost the system's price each time.
+/// How long extents must lie idle before they go back: what comes and goes all the time should not
+/// cost the system's price each time.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// A huge page whose first touch takes longer than this, in the processor's time, disturbs others.
 const QUICK: Duration = Duration::from_millis(1);
-/// Extents of small pages between one of huge pages that was slow and the next attempt: at 60 MB/s of new rows one attempt in two seconds.
+/// Extents of small pages between one of huge pages that was slow and the next attempt: at 60 MB/s
+/// of new rows one attempt in two seconds.
 const SMALL_AFTER_SLOW: u32 = 63;
 
 /// Which pages the next extent is to have.
@@ -54,12 +58,13 @@ pub(super) fn is_at_work() -> bool {
 /// Says which pages an extent is to have that has no memory yet.
 pub(super) fn advise(extent: usize, huge: bool) {
     let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-    // SAFETY: the extent is mapped for good, and the advice changes no contents. Refusal is harmless.
+    // SAFETY: the extent is mapped for good, and the advice changes no contents. Refusal is
+    // harmless.
     let _ = unsafe { madvise(pointer(extent).as_ptr().cast(), EXTENT_BYTES, advice) };
 }
 
-/// Touches `first` extents, then keeps `count` touched and ready, and gives back those beyond what is worth keeping, until `stop` is
-/// set and [`wake_preallocator`] called.
+/// Touches `first` extents, then keeps `count` touched and ready, and gives back those beyond what
+/// is worth keeping, until `stop` is set and [`wake_preallocator`] called.
 pub fn keep_ahead(first: usize, count: usize, stop: &AtomicBool) {
     let mut backing = Backing::default();
     let mut wanted = first.max(count);
@@ -114,7 +119,8 @@ pub fn give_back(kept: usize) {
             held.ready.iter().copied().enumerate().max_by_key(|(_, extent)| *extent).expect("there are more than kept");
         held.ready.swap_remove(position);
         drop(held);
-        // SAFETY: no page of the extent is in use, and nobody else knows of it now: its contents may go.
+        // SAFETY: no page of the extent is in use, and nobody else knows of it now: its contents
+        // may go.
         let given = unsafe { madvise(pointer(extent).as_ptr().cast(), EXTENT_BYTES, Advice::LinuxDontNeed) };
         let mut held = pool();
         match given {

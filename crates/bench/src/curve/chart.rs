@@ -1,5 +1,5 @@
-//! The curve as SVG: throughput to the right, latency upwards on a logarithmic scale. Colours are classes, which the page defines for
-//! light and dark.
+//! The curve as SVG: throughput to the right, latency upwards on a logarithmic scale. Colours are
+//! classes, which the page defines for light and dark.
 
 use crate::report::{duration_text, grouped};
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! The report of a curve as one HTML file, which needs no network and follows the reader's light or dark; and its table as CSV.
+//! The report of a curve as one HTML file, which needs no network and follows the reader's light or
+//! dark; and its table as CSV.
 
 use super::chart::{Dot, Series, escape, latency, svg};
 use super::{CurveReport, Loop, Point, percent};

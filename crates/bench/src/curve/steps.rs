@@ -1,8 +1,10 @@
-//! Which rates a curve is measured at, when enough clients were added, and where the curve bends: plain functions of figures.
+//! Which rates a curve is measured at, when enough clients were added, and where the curve bends:
+//! plain functions of figures.
 
 /// Another client counts as growth when the best throughput so far becomes better by this part.
 const GROWTH_MIN: f64 = 0.03;
-/// So many clients in a row without growth, and the maximum is found: one alone may have met a bad second.
+/// So many clients in a row without growth, and the maximum is found: one alone may have met a bad
+/// second.
 const WITHOUT_GROWTH_MAX: usize = 2;
 /// Finer steps are made from the maximum down to here,
 const FINE_DOWN_TO: f64 = 0.95;
@@ -13,7 +15,8 @@ const BACK_OFF: f64 = 0.9;
 const HALVE_BELOW: f64 = 0.7;
 /// Less load than this share of the maximum shows nothing new.
 const SHARE_MIN: f64 = 0.05;
-/// A bend that is flatter than this is none: the curve's distance from a straight line, both axes from 0 to 1.
+/// A bend that is flatter than this is none: the curve's distance from a straight line, both axes
+/// from 0 to 1.
 const BEND_MIN: f64 = 0.15;
 
 /// Whether to try with one more client, after throughputs with 1, 2, 3... clients.
@@ -31,7 +34,8 @@ pub fn add_client(throughputs: &[f64], clients_max: usize) -> bool {
     throughputs.len() < clients_max && without_growth < WITHOUT_GROWTH_MAX
 }
 
-/// The least number of clients that comes within [`GROWTH_MIN`] of the best, and the best throughput.
+/// The least number of clients that comes within [`GROWTH_MIN`] of the best, and the best
+/// throughput.
 pub fn maximum(throughputs: &[f64]) -> Option<(usize, f64)> {
     let best = throughputs.iter().copied().fold(0.0, f64::max);
     let enough = throughputs.iter().position(|throughput| *throughput * (1.0 + GROWTH_MIN) >= best)?;
@@ -59,8 +63,9 @@ pub struct Place {
     pub latency: f64,
 }
 
-/// The index of the place where latency begins to rise faster than throughput: the one farthest below the straight line from the
-/// first place to the last, with latency on a logarithmic scale (the method named Kneedle). None when there is no bend.
+/// The index of the place where latency begins to rise faster than throughput: the one farthest
+/// below the straight line from the first place to the last, with latency on a logarithmic scale
+/// (the method named Kneedle). None when there is no bend.
 pub fn knee(places: &[Place]) -> Option<usize> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].throughput.total_cmp(&places[*b].throughput));
@@ -80,8 +85,8 @@ pub fn knee(places: &[Place]) -> Option<usize> {
     (below_the_line(places[farthest]) >= BEND_MIN).then_some(farthest)
 }
 
-/// Latency at a throughput between two measured ones, on the straight line between their logarithms. None outside of what was
-/// measured.
+/// Latency at a throughput between two measured ones, on the straight line between their
+/// logarithms. None outside of what was measured.
 pub fn latency_at(places: &[Place], throughput: f64) -> Option<f64> {
     let mut sorted = places.to_vec();
     sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));

@@ -1,4 +1,5 @@
-//! The options of the experiments: curve, Node.js, comparison, scaling; and of comparing what they kept.
+//! The options of the experiments: curve, Node.js, comparison, scaling; and of comparing what they
+//! kept.
 
 use super::{TargetOptions, ratio_above_zero, seconds, whole_seconds};
 use clap::{Args, ValueEnum};
@@ -32,7 +33,8 @@ pub struct CurveOptions {
     pub target: TargetOptions,
     #[arg(long, value_enum, default_value_t = WorkloadKind::Voter)]
     pub workload: WorkloadKind,
-    /// Seconds of each pass; there are two for each of twelve rates, and one for each client that is tried
+    /// Seconds of each pass; there are two for each of twelve rates, and one for each client that
+    /// is tried
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub duration: Duration,
     /// Whole seconds of load before each pass
@@ -89,7 +91,8 @@ pub struct NodeOptions {
     /// Node.js processes
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with = "sweep")]
     pub forks: u16,
-    /// One run each with half as many processes as cores, as many, one and a half times, twice as many
+    /// One run each with half as many processes as cores, as many, one and a half times, twice as
+    /// many
     #[arg(long)]
     pub sweep: bool,
     #[arg(long, value_enum, default_value_t = NodeWorkload::Voter)]
@@ -106,7 +109,8 @@ pub struct NodeOptions {
     /// The Node.js program
     #[arg(long, value_name = "PROGRAM", default_value = "node")]
     pub node: String,
-    /// The driver's folder [default: clients/node of the source tree that the program or the current directory lies in]
+    /// The driver's folder [default: clients/node of the source tree that the program or the
+    /// current directory lies in]
     #[arg(long, value_name = "DIRECTORY")]
     pub driver: Option<PathBuf>,
     /// Save the result as JSON in this file, see `bench diff`
@@ -189,7 +193,8 @@ pub struct ScaleOptions {
     /// What to increase
     #[arg(long, value_enum, default_value_t = ScaleBy::Partitions)]
     pub by: ScaleBy,
-    /// The largest number; every one to 4 is measured, then doublings [default: 4, or the cores if there are more]
+    /// The largest number; every one to 4 is measured, then doublings [default: 4, or the cores if
+    /// there are more]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub up_to: Option<u16>,
     /// Measurements of each number
@@ -264,7 +269,8 @@ pub struct RegressOptions {
     /// Benches, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "voter,voter-2,voter-none,kv,adhoc,multi")]
     pub benches: Vec<RegressBench>,
-    /// Ratio to the other build, of transactions a second and of transactions per CPU time, below which this one is slower
+    /// Ratio to the other build, of transactions a second and of transactions per CPU time, below
+    /// which this one is slower
     #[arg(long, value_name = "RATIO", default_value = "0.98", value_parser = ratio_above_zero)]
     pub threshold: f64,
     /// Seconds after which a bench begins no more rounds, however wide its interval is

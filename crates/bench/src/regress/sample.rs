@@ -1,7 +1,9 @@
-//! What samples of a ratio say: their median, an interval that holds the true one with a probability of 95 %, and a verdict.
+//! What samples of a ratio say: their median, an interval that holds the true one with a
+//! probability of 95 %, and a verdict.
 //!
-//! The interval is between two of the sorted samples themselves (the sign test turned round): it asks for nothing about how they are
-//! distributed, which on a machine that is shared with others is nothing that anybody knows.
+//! The interval is between two of the sorted samples themselves (the sign test turned round): it
+//! asks for nothing about how they are distributed, which on a machine that is shared with others
+//! is nothing that anybody knows.
 
 use serde::Serialize;
 use std::fmt;
@@ -16,7 +18,8 @@ pub struct Interval {
     pub median: f64,
     pub low: f64,
     pub high: f64,
-    /// Whether `low` and `high` hold with the confidence promised, or are just smallest and largest of too few samples.
+    /// Whether `low` and `high` hold with the confidence promised, or are just smallest and largest
+    /// of too few samples.
     pub certain: bool,
 }
 
@@ -52,8 +55,9 @@ pub fn interval(samples: &[f64]) -> Interval {
     }
 }
 
-/// How many samples may be left out at each end, so that the median still lies between those that are left. It lies below the
-/// smallest but `k` with the probability that at most `k` of `count` coins fall on one side.
+/// How many samples may be left out at each end, so that the median still lies between those that
+/// are left. It lies below the smallest but `k` with the probability that at most `k` of `count`
+/// coins fall on one side.
 fn left_out(count: usize) -> Option<usize> {
     let mut found = None;
     let mut tail = 0.0;
@@ -75,7 +79,8 @@ pub enum Verdict {
     Faster,
     /// Not below the threshold, and not clearly above 1.
     Same,
-    /// Below the threshold, in transactions a second or in transactions for a second of the server's CPU.
+    /// Below the threshold, in transactions a second or in transactions for a second of the
+    /// server's CPU.
     Slower,
     /// The intervals are too wide to tell.
     Undecided,

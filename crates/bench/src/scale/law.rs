@@ -1,5 +1,7 @@
-//! The Universal Scalability Law (Gunther): throughput of N workers is `lambda N / (1 + sigma (N - 1) + kappa N (N - 1))`. `lambda` is one
-//! worker's throughput, `sigma` the part of the work that they wait in line for, `kappa` what each pays for agreeing with each other.
+//! The Universal Scalability Law (Gunther): throughput of N workers is
+//! `lambda N / (1 + sigma (N - 1) + kappa N (N - 1))`. `lambda` is one worker's throughput, `sigma`
+//! the part of the work that they wait in line for, `kappa` what each pays for agreeing with each
+//! other.
 
 /// Parameters, and how well they describe what was measured.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -7,7 +9,8 @@ pub struct Law {
     pub lambda: f64,
     pub sigma: f64,
     pub kappa: f64,
-    /// Part of the variance of throughput that the law explains; None when all throughputs are equal.
+    /// Part of the variance of throughput that the law explains; None when all throughputs are
+    /// equal.
     pub explained: Option<f64>,
     /// The largest part by which a measured throughput lies off the law.
     pub largest_error: f64,
@@ -23,11 +26,13 @@ impl Law {
         (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
 
-    /// Fits the law to pairs of workers and throughput by least squares of the relative errors. With two different numbers of workers
-    /// only `sigma` can be known, with fewer nothing: then None.
+    /// Fits the law to pairs of workers and throughput by least squares of the relative errors.
+    /// With two different numbers of workers only `sigma` can be known, with fewer nothing: then
+    /// None.
     ///
-    /// `N / throughput` is linear in `1 / lambda`, `sigma / lambda` and `kappa / lambda`. Neither of the latter is negative in the law: the best fit
-    /// is the best among those with none, one or both of them left out whose others come out right.
+    /// `N / throughput` is linear in `1 / lambda`, `sigma / lambda` and `kappa / lambda`. Neither
+    /// of the latter is negative in the law: the best fit is the best among those with none, one or
+    /// both of them left out whose others come out right.
     pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
         let points: Vec<(f64, f64)> =
             points.iter().copied().filter(|(workers, rate)| *workers >= 1.0 && *rate > 0.0).collect();
@@ -70,7 +75,8 @@ impl Law {
     }
 }
 
-/// Coefficients of 1, N - 1 and N (N - 1) that describe N / throughput best, those not among `terms` being 0.
+/// Coefficients of 1, N - 1 and N (N - 1) that describe N / throughput best, those not among
+/// `terms` being 0.
 fn least_squares(points: &[(f64, f64)], terms: &[usize]) -> Option<[f64; 3]> {
     let count = terms.len();
     let mut matrix = vec![vec![0.0; count + 1]; count];

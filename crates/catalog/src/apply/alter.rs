@@ -1,6 +1,7 @@
 //! ALTER TABLE and ALTER STREAM: columns, constraints, time to live, export.
 //!
-//! Columns are known by their position everywhere, so whoever names one is moved along when positions change.
+//! Columns are known by their position everywhere, so whoever names one is moved along when
+//! positions change.
 
 use super::{Draft, already_exists, check, depended_on, invalid, view};
 use crate::change::{ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
@@ -197,7 +198,8 @@ impl Draft {
             return Ok(());
         }
         let name = definition.name.clone();
-        // What computes with the column was compiled for its type; a key that is the column itself was not.
+        // What computes with the column was compiled for its type; a key that is the column itself
+        // was not.
         let computes =
             |expression: &Expr| !matches!(expression, Expr::Column { .. }) && expression.uses_column(0, column);
         let in_use = |expression: &Expr| expression.uses_column(0, column);
@@ -369,7 +371,8 @@ impl Draft {
         }
     }
 
-    /// Rows of a view go by themselves only where nothing else could take them away, and then as a whole.
+    /// Rows of a view go by themselves only where nothing else could take them away, and then as a
+    /// whole.
     fn check_expiry_of_view(&self, table: &Table, time_to_live: &TimeToLive) -> UserResult<()> {
         let Some(view) = &table.view else { return Ok(()) };
         let name = &table.name;

@@ -57,7 +57,8 @@ pub(super) fn columns(table: &str, columns: &[Column]) -> UserResult<()> {
     Ok(())
 }
 
-/// An expression that is computed from rows alone: of `tables`, bound to the slots from 0. `what` is for messages.
+/// An expression that is computed from rows alone: of `tables`, bound to the slots from 0. `what`
+/// is for messages.
 pub(super) fn row_expression(what: &str, expression: &Expr, tables: &[&Table]) -> UserResult<()> {
     let outside = expression.any(&mut |inner| match inner {
         Expr::Parameter(_) | Expr::Register(_) | Expr::Subquery { .. } => true,
@@ -102,7 +103,8 @@ pub(super) fn partition_column(table: &str, column: &Column) -> UserResult<()> {
     Ok(())
 }
 
-/// In a partitioned table a unique key must contain the partitioning column: only then can one partition tell.
+/// In a partitioned table a unique key must contain the partitioning column: only then can one
+/// partition tell.
 pub(super) fn unique_keys(table: &Table) -> UserResult<()> {
     let Some(partition_column) = table.partition_column else { return Ok(()) };
     let column = &table.columns[partition_column as usize].name;

@@ -5,8 +5,9 @@ use crate::objects::{DecimalScale, TableKind};
 use ferrite_base::UserResult;
 
 impl Draft {
-    /// Refused where what is stored, or derived from it, would be other than its declaration says: columns that round already, and
-    /// views, indexes and checks whose text has a DECIMAL(p, s). Procedures are compiled anew, and follow.
+    /// Refused where what is stored, or derived from it, would be other than its declaration says:
+    /// columns that round already, and views, indexes and checks whose text has a DECIMAL(p, s).
+    /// Procedures are compiled anew, and follow.
     pub(super) fn set_decimal_scale(&mut self, to: DecimalScale) -> UserResult<()> {
         if self.catalog.decimals == to {
             return Ok(());

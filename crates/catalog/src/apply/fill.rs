@@ -1,4 +1,5 @@
-//! A table gets the rows of another one that has the same columns: how a restore puts everything in its place in one step.
+//! A table gets the rows of another one that has the same columns: how a restore puts everything in
+//! its place in one step.
 
 use super::{Draft, invalid};
 use crate::change::Effect;

@@ -89,7 +89,8 @@ struct Lookup<'c> {
 }
 
 impl Lookup<'_> {
-    /// Descriptors of the method's parameters and result: the class's own or, where it has none by that name, the next base class's.
+    /// Descriptors of the method's parameters and result: the class's own or, where it has none by
+    /// that name, the next base class's.
     fn signature(&self, method: &str) -> UserResult<(Vec<String>, String)> {
         if let Some(found) = self.own_signature(&self.first, method)? {
             return Ok(found);

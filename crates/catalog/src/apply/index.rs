@@ -46,8 +46,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The index object for `new`, which is not yet in `table`. Names that the statement leaves out are made up as the
-    /// original does, since tools show them.
+    /// The index object for `new`, which is not yet in `table`. Names that the statement leaves out
+    /// are made up as the original does, since tools show them.
     pub(super) fn build_index(&mut self, table: &Table, new: &NewIndex, primary_key: bool) -> UserResult<Index> {
         let (name, constraint) = match (&new.name, &new.constraint) {
             (Some(name), constraint) => (name.clone(), constraint.clone()),
@@ -95,7 +95,8 @@ impl Draft {
     }
 
     fn is_index_name_taken(&self, name: &str, table: &Table) -> bool {
-        // That of a view's groups has no name to speak of: the original's own tests give it to another index of the same view.
+        // That of a view's groups has no name to speak of: the original's own tests give it to
+        // another index of the same view.
         let of_table = table.indexes.iter().any(|index| index.name == name && !index.is_view_key());
         of_table || self.catalog.index_named(name).is_some()
     }
@@ -132,7 +133,8 @@ fn default_subject(table: &Table, new: &NewIndex, primary_key: bool) -> String {
             _ => subject.push_str("EXPRESSION"),
         }
     }
-    // Long lists of long names are cut: the name must fit with its prefix, and a number behind it keeps it apart.
+    // Long lists of long names are cut: the name must fit with its prefix, and a number behind it
+    // keeps it apart.
     let end = subject.floor_char_boundary(200);
     subject.truncate(end);
     subject

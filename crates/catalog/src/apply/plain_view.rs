@@ -1,5 +1,5 @@
-//! Views that are computed when they are read: names, and what stands in the way of what they read. Whether a view's query fits
-//! the schema is for whoever knows SQL.
+//! Views that are computed when they are read: names, and what stands in the way of what they read.
+//! Whether a view's query fits the schema is for whoever knows SQL.
 
 use super::rename::refuse_rename;
 use super::{Draft, already_exists, check, depended_on, invalid};

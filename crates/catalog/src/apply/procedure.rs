@@ -7,7 +7,8 @@ use ferrite_base::{TableId, UserError, UserResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a role can be given, in the order in which it is shown (wire-protocol 12.11), with what each implies.
+/// What a role can be given, in the order in which it is shown (wire-protocol 12.11), with what
+/// each implies.
 const PERMISSIONS: [(&str, &[&str]); 7] = [
     ("admin", &["defaultproc", "defaultprocread", "sql", "sqlread", "allproc", "compoundproc"]),
     ("defaultproc", &["defaultprocread"]),
@@ -124,7 +125,8 @@ impl Draft {
         self.catalog.procedures.values().filter(on_table).map(|procedure| procedure.name.clone()).collect()
     }
 
-    /// Names of roles and permissions ignore case and are kept in lower case; implied permissions are kept too.
+    /// Names of roles and permissions ignore case and are kept in lower case; implied permissions
+    /// are kept too.
     pub(super) fn create_role(&mut self, name: &str, permissions: &[String]) -> UserResult<()> {
         check::identifier(name)?;
         if self.catalog.permissions_of(name).is_some() {

@@ -1,4 +1,5 @@
-//! New names. Views and procedures keep the text that they were written as, so what a text names keeps its name.
+//! New names. Views and procedures keep the text that they were written as, so what a text names
+//! keeps its name.
 
 use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::change::Effect;

@@ -1,4 +1,5 @@
-//! Effects of several changes brought into one order, in which a store can carry them out against the last catalog.
+//! Effects of several changes brought into one order, in which a store can carry them out against
+//! the last catalog.
 
 use crate::change::{Effect, Rebuild};
 use crate::objects::{Catalog, TableKind};
@@ -6,8 +7,8 @@ use ferrite_base::TableId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What leads from `old` to `new`: what came and went in between is left out, each table is rebuilt at most once, and tables
-/// come before the views that read them.
+/// What leads from `old` to `new`: what came and went in between is left out, each table is rebuilt
+/// at most once, and tables come before the views that read them.
 pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect> {
     let mut rebuilds: BTreeMap<TableId, Rebuild> = BTreeMap::new();
     let mut settled: Vec<Effect> = Vec::new();

@@ -1,4 +1,5 @@
-//! Two tables that are alike trade their rows: each name goes to the other's storage, with all that was declared under it.
+//! Two tables that are alike trade their rows: each name goes to the other's storage, with all that
+//! was declared under it.
 
 use super::{Draft, invalid};
 use crate::change::Effect;

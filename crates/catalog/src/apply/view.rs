@@ -87,8 +87,8 @@ impl Draft {
     }
 }
 
-/// Whether rows of `joined` meet only rows of their own partition: its partitioning column equals that of one of the `tables`
-/// before it.
+/// Whether rows of `joined` meet only rows of their own partition: its partitioning column equals
+/// that of one of the `tables` before it.
 fn stays_local(condition: Option<&Expr>, tables: &[Arc<Table>], joined: &Table) -> bool {
     let is_key = |expression: &Expr| match expression {
         Expr::Column { slot, column } if *slot as usize == tables.len() => joined.partition_column == Some(*column),

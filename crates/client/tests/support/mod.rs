@@ -1,4 +1,5 @@
-//! A server that follows a script: each connection is handed to a function that reads and writes frames as it likes.
+//! A server that follows a script: each connection is handed to a function that reads and writes
+//! frames as it likes.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -66,7 +67,8 @@ impl Peer {
     }
 }
 
-/// Listens; runs `script` for each connection in a thread, with the connection's number. Returns the address.
+/// Listens; runs `script` for each connection in a thread, with the connection's number. Returns
+/// the address.
 pub fn serve(script: impl Fn(Peer, usize) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

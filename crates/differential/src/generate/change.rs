@@ -1,7 +1,8 @@
 //! Random data changes and views.
 //!
-//! What SQL leaves open is not asked for: an UPDATE does not touch columns of unique keys, since whether it meets a
-//! duplicate on its way may depend on the order of rows; an UPSERT has no key twice.
+//! What SQL leaves open is not asked for: an UPDATE does not touch columns of unique keys, since
+//! whether it meets a duplicate on its way may depend on the order of rows; an UPSERT has no key
+//! twice.
 
 use super::query::table_columns;
 use super::{Generator, Scope, bound};
@@ -124,7 +125,8 @@ impl Generator<'_> {
                 kept.push(row);
             }
         }
-        // What is left out keeps its value, or has its default in a new row; NOT NULL without one, that is refused.
+        // What is left out keeps its value, or has its default in a new row; NOT NULL without one,
+        // that is refused.
         if self.random.chance(50) {
             for place in (0..columns.len()).rev().filter(|place| !places.contains(place)) {
                 if self.random.chance(if table.columns[place].not_null { 15 } else { 50 }) {
@@ -136,7 +138,8 @@ impl Generator<'_> {
         Change::Upsert { table: name, key: table.primary_key.clone(), columns, rows: kept }
     }
 
-    /// One row at most is given another value, of a unique key too: what it meets is there before and after.
+    /// One row at most is given another value, of a unique key too: what it meets is there before
+    /// and after.
     fn update_one(&mut self, table: &Table) -> Option<Change> {
         let free: Vec<&Column> =
             table.columns.iter().filter(|column| table.partition_column.as_ref() != Some(&column.name)).collect();
@@ -195,7 +198,8 @@ impl Generator<'_> {
         Change::Update { table: table.name.clone(), set, condition }
     }
 
-    /// A view such as ours keeps up: grouped, with COUNT(*), SUM, MIN and MAX, over one table or a join of two.
+    /// A view such as ours keeps up: grouped, with COUNT(*), SUM, MIN and MAX, over one table or a
+    /// join of two.
     pub fn view(&mut self, number: usize) -> View {
         let table = self.random.pick(&self.schema.tables).clone();
         let alias = self.alias();
@@ -250,7 +254,8 @@ impl Generator<'_> {
         View { name: format!("m{number}"), query: Query { body, ..Query::default() }, columns, bounds: None }
     }
 
-    /// The view's table with another one, joined on their partitioning columns where both have one: else ours refuses it.
+    /// The view's table with another one, joined on their partitioning columns where both have one:
+    /// else ours refuses it.
     fn joined_in_view(&mut self, table: &Table, from: From, scope: &mut Scope) -> From {
         let others: Vec<&Table> = self.schema.tables.iter().filter(|other| other.name != table.name).collect();
         if others.is_empty() {

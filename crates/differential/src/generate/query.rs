@@ -1,7 +1,7 @@
 //! Random queries: what they read, how it is joined, grouped, ordered and cut.
 //!
-//! What SQL leaves open is not asked for: a LIMIT has an ORDER BY of all columns, a window function that sees single rows an ORDER BY that
-//! tells them apart.
+//! What SQL leaves open is not asked for: a LIMIT has an ORDER BY of all columns, a window function
+//! that sees single rows an ORDER BY that tells them apart.
 
 use super::{Generator, Scope, bound};
 use crate::datum::{Datum, Type};
@@ -87,7 +87,8 @@ impl Generator<'_> {
         common
     }
 
-    /// A view of any query, which may be one of other views. None where reading it could be an error.
+    /// A view of any query, which may be one of other views. None where reading it could be an
+    /// error.
     pub fn plain_view(&mut self, number: usize) -> Option<View> {
         let types = self.types(3);
         self.nesting += 1;
@@ -380,7 +381,8 @@ impl Generator<'_> {
     }
 }
 
-/// Tables that are joined without an outer join on the right: those that are looked at each by itself.
+/// Tables that are joined without an outer join on the right: those that are looked at each by
+/// itself.
 fn is_plain(from: &From) -> bool {
     match from {
         From::Table { .. } => true,

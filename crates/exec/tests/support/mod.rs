@@ -1,4 +1,5 @@
-//! A database without threads, log and network: SQL text in, rows out, on as many partitions as asked for.
+//! A database without threads, log and network: SQL text in, rows out, on as many partitions as
+//! asked for.
 
 // Each test binary uses its part of it.
 #![allow(dead_code, reason = "each test file uses its part")]
@@ -75,7 +76,8 @@ impl Database {
         }
     }
 
-    /// Runs SQL text, `EXEC procedure argument, ...`, or `WITH ARGUMENTS argument, ... : text with ?`.
+    /// Runs SQL text, `EXEC procedure argument, ...`, or
+    /// `WITH ARGUMENTS argument, ... : text with ?`.
     pub fn run(&mut self, text: &str) -> UserResult<Collected> {
         if let Some(call) = text.trim().strip_prefix("EXEC ") {
             return self.call_text(call);
@@ -197,8 +199,8 @@ impl Database {
         })
     }
 
-    /// The invariants that hold between transactions: indexes and views say what the rows say, replicas are alike, and copies made by
-    /// redo are like their stores.
+    /// The invariants that hold between transactions: indexes and views say what the rows say,
+    /// replicas are alike, and copies made by redo are like their stores.
     pub fn verify(&self) {
         self.stores.iter().for_each(|store| store.verify().expect("indexes and views agree with the rows"));
         self.check();
@@ -340,7 +342,8 @@ pub fn load_voter(database: &mut Database) {
     }
 }
 
-/// A partitioned table of `rows` rows, with keys of few and of many values, and a replicated one beside it.
+/// A partitioned table of `rows` rows, with keys of few and of many values, and a replicated one
+/// beside it.
 pub fn filled(partitions: u32, lending: Lending, rows: u32) -> Database {
     let mut database = Database::new(partitions, lending);
     for text in [

@@ -9,7 +9,8 @@ use hashbrown::HashTable;
 pub struct DistinctValues(HashTable<OwnedValue>);
 
 impl DistinctValues {
-    /// Copies the value only if it is new. Of a row of values, one that has a NULL counts for nothing.
+    /// Copies the value only if it is new. Of a row of values, one that has a NULL counts for
+    /// nothing.
     pub(super) fn insert(&mut self, value: Value<'_>) {
         if let Value::Array(row) = value {
             if !row.iter().any(Value::is_null) {
@@ -42,7 +43,8 @@ impl DistinctValues {
     }
 }
 
-/// Bytes that are the same for rows that are equal as in GROUP BY. The values at a place are of one kind.
+/// Bytes that are the same for rows that are equal as in GROUP BY. The values at a place are of one
+/// kind.
 fn together(row: &[Value<'_>]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16 * row.len());
     let float = |bytes: &mut Vec<u8>, value: f64| bytes.extend_from_slice(&(value + 0.0).to_bits().to_le_bytes());

@@ -1,8 +1,9 @@
-//! HyperLogLog, for APPROX_COUNT_DISTINCT: 4 KiB for any number of values, with a standard error of 1.04/sqrt(4096) = 1.6 %. The first
-//! 1024 distinct values are told apart by their hashes in the same room, so that small counts are exact but for collisions.
+//! HyperLogLog, for APPROX_COUNT_DISTINCT: 4 KiB for any number of values, with a standard error of
+//! 1.04/sqrt(4096) = 1.6 %. The first 1024 distinct values are told apart by their hashes in the
+//! same room, so that small counts are exact but for collisions.
 //!
-//! Flajolet, Fusy, Gandouet, Meunier: "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm" (2007),
-//! with 64-bit hashes, which need no correction for large counts.
+//! Flajolet, Fusy, Gandouet, Meunier: "HyperLogLog: the analysis of a near-optimal cardinality
+//! estimation algorithm" (2007), with 64-bit hashes, which need no correction for large counts.
 
 use ferrite_value::{Value, compare};
 use std::hash::Hasher;
@@ -54,7 +55,8 @@ impl Sketch {
     fn registers(&mut self) -> &mut [u8; REGISTERS] {
         if let Contents::Hashes(hashes) = &self.0 {
             let mut registers = Box::new([0; REGISTERS]);
-            // What is lost with the other halves are runs of more than twenty zeros: of one value in a million.
+            // What is lost with the other halves are runs of more than twenty zeros: of one value
+            // in a million.
             hashes.iter().for_each(|half| note(&mut registers, u64::from(*half) << 32 | u64::from(u32::MAX)));
             self.0 = Contents::Registers(registers);
         }

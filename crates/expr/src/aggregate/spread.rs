@@ -1,7 +1,8 @@
 //! How far values lie from their mean: VARIANCE and STDDEV.
 //!
-//! Computed in doubles by Welford's recurrence, and merged by Chan, Golub and LeVeque's formula ("Updating formulae and a pairwise
-//! algorithm for computing sample variances", 1979), neither of which subtracts large sums from each other.
+//! Computed in doubles by Welford's recurrence, and merged by Chan, Golub and LeVeque's formula
+//! ("Updating formulae and a pairwise algorithm for computing sample variances", 1979), neither of
+//! which subtracts large sums from each other.
 
 use super::AggregateKind;
 use crate::{arithmetic, checks};

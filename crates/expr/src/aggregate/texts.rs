@@ -20,7 +20,8 @@ impl TextOrder {
     pub const KEYS_MAX: usize = 8;
 }
 
-/// The texts of one group. Each text is put after the separator that came with it, but for the first.
+/// The texts of one group. Each text is put after the separator that came with it, but for the
+/// first.
 #[derive(Clone, Debug)]
 pub struct Texts {
     order: TextOrder,
@@ -41,7 +42,8 @@ impl Texts {
         Texts { order, distinct, entries: Vec::new() }
     }
 
-    /// Takes the text, its separator and its keys; a NULL text counts for nothing, a NULL separator is empty.
+    /// Takes the text, its separator and its keys; a NULL text counts for nothing, a NULL separator
+    /// is empty.
     pub(super) fn add(&mut self, value: Value<'_>) -> UserResult<()> {
         let Value::Array([text, separator, keys @ ..]) = value else { return Err(mismatch("STRING_AGG", &[value])) };
         let text = match text {
@@ -107,7 +109,8 @@ impl Texts {
                 return if self.order.descending >> place & 1 == 1 { ordering.reverse() } else { ordering };
             }
         }
-        // Equal texts must meet to be told apart from different ones; without an order, texts stay as they came.
+        // Equal texts must meet to be told apart from different ones; without an order, texts stay
+        // as they came.
         if self.distinct && self.order.keys == 0 { left.text.cmp(&right.text) } else { Ordering::Equal }
     }
 }

@@ -1,4 +1,5 @@
-//! Functions on points and polygons of the earth, which is a sphere here; distances are in meters, areas in square meters.
+//! Functions on points and polygons of the earth, which is a sphere here; distances are in meters,
+//! areas in square meters.
 //!
 //! The geometry itself is `ferrite_value::sphere`'s, what makes a polygon valid is in [`validity`].
 

@@ -1,8 +1,9 @@
 //! Functions on JSON kept as text: FIELD, SET_FIELD, ARRAY_ELEMENT, ARRAY_LENGTH.
 //!
-//! A text is scanned once from front to back, and checked whole: what is wanted is a slice of it, so no tree is built.
-//! Order of members, numbers' spelling and everything that is not asked for stay as they were written. JSON's null is SQL's NULL,
-//! and so is what is not there; text that is no JSON (RFC 8259) is an error.
+//! A text is scanned once from front to back, and checked whole: what is wanted is a slice of it,
+//! so no tree is built. Order of members, numbers' spelling and everything that is not asked for
+//! stay as they were written. JSON's null is SQL's NULL, and so is what is not there; text that is
+//! no JSON (RFC 8259) is an error.
 
 use super::Function;
 use crate::checks::{check_length, mismatch};
@@ -112,10 +113,11 @@ fn unescaped_name<'a>(name: &'a str, arena: &'a Bump) -> &'a str {
 
 /// Where SET_FIELD writes.
 enum Place {
-    /// Over the value that is there, with the steps from `step` on still to be made: none, or it is null.
+    /// Over the value that is there, with the steps from `step` on still to be made: none, or it is
+    /// null.
     Over { range: Range<usize>, step: usize },
-    /// Before the closing brace or bracket at `at`, with the steps from `step` on still to be made. `count`: how many members or
-    /// elements there are.
+    /// Before the closing brace or bracket at `at`, with the steps from `step` on still to be made.
+    /// `count`: how many members or elements there are.
     Into { at: usize, count: usize, step: usize },
     /// The value that `step` should go into is no object or no array.
     Barred { step: usize },
@@ -244,8 +246,8 @@ fn unescape<'a>(quoted: &'a str, arena: &'a Bump) -> &'a str {
     text.into_bump_str()
 }
 
-/// The characters that the text between the quotes of a checked JSON string means. Halves of surrogate pairs that stand alone
-/// become U+FFFD.
+/// The characters that the text between the quotes of a checked JSON string means. Halves of
+/// surrogate pairs that stand alone become U+FFFD.
 struct Unescaped<'t>(&'t str);
 
 impl Unescaped<'_> {
@@ -352,7 +354,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Calls `each` at every member's value with the member's name as it stands between the quotes. How many there were.
+    /// Calls `each` at every member's value with the member's name as it stands between the quotes.
+    /// How many there were.
     fn object(&mut self, mut each: impl FnMut(&mut Self, &'t str) -> UserResult<()>) -> UserResult<usize> {
         self.enter()?;
         let mut count = 0;
@@ -469,7 +472,8 @@ impl<'t> Scanner<'t> {
         if self.position == start { Err(self.malformed()) } else { Ok(()) }
     }
 
-    /// Over one value; where the value lies that `path` leads to from here. Of members with the same name the last counts.
+    /// Over one value; where the value lies that `path` leads to from here. Of members with the
+    /// same name the last counts.
     fn select(&mut self, path: &[Step<'_>]) -> UserResult<Option<Range<usize>>> {
         let mut found = None;
         match (path, self.peek()) {

@@ -7,7 +7,8 @@ use crate::operator::ArithmeticOperator;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{Decimal, Value, decimal, text};
 
-/// Places that ROUND and FORMAT_CURRENCY round to: decimals, or if negative digits before the point.
+/// Places that ROUND and FORMAT_CURRENCY round to: decimals, or if negative digits before the
+/// point.
 const ROUNDING_POSITIONS: std::ops::RangeInclusive<i64> = -25..=12;
 
 pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResult<Value<'a>> {
@@ -152,7 +153,8 @@ fn truncate_at(value: Decimal, position: i32) -> Decimal {
     Decimal::from_scaled(value.scaled() / unit * unit).expect("not larger than the value")
 }
 
-/// The integer that a number is, or that a text says. Error where it has decimals that would be lost.
+/// The integer that a number is, or that a text says. Error where it has decimals that would be
+/// lost.
 fn exact_integer(value: &Value<'_>) -> UserResult<i64> {
     let integer = match value {
         Value::Integer(x) => Some(*x),

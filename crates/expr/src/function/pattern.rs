@@ -1,8 +1,8 @@
 //! Regular expressions: REGEXP_POSITION, REGEXP_LIKE and REGEXP_REPLACE.
 //!
-//! Matching takes time in proportion to the text, whatever the pattern (the `regex` library knows no backtracking, and therefore
-//! neither look-around nor back references). A thread keeps the expressions it compiled last, so that a statement over many rows
-//! compiles its pattern once.
+//! Matching takes time in proportion to the text, whatever the pattern (the `regex` library knows
+//! no backtracking, and therefore neither look-around nor back references). A thread keeps the
+//! expressions it compiled last, so that a statement over many rows compiles its pattern once.
 
 use super::Function;
 use crate::checks::{check_length, mismatch};
@@ -41,8 +41,8 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>]) -> UserResul
     })
 }
 
-/// REGEXP_REPLACE: the first match replaced, or with the flag `g` all of them. In the replacement `\1` to `\9` are the groups, `\&` is the
-/// whole match and `\\` a backslash, as in PostgreSQL.
+/// REGEXP_REPLACE: the first match replaced, or with the flag `g` all of them. In the replacement
+/// `\1` to `\9` are the groups, `\&` is the whole match and `\\` a backslash, as in PostgreSQL.
 pub(super) fn replace<'a>(arguments: &[Value<'a>], arena: &'a Bump) -> UserResult<Value<'a>> {
     let (text, pattern, replacement, flags) = match arguments {
         [Value::Text(text), Value::Text(pattern), Value::Text(replacement)] => (*text, *pattern, *replacement, ""),

@@ -1,6 +1,8 @@
-//! From a name and argument types to a function: which casts the arguments need and what the result's type is.
+//! From a name and argument types to a function: which casts the arguments need and what the
+//! result's type is.
 //!
-//! The names are the ones SQL texts use. COALESCE, NULLIF and DECODE are not here: the binder brings them to CASE.
+//! The names are the ones SQL texts use. COALESCE, NULLIF and DECODE are not here: the binder
+//! brings them to CASE.
 
 use super::{Function, TimeField, TrimSide, WindowEdge};
 use ferrite_base::{UserError, UserResult};
@@ -19,7 +21,8 @@ pub struct Resolved {
 /// What a parameter takes. An argument without a type (`?` or NULL) gets the type in the comment.
 #[derive(Clone, Copy, PartialEq)]
 enum Takes {
-    /// Integers of any width; BIGINT. Of VARBINARY the binder lets constants pass, which it reads as numbers.
+    /// Integers of any width; BIGINT. Of VARBINARY the binder lets constants pass, which it reads
+    /// as numbers.
     Integer,
     /// Any number, left as it is; BIGINT.
     Number,
@@ -58,8 +61,8 @@ use Gives::{First, Type};
 use Takes::*;
 
 impl Function {
-    /// The function `name` (upper case) for these arguments; None is the type of `?` and of NULL. Error when there is no such
-    /// function (yet), or when it does not take such arguments.
+    /// The function `name` (upper case) for these arguments; None is the type of `?` and of NULL.
+    /// Error when there is no such function (yet), or when it does not take such arguments.
     pub fn resolve(name: &str, argument_types: &[Option<SqlType>]) -> UserResult<Resolved> {
         use Function as F;
         use SqlType as S;
@@ -192,9 +195,10 @@ impl Function {
         settle(name, function, parameters, optional, result, argument_types)
     }
 
-    /// The functions with a unit or field in front, which is a word and no expression: EXTRACT(field FROM timestamp),
-    /// TRUNCATE(unit, timestamp), DATEADD(unit, count, timestamp), DATEDIFF(unit, from, to), SINCE_EPOCH(unit, timestamp),
-    /// TO_TIMESTAMP(unit, count), TIME_WINDOW(unit, length, timestamp). `argument_types` excludes the unit.
+    /// The functions with a unit or field in front, which is a word and no expression:
+    /// EXTRACT(field FROM timestamp), TRUNCATE(unit, timestamp), DATEADD(unit, count, timestamp),
+    /// DATEDIFF(unit, from, to), SINCE_EPOCH(unit, timestamp), TO_TIMESTAMP(unit, count),
+    /// TIME_WINDOW(unit, length, timestamp). `argument_types` excludes the unit.
     pub fn resolve_with_unit(name: &str, unit: &str, argument_types: &[Option<SqlType>]) -> UserResult<Resolved> {
         if matches!(name, "EXTRACT" | "DATE_PART") {
             let field = field_of_extract(unit)
@@ -248,7 +252,8 @@ impl Function {
         }
     }
 
-    /// Whether the first argument of `name` is a unit or field: then [`Function::resolve_with_unit`] is the one to ask.
+    /// Whether the first argument of `name` is a unit or field: then
+    /// [`Function::resolve_with_unit`] is the one to ask.
     pub fn takes_unit(name: &str) -> bool {
         const NAMES: [&str; 9] = [
             "EXTRACT",
@@ -393,7 +398,8 @@ fn concat(given: &[Option<SqlType>]) -> UserResult<Resolved> {
     settle("CONCAT", Function::Concat, &parameters, 0, Type(SqlType::Varchar), given)
 }
 
-/// Arguments of DISTANCE and DWITHIN: their first two have to be known, and one of them has to be a point.
+/// Arguments of DISTANCE and DWITHIN: their first two have to be known, and one of them has to be a
+/// point.
 fn one_a_point(name: &str, given: &[Option<SqlType>]) -> UserResult<&'static [Takes]> {
     let wanted = if name == "DISTANCE" { 2 } else { 3 };
     if given.len() != wanted {

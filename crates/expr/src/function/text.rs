@@ -130,7 +130,8 @@ fn offset(text: &str, count: usize) -> usize {
     text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
 }
 
-/// Byte offset after so many characters, or, of a negative count, before so many at the end: what RIGHT begins with.
+/// Byte offset after so many characters, or, of a negative count, before so many at the end: what
+/// RIGHT begins with.
 fn from_start(text: &str, count: i64) -> usize {
     match usize::try_from(count) {
         Ok(count) => offset(text, count),
@@ -261,7 +262,8 @@ fn split_part<'a>(text: &'a str, delimiter: &str, number: i64) -> UserResult<&'a
     Ok(part.unwrap_or(""))
 }
 
-/// A FLOAT or DECIMAL in at most `length` characters; stars when the whole part does not fit. Halves go to the even neighbour.
+/// A FLOAT or DECIMAL in at most `length` characters; stars when the whole part does not fit.
+/// Halves go to the even neighbour.
 fn str_number<'a>(value: &Value<'_>, length: i64, decimals: i64, arena: &'a Bump) -> UserResult<Value<'a>> {
     if !(1..=38).contains(&length) || !(0..=12).contains(&decimals) {
         return Err(UserError::out_of_range("STR takes a length from 1 to 38 and from 0 to 12 decimals"));

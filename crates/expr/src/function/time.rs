@@ -64,7 +64,8 @@ pub(super) fn call<'a>(function: Function, arguments: &[Value<'a>], arena: &'a B
     }
 }
 
-/// A timestamp computed from another one. From what is valid, what is not is refused; a stored one may be outside already.
+/// A timestamp computed from another one. From what is valid, what is not is refused; a stored one
+/// may be outside already.
 fn computed(from: i64, timestamp: i64) -> UserResult<Value<'static>> {
     let checked = if temporal::is_valid_timestamp(from) { temporal::valid_timestamp(timestamp)? } else { timestamp };
     Ok(Value::Timestamp(checked))
@@ -100,8 +101,8 @@ fn extract(field: TimeField, timestamp: i64) -> Value<'static> {
     })
 }
 
-/// The start of the window of `length` units that holds `timestamp`, or its end, where the next one starts. Windows are counted from
-/// 1970, those of weeks from the Monday before.
+/// The start of the window of `length` units that holds `timestamp`, or its end, where the next one
+/// starts. Windows are counted from 1970, those of weeks from the Monday before.
 fn window(unit: TimeUnit, length: i64, timestamp: i64, edge: WindowEdge) -> UserResult<i64> {
     if length <= 0 {
         return Err(UserError::out_of_range(format!("a time window of {length} {}S has no length", unit.name())));

@@ -96,7 +96,8 @@ impl Time {
     }
 }
 
-/// The pattern with its fields filled in. Texts in double quotes and what is no letter stand for themselves; other letters are an error.
+/// The pattern with its fields filled in. Texts in double quotes and what is no letter stand for
+/// themselves; other letters are an error.
 pub(super) fn format<'a>(timestamp: i64, pattern: &str, arena: &'a Bump) -> UserResult<&'a str> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(UserError::limit(format!("a pattern of TO_CHAR is longer than {PATTERN_BYTES_MAX} bytes")));

@@ -1,7 +1,7 @@
 //! Time zones: what the clocks of a region show at a moment.
 //!
-//! The rules of the regions are those of the IANA data that `jiff` carries inside it, so that two servers of one version
-//! agree whatever their machines have installed.
+//! The rules of the regions are those of the IANA data that `jiff` carries inside it, so that two
+//! servers of one version agree whatever their machines have installed.
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::temporal::MICROSECONDS_PER_SECOND;
@@ -14,9 +14,9 @@ static REGIONS: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bun
 /// Longer than any name of a region.
 const NAME_BYTES_MAX: usize = 64;
 
-/// How far the zone's clocks are ahead of UTC at `timestamp`, in microseconds. A zone is `Z`, `UTC` or `GMT`, an offset such
-/// as `+05:30`, or a name of the IANA data, in upper or lower case: `America/New_York`. Of the abbreviations that data knows
-/// only those that mean one zone.
+/// How far the zone's clocks are ahead of UTC at `timestamp`, in microseconds. A zone is `Z`, `UTC`
+/// or `GMT`, an offset such as `+05:30`, or a name of the IANA data, in upper or lower case:
+/// `America/New_York`. Of the abbreviations that data knows only those that mean one zone.
 pub(super) fn offset_microseconds(zone: &str, timestamp: i64) -> UserResult<i64> {
     if ["Z", "UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name)) {
         return Ok(0);

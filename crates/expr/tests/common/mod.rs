@@ -107,7 +107,8 @@ pub fn shown(result: UserResult<Value<'_>>) -> String {
     }
 }
 
-/// The text of `expression` over the columns `7, NULL, 'abc'` and the parameters `5, [1, NULL, 3], [1, 3]`.
+/// The text of `expression` over the columns `7, NULL, 'abc'` and the parameters
+/// `5, [1, NULL, 3], [1, 3]`.
 pub fn evaluated(expression: &Expr) -> String {
     let arena = Bump::new();
     let context = Fixed {
@@ -120,7 +121,8 @@ pub fn evaluated(expression: &Expr) -> String {
         ],
     };
     let result = expression.eval(&context);
-    // The two ways of evaluating a condition agree; only an error behind a deciding operand may be met by one alone.
+    // The two ways of evaluating a condition agree; only an error behind a deciding operand may be
+    // met by one alone.
     if let (Ok(value), Ok(is_true)) = (&result, expression.is_true(&context)) {
         assert_eq!(is_true, matches!(value, Value::Boolean(true)), "{expression:?}");
     }

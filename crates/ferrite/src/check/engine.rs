@@ -1,8 +1,9 @@
-//! Statement after statement against the catalog that those before it have left, as a server does it; but one that is refused is written down,
-//! and the next one comes.
+//! Statement after statement against the catalog that those before it have left, as a server does
+//! it; but one that is refused is written down, and the next one comes.
 //!
-//! Owns the catalog and the findings. An error that is only the consequence of an earlier one is not told as another: a statement that needs what
-//! was refused is not judged. Starts a JVM when procedures are classes, and knows nothing of rows.
+//! Owns the catalog and the findings. An error that is only the consequence of an earlier one is
+//! not told as another: a statement that needs what was refused is not judged. Starts a JVM when
+//! procedures are classes, and knows nothing of rows.
 
 use super::names::{excerpt, made_by, mentioned};
 use ferrite_base::{SqlLimits, TextPosition, UserError, UserResult};
@@ -72,7 +73,8 @@ struct Source<'t> {
     start: TextPosition,
 }
 
-/// A procedure whose class is looked into when its batch is at its end: a server, too, compiles it with all that the batch makes.
+/// A procedure whose class is looked into when its batch is at its end: a server, too, compiles it
+/// with all that the batch makes.
 struct Waiting {
     procedure: String,
     file: String,
@@ -324,7 +326,8 @@ impl Engine {
             let description = Description { statements: statements.to_vec(), ..description.clone() };
             ferrite_sql::compile_class(&self.catalog, procedure, &description)
         };
-        // Without statements first: what is wrong with the procedure itself would be told for each of them.
+        // Without statements first: what is wrong with the procedure itself would be told for each
+        // of them.
         if let Err(error) = alone(&[]) {
             return vec![error];
         }
@@ -393,7 +396,8 @@ impl Engine {
         });
     }
 
-    /// Whether procedures take what their tasks give them. Those whose class was not looked into take anything.
+    /// Whether procedures take what their tasks give them. Those whose class was not looked into
+    /// take anything.
     fn check_tasks(&mut self) {
         if self.catalog.tasks.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! Names in statements that may not be understood otherwise: what they would have made, what an error is about.
+//! Names in statements that may not be understood otherwise: what they would have made, what an
+//! error is about.
 
 use ferrite_shell::lexer::{Kind, Token, tokens};
 
@@ -14,7 +15,8 @@ fn words(text: &str) -> Vec<(Token, String)> {
     parts.map(|token| (token, token.text(text).trim_matches('"').to_uppercase())).collect()
 }
 
-/// What would be there if the statement had been taken: an object, or a column. In upper case, as names are compared.
+/// What would be there if the statement had been taken: an object, or a column. In upper case, as
+/// names are compared.
 pub fn made_by(text: &str) -> Vec<String> {
     let words = words(text);
     let is =

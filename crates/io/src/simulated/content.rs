@@ -1,4 +1,5 @@
-//! Bytes of a file, in pages that copies share until one of them is written. A page of zeros takes no memory.
+//! Bytes of a file, in pages that copies share until one of them is written. A page of zeros takes
+//! no memory.
 
 use std::sync::Arc;
 

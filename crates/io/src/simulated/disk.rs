@@ -1,8 +1,8 @@
-//! A disk in memory that keeps what [`Disk`] promises and nothing beyond: what was not made durable is lost, torn or reordered when the
-//! power goes; operations fail when told to; bytes rot.
+//! A disk in memory that keeps what [`Disk`] promises and nothing beyond: what was not made durable
+//! is lost, torn or reordered when the power goes; operations fail when told to; bytes rot.
 //!
-//! Every operation that changes something is a boundary at which power can be lost. From then on everything fails, until
-//! [`SimulatedDisk::restart`]. Files that were opened before stay useless.
+//! Every operation that changes something is a boundary at which power can be lost. From then on
+//! everything fails, until [`SimulatedDisk::restart`]. Files that were opened before stay useless.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -35,8 +35,8 @@ pub enum FaultKind {
     Name,
 }
 
-/// The calls of one kind are counted from 1; from `at` on, `times` of them fail. Files that were opened for reading only count
-/// for `Read` alone.
+/// The calls of one kind are counted from 1; from `at` on, `times` of them fail. Files that were
+/// opened for reading only count for `Read` alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -55,7 +55,8 @@ impl Fault {
     pub const EMFILE: i32 = EMFILE;
 }
 
-/// Where the power goes: at the boundary of that number, counted from 1, before the operation or after it.
+/// Where the power goes: at the boundary of that number, counted from 1, before the operation or
+/// after it.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashPoint {
     pub boundary: u64,
@@ -148,7 +149,8 @@ impl SimulatedDisk {
         Self::new(1, SimulatedClock::default())
     }
 
-    /// Whoever uses the disk when the power goes unwinds with [`PowerLost`] instead of getting an error, so that nothing runs on.
+    /// Whoever uses the disk when the power goes unwinds with [`PowerLost`] instead of getting an
+    /// error, so that nothing runs on.
     pub fn unwind_at_power_loss(&self) {
         self.state().unwinds = true;
     }
@@ -198,7 +200,8 @@ impl SimulatedDisk {
         self.state().halted
     }
 
-    /// Fsyncs wait from now on, until what is returned is dropped: a test that fails meanwhile lets them go too, and can end.
+    /// Fsyncs wait from now on, until what is returned is dropped: a test that fails meanwhile lets
+    /// them go too, and can end.
     pub fn hold_syncs(&self) -> HeldSyncs {
         let mut state = self.state();
         assert!(!state.syncs_held, "fsyncs are held by one at a time");
@@ -252,8 +255,8 @@ impl SimulatedDisk {
         }
     }
 
-    /// The same files on another disk, all of them durable: what the device was given until now. After an fsync that failed
-    /// that can be less than what programs read through the page cache.
+    /// The same files on another disk, all of them durable: what the device was given until now.
+    /// After an fsync that failed that can be less than what programs read through the page cache.
     pub fn copy(&self, seed: u64) -> SimulatedDisk {
         let copy = SimulatedDisk::new(seed, SimulatedClock::default());
         let state = self.state();
@@ -264,7 +267,8 @@ impl SimulatedDisk {
         copy
     }
 
-    /// What a loss of power at this moment might leave of a directory's files, on another disk. This one goes on.
+    /// What a loss of power at this moment might leave of a directory's files, on another disk.
+    /// This one goes on.
     pub fn after_power_loss(&self, dir: &Path, seed: u64) -> SimulatedDisk {
         let left = SimulatedDisk::new(seed, SimulatedClock::default());
         let mut random = SimulatedRandom::new(seed);

@@ -1,9 +1,11 @@
-//! One file's bytes in three states: what programs read, what the device was given, what survives a loss of power.
+//! One file's bytes in three states: what programs read, what the device was given, what survives a
+//! loss of power.
 
 use crate::simulated::SimulatedRandom;
 use crate::simulated::content::Content;
 
-/// Writes are lost and kept in pieces of this size: what drives promise to write whole, most of the time.
+/// Writes are lost and kept in pieces of this size: what drives promise to write whole, most of the
+/// time.
 const PIECE_BYTES: usize = 512;
 
 #[derive(Clone)]
@@ -84,8 +86,8 @@ impl Inode {
         self.pending.clear();
     }
 
-    /// An fsync that failed: some of what was pending has reached the device, the rest is forgotten, though programs still read it. A
-    /// second fsync has nothing to do and succeeds.
+    /// An fsync that failed: some of what was pending has reached the device, the rest is
+    /// forgotten, though programs still read it. A second fsync has nothing to do and succeeds.
     pub(super) fn lose_pending(&mut self, random: &mut SimulatedRandom) {
         self.tear(Tearing::choose(random), random);
         self.device.clone_from(&self.durable);

@@ -62,7 +62,8 @@ impl Names {
         done.iter().for_each(|change| apply(&mut self.durable, change));
     }
 
-    /// Keeps a beginning of what was not made durable, or any part of it: file systems promise neither.
+    /// Keeps a beginning of what was not made durable, or any part of it: file systems promise
+    /// neither.
     pub(super) fn lose_power(&mut self, random: &mut SimulatedRandom) {
         self.durable = self.survivors(random);
         self.pending.clear();

@@ -1,4 +1,5 @@
-//! Random numbers that a seed repeats (splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
+//! Random numbers that a seed repeats (splitmix64: Steele, Lea, Flood, "Fast splittable
+//! pseudorandom number generators").
 
 use crate::random::Random;
 

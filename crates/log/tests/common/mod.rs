@@ -25,7 +25,8 @@ impl Completion for Tell {
     }
 }
 
-/// Small segments (15 sectors of blocks between header and seal), so that a test sees many, and no thread that prepares, so that failures come in order.
+/// Small segments (15 sectors of blocks between header and seal), so that a test sees many, and no
+/// thread that prepares, so that failures come in order.
 pub fn options() -> LogOptions {
     LogOptions {
         database: Some(DATABASE),

@@ -1,5 +1,5 @@
-//! The server as its own client: schema changes, loads and statements from within, which queue up with all others and are
-//! answered when they are durable.
+//! The server as its own client: schema changes, loads and statements from within, which queue up
+//! with all others and are answered when they are durable.
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -182,7 +182,8 @@ mod tests {
     use super::*;
     use ferrite_wire::response::write_error;
 
-    /// Who asked for a restore must hear the difference between "it did not take place" and "nobody knows".
+    /// Who asked for a restore must hear the difference between "it did not take place" and "nobody
+    /// knows".
     #[test]
     fn what_an_answer_means_is_kept() {
         let log_failed = |kind| UserError::new(kind, "58030", "the log has failed").with_hint("look");

@@ -1,7 +1,7 @@
 //! One read from one connection: how much, where the bytes go, and the frames that come with them.
 //!
-//! Owns nothing. Promises that bytes are copied once at most, and that no memory is taken because a peer
-//! announces something.
+//! Owns nothing. Promises that bytes are copied once at most, and that no memory is taken because a
+//! peer announces something.
 
 use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
@@ -16,10 +16,12 @@ const READ_BYTES: usize = 128 * 1024;
 const READ_BYTES_LEAST: usize = limits::LOGIN_BYTES_MAX;
 /// Room for the beginning of a frame that was read before, and for what comes now.
 pub const BUFFER_BYTES: usize = 2 * READ_BYTES;
-/// Frames that come whole in the buffer are not measured: there is none as large as the least that may be set.
+/// Frames that come whole in the buffer are not measured: there is none as large as the least that
+/// may be set.
 const _: () = assert!(BUFFER_BYTES <= FRAME_BYTES_LEAST);
 
-/// Reads once and dispatches every complete frame. What the socket said; None where the connection waits for memory instead.
+/// Reads once and dispatches every complete frame. What the socket said; None where the connection
+/// waits for memory instead.
 pub fn read_once(
     connection: &mut Connection,
     dispatcher: &mut Dispatcher,
@@ -62,7 +64,8 @@ fn skip(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<Option<usi
     read
 }
 
-/// The usual case: small frames, which are complete in the thread's buffer. What is left of the last one is kept.
+/// The usual case: small frames, which are complete in the thread's buffer. What is left of the
+/// last one is kept.
 fn read_into_buffer(
     connection: &mut Connection,
     dispatcher: &mut Dispatcher,

@@ -1,5 +1,5 @@
-//! What a network thread's connections make the node hold, and what is done with those that hold much and do not go on
-//! (docs/decisions/0019-strangers.md).
+//! What a network thread's connections make the node hold, and what is done with those that hold
+//! much and do not go on (docs/decisions/0019-strangers.md).
 
 use super::NetworkThread;
 use crate::connection::{Connection, is_admin, queued_bytes};
@@ -42,8 +42,9 @@ impl Ledger {
         self.held -= queued_bytes(answered) as isize;
     }
 
-    /// How much a connection may hold that is no administrator's: as much as is free. So a few that take all they get leave room for
-    /// others, and many leave each other less. Never nothing: who holds nothing may make a call.
+    /// How much a connection may hold that is no administrator's: as much as is free. So a few that
+    /// take all they get leave room for others, and many leave each other less. Never nothing: who
+    /// holds nothing may make a call.
     #[inline]
     pub fn room(&self, work: &Work) -> usize {
         memory::clients_room(work.held(self.held)).max(1)
@@ -71,8 +72,8 @@ impl NetworkThread {
         }
     }
 
-    /// Closes connections whose login or whose frame does not come or that do not read their answers, gives back what written answers
-    /// take, and makes room where others wait for it.
+    /// Closes connections whose login or whose frame does not come or that do not read their
+    /// answers, gives back what written answers take, and makes room where others wait for it.
     pub(super) fn end_stalled(&mut self) {
         let allowed = self.shared.connections.limits;
         let unread_time_max = if self.hurry { limits::STOP_UNREAD_TIME_MAX } else { allowed.unread_time_max };
@@ -102,8 +103,8 @@ impl NetworkThread {
         }
     }
 
-    /// Takes room from the connections that hold most of it and do not go on: the calls that they send are refused, those that do not
-    /// read are closed.
+    /// Takes room from the connections that hold most of it and do not go on: the calls that they
+    /// send are refused, those that do not read are closed.
     #[cold]
     fn make_room(&mut self, now: Instant) {
         let stalled = |connection: &Connection| {

@@ -25,8 +25,8 @@ fn connected() -> (NetworkThread, std::net::TcpStream) {
     (thread, client)
 }
 
-/// Calls that were read and had to wait, because answers before them were not read: when the socket takes some of these, no event
-/// and no answer will come that would tell of the calls.
+/// Calls that were read and had to wait, because answers before them were not read: when the socket
+/// takes some of these, no event and no answer will come that would tell of the calls.
 #[test]
 fn calls_that_waited_for_room_are_taken_when_a_flush_makes_it() {
     let (mut thread, mut client) = connected();
@@ -50,7 +50,8 @@ fn calls_that_waited_for_room_are_taken_when_a_flush_makes_it() {
     let all = limits::CONNECTION_UNREAD_BYTES_MAX + pong.len();
     let (mut received, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
     while received.len() < all {
-        // What is not in the socket's buffers is what they have no room for, so there is something to read.
+        // What is not in the socket's buffers is what they have no room for, so there is something
+        // to read.
         thread.settle(0);
         let count = client.read(&mut buffer).expect("the connection is open");
         assert!(count > 0, "the connection is open");

@@ -1,4 +1,5 @@
-//! What tests of system procedures share: a node without threads, and the answers that an original server gave.
+//! What tests of system procedures share: a node without threads, and the answers that an original
+//! server gave.
 
 use super::{SystemResult, write_response};
 use crate::compound::Compounds;

@@ -10,8 +10,8 @@ use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varbinary, Varchar};
 
 type Report = Collected<NetworkReport>;
 
-/// A row for each procedure that a connection has called. Times are the connection's, over all its procedures; aborts and
-/// failures are counted by procedure only, see PROCEDURE.
+/// A row for each procedure that a connection has called. Times are the connection's, over all its
+/// procedures; aborts and failures are counted by procedure only, see PROCEDURE.
 pub fn initiators(shared: &Shared, collected: &Report) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
@@ -83,7 +83,8 @@ pub fn bytes(shared: &Shared, collected: &Report) -> SystemTable {
     table
 }
 
-/// What the connections have outstanding, but for the call that asks: tools wait until there is nothing.
+/// What the connections have outstanding, but for the call that asks: tools wait until there is
+/// nothing.
 pub fn connections(shared: &Shared, collected: &Report, asker: Asker) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),

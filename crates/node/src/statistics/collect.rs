@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// How long to wait for a thread that is busy with a long transaction, or has much before it; then its last report stands in.
+/// How long to wait for a thread that is busy with a long transaction, or has much before it; then
+/// its last report stands in.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Figures, and the time that they are about.
@@ -22,7 +23,8 @@ pub struct Collected<R> {
     pub elapsed: Duration,
 }
 
-/// What was answered before: for the interval flag, by selector, and in place of a report that does not come.
+/// What was answered before: for the interval flag, by selector, and in place of a report that does
+/// not come.
 #[derive(Default)]
 pub struct Baselines {
     parties: Parties,
@@ -39,8 +41,9 @@ impl Baselines {
     }
 }
 
-/// The partitions and the coordinator. Each answers its questions in their order, so that as many answers as questions make its
-/// report that of now; one that comes late does for the next question.
+/// The partitions and the coordinator. Each answers its questions in their order, so that as many
+/// answers as questions make its report that of now; one that comes late does for the next
+/// question.
 struct Parties {
     to: Sender<Report>,
     answers: Receiver<Report>,
@@ -103,7 +106,8 @@ impl Parties {
     }
 }
 
-/// Asks for what the threads begin with, so that there is something to stand in for whoever is busy later. Waits for nobody.
+/// Asks for what the threads begin with, so that there is something to stand in for whoever is busy
+/// later. Waits for nobody.
 pub fn begin(shared: &Shared) {
     ask(shared, &mut shared.baselines.lock().unwrap_or_else(PoisonError::into_inner));
 }
@@ -187,7 +191,8 @@ pub fn network(shared: &Shared, selector: &str, interval: bool) -> Collected<Net
     }
 }
 
-/// A thread that did not answer in time makes the later figures the smaller ones: then there is nothing to subtract from.
+/// A thread that did not answer in time makes the later figures the smaller ones: then there is
+/// nothing to subtract from.
 fn difference(now: &Latencies, then: &Latencies) -> Latencies {
     if now.count() < then.count() { Latencies::default() } else { now.since(then) }
 }

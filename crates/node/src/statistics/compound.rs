@@ -1,4 +1,5 @@
-//! COMPOUNDPROC, COMPOUNDPROCSUMMARY and COMPOUNDPROCCALLS: a row for each compound procedure that was called. Times are nanoseconds.
+//! COMPOUNDPROC, COMPOUNDPROCSUMMARY and COMPOUNDPROCCALLS: a row for each compound procedure that
+//! was called. Times are nanoseconds.
 
 use super::layouts::{COMPOUND, COMPOUND_CALLS};
 use super::{BASE, PROCEDURE, TIME, base, count, empty, now_ms};

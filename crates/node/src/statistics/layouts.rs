@@ -1,4 +1,5 @@
-//! Columns of the tables about things that this server does not have: they are answered without rows.
+//! Columns of the tables about things that this server does not have: they are answered without
+//! rows.
 
 use crate::result::Columns;
 use ferrite_value::SqlType::{Bigint, Float, Integer, Smallint, Timestamp, Varchar};

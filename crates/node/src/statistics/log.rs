@@ -35,8 +35,9 @@ pub fn command_log(shared: &Shared) -> SystemTable {
     )
 }
 
-/// Ours: how long it takes to make a batch durable, what the log takes on the disk, how old the newest snapshot is. Times in
-/// microseconds, of the snapshot in milliseconds. NULL: there is none, or it was taken before this start.
+/// Ours: how long it takes to make a batch durable, what the log takes on the disk, how old the
+/// newest snapshot is. Times in microseconds, of the snapshot in milliseconds. NULL: there is none,
+/// or it was taken before this start.
 pub fn durability(shared: &Shared) -> SystemTable {
     let (log, dir) = (&shared.log, &shared.identity.dir);
     let bytes = ferrite_log::bytes_on_disk(&*shared.disk, dir, 0).unwrap_or(0);

@@ -104,7 +104,8 @@ fn average(spread: &Spread, sampled: u64) -> u64 {
     spread.total.checked_div(sampled).unwrap_or(0)
 }
 
-/// Procedures with the counters of all partitions added up, and their share in percent of what `weight` measures, the largest first.
+/// Procedures with the counters of all partitions added up, and their share in percent of what
+/// `weight` measures, the largest first.
 fn weighted(
     collected: &Reports,
     weight: impl Fn(&ProcedureCounters) -> &Spread,

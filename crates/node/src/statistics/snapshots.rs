@@ -1,4 +1,5 @@
-//! SNAPSHOTSTATUS and SNAPSHOTSUMMARY: the snapshots and backups that this server has written lately, and those that it writes.
+//! SNAPSHOTSTATUS and SNAPSHOTSUMMARY: the snapshots and backups that this server has written
+//! lately, and those that it writes.
 
 use super::layouts::{SNAPSHOT_STATUS, SNAPSHOT_SUMMARY};
 use super::{BASE, base, empty};
@@ -101,7 +102,8 @@ pub fn summary(shared: &Shared) -> SystemTable {
         };
     let own = || (TYPE, path(shared));
     let attempts = shared.snapshot_status.attempts();
-    // Each byte is written and read back; how many there will be is taken from the last that succeeded.
+    // Each byte is written and read back; how many there will be is taken from the last that
+    // succeeded.
     let expected = attempts.iter().rev().find_map(|attempt| attempt.outcome.as_ref().ok()).map(|saved| 2 * saved.bytes);
     for Attempt { snapshot, begun_ms, ended_ms, outcome } in attempts {
         let (percent, result) = if outcome.is_ok() { (100.0, "SUCCESS") } else { (0.0, "FAILURE") };

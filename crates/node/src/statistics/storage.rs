@@ -181,7 +181,8 @@ pub fn time_to_live(shared: &Shared) -> SystemTable {
     answer
 }
 
-/// What the snapshots that somebody reads cost by partition: pages that were changed since, in KiB. Ours.
+/// What the snapshots that somebody reads cost by partition: pages that were changed since, in KiB.
+/// Ours.
 pub fn snapshots(shared: &Shared, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns = &[("PARTITION_ID", Integer), ("SNAPSHOTS", Integer), ("SNAPSHOT_MEMORY", Bigint)];
     let mut answer = empty(&[BASE, COLUMNS]);

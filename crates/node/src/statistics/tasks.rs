@@ -1,4 +1,5 @@
-//! TASK, TASK_SCHEDULER and TASK_PROCEDURE: a row for each task, or for each partition that it runs on. Times are nanoseconds.
+//! TASK, TASK_SCHEDULER and TASK_PROCEDURE: a row for each task, or for each partition that it runs
+//! on. Times are nanoseconds.
 
 use super::layouts::{TASK, TASK_PROCEDURE, TASK_SCHEDULER};
 use super::{BASE, base, count, empty};

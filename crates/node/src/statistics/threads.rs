@@ -14,7 +14,8 @@ fn site(shared: &Shared, report: &Report) -> i32 {
     report.partition.map_or(shared.partition_count() as i32, |id| id.0 as i32)
 }
 
-/// The least and the most in nanoseconds, average and deviation in microseconds, as the original server has them.
+/// The least and the most in nanoseconds, average and deviation in microseconds, as the original
+/// server has them.
 pub fn idle(shared: &Shared, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns =
         &[("COUNT", Bigint), ("PERCENT", Float), ("AVG", Bigint), ("MIN", Bigint), ("MAX", Bigint), ("STDDEV", Bigint)];
@@ -80,8 +81,8 @@ pub fn long_reads(shared: &Shared) -> SystemTable {
     )
 }
 
-/// One cache for the node. Times are those of compiling a text that has no plan yet, in nanoseconds; they and the failures are NULL
-/// until the first.
+/// One cache for the node. Times are those of compiling a text that has no plan yet, in
+/// nanoseconds; they and the failures are NULL until the first.
 pub fn planner(shared: &Shared) -> SystemTable {
     let cache = shared.plan_cache.statistics();
     let times = &cache.compilations;

@@ -32,7 +32,8 @@ fn who_asks_hears_how_far_it_is_and_everything_else_is_refused() {
 fn strange_visitors_do_not_keep_the_recovery() {
     during(|address| {
         let mut visitors = Vec::new();
-        // A frame that never ends, no protocol at all, one that says nothing, and more than there is room for.
+        // A frame that never ends, no protocol at all, one that says nothing, and more than there
+        // is room for.
         for sent in [&[0, 0, 1, 0, 7][..], b"GET / HTTP/1.1\r\n\r\n", b""].into_iter().cycle().take(40) {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
             let _ = stream.write_all(sent);

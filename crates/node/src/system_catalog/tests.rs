@@ -214,8 +214,8 @@ fn procedures_are_shown_as_by_the_original_server() {
     let programs: Vec<&Arc<Program>> = programs.iter().collect();
     assert_eq!(our_rows(procedures(&programs)), captured_rows("PROCEDURES"));
 
-    // The original counts the parameters of default procedures by their columns' names, so that `param0` need not be the
-    // first; and it sorts by these names.
+    // The original counts the parameters of default procedures by their columns' names, so that
+    // `param0` need not be the first; and it sorts by these names.
     let mut expected = captured_rows("PROCEDURECOLUMNS");
     for row in &mut expected {
         row[3] = format!("param{}", row[17].as_i64().unwrap() - 1).into();

@@ -1,4 +1,5 @@
-//! What the log is told of tasks that fail: each reason at once, and then once a minute how often it came again.
+//! What the log is told of tasks that fail: each reason at once, and then once a minute how often
+//! it came again.
 
 use ferrite_base::limits::TASK_REASONS_MAX;
 use std::collections::BTreeMap;

@@ -1,9 +1,12 @@
-//! Procedures outside of transactions whose classes are written in Rust, in the place of a JVM: each call brings a script that says what its
-//! stages do. `Script` is a compound one, `Rests` is not: its stages rest until there is any answer or they are rung for.
+//! Procedures outside of transactions whose classes are written in Rust, in the place of a JVM:
+//! each call brings a script that says what its stages do. `Script` is a compound one, `Rests` is
+//! not: its stages rest until there is any answer or they are rung for.
 //!
-//! Stages are separated by `|`, what one of them does by `;`: `end NUMBER`, `abort WORDS`, `fail WORDS`, `wait NAME` (until a test opens
-//! it), `ring NAME` (the waker, when a test opens it), `rung` (the waker, at once), and everything else is a call: a procedure and its parameter, a number or a text. A call that ends answers with the statuses of all
-//! answers that it was given as its application's text.
+//! Stages are separated by `|`, what one of them does by `;`: `end NUMBER`, `abort WORDS`,
+//! `fail WORDS`, `wait NAME` (until a test opens it), `ring NAME` (the waker, when a test opens
+//! it), `rung` (the waker, at once), and everything else is a call: a procedure and its parameter,
+//! a number or a text. A call that ends answers with the statuses of all answers that it was given
+//! as its application's text.
 
 use crate::common::PATIENCE;
 use crate::in_rust;
@@ -50,7 +53,8 @@ pub fn runtime() -> RuntimeHandle {
     in_rust::runtime(describe)
 }
 
-/// The statement that loads the classes, and those that make the procedures `Script` and `Rests` of them.
+/// The statement that loads the classes, and those that make the procedures `Script` and `Rests` of
+/// them.
 pub fn schema() -> [String; 3] {
     let load =
         format!("LOAD CLASSES '{}'", base64::encode(&jar(&["a/Script.class", "a/Rests.class", "a/Plain.class"])));

@@ -1,4 +1,5 @@
-//! The administration port: what may be done only there, and what goes on there while clients are held off.
+//! The administration port: what may be done only there, and what goes on there while clients are
+//! held off.
 
 use crate::common::raw::Raw;
 use crate::common::{CONTESTANTS, VOTER, connect, connect_admin, options, start, synced_on};
@@ -22,7 +23,8 @@ fn administrators_pause_and_go_on_writing() {
         assert_eq!(refused.status(), Some(Status::UnexpectedFailure));
         assert_eq!(refused.status_text, Some(format!("{procedure} is not available to this client")));
     }
-    // Each way in: by procedure, by text with and without a plan, over several partitions, DDL, bulk loads.
+    // Each way in: by procedure, by text with and without a plan, over several partitions, DDL,
+    // bulk loads.
     db.fails("@Pause", (1i64,), Status::UnexpectedFailure, "not available");
     admin.fails("@Pause", (1i64,), Status::GracefulFailure, "EXPECTS 0");
     admin.call("@Pause", ());
@@ -70,7 +72,8 @@ fn administrators_pause_and_go_on_writing() {
     server.stop().expect("the log is closed");
 }
 
-/// Tools wait for zeros here before they stop the server, and ask by a call that is under way itself.
+/// Tools wait for zeros here before they stop the server, and ask by a call that is under way
+/// itself.
 #[test]
 fn a_call_that_asks_what_is_outstanding_is_not_counted() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -86,8 +86,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Leaves `length` bytes of the log's last file, and zeros behind them, as a kill at that moment does. How far the log reached was said
-/// later.
+/// Leaves `length` bytes of the log's last file, and zeros behind them, as a kill at that moment
+/// does. How far the log reached was said later.
 fn cut(dir: &Path, length: u64) {
     let segment = last_segment(dir);
     let mut bytes = fs::read(&segment).expect("the segment");

@@ -1,4 +1,5 @@
-//! Backups of a running node, and their rows back into databases of other numbers of partitions: wholly, or not at all.
+//! Backups of a running node, and their rows back into databases of other numbers of partitions:
+//! wholly, or not at all.
 
 use crate::common::{Db, connect, options, start, text_of};
 use ferrite_client::{OwnedResponse, Status};
@@ -211,7 +212,8 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     server.stop().expect("the log closes");
 }
 
-/// A native backup of some tables has their schema and no more, so that nobody takes it for the whole.
+/// A native backup of some tables has their schema and no more, so that nobody takes it for the
+/// whole.
 #[test]
 fn a_native_backup_may_have_some_of_the_tables() {
     let Filled { dir: _kept, backups, server, db } = Filled::new(3);

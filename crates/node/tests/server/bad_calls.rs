@@ -1,5 +1,5 @@
-//! Calls with wrong parameters among good ones, many in one piece, so that they run as one batch: each is answered on its own, and the
-//! good ones as if the others were not there.
+//! Calls with wrong parameters among good ones, many in one piece, so that they run as one batch:
+//! each is answered on its own, and the good ones as if the others were not there.
 
 use crate::common::raw::{Raw, call};
 use crate::common::{CONTESTANTS, VOTER, connect, options, start, votes};

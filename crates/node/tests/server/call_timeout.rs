@@ -1,4 +1,5 @@
-//! Calls that say how long they may execute: in whichever way they run, they end by their own time, and leave no trace.
+//! Calls that say how long they may execute: in whichever way they run, they end by their own time,
+//! and leave no trace.
 
 use crate::common::Db;
 use crate::common::raw::Raw;
@@ -73,7 +74,8 @@ fn a_call_ends_by_its_own_time_however_it_runs() {
             call_within(&mut raw, 20, there, "SpinHere", &(0i64, 1i64));
             interrupted(&mut raw, own);
         }
-        // What was sent before goes before; what does not take long is answered, and refused in the usual words.
+        // What was sent before goes before; what does not take long is answered, and refused in the
+        // usual words.
         raw.call("ACCOUNT.delete", 1, &(5i64,));
         call_within(&mut raw, 3_000_000, none, "ACCOUNT.insert", &(5i64, 1_000i64));
         assert_eq!(raw.answer().map(|(handle, status, _)| (handle, status)), Some((1, Status::Success.code())));

@@ -1,5 +1,5 @@
-//! Calls that are cancelled: while they run, while they wait, and by the end of their connection. What they would have taken is free at
-//! once, and nothing that was executed is taken back.
+//! Calls that are cancelled: while they run, while they wait, and by the end of their connection.
+//! What they would have taken is free at once, and nothing that was executed is taken back.
 
 use crate::common::raw::{Raw, call};
 use crate::common::{Db, integers, wait_for};
@@ -159,7 +159,8 @@ fn calls_behind_an_endless_one_are_dropped_with_it_and_those_of_others_are_not()
 #[test]
 fn a_connection_that_is_gone_stops_what_it_has_begun() {
     let (_dir, server, db) = accounts(2);
-    // With unread bytes, which makes it a reset; and without, which may be one that still reads: it has a second.
+    // With unread bytes, which makes it a reset; and without, which may be one that still reads: it
+    // has a second.
     for unread in [true, false] {
         let mut raw = Raw::connect(server.address());
         raw.call("@AdHoc", 7, &(ENDLESS,));
@@ -180,7 +181,8 @@ fn a_connection_that_is_gone_stops_what_it_has_begun() {
     server.stop().expect("the log is closed");
 }
 
-/// A transaction over several partitions that takes long holds up those behind it, but not the answers of those before it.
+/// A transaction over several partitions that takes long holds up those behind it, but not the
+/// answers of those before it.
 #[test]
 fn answers_do_not_wait_for_a_slow_call_of_their_group() {
     let (_dir, server, db) = accounts(3);

@@ -1,4 +1,5 @@
-//! The code of every kind of failure reaches the client: of procedures, of ad hoc statements, on one partition and on all.
+//! The code of every kind of failure reaches the client: of procedures, of ad hoc statements, on
+//! one partition and on all.
 
 use crate::common::{self, connect, options};
 use ferrite_client::{ClientError, OwnedValue};

@@ -1,4 +1,5 @@
-//! What a connection may do before it is closed, and how many there may be: with small settings, at each limit and one past it.
+//! What a connection may do before it is closed, and how many there may be: with small settings, at
+//! each limit and one past it.
 
 use crate::common::raw::Raw;
 use crate::common::{CONTESTANTS, Db, PATIENCE, VOTER, connect, connect_admin, options, start, synced_on, votes};
@@ -149,8 +150,8 @@ fn a_connection_that_reads_nothing_for_too_long_is_closed() {
     server.stop().expect("the log is closed");
 }
 
-/// Calls that the server has taken from a connection. A network thread that is busy for half a second, with large answers, is left
-/// out of the figures: then they are asked for again.
+/// Calls that the server has taken from a connection. A network thread that is busy for half a
+/// second, with large answers, is left out of the figures: then they are asked for again.
 fn taken(db: &Db, number: i64) -> i64 {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -169,13 +170,15 @@ fn taken(db: &Db, number: i64) -> i64 {
 #[test]
 fn calls_for_large_answers_are_not_taken_before_others_are_read() {
     const ANSWERS: i64 = 600;
-    // However long a busy machine takes for all the questions below: it is not closed for reading nothing meanwhile.
+    // However long a busy machine takes for all the questions below: it is not closed for reading
+    // nothing meanwhile.
     let (_dir, server, db) = limited(|limits| limits.unread_time_max = Duration::from_secs(3_600));
     blob(&db);
     let (mut lazy, number) = Raw::connect_numbered(server.address());
     let calls: Vec<u8> =
         (0..ANSWERS).flat_map(|handle| crate::common::raw::call("BLOB.select", handle, &(1i64,))).collect();
-    // In one piece, and small: the server has read them all before it knows how large the answers are.
+    // In one piece, and small: the server has read them all before it knows how large the answers
+    // are.
     lazy.send(&calls);
     let mut most = 0;
     for _ in 0..2_000 {
@@ -245,9 +248,10 @@ fn a_full_node_takes_no_more_until_it_has_answered_some() {
         let held_syncs = disk.hold_syncs();
         let mut open: Vec<(Raw, i64)> = (0..2).map(|_| Raw::connect_numbered(server.address())).collect();
         for (number, (raw, _)) in open.iter_mut().enumerate() {
-            // An administrator's call takes room too while it is outstanding, so none may be before these are read. That calls over
-            // another connection are answered does not say that they are: nothing promises an order between two connections. A ping in
-            // front of them, in the same read, does: it is answered when all that there was room for is taken.
+            // An administrator's call takes room too while it is outstanding, so none may be before
+            // these are read. That calls over another connection are answered does not say that
+            // they are: nothing promises an order between two connections. A ping in front of them,
+            // in the same read, does: it is answered when all that there was room for is taken.
             let mut bytes = crate::common::raw::call("@Ping", 1_000, &());
             bytes.extend((0..30).flat_map(|call| vote(30 * number as i64 + call)));
             raw.send(&bytes);
@@ -291,7 +295,8 @@ fn a_connection_has_as_many_outstanding_as_are_set_and_not_one_more() {
         db.sql(VOTER);
         db.sql(CONTESTANTS);
         let held_syncs = disk.hold_syncs();
-        // A ping in front, in the same read: it is answered when all that there was room for is taken.
+        // A ping in front, in the same read: it is answered when all that there was room for is
+        // taken.
         let (mut raw, number) = Raw::connect_numbered(server.address());
         let mut calls = crate::common::raw::call("@Ping", 1_000, &());
         calls.extend((0..=MOST as i64).flat_map(vote));

@@ -1,4 +1,5 @@
-//! What DECIMAL(p, s) means belongs to the database: it is chosen for a new one, and neither forgotten nor changed by a later start.
+//! What DECIMAL(p, s) means belongs to the database: it is chosen for a new one, and neither
+//! forgotten nor changed by a later start.
 
 use crate::common::{Db, connect, options, start};
 use ferrite_node::{DecimalScale, Server, ServerError, ServerOptions};

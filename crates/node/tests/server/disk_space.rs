@@ -1,4 +1,5 @@
-//! A disk that fills up: writes are refused while there is still room for those that are in, reads go on, and with space come writes.
+//! A disk that fills up: writes are refused while there is still room for those that are in, reads
+//! go on, and with space come writes.
 
 use crate::common::{CONTESTANTS, Db, VOTER, connect, options, start, text_of, votes, wait_for};
 use ferrite_client::{ClientError, Status};
@@ -59,7 +60,8 @@ fn on_a_filling_disk(reserve: u64) -> (tempfile::TempDir, Arc<Filling>, Server, 
     (dir, disk, server, db)
 }
 
-/// What gives room back goes on as long as it fits: the log's half of the reserve is not needed while no writes are taken.
+/// What gives room back goes on as long as it fits: the log's half of the reserve is not needed
+/// while no writes are taken.
 #[test]
 fn a_snapshot_that_fits_is_taken_below_half_of_the_reserve() {
     const RESERVE: u64 = 8 << 30;

@@ -1,4 +1,5 @@
-//! Calls that wait long, of many connections: the answers that they may have one day take nobody's place.
+//! Calls that wait long, of many connections: the answers that they may have one day take nobody's
+//! place.
 
 use crate::common::raw::{Raw, call};
 use crate::common::{connect, options, start};

@@ -1,4 +1,5 @@
-//! Time to live on a running server: rows of tables and of views of streams that expire by themselves.
+//! Time to live on a running server: rows of tables and of views of streams that expire by
+//! themselves.
 
 use crate::common::{Db, connect, options, start, text_of, wait_for};
 use ferrite_node::ServerOptions;
@@ -29,7 +30,8 @@ fn expired_rows_go_by_themselves() {
     let left = || (db.scalar("SELECT n FROM counted"), db.scalar("SELECT COUNT(*) FROM notes"));
     wait_for("the rows to expire", || left() == (50, 2));
     assert_eq!(db.scalar("SELECT COUNT(*) FROM events WHERE at < NOW"), 0);
-    // The count of a round is told when its last batch is answered, which may come after rows were seen to be gone.
+    // The count of a round is told when its last batch is answered, which may come after rows were
+    // seen to be gone.
     let figures = || db.call("@Statistics", ("TTL", 0i32)).tables[0].rows.clone();
     let told = || figures().iter().map(|row| row[1..5].to_vec()).collect::<Vec<_>>();
     let row = |name: &str, deleted| {
@@ -54,7 +56,8 @@ fn expired_rows_go_by_themselves() {
     server.stop().expect("the log closes");
 }
 
-/// The copies of a replicated table lose the same rows, batch after batch, wherever each keeps them.
+/// The copies of a replicated table lose the same rows, batch after batch, wherever each keeps
+/// them.
 #[test]
 fn copies_of_a_replicated_table_expire_alike() {
     const ROWS: i64 = 3_000;
@@ -64,7 +67,8 @@ fn copies_of_a_replicated_table_expire_alike() {
     db.sql(
         "CREATE TABLE spread (id INTEGER NOT NULL, name VARCHAR(9), at BIGINT); PARTITION TABLE spread ON COLUMN id",
     );
-    // Some rows are equal in all columns. Moved to every copy, with later ones behind the holes of deleted ones.
+    // Some rows are equal in all columns. Moved to every copy, with later ones behind the holes of
+    // deleted ones.
     for id in 0..ROWS {
         drop(db.0.call("SPREAD.insert", (id as i32 % 1_700, "same", 5i64)));
     }
@@ -85,7 +89,8 @@ fn copies_of_a_replicated_table_expire_alike() {
     server.stop().expect("the log closes");
 }
 
-/// Nothing takes rows away that are to be migrated. They are kept, and where the server is told so they are dropped.
+/// Nothing takes rows away that are to be migrated. They are kept, and where the server is told so
+/// they are dropped.
 #[test]
 fn rows_to_migrate_are_kept_or_dropped_when_their_time_is_up() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -118,8 +123,8 @@ fn rows_to_migrate_are_kept_or_dropped_when_their_time_is_up() {
     }
 }
 
-/// A view of a stream has rows of its own, and nothing else takes them away: in each partition, again after a restart, and while
-/// more comes.
+/// A view of a stream has rows of its own, and nothing else takes them away: in each partition,
+/// again after a restart, and while more comes.
 #[test]
 fn rows_of_a_view_of_a_stream_expire() {
     const NAMES: i64 = 200;

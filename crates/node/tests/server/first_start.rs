@@ -1,4 +1,5 @@
-//! What a new database is given when it starts: jars and a schema, all or nothing; and which jars are taken at all.
+//! What a new database is given when it starts: jars and a schema, all or nothing; and which jars
+//! are taken at all.
 
 use crate::common::{connect, options, start};
 use crate::jar;

@@ -1,5 +1,5 @@
-//! The limits that a client can reach: at each of them a real server does what it is asked, one past it the server says what
-//! docs/limits.md says that it says.
+//! The limits that a client can reach: at each of them a real server does what it is asked, one
+//! past it the server says what docs/limits.md says that it says.
 
 use crate::common::{Db, connect, options, start, text_of};
 use ferrite_base::limits::*;

@@ -1,5 +1,6 @@
-//! The first write or fsync that fails ends acknowledgements for good: whatever is called afterwards says so, and after a restart on
-//! a healthy disk there is all that was acknowledged and nothing that was refused.
+//! The first write or fsync that fails ends acknowledgements for good: whatever is called
+//! afterwards says so, and after a restart on a healthy disk there is all that was acknowledged and
+//! nothing that was refused.
 
 use crate::common::{CONTESTANTS, Db, PATIENCE, VOTER, connect, integers, options, start, text_of, votes};
 use ferrite_client::{CallFuture, ClientError, Status};
@@ -203,7 +204,8 @@ fn a_failed_write_where_nobody_waits_for_fsyncs() {
     fail_and_reopen(Fault { short: 100, ..fault(FaultKind::Write, 50, Fault::EIO) }, Durability::None);
 }
 
-/// An fsync that is done by the clock has nobody waiting for it: nothing is executed after it all the same, not even a read.
+/// An fsync that is done by the clock has nobody waiting for it: nothing is executed after it all
+/// the same, not even a read.
 #[test]
 fn a_failed_fsync_by_the_clock_stops_readers_too() {
     let healthy = SimulatedDisk::healthy();
@@ -216,7 +218,8 @@ fn a_failed_fsync_by_the_clock_stops_readers_too() {
     let (server, db) = set_up(&disk, durability);
     let mut accounts = 2i64;
     let deadline = Instant::now() + PATIENCE;
-    // One write, then reads only, until its fsync is done: either that fails, or another write is sent.
+    // One write, then reads only, until its fsync is done: either that fails, or another write is
+    // sent.
     let failed = loop {
         let synced = disk.count(FaultKind::Sync);
         match db.0.call_blocking("ACCOUNT.insert", (accounts, 1i64)) {

@@ -1,5 +1,5 @@
-//! Queries that take long run on snapshots beside the transactions: these go on meanwhile, and the answers are as right as those of any
-//! other transaction.
+//! Queries that take long run on snapshots beside the transactions: these go on meanwhile, and the
+//! answers are as right as those of any other transaction.
 
 use crate::common::{Db, VOTER, connect, integers, options, start, synced_on};
 use ferrite_client::Status;
@@ -82,8 +82,9 @@ fn transactions_go_on_while_a_query_takes_long() {
     assert_eq!(answer.tables[1].rows.len(), 4, "a row for each partition");
 }
 
-/// Deposits grow the sum, transfers between partitions keep it. A report must see every deposit that was answered before it was
-/// sent, none that was not sent before it was answered, and no transfer in part.
+/// Deposits grow the sum, transfers between partitions keep it. A report must see every deposit
+/// that was answered before it was sent, none that was not sent before it was answered, and no
+/// transfer in part.
 #[test]
 fn reports_see_a_state_of_the_serial_order() {
     const ROUNDS: i64 = 150;
@@ -170,7 +171,8 @@ fn many_reports_take_turns() {
     server.stop().expect("the log is closed");
 }
 
-/// A plan with look-ups, on the other side one without; a schema change while a report is on its way.
+/// A plan with look-ups, on the other side one without; a schema change while a report is on its
+/// way.
 #[test]
 fn reports_without_indexes_say_the_same() {
     let (_dir, server, db) = accounts(|_| {});
@@ -203,7 +205,8 @@ fn reports_without_indexes_say_the_same() {
     }
 }
 
-/// So many rows that each partition's are grouped and sorted by themselves, and merged: the same answers, whoever helped.
+/// So many rows that each partition's are grouped and sorted by themselves, and merged: the same
+/// answers, whoever helped.
 #[test]
 fn reports_in_parts_answer_as_one() {
     const ROWS: i64 = 60_000;

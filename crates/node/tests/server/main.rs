@@ -1,5 +1,6 @@
-//! Tests of one node that can share a process: they know of nothing but their own server. One program, since each is linked with the
-//! whole database; what looks at its process as a whole stands beside this folder.
+//! Tests of one node that can share a process: they know of nothing but their own server. One
+//! program, since each is linked with the whole database; what looks at its process as a whole
+//! stands beside this folder.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
-//! Strict serializability over four partitions: transactions of one partition and of all at once, from several clients, leave every
-//! reader a state that some serial order explains, and that order is the one in which calls were made and answered.
+//! Strict serializability over four partitions: transactions of one partition and of all at once,
+//! from several clients, leave every reader a state that some serial order explains, and that order
+//! is the one in which calls were made and answered.
 
 use crate::common::{Db, PATIENCE, VOTER, connect, integers, options, start, text_of};
 use ferrite_client::{CallFuture, ClientError, Status};
@@ -60,8 +61,9 @@ fn a_key_of_each_partition(db: &Db) -> Vec<i64> {
     keys
 }
 
-/// Writers add to two counters and a replicated one in one transaction. A reader must see what was answered before it called
-/// (never less), nothing that was not called yet (never more), and the counters alike.
+/// Writers add to two counters and a replicated one in one transaction. A reader must see what was
+/// answered before it called (never less), nothing that was not called yet (never more), and the
+/// counters alike.
 #[test]
 fn counters_that_grow_together_are_seen_together() {
     const ROUNDS: i64 = 200;
@@ -120,7 +122,8 @@ fn counters_that_grow_together_are_seen_together() {
     assert_eq!(db.call("ReadOne", (one,)).scalar(), Some(ROUNDS * WRITERS));
 }
 
-/// What a random client may do; each leaves the sum as it was, or is a deposit that the client adds up.
+/// What a random client may do; each leaves the sum as it was, or is a deposit that the client adds
+/// up.
 fn random_calls(db: &Db, seed: u64, rounds: usize, deposited: &AtomicI64) {
     let mut mix = Mix(seed);
     for _ in 0..rounds {
@@ -149,7 +152,8 @@ fn random_calls(db: &Db, seed: u64, rounds: usize, deposited: &AtomicI64) {
                 db.fails("Transfer", (ACCOUNTS + 1, target, 1i64), Status::UserAbort, "no such account");
             }
             _ => {
-                // The rows, the view and the rows again within one transaction agree, whatever is going on.
+                // The rows, the view and the rows again within one transaction agree, whatever is
+                // going on.
                 let response = db.sql(
                     "SELECT COUNT(*), SUM(balance) FROM account; SELECT n, balance FROM total;
                         SELECT COUNT(id), SUM(balance) FROM account WHERE id >= 0",
@@ -194,7 +198,8 @@ fn random_transactions_keep_the_sum() {
     assert_eq!(db.scalar("SELECT balance FROM total"), sum);
 }
 
-/// Transfers on the way in both directions between all pairs, many at once: there is no deadlock and every one is answered.
+/// Transfers on the way in both directions between all pairs, many at once: there is no deadlock
+/// and every one is answered.
 #[test]
 fn transactions_in_opposite_directions_do_not_block_each_other() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -221,7 +226,8 @@ fn transactions_in_opposite_directions_do_not_block_each_other() {
     assert_eq!(integers(&db.sql("SELECT balance FROM account ORDER BY id")), [BALANCE; 8]);
 }
 
-/// A transfer between two partitions goes on while a third one is busy; what needs all partitions waits.
+/// A transfer between two partitions goes on while a third one is busy; what needs all partitions
+/// waits.
 #[test]
 fn partitions_that_own_no_key_are_not_held() {
     let dir = tempfile::tempdir().expect("a temporary directory");

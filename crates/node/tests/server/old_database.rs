@@ -1,5 +1,6 @@
-//! Databases that a server of November 2026 (commit 8794d8c) has left, with what was taken then and is computed otherwise or refused
-//! today (docs/decisions/0024). Their archives, and how they were made: `tests/data/old-database`.
+//! Databases that a server of November 2026 (commit 8794d8c) has left, with what was taken then and
+//! is computed otherwise or refused today (docs/decisions/0024). Their archives, and how they were
+//! made: `tests/data/old-database`.
 
 use crate::common::{Db, connect, options, start};
 use ferrite_value::{OwnedValue, convert::to_text_string};
@@ -20,8 +21,8 @@ fn from_its_snapshot() {
     opens_and_goes_on(include_bytes!("../data/old-database/snapshot.gz"));
 }
 
-/// All is as it was then, views follow what is changed now, and that is there after the next start, from the log and from a snapshot
-/// of ours.
+/// All is as it was then, views follow what is changed now, and that is there after the next start,
+/// from the log and from a snapshot of ours.
 fn opens_and_goes_on(archive: &[u8]) {
     let dir = tempfile::tempdir().expect("a directory");
     unpack(archive, &dir.path().join("data"));
@@ -33,7 +34,8 @@ fn opens_and_goes_on(archive: &[u8]) {
     assert_eq!(answers(&db), ASKED_AND_ANSWERED);
     lines(CHANGED).for_each(|statement| drop(db.sql(statement)));
     let changed = answers(&db) + &later(&db);
-    // Rows of an hour go where those of the same hour are; a view of today has today's end of the hour.
+    // Rows of an hour go where those of the same hour are; a view of today has today's end of the
+    // hour.
     let has = |answer: &str| assert!(changed.contains(answer), "{answer:?} in {changed}");
     has("windows_by_hour ORDER BY w;\n1577879999999999,2\nSELECT");
     has("windows_now ORDER BY w;\n1577880000000000,2\nSELECT");
@@ -65,8 +67,8 @@ fn opens_and_goes_on(archive: &[u8]) {
     server.stop().expect("the log is closed");
 }
 
-/// Sums of FLOAT that had lost what small values there were are what the rows say, and stay so (docs/decisions/0032). Those of a
-/// stream, whose rows are gone, are as they were.
+/// Sums of FLOAT that had lost what small values there were are what the rows say, and stay so
+/// (docs/decisions/0032). Those of a stream, whose rows are gone, are as they were.
 #[test]
 fn sums_that_had_lost_their_small_values() {
     const RIGHT: [&str; 3] = [

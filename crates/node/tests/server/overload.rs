@@ -1,5 +1,6 @@
-//! Clients that ask for more than there is: unread answers, too many calls, frames and results at their limits and past them, calls
-//! that do not end, connections that go away. Each is held up or refused at the door, and harms nobody else.
+//! Clients that ask for more than there is: unread answers, too many calls, frames and results at
+//! their limits and past them, calls that do not end, connections that go away. Each is held up or
+//! refused at the door, and harms nobody else.
 
 use crate::common::raw::{Raw, call};
 use crate::common::{CONTESTANTS, Db, VOTER, connect, integers, options, start, synced_on, text_of, votes};
@@ -140,7 +141,8 @@ fn a_connection_closed_with_calls_in_flight_takes_nothing_with_it() {
         raw.call("@AdHoc", 99, &("UPDATE contestants SET contestant_name = 'gone'",));
     }
     disk.wait_for_held_sync();
-    // Some half, as after an exit; some with unread bytes in their socket, which resets the connection.
+    // Some half, as after an exit; some with unread bytes in their socket, which resets the
+    // connection.
     for (number, raw) in going.drain(..).enumerate() {
         if number % 2 == 0 {
             raw.0.shutdown(Shutdown::Write).expect("an open socket");

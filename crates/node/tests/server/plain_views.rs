@@ -1,4 +1,5 @@
-//! Views that are computed when they are read, in a running node: told, listed, and there again after every kind of start.
+//! Views that are computed when they are read, in a running node: told, listed, and there again
+//! after every kind of start.
 
 use crate::common::{Db, connect, options, start, text_of};
 use ferrite_client::{OwnedResponse, Status};

@@ -1,4 +1,5 @@
-//! Ad hoc statements through the plan cache: texts of one shape share a plan, and nobody can tell but by the time it takes.
+//! Ad hoc statements through the plan cache: texts of one shape share a plan, and nobody can tell
+//! but by the time it takes.
 
 use crate::common::{Db, connect, integers, options, start, text_of};
 use ferrite_base::limits;
@@ -29,7 +30,8 @@ fn node(partitions: u32) -> Node {
 }
 
 impl Node {
-    /// What the text answers when it is compiled as it is written: with a comment that no text had before.
+    /// What the text answers when it is compiled as it is written: with a comment that no text had
+    /// before.
     fn as_written(&self, text: &str, number: usize) -> Result<String, String> {
         self.answer(&format!("{text} /* {number} */"))
     }
@@ -46,7 +48,8 @@ impl Node {
         self.server.plan_cache().hits
     }
 
-    /// Sends `texts` of one shape; all must answer what they answer alone, and all but the first two without compiling.
+    /// Sends `texts` of one shape; all must answer what they answer alone, and all but the first
+    /// two without compiling.
     #[track_caller]
     fn check_hits(&self, texts: &[&str]) {
         let expected: Vec<_> = texts.iter().enumerate().map(|(number, text)| self.as_written(text, number)).collect();
@@ -132,7 +135,8 @@ fn literals_of_every_kind_share_a_plan() {
 fn what_depends_on_values_depends_on_them_still() {
     for partitions in [1, 3] {
         let node = filled(partitions);
-        // Types, ordinals, limits, folding, select lists that match GROUP BY, conditions that are always or never true.
+        // Types, ordinals, limits, folding, select lists that match GROUP BY, conditions that are
+        // always or never true.
         node.check_same(&[
             "SELECT 1 FROM kind WHERE id = 1",
             "SELECT 3000000000 FROM kind WHERE id = 1",
@@ -218,7 +222,8 @@ fn inserts_fail_in_the_words_of_their_text() {
         node.db.sql("INSERT INTO item VALUES (2000, 100, -0.5, -7, 'it''s', '1999-12-31 23:59:59.999999', X'ff')");
         assert_eq!(node.hits(), before + 1);
         assert_eq!(node.db.scalar("SELECT small FROM item WHERE id = 2000"), 100);
-        // The key is taken; too large for the column; too long; not a date: each as if it was compiled for itself.
+        // The key is taken; too large for the column; too long; not a date: each as if it was
+        // compiled for itself.
         let number_of_rows = node.db.scalar("SELECT COUNT(*) FROM item");
         for (number, values) in [
             "1005, 1, 1.5, 1, 'x', '2024-01-01', X'00'",
@@ -284,7 +289,8 @@ fn a_plan_is_for_one_schema() {
     assert!(text_of(&node.db.fail("@AdHoc", (text,))).contains("KIND"));
 }
 
-/// Statements on their way while the schema changes are answered by one of the schemas, and none is lost.
+/// Statements on their way while the schema changes are answered by one of the schemas, and none is
+/// lost.
 #[test]
 fn a_schema_change_amid_pipelined_statements() {
     let node = node(2);
@@ -298,7 +304,8 @@ fn a_schema_change_amid_pipelined_statements() {
     }
 }
 
-/// A ? has its neighbour's type until a value of another comes, whether its text is compiled or its plan is at hand.
+/// A ? has its neighbour's type until a value of another comes, whether its text is compiled or its
+/// plan is at hand.
 #[test]
 fn parameters_of_other_types_than_their_neighbours() {
     for partitions in [1, 3] {

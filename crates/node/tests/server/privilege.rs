@@ -1,5 +1,5 @@
-//! What runs code, touches files or stops the server: taken from every client as long as only this machine reaches the client port,
-//! and on the administration port only where other machines do.
+//! What runs code, touches files or stops the server: taken from every client as long as only this
+//! machine reaches the client port, and on the administration port only where other machines do.
 
 use crate::common::{Db, connect, connect_admin, connect_to, options, start, text_of};
 use crate::jar;

@@ -1,5 +1,6 @@
-//! Changes of the schema that take long: they are ended, by their limit, by their client or by a stop, and nothing is left of them: not in
-//! the tables, not in the catalog, not in the log. And texts that take long to compile.
+//! Changes of the schema that take long: they are ended, by their limit, by their client or by a
+//! stop, and nothing is left of them: not in the tables, not in the catalog, not in the log. And
+//! texts that take long to compile.
 
 use crate::common::raw::Raw;
 use crate::common::{Db, connect, options, start};
@@ -16,7 +17,8 @@ const SCHEMA: &str = "CREATE TABLE t (id BIGINT NOT NULL, v VARCHAR(500), PRIMAR
     CREATE TABLE other (id BIGINT NOT NULL, v VARCHAR(500), PRIMARY KEY (id));
     CREATE VIEW totals (n, last) AS SELECT COUNT(*), MAX(id) FROM t";
 
-/// Each of them tries places in a long text over and over, for each row, or meets hundreds of millions of pairs of rows: minutes.
+/// Each of them tries places in a long text over and over, for each row, or meets hundreds of
+/// millions of pairs of rows: minutes.
 const ENDLESS: &[&str] = &[
     "ALTER TABLE t ADD CONSTRAINT c CHECK (REPEAT(v, 5000) NOT LIKE '%aaaaaaaaaaaaaaaaaaaab%')",
     "CREATE INDEX i ON t (CASE WHEN REPEAT(v, 5000) LIKE '%aaaaaaaaaaaaaaaaaaaab%' THEN 1 ELSE 0 END)",

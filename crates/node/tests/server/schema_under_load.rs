@@ -1,5 +1,5 @@
-//! Schema changes while calls run on several connections and partitions: every call is answered once, from one schema or the other,
-//! and results are right under both.
+//! Schema changes while calls run on several connections and partitions: every call is answered
+//! once, from one schema or the other, and results are right under both.
 
 use crate::common::raw::Raw;
 use crate::common::{CONTESTANTS, VOTER, connect, integers, options, start, synced_on, text_of, votes};
@@ -128,7 +128,8 @@ fn calls_go_on_while_the_schema_changes() {
                 );
             }));
         }
-        // Statements of all partitions and ad hoc ones are compiled again where the schema changed under them.
+        // Statements of all partitions and ad hoc ones are compiled again where the schema changed
+        // under them.
         let (reader, stop) = (connect(&server), &done);
         loads.push(scope.spawn(move || {
             let mut least = [0; 3];
@@ -165,7 +166,8 @@ fn calls_go_on_while_the_schema_changes() {
     assert_eq!(votes(&db), [cast.load(Ordering::SeqCst); 3]);
     assert!(counted.load(Ordering::SeqCst) > 0 && missing.load(Ordering::SeqCst) > 0, "both were met");
 
-    // Two messages for a change, or for several that came together; the last tells of the last catalog.
+    // Two messages for a change, or for several that came together; the last tells of the last
+    // catalog.
     let mut pushes = BTreeSet::new();
     subscriber.call("@Ping", 6, &());
     let mut received = 0;

@@ -1,4 +1,5 @@
-//! Snapshots of a running server: asked for while transactions and schema changes go on, and what a restart makes of them.
+//! Snapshots of a running server: asked for while transactions and schema changes go on, and what a
+//! restart makes of them.
 
 use crate::common::{CONTESTANTS, VOTER, connect, options, start};
 use ferrite_node::{Durability, ServerOptions, SnapshotSettings};
@@ -75,7 +76,8 @@ fn snapshots_are_taken_under_load_and_a_restart_has_everything() {
     }
     let times = ["FSYNC_MEDIAN", "FSYNC_99_PERCENT", "FSYNC_MAX"].map(number_of);
     assert!(times.is_sorted() && times[2] > 0, "{times:?}");
-    // The age counts from the moment that the snapshot shows, the duration from when it was asked for: neither is the longer one.
+    // The age counts from the moment that the snapshot shows, the duration from when it was asked
+    // for: neither is the longer one.
     assert!(number_of("SNAPSHOT_AGE") >= 0 && number_of("SNAPSHOT_DURATION") >= 0);
     db.call("@AdHoc", ("INSERT INTO t0 VALUES (77)",));
     db.call("@AdHoc", ("DELETE FROM t0 WHERE a = 77",));

@@ -33,7 +33,8 @@ fn sum(table: &OwnedTable, column: &str, filter: (&str, &str)) -> i64 {
         .sum()
 }
 
-/// One that is busy from the first call on has figures all the same, and those of the others are those of now.
+/// One that is busy from the first call on has figures all the same, and those of the others are
+/// those of now.
 #[test]
 fn a_busy_partition_keeps_its_figures_and_that_is_said() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -243,7 +244,8 @@ fn bulk_loads_are_all_or_nothing() {
     server.stop().expect("the log is closed");
 }
 
-/// What no text and no computation can be comes in by no other door either: a dump with it could not be loaded.
+/// What no text and no computation can be comes in by no other door either: a dump with it could
+/// not be loaded.
 #[test]
 fn no_door_lets_in_what_is_no_number_or_no_time() {
     let (_dir, server, db) = voter();

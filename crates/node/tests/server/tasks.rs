@@ -1,4 +1,5 @@
-//! Tasks on a whole node: called on their schedules, changed, stopped by errors, listed, kept over a restart.
+//! Tasks on a whole node: called on their schedules, changed, stopped by errors, listed, kept over
+//! a restart.
 
 use crate::common::{Db, connect, options, start, wait_for};
 use ferrite_client::{OwnedTable, Status};
@@ -114,7 +115,8 @@ fn a_task_calls_every_kind_of_procedure_with_its_parameters() {
         db.sql(&rows.join(";"));
         let rows: Vec<String> = (0..40).map(|id| format!("INSERT INTO taske VALUES ({id})")).collect();
         db.sql(&rows.join(";"));
-        // A row each is made old by one task, the others by another; the third sweeps them away on each partition.
+        // A row each is made old by one task, the others by another; the third sweeps them away on
+        // each partition.
         db.sql("CREATE TASK ages ON SCHEDULE DELAY 2 MILLISECONDS PROCEDURE one WITH (-50, 0) ON ERROR LOG");
         db.sql(
             "CREATE TASK ages_all ON SCHEDULE DELAY 2 MILLISECONDS PROCEDURE all_of_them WITH (-50, 0) ON ERROR LOG",

@@ -1,7 +1,7 @@
 //! Calls whose body is written in another language: the transaction as that body sees it.
 //!
-//! Promises that a batch of statements happens or does not happen, that a body which fails leaves no trace, and that no body runs SQL past
-//! its time. Knows no language.
+//! Promises that a batch of statements happens or does not happen, that a body which fails leaves
+//! no trace, and that no body runs SQL past its time. Knows no language.
 
 use super::{HeaderCache, WireSink, decode_parameters};
 use crate::contain::{Outside, contained};
@@ -285,7 +285,8 @@ impl ResultSink for TableSink<'_> {
     }
 }
 
-/// Numbers of transactions that are not given twice: milliseconds since 2008, a count within the millisecond, the partition.
+/// Numbers of transactions that are not given twice: milliseconds since 2008, a count within the
+/// millisecond, the partition.
 #[derive(Default)]
 struct UniqueIds {
     millisecond: i64,

@@ -14,8 +14,9 @@ use std::time::Instant;
 const ROWS_PER_CLOCK: usize = 1_024;
 
 impl Executor {
-    /// Runs the program, an insert or upsert of one row, for each row of the encoded table that is its parameter. All or nothing; the answer is the number
-    /// of rows. Columns are taken in order, as the program declares its parameters.
+    /// Runs the program, an insert or upsert of one row, for each row of the encoded table that is
+    /// its parameter. All or nothing; the answer is the number of rows. Columns are taken in order,
+    /// as the program declares its parameters.
     pub fn load(
         &mut self,
         stores: &mut [Store],

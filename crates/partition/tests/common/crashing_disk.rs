@@ -1,4 +1,5 @@
-//! A real disk that stops at its n-th change: that one and all later ones fail, as after the end of the process.
+//! A real disk that stops at its n-th change: that one and all later ones fail, as after the end of
+//! the process.
 
 use ferrite_io::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, RealDisk};
 use std::io;

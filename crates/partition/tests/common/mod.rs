@@ -57,7 +57,8 @@ impl Node {
         commit::append_and_wait(&self.0.log, payload).expect("a healthy log takes it");
     }
 
-    /// Inserts a row where its first column says that it belongs; into a replicated table, everywhere.
+    /// Inserts a row where its first column says that it belongs; into a replicated table,
+    /// everywhere.
     pub fn insert(&mut self, table: TableId, row: &[Value<'_>]) {
         for partition in 0..self.0.stores.len() {
             let store = &self.0.stores[partition];
@@ -144,7 +145,8 @@ impl Node {
     }
 }
 
-/// Tables of all kinds: partitioned and replicated, with long values, holes and indexes of all kinds, a stream, views of all of them.
+/// Tables of all kinds: partitioned and replicated, with long values, holes and indexes of all
+/// kinds, a stream, views of all of them.
 pub const SCHEMA: &str = "
     CREATE TABLE events (id BIGINT NOT NULL, grp INTEGER, note VARCHAR(20), body VARCHAR(5000), amount DECIMAL, ratio FLOAT,
         at TIMESTAMP DEFAULT NOW, ok TINYINT, raw VARBINARY(300), PRIMARY KEY (id));

@@ -1,5 +1,5 @@
-//! The bytes to load: from a file or standard input, read ahead by a thread so that neither side waits for the other, or
-//! from the script that is being run.
+//! The bytes to load: from a file or standard input, read ahead by a thread so that neither side
+//! waits for the other, or from the script that is being run.
 
 use crate::script::ScriptReader;
 use crate::source;

@@ -1,7 +1,7 @@
 //! `ferrite load` and `\copy ... from`: a file's records to a table's rows.
 //!
-//! Each row is a call of the table's own `insert` or `upsert` procedure, and so a transaction: thousands are on their way at
-//! once, and a row that is refused hinders no other.
+//! Each row is a call of the table's own `insert` or `upsert` procedure, and so a transaction:
+//! thousands are on their way at once, and a row that is refused hinders no other.
 
 pub mod input;
 pub mod progress;
@@ -156,7 +156,8 @@ fn find_table<'n>(names: &'n Names, name: &str, upsert: bool) -> Result<&'n Tabl
     Ok(table)
 }
 
-/// Loads all of an input. Stops early when it cannot go on, or when more rows were rejected than allowed.
+/// Loads all of an input. Stops early when it cannot go on, or when more rows were rejected than
+/// allowed.
 pub fn run(
     connection: &ConnectionOptions,
     names: &Names,

@@ -1,4 +1,5 @@
-//! The progress line of a load: rows, rate, share, time left. On a terminal only, and gone at the end.
+//! The progress line of a load: rows, rate, share, time left. On a terminal only, and gone at the
+//! end.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
 //! Bytes to records and their fields: CSV, TSV, and one JSON value per line.
 //!
-//! CSV is read here and not by a library, because a quoted empty field is a text and an unquoted one is NULL, and a rejected
-//! record goes out again byte for byte: libraries tell neither. Hostile input is bounded: a record ends at its limit, and a
-//! quote that never closes costs its own line only.
+//! CSV is read here and not by a library, because a quoted empty field is a text and an unquoted
+//! one is NULL, and a rejected record goes out again byte for byte: libraries tell neither. Hostile
+//! input is bounded: a record ends at its limit, and a quote that never closes costs its own line
+//! only.
 
 use bumpalo::Bump;
 

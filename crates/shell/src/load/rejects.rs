@@ -1,5 +1,6 @@
-//! Rejected records: a file in which each stands as it came, below a line that says where it was and what is wrong with it.
-//! With those lines as comments, the corrected file can be loaded as the first was.
+//! Rejected records: a file in which each stands as it came, below a line that says where it was
+//! and what is wrong with it. With those lines as comments, the corrected file can be loaded as the
+//! first was.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

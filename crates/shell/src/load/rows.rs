@@ -1,5 +1,5 @@
-//! Records to the values of a row: which field belongs to which column, what is NULL, and the conversion to the column's
-//! type, which is the server's own.
+//! Records to the values of a row: which field belongs to which column, what is NULL, and the
+//! conversion to the column's type, which is the server's own.
 
 use crate::names::Table;
 use bumpalo::Bump;
@@ -37,7 +37,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// `columns` are the fields' columns in order; None: those of the table. The error names what is wrong.
+    /// `columns` are the fields' columns in order; None: those of the table. The error names what
+    /// is wrong.
     pub fn new(
         table: &Table,
         columns: Option<&[String]>,
@@ -46,7 +47,8 @@ impl Mapping {
     ) -> RowResult<Mapping> {
         let mut targets: Vec<Target> = Vec::with_capacity(table.columns.len());
         for column in &table.columns {
-            // The catalog does not say whether a VARCHAR counts bytes, so that its size is the server's to check.
+            // The catalog does not say whether a VARCHAR counts bytes, so that its size is the
+            // server's to check.
             let column_type = ColumnType::unbounded(column.column_type.sql_type);
             targets.push(Target { name: column.name.clone(), column_type, field: None, default: OwnedValue::Null });
         }

@@ -1,7 +1,8 @@
-//! Rows to the server: many calls on their way at once, their answers counted, refused rows written down.
+//! Rows to the server: many calls on their way at once, their answers counted, refused rows written
+//! down.
 //!
-//! Runs the client's event loop in the loading thread. Records are kept in the blocks in which they were read until their
-//! answers are there, so that a refused one can be written as it came.
+//! Runs the client's event loop in the loading thread. Records are kept in the blocks in which they
+//! were read until their answers are there, so that a refused one can be written as it came.
 
 use super::input::{Chunk, Feed};
 use super::progress::Progress;

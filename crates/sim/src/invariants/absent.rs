@@ -1,4 +1,5 @@
-//! Nothing is there of an operation that failed or was refused, nor of one that an earlier recovery has shown to be lost.
+//! Nothing is there of an operation that failed or was refused, nor of one that an earlier recovery
+//! has shown to be lost.
 
 use crate::history::{History, Told};
 use crate::state::State;

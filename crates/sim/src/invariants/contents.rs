@@ -1,4 +1,5 @@
-//! Every row is what the operations that are there have made of it, one after the other, and there is no other row.
+//! Every row is what the operations that are there have made of it, one after the other, and there
+//! is no other row.
 
 use crate::history::{History, RATES};
 use crate::model::Home;

@@ -1,4 +1,5 @@
-//! Every index has an entry for each row and no other, unique ones no two alike; every view is what filling it afresh would give.
+//! Every index has an entry for each row and no other, unique ones no two alike; every view is what
+//! filling it afresh would give.
 
 use crate::history::History;
 use crate::state::State;

@@ -1,4 +1,5 @@
-//! A read that was answered showed a state that is part of the durable history: nothing in it was lost later, and it was one moment's.
+//! A read that was answered showed a state that is part of the durable history: nothing in it was
+//! lost later, and it was one moment's.
 
 use crate::history::{Action, Answer, Cut, History, Looked, RATES, Told};
 use crate::model::Home;

@@ -1,4 +1,5 @@
-//! The schema is the last one that was acknowledged, or the one after it if nobody knows of that; rows have its columns.
+//! The schema is the last one that was acknowledged, or the one after it if nobody knows of that;
+//! rows have its columns.
 
 use crate::history::History;
 use crate::state::State;

@@ -1,4 +1,5 @@
-//! What one recovery found, the next finds too, in the same order: a crash during recovery or after it takes nothing back.
+//! What one recovery found, the next finds too, in the same order: a crash during recovery or after
+//! it takes nothing back.
 
 use crate::history::History;
 use crate::state::State;

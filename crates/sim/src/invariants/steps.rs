@@ -1,4 +1,5 @@
-//! The marks of a home are numbered from 1 to what its counter says, each for another operation, one that was sent to it.
+//! The marks of a home are numbered from 1 to what its counter says, each for another operation,
+//! one that was sent to it.
 
 use crate::history::History;
 use crate::state::State;

@@ -48,7 +48,8 @@ impl Binder<'_> {
         }
     }
 
-    /// A view of a table follows that; of a view of a stream, which has no rows to follow, rows can be changed and deleted.
+    /// A view of a table follows that; of a view of a stream, which has no rows to follow, rows can
+    /// be changed and deleted.
     fn changeable_view(&self, table: Arc<Table>, verb: &str) -> UserResult<Arc<Table>> {
         let Table { name, view, .. } = &*table;
         let refused =
@@ -405,7 +406,8 @@ fn is_group(table: &Table, column: u16) -> bool {
     matches!(output, Some(ViewOutput::Group(_)))
 }
 
-/// Where each partition has a part of each row of a view, rows can be told apart by their groups only.
+/// Where each partition has a part of each row of a view, rows can be told apart by their groups
+/// only.
 fn check_whole_groups(table: &Table, slot: u16, conjuncts: &[Expr], limited: bool) -> UserResult<()> {
     if !table.partitioned_without_column {
         return Ok(());
@@ -540,8 +542,8 @@ fn check_upsert(table: &Table, assigned: &[u16]) -> UserResult<()> {
     }
 }
 
-/// Defaults for all columns. A column that gets no value and must have one is an error already here; but not in an UPSERT,
-/// which may find the row there.
+/// Defaults for all columns. A column that gets no value and must have one is an error already
+/// here; but not in an UPSERT, which may find the row there.
 fn default_row(table: &Table, assigned: &[u16], upsert: bool) -> UserResult<Vec<Expr>> {
     let mut row = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {

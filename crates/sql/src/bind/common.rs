@@ -1,7 +1,8 @@
 //! WITH: common table expressions, also recursive ones.
 //!
-//! One that is used once is bound where it is used, like a derived table. One that is used several times is computed once
-//! per execution of its statement, unless it refers to rows outside its WITH.
+//! One that is used once is bound where it is used, like a derived table. One that is used several
+//! times is computed once per execution of its statement, unless it refers to rows outside its
+//! WITH.
 
 use super::Binder;
 use super::from::bound_source;
@@ -22,7 +23,8 @@ const MERGED_TABLES_MAX: usize = 16;
 pub(crate) struct CommonName {
     name: String,
     definition: Definition,
-    /// How many scopes were in reach at its WITH, and in the arguments of how many aggregates it stands.
+    /// How many scopes were in reach at its WITH, and in the arguments of how many aggregates it
+    /// stands.
     scopes: usize,
     arguments: usize,
 }
@@ -265,8 +267,9 @@ fn rename(name: &str, alias: &ast::TableAlias, columns: &mut [OutputColumn]) -> 
     Ok(())
 }
 
-/// How often `name` stands in the text as a word that does not qualify another. At least as often as it is used as a table:
-/// too high an answer only means that a table is computed once where it could have been merged into its use.
+/// How often `name` stands in the text as a word that does not qualify another. At least as often
+/// as it is used as a table: too high an answer only means that a table is computed once where it
+/// could have been merged into its use.
 fn uses(name: &str, text: &str) -> usize {
     let name = name.to_uppercase();
     let part_of_word = |character: char| character.is_alphanumeric() || character == '_' || character == '$';

@@ -1,4 +1,5 @@
-//! Comparisons: both sides brought to one kind of value; of single values, of rows, with lists, ranges and patterns.
+//! Comparisons: both sides brought to one kind of value; of single values, of rows, with lists,
+//! ranges and patterns.
 
 use super::Binder;
 use super::folding::Operands;
@@ -99,7 +100,8 @@ impl Binder<'_> {
         Ok(Typed::boolean(result.unwrap_or_else(Expr::null)))
     }
 
-    /// Brings both sides to one kind of value, so that comparing and index lookups need no conversion.
+    /// Brings both sides to one kind of value, so that comparing and index lookups need no
+    /// conversion.
     pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
         let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Varchar);
         self.settle_as(&mut left, widest(known), Adoption::Compared);
@@ -170,7 +172,8 @@ impl Binder<'_> {
         let mut uniform = true;
         let mut pairs = Vec::with_capacity(list.len());
         let operand_parts = self.parts_inside(&operand.expr);
-        // A constant among constants: what comes after it is not evaluated, and what fails there goes.
+        // A constant among constants: what comes after it is not evaluated, and what fails there
+        // goes.
         let mut is_found = false;
         for item in list {
             self.grow(operand_parts)?;
@@ -331,7 +334,8 @@ fn turned(operator: CompareOperator) -> CompareOperator {
     }
 }
 
-/// A number as a value of `to`'s kind, if it is exactly one: then an index on the other side of a comparison stays usable.
+/// A number as a value of `to`'s kind, if it is exactly one: then an index on the other side of a
+/// comparison stays usable.
 fn exact_constant(value: &OwnedValue, to: SqlType) -> Option<OwnedValue> {
     let kind = if to.is_integer() { SqlType::Bigint } else { to };
     let converted = cast_constant(value, &ColumnType::fixed(kind)).ok()?;
@@ -339,8 +343,9 @@ fn exact_constant(value: &OwnedValue, to: SqlType) -> Option<OwnedValue> {
     (order == Some(std::cmp::Ordering::Equal)).then_some(converted)
 }
 
-/// One side of a comparison of an integer with a number of another kind. The comparison itself is exact; a cast to the
-/// other's kind, or to its own, only says that no index key equals it bit for bit.
+/// One side of a comparison of an integer with a number of another kind. The comparison itself is
+/// exact; a cast to the other's kind, or to its own, only says that no index key equals it bit for
+/// bit.
 fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
     let sql_type = typed.decided_type();
     if typed.constant().is_some() {

@@ -1,5 +1,5 @@
-//! DISTINCT ON: of the rows that are equal in some expressions, the first by ORDER BY. The rows are numbered by a window
-//! function in a derived table, of which those with the number 1 are taken.
+//! DISTINCT ON: of the rows that are equal in some expressions, the first by ORDER BY. The rows are
+//! numbered by a window function in a derived table, of which those with the number 1 are taken.
 
 use super::Binder;
 use super::ordering::{OrderItem, is_null, ordinal};

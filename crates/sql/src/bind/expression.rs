@@ -198,7 +198,8 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Constant(value), column_type.sql_type))
     }
 
-    /// AND and OR chains are deep trees in sqlparser; walked along their left spine they become one flat node.
+    /// AND and OR chains are deep trees in sqlparser; walked along their left spine they become one
+    /// flat node.
     fn logical_chain(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
         let ast::Expr::BinaryOp { op: chain_operator, .. } = expr else {
             return Err(UserError::internal("a logical chain starts with AND or OR"));

@@ -1,8 +1,9 @@
 //! Folding: what is constant in a statement is computed while it is compiled.
 //!
-//! Owns what becomes of a constant that fails, as 1/0 does. Where it is certainly evaluated, the statement is refused. Where it
-//! stands in a branch that may never be reached, it is left to the run, and fails if it is reached after all. A text that is
-//! no value of the type beside it is refused wherever it stands: it is misspelled, not computed.
+//! Owns what becomes of a constant that fails, as 1/0 does. Where it is certainly evaluated, the
+//! statement is refused. Where it stands in a branch that may never be reached, it is left to the
+//! run, and fails if it is reached after all. A text that is no value of the type beside it is
+//! refused wherever it stands: it is misspelled, not computed.
 
 use super::Binder;
 use super::types::{Typed, owned, same_kind};
@@ -14,7 +15,8 @@ use ferrite_value::{OwnedValue, SqlType, Value};
 use sqlparser::ast;
 use std::cell::Cell;
 
-/// Work that one operation on constants may be while a statement is compiled; a text may have tens of thousands of them.
+/// Work that one operation on constants may be while a statement is compiled; a text may have tens
+/// of thousands of them.
 const FOLDED_WORK_MAX: usize = 16_384;
 
 /// Folds constants, and converts to types that SQL asks for by itself.
@@ -27,12 +29,14 @@ pub(crate) struct Folding {
 }
 
 impl Folding {
-    /// Evaluates an operation on constants now, unless it is much work. Its operands have been folded before.
+    /// Evaluates an operation on constants now, unless it is much work. Its operands have been
+    /// folded before.
     pub fn fold(&mut self, expr: Expr) -> UserResult<Expr> {
         let foldable = match &expr {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Register(_) | Expr::Column { .. } => return Ok(expr),
             Expr::Subquery { .. } | Expr::InArray { .. } | Expr::User { .. } => return Ok(expr),
-            // A condition of one branch may guard the others against errors; the whole is left to run time.
+            // A condition of one branch may guard the others against errors; the whole is left to
+            // run time.
             Expr::Case { .. } => return Ok(expr),
             Expr::Call { function, .. } => function.is_deterministic(),
             _ => true,
@@ -65,7 +69,8 @@ impl Folding {
         }
     }
 
-    /// [`Folding::convert`] for values that become one column or result: a DATE beside TIMESTAMPs must be one of theirs.
+    /// [`Folding::convert`] for values that become one column or result: a DATE beside TIMESTAMPs
+    /// must be one of theirs.
     pub fn convert_common(&mut self, typed: Typed, to: SqlType) -> UserResult<Expr> {
         if (typed.sql_type, to) == (Some(SqlType::Date), SqlType::Timestamp) {
             return self.valid_timestamp(typed.expr);
@@ -73,8 +78,8 @@ impl Folding {
         self.convert(typed, to)
     }
 
-    /// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with decimals are no integers, where
-    /// CAST would cut the decimals off.
+    /// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with
+    /// decimals are no integers, where CAST would cut the decimals off.
     pub fn convert_stored(&mut self, expr: Expr, from: SqlType, to: SqlType) -> UserResult<Expr> {
         if same_kind(from, to) {
             return Ok(expr);
@@ -96,8 +101,8 @@ impl Folding {
 }
 
 impl Binder<'_> {
-    /// Binds what is evaluated or not, if `perhaps`, and as all around it if not. Says too whether a constant in it fails that was
-    /// left to the run.
+    /// Binds what is evaluated or not, if `perhaps`, and as all around it if not. Says too whether
+    /// a constant in it fails that was left to the run.
     pub fn evaluated_perhaps<T>(
         &mut self,
         perhaps: bool,
@@ -111,7 +116,8 @@ impl Binder<'_> {
     }
 }
 
-/// What a condition that does not depend on anything answers: whether it holds. None for one that does depend.
+/// What a condition that does not depend on anything answers: whether it holds. None for one that
+/// does depend.
 pub(crate) fn decided(condition: &Expr) -> Option<bool> {
     match condition {
         Expr::Constant(OwnedValue::Boolean(value)) => Some(*value),
@@ -120,8 +126,8 @@ pub(crate) fn decided(condition: &Expr) -> Option<bool> {
     }
 }
 
-/// The operands of AND (`and`) or OR, one after the other, up to where a constant has decided them: what comes after it is not
-/// evaluated. It is bound all the same, and what fails in it goes.
+/// The operands of AND (`and`) or OR, one after the other, up to where a constant has decided them:
+/// what comes after it is not evaluated. It is bound all the same, and what fails in it goes.
 pub(crate) struct Operands {
     and: bool,
     exprs: Vec<Expr>,

@@ -1,8 +1,9 @@
 //! FROM: tables, views, derived tables and joins become sources.
 //!
-//! The planner takes a flat list of sources: inner and left outer joins in any number, or two sources with a full join.
-//! What does not fit (a full join with more around it, an outer join with a join on its right side) is bound as a derived
-//! table of its own; the names in reach then lead to its columns.
+//! The planner takes a flat list of sources: inner and left outer joins in any number, or two
+//! sources with a full join. What does not fit (a full join with more around it, an outer join with
+//! a join on its right side) is bound as a derived table of its own; the names in reach then lead
+//! to its columns.
 
 use super::Binder;
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
@@ -139,7 +140,8 @@ impl Binder<'_> {
                 }
             }
             Joined::Right => {
-                // A RIGHT JOIN B is B LEFT JOIN A; SELECT * goes by the scope, which keeps the written order.
+                // A RIGHT JOIN B is B LEFT JOIN A; SELECT * goes by the scope, which keeps the
+                // written order.
                 for source in &mut sources {
                     source.join = JoinKind::Left;
                     source.on = conjunction(std::mem::take(&mut on));
@@ -209,8 +211,9 @@ impl Binder<'_> {
         names
     }
 
-    /// Equality of the column on both sides, which become one: the side that may be NULL is no longer reached without a
-    /// qualifier, and where both may be, the name means the first that is not. Answers the places shown and hidden.
+    /// Equality of the column on both sides, which become one: the side that may be NULL is no
+    /// longer reached without a qualifier, and where both may be, the name means the first that is
+    /// not. Answers the places shown and hidden.
     fn using_column(
         &mut self,
         name: &str,
@@ -346,7 +349,8 @@ impl Binder<'_> {
         Ok(bound_source(slot, input))
     }
 
-    /// The joined sources as one derived table. The names keep their places in the scope and lead to its columns.
+    /// The joined sources as one derived table. The names keep their places in the scope and lead
+    /// to its columns.
     fn wrapped(&mut self, chain: Chain) -> UserResult<Chain> {
         let Chain { sources, conjuncts, star, scope: range, first_slot } = chain;
         let filter = conjunction(conjuncts);

@@ -77,7 +77,8 @@ impl Binder<'_> {
         for (place, typed) in bound.iter_mut().enumerate() {
             let to = resolved.argument_types[place];
             if typed.sql_type.is_none() && to.is_integer() {
-                // Where a FLOAT would be one, the value decides; a count of characters is an integer.
+                // Where a FLOAT would be one, the value decides; a count of characters is an
+                // integer.
                 let mut types = types.clone();
                 types[place] = Some(SqlType::Float);
                 let free = Function::resolve(name, &types).is_ok_and(|other| !other.argument_types[place].is_integer());
@@ -365,7 +366,8 @@ impl Binder<'_> {
         Ok(Aggregate { kind, distinct, argument, argument_type, result_type, user: None })
     }
 
-    /// The value that an aggregate takes from each row, and its type. FILTER makes it NULL for the rows that do not count.
+    /// The value that an aggregate takes from each row, and its type. FILTER makes it NULL for the
+    /// rows that do not count.
     pub fn aggregate_argument(
         &mut self,
         name: &str,

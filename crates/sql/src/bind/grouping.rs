@@ -1,5 +1,5 @@
-//! GROUP BY: expressions, names and numbers of the SELECT list, and the grouping sets that ROLLUP, CUBE and GROUPING SETS
-//! make of them.
+//! GROUP BY: expressions, names and numbers of the SELECT list, and the grouping sets that ROLLUP,
+//! CUBE and GROUPING SETS make of them.
 
 use super::Binder;
 use super::ordering::ordinal;
@@ -195,8 +195,8 @@ fn aliased<'a>(expr: &ast::Expr, items: &'a [ast::SelectItem]) -> Option<&'a ast
     })
 }
 
-/// The slots of tables of which each group has one row at most: the block is grouped by a key of theirs, so that their
-/// other columns depend on it. The NULLs of an outer join depend on it, too.
+/// The slots of tables of which each group has one row at most: the block is grouped by a key of
+/// theirs, so that their other columns depend on it. The NULLs of an outer join depend on it, too.
 pub(crate) fn keyed_slots(groups: &Groups, tables: &[(u16, Arc<Table>)], catalog: &Catalog) -> Vec<u16> {
     if groups.keys.is_empty() || !groups.sets.is_empty() {
         return Vec::new();
@@ -208,8 +208,8 @@ pub(crate) fn keyed_slots(groups: &Groups, tables: &[(u16, Arc<Table>)], catalog
     tables.iter().filter(|(slot, table)| is_keyed(*slot, table)).map(|(slot, _)| *slot).collect()
 }
 
-/// The columns in `expr` that depend on what the block is grouped by, without being it: they are grouped by as well, which makes
-/// no other groups.
+/// The columns in `expr` that depend on what the block is grouped by, without being it: they are
+/// grouped by as well, which makes no other groups.
 pub(crate) fn gather_dependents(expr: &Expr, keyed: &[u16], keys: &mut Vec<Expr>) -> UserResult<()> {
     let mut rest = expr.clone();
     rewrite(&mut rest, &mut |inner| keys.contains(inner).then(Expr::null));
@@ -228,7 +228,8 @@ pub(crate) fn gather_dependents(expr: &Expr, keyed: &[u16], keys: &mut Vec<Expr>
 /// Brings expressions over rows to expressions over their group's row.
 pub(crate) struct Grouping<'g> {
     pub group_by: &'g [Expr],
-    /// How many of them only depend on the others; they were found when the aggregates had their places already.
+    /// How many of them only depend on the others; they were found when the aggregates had their
+    /// places already.
     pub dependent: u16,
     /// The first place of an aggregate then.
     pub aggregates: u16,

@@ -12,7 +12,8 @@ use ferrite_value::text::FLOAT_NULL_MAX;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, decimal};
 use sqlparser::ast;
 
-/// A number's literal: INTEGER or BIGINT where it fits, DECIMAL with a point or beyond BIGINT, FLOAT with an exponent.
+/// A number's literal: INTEGER or BIGINT where it fits, DECIMAL with a point or beyond BIGINT,
+/// FLOAT with an exponent.
 pub(crate) fn number(digits: &str, negative: bool) -> UserResult<Typed> {
     let sign = if negative { "-" } else { "" };
     let out_of_range = || UserError::compile("22003", format!("numeric value out of range: {sign}{digits}"));
@@ -45,7 +46,8 @@ pub(crate) fn constant_type(expr: &Expr, small: bool) -> Option<SqlType> {
         Expr::Constant(OwnedValue::Integer(value)) if small && value.abs() <= i64::from(i32::MAX) => {
             Some(SqlType::Integer)
         }
-        // What fails, in a branch that may never be reached, has the type that it would have with other numbers.
+        // What fails, in a branch that may never be reached, has the type that it would have with
+        // other numbers.
         Expr::Arithmetic { .. } if small && is_of_constants(expr) => Some(SqlType::Integer),
         _ => None,
     }

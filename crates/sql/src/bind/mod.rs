@@ -1,8 +1,8 @@
-//! Names to numbers: resolves names against the catalog, and settles types. What it answers is a bound
-//! tree: a plan in its plainest form, which the planner is given next.
+//! Names to numbers: resolves names against the catalog, and settles types. What it answers is a
+//! bound tree: a plan in its plainest form, which the planner is given next.
 //!
-//! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters) is numbered through the
-//! whole program.
+//! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters)
+//! is numbered through the whole program.
 
 mod arithmetic;
 pub(crate) mod change;

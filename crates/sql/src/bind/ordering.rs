@@ -16,7 +16,8 @@ use sqlparser::ast;
 pub(crate) struct OrderItem<'a> {
     pub expr: &'a ast::Expr,
     pub descending: bool,
-    /// NULLs stand at the other end than where the lowest value would: whether it is NULL is a key before.
+    /// NULLs stand at the other end than where the lowest value would: whether it is NULL is a key
+    /// before.
     pub nulls_apart: bool,
 }
 

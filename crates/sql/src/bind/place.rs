@@ -1,6 +1,7 @@
 //! Where names and expressions stand in the text, for the errors about them.
 //!
-//! For an expression it walks down the left edge in a loop: chains of operators are deep trees, and sqlparser's own spans visit all of an expression.
+//! For an expression it walks down the left edge in a loop: chains of operators are deep trees, and
+//! sqlparser's own spans visit all of an expression.
 
 use crate::errors;
 use ferrite_base::UserError;

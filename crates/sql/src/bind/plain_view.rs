@@ -1,7 +1,9 @@
-//! Views that are computed when they are read: a query with a name, bound where it is read like a derived table.
+//! Views that are computed when they are read: a query with a name, bound where it is read like a
+//! derived table.
 //!
-//! Owns what such a view may be, and what its text comes to mean when the schema changes. A view's text knows nothing of what is
-//! around it: neither names nor variables. Each `*` is written out when the view is made, so that its columns stay what they were.
+//! Owns what such a view may be, and what its text comes to mean when the schema changes. A view's
+//! text knows nothing of what is around it: neither names nor variables. Each `*` is written out
+//! when the view is made, so that its columns stay what they were.
 
 use super::Binder;
 use super::projection::implied_name;
@@ -101,7 +103,8 @@ pub(crate) fn instead(
 ) -> UserResult<Change> {
     let CreateView { name, query, text, .. } = view;
     match definition(catalog, query, text) {
-        // What is wrong with the query is wrong in either form; but only views that are kept up can be of streams.
+        // What is wrong with the query is wrong in either form; but only views that are kept up can
+        // be of streams.
         Err(error) if error.message().ends_with("cannot be queried") => return Err(reason),
         Err(error) => return Err(error),
         Ok(_) if view.materialized => {

@@ -133,7 +133,8 @@ impl Binder<'_> {
         }
     }
 
-    /// UNION, INTERSECT, EXCEPT. Chains are deep trees on the left, so they are walked, not recursed.
+    /// UNION, INTERSECT, EXCEPT. Chains are deep trees on the left, so they are walked, not
+    /// recursed.
     fn set_operation(&mut self, body: &ast::SetExpr, tail: Tail<'_>) -> UserResult<Query> {
         let mut operations = Vec::new();
         let mut current = body;
@@ -200,7 +201,8 @@ impl Binder<'_> {
         Ok(self.around(query, Vec::new())?.0)
     }
 
-    /// A SELECT of all columns of `query`, then of the `items`, which may refer to these columns; and the types of all.
+    /// A SELECT of all columns of `query`, then of the `items`, which may refer to these columns;
+    /// and the types of all.
     pub fn around(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Query, Vec<Expr>)> {
         let columns = query.columns.clone();
         self.push_scope(Scope::default());
@@ -220,7 +222,8 @@ impl Binder<'_> {
 
     fn around_in_scope(&mut self, query: Query, items: Vec<&ast::Expr>) -> UserResult<(Source, Vec<Expr>)> {
         let visible = query.columns.len();
-        // Whether it refers to rows outside is known to its frame only: it is computed where it stands, once.
+        // Whether it refers to rows outside is known to its frame only: it is computed where it
+        // stands, once.
         let mut source = self.derived_source(query, false, String::new(), None)?;
         let mut output: Vec<Expr> = (0..visible).map(|column| Expr::column(source.slot, column as u16)).collect();
         for item in items {
@@ -232,7 +235,8 @@ impl Binder<'_> {
         Ok((source, output))
     }
 
-    /// Converts an output column to `to`, where its values are of another kind; as storing does, not as CAST.
+    /// Converts an output column to `to`, where its values are of another kind; as storing does,
+    /// not as CAST.
     pub fn cast_output(&mut self, query: &mut Query, position: usize, to: SqlType) -> UserResult<()> {
         cast_output_by(&mut self.folding, query, position, to)
     }

@@ -9,7 +9,8 @@ use ferrite_plan::{OutputColumn, Returning};
 use sqlparser::ast;
 
 impl Binder<'_> {
-    /// Binds RETURNING over a row of the changed table. What an UPDATE joins with is not in reach: its row is another's.
+    /// Binds RETURNING over a row of the changed table. What an UPDATE joins with is not in reach:
+    /// its row is another's.
     pub fn returning(
         &mut self,
         table: &Table,

@@ -1,7 +1,9 @@
-//! Row values compared with queries: `(a, b) IN (SELECT x, y ...)`, `(a, b) = (SELECT x, y ...)` and their kin.
+//! Row values compared with queries: `(a, b) IN (SELECT x, y ...)`, `(a, b) = (SELECT x, y ...)`
+//! and their kin.
 //!
-//! IN a query that refers to nothing outside is a look-up among its rows. The others become scalar subqueries over the query as a
-//! derived table, which is computed once where it refers to nothing outside.
+//! IN a query that refers to nothing outside is a look-up among its rows. The others become scalar
+//! subqueries over the query as a derived table, which is computed once where it refers to nothing
+//! outside.
 
 use super::Binder;
 use super::types::Typed;
@@ -59,14 +61,16 @@ impl Binder<'_> {
         let mut compared = self.compared(operands, operator, right, right_correlated)?;
         let input = Input::Derived { query: Box::new(left), correlated: left_correlated };
         let first = Source { slot, input, join: JoinKind::Inner, on: None, filter: None };
-        // No row on a side makes none here, and two make two: NULL and an error, as of a single value.
+        // No row on a side makes none here, and two make two: NULL and an error, as of a single
+        // value.
         let condition = std::mem::replace(&mut compared.condition, Expr::null());
         let mut select = block(compared.source, None, condition);
         select.sources.insert(0, first);
         self.boolean_subquery(select, left_correlated || right_correlated)
     }
 
-    /// `row operator ANY|ALL (query)`: TRUE is 2, NULL is 1, FALSE is 0, and the greatest (ANY) or least (ALL) decides.
+    /// `row operator ANY|ALL (query)`: TRUE is 2, NULL is 1, FALSE is 0, and the greatest (ANY) or
+    /// least (ALL) decides.
     pub fn row_quantified(
         &mut self,
         row: &[ast::Expr],

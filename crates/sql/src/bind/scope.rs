@@ -1,4 +1,5 @@
-//! Names in reach: columns of FROM, variables and parameters of a procedure, aliases of the SELECT list.
+//! Names in reach: columns of FROM, variables and parameters of a procedure, aliases of the SELECT
+//! list.
 
 use super::Binder;
 use super::types::Typed;
@@ -31,7 +32,8 @@ pub(crate) struct Scope {
     pub star: Vec<(usize, usize)>,
     /// Window functions may be called here, and are gathered.
     pub windows: super::window::WindowScope,
-    /// In HAVING: what the block is grouped by. A column that is not in it yields to an alias of its name.
+    /// In HAVING: what the block is grouped by. A column that is not in it yields to an alias of
+    /// its name.
     pub having_groups: Option<Vec<Expr>>,
     /// Aggregates may be called here, and are gathered.
     pub aggregates: AggregateScope,
@@ -78,7 +80,8 @@ pub(crate) struct ScopeColumn {
     pub sql_type: SqlType,
     /// The side of JOIN ... USING that may be NULL: reached only by its qualified name.
     pub hidden: bool,
-    /// What the name means without a qualifier after FULL JOIN ... USING: the side that is not NULL.
+    /// What the name means without a qualifier after FULL JOIN ... USING: the side that is not
+    /// NULL.
     pub merged_with: Option<Expr>,
 }
 
@@ -230,7 +233,8 @@ impl Binder<'_> {
         Ok(Found::Nothing)
     }
 
-    /// In HAVING a column that the block is not grouped by means nothing; an alias of its name does.
+    /// In HAVING a column that the block is not grouped by means nothing; an alias of its name
+    /// does.
     fn alias_in_having(&self, qualifier: Option<&str>, name: &str, level: usize, column: &Expr) -> Option<Typed> {
         let scope = self.scopes.get(level)?;
         let groups = scope.having_groups.as_ref()?;
@@ -278,8 +282,9 @@ impl Binder<'_> {
         expr.for_each_operand(|operand| self.note_columns(operand));
     }
 
-    /// Binds a definition of WITH where only the outer `scopes` are in reach. Its columns count as those of the aggregates in whose
-    /// arguments its WITH stands, which are the outer `arguments`, and of no others.
+    /// Binds a definition of WITH where only the outer `scopes` are in reach. Its columns count as
+    /// those of the aggregates in whose arguments its WITH stands, which are the outer `arguments`,
+    /// and of no others.
     pub fn at_its_with<T>(&mut self, scopes: usize, arguments: usize, bind: impl FnOnce(&mut Self) -> T) -> T {
         let inner_scopes = self.hide_scopes(scopes);
         let inner_arguments = self.arguments.split_off(arguments.min(self.arguments.len()));

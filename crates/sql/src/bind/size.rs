@@ -1,8 +1,9 @@
 //! How large a statement may become.
 //!
-//! Owns the counts, and tells whoever watches the compiling how it goes on. What SQL writes once may stand several times in a plan: the
-//! operand of BETWEEN, of CASE, of COALESCE, a row before IN. One in another, that doubles at each level, so what is bound is counted, and a
-//! text of a few hundred bytes cannot fill the memory.
+//! Owns the counts, and tells whoever watches the compiling how it goes on. What SQL writes once
+//! may stand several times in a plan: the operand of BETWEEN, of CASE, of COALESCE, a row before
+//! IN. One in another, that doubles at each level, so what is bound is counted, and a text of a few
+//! hundred bytes cannot fill the memory.
 
 use super::Binder;
 use super::types::Typed;
@@ -14,7 +15,8 @@ use ferrite_plan::walk::for_each_expr;
 
 /// What stands in a plan once more is evaluated once more, for each row.
 const AGAIN: usize = 8;
-/// What binding and planning an expression is, in units of work: microseconds, and more where it is compared with many others.
+/// What binding and planning an expression is, in units of work: microseconds, and more where it is
+/// compared with many others.
 const BOUND: usize = 1_024;
 
 impl Binder<'_> {
@@ -35,7 +37,8 @@ impl Binder<'_> {
         Ok(self.compare(left, operator, right)?.expr)
     }
 
-    /// Parts of the expression, with those of the subqueries that it asks; 0 for one that has no operands.
+    /// Parts of the expression, with those of the subqueries that it asks; 0 for one that has no
+    /// operands.
     pub fn parts_inside(&self, expr: &Expr) -> usize {
         let mut parts = match expr {
             Expr::Subquery { subquery, .. } => self.subquery_parts.get(usize::from(*subquery)).copied().unwrap_or(1),

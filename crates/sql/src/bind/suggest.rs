@@ -8,7 +8,8 @@ use ferrite_catalog::Table;
 use sqlparser::tokenizer::Location;
 use std::sync::Arc;
 
-/// What is suggested for an unknown function: the functions that the binder and the expressions know.
+/// What is suggested for an unknown function: the functions that the binder and the expressions
+/// know.
 #[rustfmt::skip]
 const FUNCTIONS: &[&str] = &[
     "ABS", "ACOS", "APPROX_COUNT_DISTINCT", "AREA", "ARRAY_ELEMENT", "ARRAY_LENGTH", "ASCII", "ASIN", "ASTEXT",

@@ -1,4 +1,5 @@
-//! STRING_AGG and LISTAGG: `STRING_AGG(x, ', ' ORDER BY y)`, `LISTAGG(x, ', ') WITHIN GROUP (ORDER BY y)`.
+//! STRING_AGG and LISTAGG: `STRING_AGG(x, ', ' ORDER BY y)`,
+//! `LISTAGG(x, ', ') WITHIN GROUP (ORDER BY y)`.
 
 use super::Binder;
 use super::ordering::{OrderItem, is_null, order_item};

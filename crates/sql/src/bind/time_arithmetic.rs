@@ -1,4 +1,5 @@
-//! `t + INTERVAL '1' HOUR`, and days of DATEs: `d + 1`, `d - e`. All of it is DATEADD and DATEDIFF in other words.
+//! `t + INTERVAL '1' HOUR`, and days of DATEs: `d + 1`, `d - e`. All of it is DATEADD and DATEDIFF
+//! in other words.
 
 use super::Binder;
 use super::types::Typed;
@@ -42,7 +43,8 @@ impl Binder<'_> {
         Ok(Some(moved))
     }
 
-    /// The counts of an interval with their units: `INTERVAL '90' MINUTE`, `INTERVAL x DAY`, `INTERVAL '1 hour 30 minutes'`.
+    /// The counts of an interval with their units: `INTERVAL '90' MINUTE`, `INTERVAL x DAY`,
+    /// `INTERVAL '1 hour 30 minutes'`.
     fn parts_of(&mut self, interval: &ast::Interval) -> UserResult<Vec<(Typed, TimeUnit)>> {
         let malformed = || {
             UserError::syntax(format!("malformed interval: {interval}")).with_hint(

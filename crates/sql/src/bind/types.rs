@@ -7,7 +7,8 @@ use ferrite_expr::{ArithmeticDomain, Expr};
 use ferrite_value::convert::cast;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
 
-/// A bound expression with its type; None while nothing says what type it has: NULL, or a `?` not yet met by a context.
+/// A bound expression with its type; None while nothing says what type it has: NULL, or a `?` not
+/// yet met by a context.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     pub expr: Expr,

@@ -1,4 +1,5 @@
-//! Calls of user-defined functions: arguments brought to the types that the function's class declares.
+//! Calls of user-defined functions: arguments brought to the types that the function's class
+//! declares.
 
 use super::Binder;
 use super::types::{Typed, can_store, widest};

@@ -16,8 +16,9 @@ use ferrite_plan::snapshot_plan;
 use ferrite_plan::{Program, Routing, SnapshotPlan, StatementText, Step};
 use ferrite_value::SqlType;
 
-/// Compiles queries and data changes to one program that answers a table for each. `given_parameters` is how many values
-/// the caller sends along; they belong to the `?` of a single statement.
+/// Compiles queries and data changes to one program that answers a table for each.
+/// `given_parameters` is how many values the caller sends along; they belong to the `?` of a single
+/// statement.
 pub fn compile_adhoc(catalog: &Catalog, statements: &[Statement], given_parameters: usize) -> UserResult<Program> {
     compile_adhoc_with(catalog, &NoStatistics, statements, given_parameters)
 }
@@ -59,7 +60,8 @@ pub(crate) fn compile_counted(
         let program = compile_counted(catalog, statistics, std::slice::from_ref(explained), parameters)?;
         return Ok(explaining::explaining(program, analyze, catalog, statistics, &statements[0]));
     }
-    // Whether one partition is enough shows only when all is bound; and for all of them some things are bound otherwise.
+    // Whether one partition is enough shows only when all is bound; and for all of them some things
+    // are bound otherwise.
     let with_reach = |catalog: &Catalog| {
         let free = vec![None; parameters];
         let program = compile(catalog, statistics, statements, &free, Reach::Local)?;

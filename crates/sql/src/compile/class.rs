@@ -1,4 +1,5 @@
-//! Procedures FROM CLASS: the class's statements become programs, its `run` method's parameters the procedure's.
+//! Procedures FROM CLASS: the class's statements become programs, its `run` method's parameters the
+//! procedure's.
 
 use super::procedure;
 use ferrite_base::{UserError, UserResult, limits};
@@ -137,7 +138,8 @@ pub fn compile_text(catalog: &Catalog, text: &str, reach: Texts) -> UserResult<P
 
 /// One SQLStmt.
 fn statement(catalog: &Catalog, field: &str, text: &str, local: bool) -> UserResult<Program> {
-    // On one partition it is bound as in a directed procedure: it sees that partition, wherever it is.
+    // On one partition it is bound as in a directed procedure: it sees that partition, wherever it
+    // is.
     let as_procedure = Procedure {
         name: field.to_owned(),
         parameters: None,

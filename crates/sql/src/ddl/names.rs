@@ -1,6 +1,8 @@
-//! Names of tables, columns, indexes and procedures in schema statements that nothing has: which one was probably meant.
+//! Names of tables, columns, indexes and procedures in schema statements that nothing has: which
+//! one was probably meant.
 //!
-//! What a name stands for is decided where the change is applied; here is only what is told when it stands for nothing.
+//! What a name stands for is decided where the change is applied; here is only what is told when it
+//! stands for nothing.
 
 use crate::parse::statement::{AlterAction, Ddl};
 use crate::spelling::nearest;
@@ -41,7 +43,8 @@ pub(crate) fn check(catalog: &Catalog, ddl: &Ddl) -> UserResult<()> {
     }
 }
 
-/// The procedure that a statement means: a name with dots in it is that of the procedure's Java class, or of a table and a verb.
+/// The procedure that a statement means: a name with dots in it is that of the procedure's Java
+/// class, or of a table and a verb.
 pub(crate) fn procedure(catalog: &Catalog, name: &str) -> String {
     let Some((before, last)) = name.rsplit_once('.') else { return name.to_owned() };
     let of_class = catalog.procedures.values().find(|procedure| procedure.class.as_deref() == Some(name));

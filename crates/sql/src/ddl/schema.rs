@@ -1,5 +1,5 @@
-//! Schema statements to changes: expressions bound, names of other objects looked up. Whether the change can be made is
-//! the catalog's to say.
+//! Schema statements to changes: expressions bound, names of other objects looked up. Whether the
+//! change can be made is the catalog's to say.
 
 use crate::bind::Binder;
 use crate::bind::change::stored_constant;
@@ -155,8 +155,8 @@ fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>)
     Ok(Change::Several(std::iter::once(create).chain(actions.into_iter().map(alter)).collect()))
 }
 
-/// MIN and MAX look for the next row of a group when the one that was least or greatest goes: through an ordered index on the
-/// groups, or through all rows.
+/// MIN and MAX look for the next row of a group when the one that was least or greatest goes:
+/// through an ordered index on the groups, or through all rows.
 fn extremes_are_slow(catalog: &Catalog, name: &str, view: &View) -> Option<String> {
     let extreme =
         |aggregate: &ferrite_expr::Aggregate| matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max);
@@ -542,8 +542,9 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &
     Ok(create)
 }
 
-/// PARTITION ON two tables: the procedure may then use two partitions. Here any procedure without PARTITION ON may, and holds only those of
-/// its keys; so both clauses are checked, and that is all that they do.
+/// PARTITION ON two tables: the procedure may then use two partitions. Here any procedure without
+/// PARTITION ON may, and holds only those of its keys; so both clauses are checked, and that is all
+/// that they do.
 fn on_two_keys(
     catalog: &Catalog,
     procedure: &mut Procedure,

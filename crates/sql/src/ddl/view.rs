@@ -94,13 +94,15 @@ pub(crate) fn bind_view(
 
 struct ViewBuilder<'n> {
     name: &'n str,
-    /// Slot as bound and table; the first is the one that the view follows, the others are replicated.
+    /// Slot as bound and table; the first is the one that the view follows, the others are
+    /// replicated.
     tables: Vec<(u16, Arc<Table>)>,
     group_by: Vec<Expr>,
     group_columns: Vec<Column>,
 }
 
-/// The view's tables, the partitioned one first: a change of its rows changes the view on the same partition.
+/// The view's tables, the partitioned one first: a change of its rows changes the view on the same
+/// partition.
 fn source_tables(catalog: &Catalog, name: &str, sources: &[Source]) -> UserResult<Vec<(u16, Arc<Table>)>> {
     let refuse = |what: &str| Err(UserError::ddl("0A000", format!("Materialized view \"{name}\" {what}.")));
     let mut tables = Vec::with_capacity(sources.len());
@@ -260,7 +262,8 @@ fn check_deterministic(name: &str, view: &View, conjuncts: &[Expr]) -> UserResul
     Ok(())
 }
 
-/// Each condition goes to the first table with which it can be decided; those on the source alone are the filter.
+/// Each condition goes to the first table with which it can be decided; those on the source alone
+/// are the filter.
 fn place_conditions(view: &mut View, tables: &[(u16, Arc<Table>)], conjuncts: Vec<Expr>) {
     let mut per_table: Vec<Vec<Expr>> = tables.iter().map(|_| Vec::new()).collect();
     for conjunct in conjuncts {

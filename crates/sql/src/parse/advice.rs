@@ -1,4 +1,5 @@
-//! What to tell who writes another dialect, or slips: the word that was probably meant, what to use instead.
+//! What to tell who writes another dialect, or slips: the word that was probably meant, what to use
+//! instead.
 
 use crate::errors::at;
 use crate::spelling::nearest;
@@ -33,7 +34,8 @@ const TYPE_NAMES: [&str; 13] = [
     "GEOGRAPHY_POINT",
 ];
 
-/// The error about a token that cannot stand where it is, with the keyword that it may be a slip of.
+/// The error about a token that cannot stand where it is, with the keyword that it may be a slip
+/// of.
 pub(crate) fn meant(error: UserError, token: &Token) -> UserError {
     let Token::Word(word) = token else { return error };
     if word.quote_style.is_some() || error.hint().is_some() {

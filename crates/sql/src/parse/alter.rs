@@ -187,7 +187,8 @@ fn alter_column(cursor: &mut Cursor<'_>, actions: &mut Vec<AlterAction>) -> User
             .with_hint("add a column, UPDATE it, and drop the old one"));
     }
     actions.push(AlterAction::SetType { column: column.clone(), to });
-    // The original's form: the column is declared anew. What the declaration leaves out stays as it was.
+    // The original's form: the column is declared anew. What the declaration leaves out stays as it
+    // was.
     loop {
         let column = column.clone();
         if cursor.accept("DEFAULT") {

@@ -6,8 +6,8 @@ use crate::errors::{about, beginning, place};
 use ferrite_base::{TextPosition, UserError};
 use sqlparser::tokenizer::{Location, Token};
 
-/// The error with a place, whatever it is: where the name stands that it is about, or where the statement begins. `start` is where
-/// `statement` begins in what the caller sent.
+/// The error with a place, whatever it is: where the name stands that it is about, or where the
+/// statement begins. `start` is where `statement` begins in what the caller sent.
 pub(crate) fn somewhere(error: UserError, statement: &str, start: Location) -> UserError {
     if error.place().is_some() {
         return error;
@@ -17,7 +17,8 @@ pub(crate) fn somewhere(error: UserError, statement: &str, start: Location) -> U
     error.at(named.map_or(start, |named| named.after(start)))
 }
 
-/// Where the name stands first in a statement. Of a qualified name, or one with a word before that says what it is, the last part.
+/// Where the name stands first in a statement. Of a qualified name, or one with a word before that
+/// says what it is, the last part.
 fn place_of(name: &str, statement: &str) -> Option<TextPosition> {
     let name = name.rsplit([' ', '.']).next().unwrap_or(name);
     let lexemes = tokens::lex(statement).ok()?;
@@ -29,7 +30,8 @@ fn place_of(name: &str, statement: &str) -> Option<TextPosition> {
     place(found?.token.span.start)
 }
 
-/// An error met while compiling a statement: `SQL error while compiling query: Error in "..." - ...`. `start` as in [`somewhere`].
+/// An error met while compiling a statement:
+/// `SQL error while compiling query: Error in "..." - ...`. `start` as in [`somewhere`].
 pub(crate) fn compile_error(statement: &str, start: Location, error: UserError) -> UserError {
     let error = somewhere(error, statement, start);
     // These name the column and table already.
@@ -43,8 +45,8 @@ pub(crate) fn compile_error(statement: &str, start: Location, error: UserError) 
     error.with_message(message)
 }
 
-/// An error met while binding or applying a schema change: `DDL Error: "... in statement [...]"`. For the caller that
-/// applies a batch of them; `number` counts the statements of the batch from 1.
+/// An error met while binding or applying a schema change: `DDL Error: "... in statement [...]"`.
+/// For the caller that applies a batch of them; `number` counts the statements of the batch from 1.
 pub fn ddl_error(number: usize, statement: &Statement, error: UserError) -> UserError {
     let error = somewhere(error, &statement.text, statement.start);
     if error.message().starts_with("Materialized view") {

@@ -164,7 +164,8 @@ impl<'l> Cursor<'l> {
         Ok(names)
     }
 
-    /// Takes the lexemes up to the first for which `stop` holds outside parentheses and CASE ... END, or to the end.
+    /// Takes the lexemes up to the first for which `stop` holds outside parentheses and CASE ...
+    /// END, or to the end.
     pub fn take_until(&mut self, stop: impl Fn(&Lexeme) -> bool) -> &'l [Lexeme] {
         let start = self.position;
         let (mut parentheses, mut cases) = (0usize, 0usize);
@@ -286,7 +287,8 @@ pub(crate) fn parse_with<T>(
     }
 }
 
-/// What stands behind all that makes sense. Often the word before it was meant to be a keyword, and was taken for a name.
+/// What stands behind all that makes sense. Often the word before it was meant to be a keyword, and
+/// was taken for a name.
 fn leftover(token: &Token, lexemes: &[Lexeme], place: Location) -> UserError {
     let error = UserError::syntax(format!("unexpected token: {token} required: the end of the statement"));
     let at = lexemes.iter().position(|lexeme| lexeme.token.span.start == place).unwrap_or(0);

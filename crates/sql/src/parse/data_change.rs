@@ -1,5 +1,5 @@
-//! Queries, INSERT, UPSERT, UPDATE, DELETE, TRUNCATE: sqlparser's grammar, with the clauses that it lacks taken out of
-//! the tokens before.
+//! Queries, INSERT, UPSERT, UPDATE, DELETE, TRUNCATE: sqlparser's grammar, with the clauses that it
+//! lacks taken out of the tokens before.
 
 use super::cursor::{Cursor, parse_with};
 use super::statement::{Body, SqlKind, SqlStatement, Statement};
@@ -76,7 +76,8 @@ fn insert(lexemes: &[Lexeme], placeholders: &mut u16, upsert: bool) -> UserResul
     }
 }
 
-/// DELETE ... ORDER BY ... LIMIT/OFFSET in either order: sqlparser knows no OFFSET there, so it is cut out.
+/// DELETE ... ORDER BY ... LIMIT/OFFSET in either order: sqlparser knows no OFFSET there, so it is
+/// cut out.
 fn delete(lexemes: &[Lexeme], placeholders: &mut u16, migrate: bool) -> UserResult<SqlKind> {
     let mut depth = 0usize;
     let mut offset_at = None;
@@ -96,7 +97,8 @@ fn delete(lexemes: &[Lexeme], placeholders: &mut u16, migrate: bool) -> UserResu
         return Err(UserError::syntax("OFFSET in DELETE must be a number or a parameter"));
     }
     let mut kept = lexemes[..position].to_vec();
-    // A `?` after OFFSET counts in the order of the text: only what stands before it has been numbered by then.
+    // A `?` after OFFSET counts in the order of the text: only what stands before it has been
+    // numbered by then.
     let mut offset_placeholder =
         *placeholders + kept.iter().filter(|lexeme| matches!(lexeme.token.token, Token::Placeholder(_))).count() as u16;
     let is_parameter = matches!(value[0].token.token, Token::Placeholder(_));

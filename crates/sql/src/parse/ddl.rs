@@ -341,7 +341,8 @@ fn create_procedure(cursor: &mut Cursor<'_>, kind: Kind, or_replace: bool) -> Us
         }
         let class = class_name(cursor)?;
         if procedure.name.is_empty() {
-            // Only the part behind the last dot; and of a nested class that behind the last dollar sign.
+            // Only the part behind the last dot; and of a nested class that behind the last dollar
+            // sign.
             procedure.name = class.rsplit(['.', '$']).next().unwrap_or(&class).to_owned();
         }
         procedure.class = Some(class);

@@ -1,4 +1,5 @@
-//! Calls in a query's text that stand for tables which its caller makes: `statistics(PROCEDURE, 0)`.
+//! Calls in a query's text that stand for tables which its caller makes:
+//! `statistics(PROCEDURE, 0)`.
 
 use super::tokens::{Lexeme, lex};
 use ferrite_base::UserResult;
@@ -21,7 +22,8 @@ pub struct With {
     pub recursive: bool,
 }
 
-/// The calls of `function` (given in upper case) and the beginning, outside of texts, quoted names and comments.
+/// The calls of `function` (given in upper case) and the beginning, outside of texts, quoted names
+/// and comments.
 pub fn table_calls(query: &str, function: &str) -> UserResult<(Vec<TableCall>, Option<With>)> {
     let lexemes = lex(query)?;
     let with = lexemes.first().filter(|first| first.is_word("WITH")).map(|first| {

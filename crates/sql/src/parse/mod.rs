@@ -24,7 +24,8 @@ use tokens::Lexeme;
 /// Words that schema changes begin with.
 const DDL_WORDS: [&str; 10] =
     ["CREATE", "DROP", "ALTER", "PARTITION", "REPLICATE", "SWAP", "FILL", "DR", "LOAD", "REMOVE"];
-/// What a schema statement with a jar begins with. As the first of a text it may be larger than other statements.
+/// What a schema statement with a jar begins with. As the first of a text it may be larger than
+/// other statements.
 const LOAD_CLASSES: &str = "LOAD CLASSES '";
 /// What may stand before it.
 const REMOVE_CLASSES: &str = "REMOVE CLASSES '";
@@ -68,7 +69,8 @@ fn setting_before_jar(text: &str) -> Option<(&str, &str)> {
     (rest.starts_with(LOAD_CLASSES) || rest.starts_with(REMOVE_CLASSES)).then_some((setting, rest))
 }
 
-/// At the beginning: a jar, which is too large to go through the lexer, or what is removed before one comes; and the text behind it.
+/// At the beginning: a jar, which is too large to go through the lexer, or what is removed before
+/// one comes; and the text behind it.
 fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
     let (loads, quoted) = match text.strip_prefix(LOAD_CLASSES) {
         Some(quoted) => (true, quoted),
@@ -94,8 +96,9 @@ fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
     ))
 }
 
-/// The statements of `text` with `?` in place of the literals at `parameterized` (number, span in bytes, whether there is a sign), and for
-/// each `?` which of them it was. The `?` are numbered through all statements. None when a span is not one literal.
+/// The statements of `text` with `?` in place of the literals at `parameterized` (number, span in
+/// bytes, whether there is a sign), and for each `?` which of them it was. The `?` are numbered
+/// through all statements. None when a span is not one literal.
 #[allow(clippy::type_complexity, reason = "a name would say no more")]
 pub(crate) fn parse_parameterized(
     text: &str,

@@ -227,7 +227,8 @@ pub(crate) struct CreateView {
 /// One action of ALTER TABLE.
 #[derive(Clone, Debug)]
 pub(crate) enum AlterAction {
-    /// A column with its constraints, or a constraint: what would stand between the parentheses of CREATE TABLE.
+    /// A column with its constraints, or a constraint: what would stand between the parentheses of
+    /// CREATE TABLE.
     Add {
         parts: Box<CreateTable>,
         before: Option<String>,

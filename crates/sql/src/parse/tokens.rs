@@ -1,8 +1,10 @@
-//! Text to lexemes: tokens with their place in the text, comments gone, `?` numbered, statements split at `;`.
+//! Text to lexemes: tokens with their place in the text, comments gone, `?` numbered, statements
+//! split at `;`.
 //!
-//! The tokens are sqlparser's. What its grammar lacks is rewritten here to something that it has and that the dialect
-//! does not use otherwise; each such rewriting says so. Hostile text is stopped here: its size, its nesting, and the
-//! length of operator chains (which become deep trees) are bounded before any recursive code sees it.
+//! The tokens are sqlparser's. What its grammar lacks is rewritten here to something that it has
+//! and that the dialect does not use otherwise; each such rewriting says so. Hostile text is
+//! stopped here: its size, its nesting, and the length of operator chains (which become deep trees)
+//! are bounded before any recursive code sees it.
 
 use ferrite_base::{UserError, UserResult, limits};
 use sqlparser::dialect::{Dialect, GenericDialect};
@@ -11,7 +13,8 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::any::TypeId;
 use std::borrow::Cow;
 
-/// Our dialect for sqlparser: its generic one (the only one that takes `?` everywhere), with fewer aliases.
+/// Our dialect for sqlparser: its generic one (the only one that takes `?` everywhere), with fewer
+/// aliases.
 #[derive(Debug)]
 pub(crate) struct FerriteDialect;
 
@@ -105,7 +108,8 @@ pub(crate) fn lex(text: &str) -> UserResult<Vec<Lexeme>> {
     Ok(lexemes)
 }
 
-/// `//` starts a comment, which sqlparser takes for an operator: overwritten with blanks, so that places stay.
+/// `//` starts a comment, which sqlparser takes for an operator: overwritten with blanks, so that
+/// places stay.
 fn blank_slash_comments(text: &str) -> Cow<'_, str> {
     if !text.contains("//") {
         return Cow::Borrowed(text);
@@ -147,7 +151,8 @@ fn blank_slash_comments(text: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8(out).unwrap_or_else(|_| text.to_owned()))
 }
 
-/// From sqlparser's line and column (in characters) to bytes. Asked in ascending order, so one pass over the text.
+/// From sqlparser's line and column (in characters) to bytes. Asked in ascending order, so one pass
+/// over the text.
 struct Places<'t> {
     characters: std::str::CharIndices<'t>,
     line: u64,
@@ -266,7 +271,8 @@ fn is_operator(token: &Token) -> bool {
     }
 }
 
-/// The ranges of the statements between `;`. Inside CREATE PROCEDURE ... BEGIN ... END a `;` does not end one.
+/// The ranges of the statements between `;`. Inside CREATE PROCEDURE ... BEGIN ... END a `;` does
+/// not end one.
 pub(crate) fn split(lexemes: &[Lexeme]) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -324,8 +330,9 @@ fn is_create_procedure(lexemes: &[Lexeme]) -> bool {
             || ((is(second, "DIRECTED") || is(second, "COMPOUND")) && is(lexemes.get(2), "PROCEDURE")))
 }
 
-/// Tokens as sqlparser's grammar wants them, from those of one statement or expression. `placeholders` counts the `?`
-/// met so far; each gets its number, since the order of binding is not the order of the text.
+/// Tokens as sqlparser's grammar wants them, from those of one statement or expression.
+/// `placeholders` counts the `?` met so far; each gets its number, since the order of binding is
+/// not the order of the text.
 pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserResult<Vec<TokenWithSpan>> {
     let mut tokens: Vec<TokenWithSpan> = Vec::with_capacity(lexemes.len() + 1);
     let mut position = 0;
@@ -340,7 +347,8 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
         match &lexeme.token.token {
             Token::Placeholder(text) => {
                 let number = next_placeholder(text, placeholders)?;
-                // `IN ?` (an array) has no counterpart: it goes as IN UNNEST(?), `TOP ?` as TOP (?).
+                // `IN ?` (an array) has no counterpart: it goes as IN UNNEST(?), `TOP ?` as TOP
+                // (?).
                 let before = position.checked_sub(1).and_then(|position| lexemes.get(position));
                 let array = before.is_some_and(|before| before.is_word("IN"));
                 let top = before.is_some_and(|before| before.is_word("TOP"));
@@ -413,7 +421,8 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
                 }
                 position += name.len();
             }
-            // `IN ((SELECT ...), y)`: the first of several values is taken for the query of the IN. A sign before it changes nothing.
+            // `IN ((SELECT ...), y)`: the first of several values is taken for the query of the IN.
+            // A sign before it changes nothing.
             Token::LParen if begins_list_with_query(lexemes, position) => {
                 push(Token::LParen);
                 push(Token::Plus);
@@ -452,7 +461,8 @@ fn qualified_name(lexemes: &[Lexeme]) -> &[Lexeme] {
     if end > 1 { &lexemes[..end] } else { &[] }
 }
 
-/// Whether the parenthesis at `open` begins the list of an IN whose first value is a query in parentheses.
+/// Whether the parenthesis at `open` begins the list of an IN whose first value is a query in
+/// parentheses.
 fn begins_list_with_query(lexemes: &[Lexeme], open: usize) -> bool {
     let after_in = open.checked_sub(1).is_some_and(|before| lexemes[before].is_word("IN"));
     after_in
@@ -462,8 +472,8 @@ fn begins_list_with_query(lexemes: &[Lexeme], open: usize) -> bool {
             .is_some_and(|next| next.token.token == Token::Comma)
 }
 
-/// Where the parenthesis at `open` ends, if it stands after ANY, SOME or ALL and holds a set operation that begins with a query in
-/// parentheses.
+/// Where the parenthesis at `open` ends, if it stands after ANY, SOME or ALL and holds a set
+/// operation that begins with a query in parentheses.
 fn set_operation_after_any(lexemes: &[Lexeme], open: usize) -> Option<usize> {
     let word = |at: Option<usize>, words: &[&str]| {
         at.and_then(|at| lexemes.get(at)).is_some_and(|lexeme| words.iter().any(|word| lexeme.is_word(word)))
@@ -477,7 +487,8 @@ fn set_operation_after_any(lexemes: &[Lexeme], open: usize) -> Option<usize> {
     if word(Some(first + 1), &["UNION", "INTERSECT", "EXCEPT", "MINUS"]) { closing(lexemes, open) } else { None }
 }
 
-/// Whether a parenthesis stands at `open`, and in it, perhaps in further ones, a query: not a row whose first value is one.
+/// Whether a parenthesis stands at `open`, and in it, perhaps in further ones, a query: not a row
+/// whose first value is one.
 fn is_query_in_parentheses(lexemes: &[Lexeme], mut open: usize) -> bool {
     let is = |at: usize, token: &Token| lexemes.get(at).is_some_and(|lexeme| lexeme.token.token == *token);
     while is(open, &Token::LParen) && is(open + 1, &Token::LParen) {

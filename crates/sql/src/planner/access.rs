@@ -17,7 +17,8 @@ const LOOKUP_COST: u32 = 10;
 /// Several lookups: above any single one, below every range.
 const LOOKUPS_COST: u32 = 20;
 const RANGE_COST: u32 = 200;
-/// Look-ups of what a subquery answers, which may be much: above ranges with equalities, below the others.
+/// Look-ups of what a subquery answers, which may be much: above ranges with equalities, below the
+/// others.
 const SUBQUERY_COST: u32 = 185;
 
 pub(crate) struct Choice {
@@ -42,7 +43,8 @@ pub(crate) fn choose(table: &Table, slot: u16, conjuncts: &[Expr], reached: &Rea
         .fold(Choice::scan(), |best, choice| if choice.cost < best.cost { choice } else { best })
 }
 
-/// The conditions that an access path has fulfilled, for another to be chosen. None for paths that say more than conditions.
+/// The conditions that an access path has fulfilled, for another to be chosen. None for paths that
+/// say more than conditions.
 pub(crate) fn conditions_of(table: &Table, slot: u16, access: &Access) -> Option<Vec<Expr>> {
     let compare = |key: &Expr, operator, value: &Expr| Expr::Compare {
         operator,
@@ -200,7 +202,8 @@ fn text(text: String) -> Expr {
     Expr::Constant(OwnedValue::Text(text.into()))
 }
 
-/// For `key LIKE 'abc%'` and `key STARTS WITH 'abc'`: the least text that matches, and the least above all that do.
+/// For `key LIKE 'abc%'` and `key STARTS WITH 'abc'`: the least text that matches, and the least
+/// above all that do.
 fn prefix_of(conjunct: &Expr, key: &Expr) -> Option<(String, Option<String>)> {
     let Expr::Like { operand, pattern, escape, prefix_only, negated: false } = conjunct else { return None };
     let (true, Expr::Constant(OwnedValue::Text(pattern))) = (operand.as_ref() == key, pattern.as_ref()) else {
@@ -222,8 +225,8 @@ fn start_of<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option
     }
 }
 
-/// The literal text that a pattern begins with, when the pattern is known only when the statement runs. It is NULL where the pattern
-/// begins with a wildcard: then all rows are read.
+/// The literal text that a pattern begins with, when the pattern is known only when the statement
+/// runs. It is NULL where the pattern begins with a wildcard: then all rows are read.
 fn prefix_when_run(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<Expr> {
     let Expr::Like { operand, pattern, escape, prefix_only: false, negated: false } = conjunct else { return None };
     if operand.as_ref() != key || matches!(pattern.as_ref(), Expr::Constant(_)) || !reached.reaches(pattern) {
@@ -234,7 +237,8 @@ fn prefix_when_run(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option
     Some(Expr::Call { function: Function::LiteralPrefix, arguments })
 }
 
-/// `key operator value` or the same turned round, where `value` can be evaluated before the row is there.
+/// `key operator value` or the same turned round, where `value` can be evaluated before the row is
+/// there.
 fn compared<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option<(CompareOperator, &'e Expr)> {
     let Expr::Compare { operator, left, right } = conjunct else { return None };
     if left.as_ref() == key && reached.reaches(right) {
@@ -278,8 +282,8 @@ fn listed(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<KeyList>
     }
 }
 
-/// Makes the choice deliver rows in the wanted order, if an ordered index can; says whether it does. Another index is taken for
-/// the order only if it finds no more rows.
+/// Makes the choice deliver rows in the wanted order, if an ordered index can; says whether it
+/// does. Another index is taken for the order only if it finds no more rows.
 pub(crate) fn order_as(
     table: &Table,
     slot: u16,
@@ -320,7 +324,8 @@ pub(crate) fn order_as(
     true
 }
 
-/// Whether the choice's stretch of an index is in the wanted order, in the wanted direction from now on.
+/// Whether the choice's stretch of an index is in the wanted order, in the wanted direction from
+/// now on.
 fn in_order(table: &Table, slot: u16, wanted: &[(Expr, bool)], choice: &mut Choice, descending_wanted: bool) -> bool {
     let Access::Range { index, equal, lower, descending, .. } = &mut choice.access else { return false };
     // Without its bounds it may turn out to be a scan.

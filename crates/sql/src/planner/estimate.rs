@@ -1,12 +1,13 @@
-//! How many rows a plan's parts deliver, by simple rules from the tables' row counts. Estimates rank plans and are shown by EXPLAIN;
-//! no answer depends on them.
+//! How many rows a plan's parts deliver, by simple rules from the tables' row counts. Estimates
+//! rank plans and are shown by EXPLAIN; no answer depends on them.
 
 use ferrite_base::TableId;
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::{Access, KeyList};
 
-/// What the planner may know of the data. Counts may be old or missing: a plan is right whatever they are.
+/// What the planner may know of the data. Counts may be old or missing: a plan is right whatever
+/// they are.
 pub trait Statistics {
     /// Rows of the table, over all partitions.
     fn rows(&self, table: TableId) -> Option<u64>;
@@ -63,8 +64,8 @@ pub(crate) fn access_rows(table: &Table, access: &Access, rows: f64) -> f64 {
     found.min(rows).max(rows.min(1.0))
 }
 
-/// The part of the rows that equalities on so many columns leave: values are thought to be fewer than rows, the more so the more
-/// rows there are (the two thirds power: 100 values in 1,000 rows).
+/// The part of the rows that equalities on so many columns leave: values are thought to be fewer
+/// than rows, the more so the more rows there are (the two thirds power: 100 values in 1,000 rows).
 fn equalities(count: usize, rows: f64) -> f64 {
     rows.max(1.0).powf(-2.0 / 3.0 * count as f64).max(1.0 / rows.max(1.0))
 }

@@ -44,8 +44,9 @@ fn shortened(catalog: &Catalog, source: &Source, aggregate: &Aggregate) -> Optio
     Some(Source { slot, input: Input::Table { table: *table, access }, join, on: None, filter: None })
 }
 
-/// MIN and MAX together: each becomes a derived table of one row with its own access path, and the block their join. What
-/// refers to the group's row (`output`, HAVING) is brought to those tables; answers the block's sources and its filter.
+/// MIN and MAX together: each becomes a derived table of one row with its own access path, and the
+/// block their join. What refers to the group's row (`output`, HAVING) is brought to those tables;
+/// answers the block's sources and its filter.
 pub(super) fn separate_extremes(
     context: &mut PlanContext<'_>,
     sources: &[Source],

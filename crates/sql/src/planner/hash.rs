@@ -34,7 +34,8 @@ pub(super) fn keys<'e>(slot: u16, conditions: &'e [Expr], reached: &Reached<'_>)
     found
 }
 
-/// Whether a hash table finds the rows better than `choice`: there are keys for it, and no index finds them by equality.
+/// Whether a hash table finds the rows better than `choice`: there are keys for it, and no index
+/// finds them by equality.
 pub(super) fn is_better(slot: u16, choice: &Choice, conditions: &[Expr], reached: &Reached<'_>) -> bool {
     let by_index = match &choice.access {
         Access::Scan => false,
@@ -59,7 +60,8 @@ pub(super) fn independent(table: &Table, slot: u16, conditions: &[Expr], reached
     choice
 }
 
-/// The input behind a hash table. What concerns only its own rows is tested when the table is built.
+/// The input behind a hash table. What concerns only its own rows is tested when the table is
+/// built.
 pub(super) fn hashed(slot: u16, input: Input, conditions: &mut Vec<Expr>, reached: &Reached<'_>, full: bool) -> Input {
     let found = keys(slot, conditions, reached);
     let mut consumed: Vec<usize> = found.iter().map(|key| key.position).collect();

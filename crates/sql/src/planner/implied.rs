@@ -22,7 +22,8 @@ fn asks_whole_row(expr: &Expr) -> bool {
     expr.any(&mut |part| matches!(part, Expr::Call { function: Function::Migrating, .. }))
 }
 
-/// MIGRATING is about a row, whichever of its columns stands for it: a column that is added before the first one moves them all.
+/// MIGRATING is about a row, whichever of its columns stands for it: a column that is added before
+/// the first one moves them all.
 fn of_whole_row(expr: &Expr) -> Expr {
     let mut same = expr.clone();
     rewrite(&mut same, &mut |part| match part {

@@ -56,7 +56,8 @@ impl Reached<'_> {
     }
 }
 
-/// Orders the sources, gives each its access path, and hands every condition to the earliest source that can decide it.
+/// Orders the sources, gives each its access path, and hands every condition to the earliest source
+/// that can decide it.
 fn arrange(
     context: &mut PlanContext<'_>,
     mut pending: Vec<PendingSource>,
@@ -87,7 +88,8 @@ fn arrange(
         let input = match source.input {
             PendingInput::Table(table) => {
                 let mut choice = match source.join {
-                    // WHERE is about the rows after a FULL JOIN, which must first see all of both sides.
+                    // WHERE is about the rows after a FULL JOIN, which must first see all of both
+                    // sides.
                     _ if full => Choice::scan(),
                     JoinKind::Inner => choose(&table, slot, &conjuncts, &reached),
                     JoinKind::Left => choose(&table, slot, &on, &reached),
@@ -164,8 +166,9 @@ fn arrange(
     Ok(Arranged { sources, filter: conjunction(conjuncts), presorted })
 }
 
-/// The inner joins in the best order, then the outer ones in theirs. An outer join keeps the rows before it and adds columns to them, so
-/// inner joins that stand after it may go before it: their conditions see the same rows of the same tables.
+/// The inner joins in the best order, then the outer ones in theirs. An outer join keeps the rows
+/// before it and adds columns to them, so inner joins that stand after it may go before it: their
+/// conditions see the same rows of the same tables.
 fn inner_first(
     context: &PlanContext<'_>,
     pending: Vec<PendingSource>,
@@ -245,7 +248,8 @@ fn note_facts(context: &mut PlanContext<'_>, pending: &[PendingSource], conjunct
     }
 }
 
-/// Conditions on one derived table are tested inside it, where an index may serve them and fewer rows are kept.
+/// Conditions on one derived table are tested inside it, where an index may serve them and fewer
+/// rows are kept.
 fn push_into_derived_tables(context: &PlanContext<'_>, pending: &mut [PendingSource], conjuncts: &mut Vec<Expr>) {
     for source in pending.iter_mut().filter(|source| source.join == JoinKind::Inner) {
         let PendingInput::Derived { query, .. } = &mut source.input else { continue };
@@ -291,7 +295,8 @@ fn added_up(
     let view = table.view.as_ref();
     let mut group_by = Vec::new();
     let mut aggregates = Vec::new();
-    // First where each column stands among the keys or the aggregates, then its place in the group's row.
+    // First where each column stands among the keys or the aggregates, then its place in the
+    // group's row.
     let mut places = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {
         let raw = Expr::column(raw_slot, position as u16);
@@ -364,7 +369,8 @@ struct Changed {
     pub access: Access,
     /// What the access path leaves of the conditions on the table alone.
     pub filter: Option<Expr>,
-    /// FROM and USING with the other conditions: asked for each row of the table, which is bound then.
+    /// FROM and USING with the other conditions: asked for each row of the table, which is bound
+    /// then.
     pub joined: Option<Box<Select>>,
 }
 

@@ -1,7 +1,9 @@
-//! In which order the sources of a join are met: the order whose loops meet the fewest rows, by estimate.
+//! In which order the sources of a join are met: the order whose loops meet the fewest rows, by
+//! estimate.
 //!
-//! Up to [`EXHAUSTIVE_MAX`] sources all orders are weighed; beyond, the next source is always the one that looks best then. Among
-//! equals, the order in which the sources are written stays, and so it does where there are too many conditions to weigh.
+//! Up to [`EXHAUSTIVE_MAX`] sources all orders are weighed; beyond, the next source is always the
+//! one that looks best then. Among equals, the order in which the sources are written stays, and so
+//! it does where there are too many conditions to weigh.
 
 use super::access::choose;
 use super::context::PlanContext;
@@ -13,8 +15,8 @@ use ferrite_plan::walk::{for_each_expr, for_each_slot};
 
 /// All subsets of this many sources are 128.
 const EXHAUSTIVE_MAX: usize = 7;
-/// Conditions that are looked at while orders are weighed: beyond, the order in which the sources are written stays. Some tenths of a
-/// second; 64 tables may have a thousand conditions.
+/// Conditions that are looked at while orders are weighed: beyond, the order in which the sources
+/// are written stays. Some tenths of a second; 64 tables may have a thousand conditions.
 const WEIGHED_MAX: usize = 4_194_304;
 /// What building one row of a hash table costs, in rows met.
 const BUILD_COST: f64 = 2.0;
@@ -171,7 +173,8 @@ impl Search<'_, '_> {
         if unique { rows } else { rows.powf(2.0 / 3.0) }
     }
 
-    /// The part of the rows that passes the conditions that can be decided now and could not before.
+    /// The part of the rows that passes the conditions that can be decided now and could not
+    /// before.
     fn decided(&self, bound: &[u16], slot: u16, consumed: &[usize]) -> f64 {
         let mut after = bound.to_vec();
         after.push(slot);

@@ -1,4 +1,5 @@
-//! Conditions pushed into derived tables, below their grouping and set operations where that changes nothing.
+//! Conditions pushed into derived tables, below their grouping and set operations where that
+//! changes nothing.
 
 use super::Reached;
 use super::access::{choose, conditions_of};
@@ -7,8 +8,8 @@ use ferrite_expr::Expr;
 use ferrite_plan::walk::{conjunction, for_each_slot, rewrite, split_conjunction};
 use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Subquery};
 
-/// Tests `condition`, which is about rows of `query` bound to `slot`, inside the query. False: it cannot be, and nothing has
-/// changed.
+/// Tests `condition`, which is about rows of `query` bound to `slot`, inside the query. False: it
+/// cannot be, and nothing has changed.
 pub(super) fn push(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16, condition: &Expr) -> bool {
     let mut only_this = true;
     let mut columns = Vec::new();

@@ -1,8 +1,9 @@
 //! Where a statement must run: what its equalities say about partitioning columns.
 //!
-//! While a statement is bound, every block notes its equalities and every use of a table its partitioning column. When it
-//! is done, each column is followed through the equalities of its block and of the blocks around it to constants and
-//! parameters. A statement is single-partition when one of these fixes all its partitioned tables.
+//! While a statement is bound, every block notes its equalities and every use of a table its
+//! partitioning column. When it is done, each column is followed through the equalities of its
+//! block and of the blocks around it to constants and parameters. A statement is single-partition
+//! when one of these fixes all its partitioned tables.
 
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
@@ -121,11 +122,13 @@ impl Facts {
         self.uses.push(Use { table: described(table), column, start: key, block, own: Vec::new(), key_columns });
     }
 
-    /// A derived table's columns equal the expressions inside it, as long as it shows all rows that these make.
+    /// A derived table's columns equal the expressions inside it, as long as it shows all rows that
+    /// these make.
     pub fn derived_columns(&mut self, slot: u16, query: &Query) {
         let mut pairs = Vec::new();
         shown_columns(slot, query, true, &mut pairs);
-        // They go to the block around: all inner blocks see them, and they say nothing about other tables' rows.
+        // They go to the block around: all inner blocks see them, and they say nothing about other
+        // tables' rows.
         if let Some(block) = self.open.last().copied() {
             self.blocks[block].equalities.extend(pairs);
         }
@@ -311,8 +314,8 @@ impl Facts {
     }
 }
 
-/// What a query's columns equal inside it. In a set operation each side makes rows of its own: there only the side's own columns
-/// count, for what else they equal, the other side's do not.
+/// What a query's columns equal inside it. In a set operation each side makes rows of its own:
+/// there only the side's own columns count, for what else they equal, the other side's do not.
 fn shown_columns(slot: u16, query: &Query, whole: bool, pairs: &mut Vec<(Expr, Expr)>) {
     if query.limit.is_some() || query.offset.is_some() {
         return;

@@ -1,8 +1,10 @@
-//! Subqueries as semi-joins and anti-joins: EXISTS and IN whose only tie to the outer row are equalities.
+//! Subqueries as semi-joins and anti-joins: EXISTS and IN whose only tie to the outer row are
+//! equalities.
 //!
-//! Such a subquery is asked once for all rows: the inner sides of its equalities become its columns, the outer sides the operand that is
-//! looked for among its rows, which are kept as a hash table ([`SubqueryKind::Among`]). Where an index answers the equality for each
-//! outer row, the subquery stays as it is.
+//! Such a subquery is asked once for all rows: the inner sides of its equalities become its
+//! columns, the outer sides the operand that is looked for among its rows, which are kept as a hash
+//! table ([`SubqueryKind::Among`]). Where an index answers the equality for each outer row, the
+//! subquery stays as it is.
 
 use super::access::{Choice, choose};
 use super::context::PlanContext;
@@ -20,7 +22,8 @@ pub(super) struct Decorrelated {
     pub operand: Expr,
 }
 
-/// The query of an EXISTS without its equalities with outer rows, if these alone refer outside and no index answers them.
+/// The query of an EXISTS without its equalities with outer rows, if these alone refer outside and
+/// no index answers them.
 pub(super) fn decorrelated(query: &Query, subqueries: &[Subquery]) -> Option<Decorrelated> {
     let one_row_counts = match &query.limit {
         None => true,
@@ -83,8 +86,9 @@ pub(super) fn decorrelated(query: &Query, subqueries: &[Subquery]) -> Option<Dec
     Some(Decorrelated { query, operand })
 }
 
-/// In WHERE and ON, where unknown counts as false, a correlated IN is an EXISTS with one equality more; a correlated NOT IN is the
-/// negation of one where neither side can be NULL. With the equality there is a hash table or an index to find the rows by.
+/// In WHERE and ON, where unknown counts as false, a correlated IN is an EXISTS with one equality
+/// more; a correlated NOT IN is the negation of one where neither side can be NULL. With the
+/// equality there is a hash table or an index to find the rows by.
 pub(super) fn membership_as_existence(
     context: &mut PlanContext<'_>,
     pending: &[PendingSource],
@@ -123,7 +127,8 @@ pub(super) fn membership_as_existence(
     }
 }
 
-/// Demands that the query's column equals `operand`. False: it cannot be said inside, and nothing has changed.
+/// Demands that the query's column equals `operand`. False: it cannot be said inside, and nothing
+/// has changed.
 fn with_equality(context: &PlanContext<'_>, query: &mut Query, operand: &Expr) -> bool {
     let QueryBody::Select(select) = &mut query.body else { return false };
     let cut = query.limit.is_some() || query.offset.is_some();
@@ -188,7 +193,8 @@ fn found_by(table: &Table, slot: u16, conditions: &mut Vec<Expr>, reached: &Reac
     hash::hashed(slot, Input::Table { table: table.id, access: choice.access }, conditions, reached, false)
 }
 
-/// A column of one of these tables that is declared NOT NULL, and no outer join puts NULL in its place.
+/// A column of one of these tables that is declared NOT NULL, and no outer join puts NULL in its
+/// place.
 fn is_never_null(expr: &Expr, pending: &[PendingSource]) -> bool {
     let no_outer_join = pending.iter().all(|source| source.join == JoinKind::Inner);
     let Expr::Column { slot, column } = expr else { return false };
@@ -221,8 +227,8 @@ fn is_not_null(table: &Table, column: u16) -> bool {
     table.columns.get(usize::from(column)).is_some_and(|column| !column.nullable)
 }
 
-/// Adds the slots that the query binds itself, its derived tables and subqueries included. False: it reads the rows of a recursion's last
-/// round, which are others each time.
+/// Adds the slots that the query binds itself, its derived tables and subqueries included. False:
+/// it reads the rows of a recursion's last round, which are others each time.
 fn add_own_slots(query: &Query, subqueries: &[Subquery], slots: &mut Vec<u16>) -> bool {
     let inside = match &query.body {
         QueryBody::Select(select) => {

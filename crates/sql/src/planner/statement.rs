@@ -1,8 +1,9 @@
 //! From a bound statement to a planned one.
 //!
-//! What the binder hands over is a plan in its plainest form: sources in the order in which they are
-//! written, every table read from end to end, each condition where it was written. Here every block
-//! gets its order and access paths, from the inside out, and what it says about partitions is noted.
+//! What the binder hands over is a plan in its plainest form: sources in the order in which they
+//! are written, every table read from end to end, each condition where it was written. Here every
+//! block gets its order and access paths, from the inside out, and what it says about partitions is
+//! noted.
 
 use super::context::PlanContext;
 use super::pending::PendingSource;
@@ -16,8 +17,8 @@ use ferrite_plan::{Delete, Input, Insert, InsertSource, JoinKind, Plan, Query, Q
 use ferrite_plan::{Subquery, SubqueryKind, Update};
 use std::sync::Arc;
 
-/// What planning a block is, in units of work for whoever watches; its expressions were counted when
-/// they were bound.
+/// What planning a block is, in units of work for whoever watches; its expressions were counted
+/// when they were bound.
 const BLOCK: usize = 16_384;
 
 impl PlanContext<'_> {

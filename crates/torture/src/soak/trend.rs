@@ -1,4 +1,5 @@
-//! Whether a series of samples grows: by rank, so that single outliers and saw teeth count for little.
+//! Whether a series of samples grows: by rank, so that single outliers and saw teeth count for
+//! little.
 
 /// What a series does over its length.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -6,7 +7,8 @@ pub struct Trend {
     pub median: f64,
     /// From the first sample to the last, by the median of all slopes (Theil and Sen).
     pub growth: f64,
-    /// How many standard deviations the number of rising pairs lies above that of a series without trend (Mann and Kendall).
+    /// How many standard deviations the number of rising pairs lies above that of a series without
+    /// trend (Mann and Kendall).
     pub significance: f64,
 }
 

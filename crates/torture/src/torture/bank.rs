@@ -1,5 +1,6 @@
-//! A bank under torture: transfers within a branch (one partition) and between branches (several) keep the sum of all accounts
-//! and leave a row each, so that every account can be recomputed from the rows that are there.
+//! A bank under torture: transfers within a branch (one partition) and between branches (several)
+//! keep the sum of all accounts and leave a row each, so that every account can be recomputed from
+//! the rows that are there.
 
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::Cut;
@@ -58,7 +59,8 @@ const BALANCE_FIRST: i64 = 1_000;
 const SUM: i64 = BRANCHES as i64 * ACCOUNTS_PER_BRANCH as i64 * BALANCE_FIRST;
 /// Amounts below this; some are more than the account has.
 const AMOUNT_MAX: u32 = 400;
-/// Of a hundred calls so many add up all accounts, and of a hundred transfers so many go to another branch.
+/// Of a hundred calls so many add up all accounts, and of a hundred transfers so many go to another
+/// branch.
 const READS_PERCENT: u32 = 3;
 const ACROSS_PERCENT: u32 = 40;
 const CALLS_MAX: u32 = 12_000;

@@ -1,5 +1,5 @@
-//! One thread per load: makes its calls, takes their ends, until the server is gone; and the finger on the trigger, which
-//! kills the server in the very moment in which a client hears of a success.
+//! One thread per load: makes its calls, takes their ends, until the server is gone; and the finger
+//! on the trigger, which kills the server in the very moment in which a client hears of a success.
 
 use crate::torture::lane::Cut;
 use ferrite_bench::error::{BenchResult, Doing};
@@ -37,7 +37,8 @@ pub trait Load: Send {
 
     fn outstanding_max(&self) -> usize;
 
-    /// A server is up again. Everything that was outstanding has ended, and what is there was checked.
+    /// A server is up again. Everything that was outstanding has ended, and what is there was
+    /// checked.
     fn begin(&mut self, random: FastRandom);
 
     /// Makes one call. False: none can be made before another has ended, or for this round at all.
@@ -60,7 +61,8 @@ pub struct Control {
     until_kill: AtomicI64,
     /// Loads send all they may, wait until all has ended, and send again.
     pub bursts: bool,
-    /// A burst, of the load that bursts are counted by, arms the trigger: the first success after it kills.
+    /// A burst, of the load that bursts are counted by, arms the trigger: the first success after
+    /// it kills.
     burst_until_kill: AtomicI64,
     pub schema_changes_in_flight: AtomicI64,
     pub snapshots_in_flight: AtomicI64,
@@ -150,7 +152,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Sends a call; its end will come with this token. Returns when it was sent, or a little earlier.
+    /// Sends a call; its end will come with this token. Returns when it was sent, or a little
+    /// earlier.
     pub fn call(&mut self, procedure: &Prepared, parameters: impl ParameterSet, token: u64) -> u64 {
         let (ends, control) = (self.ends.clone(), Arc::clone(&self.control));
         let sent = self.control.now();
@@ -191,7 +194,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// Time that a call may take. A server that hangs is a finding.
 const CALL_SECONDS_MAX: u64 = 60;
 
-/// Runs a load against the server at `address` until that is gone or `control` says stop. All calls have ended then.
+/// Runs a load against the server at `address` until that is gone or `control` says stop. All calls
+/// have ended then.
 pub fn drive(load: &mut dyn Load, address: &str, control: &Arc<Control>, cut: &mut Cut) -> BenchResult<()> {
     let options = ClientOptions {
         outstanding_max: load.outstanding_max() + 1,

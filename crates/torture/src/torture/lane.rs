@@ -1,7 +1,9 @@
-//! Histories of things that one client changes, one call after the other, and what of a history may be found after a crash.
+//! Histories of things that one client changes, one call after the other, and what of a history may
+//! be found after a crash.
 //!
-//! The rule, for every durability: what is found is what some prefix of the whole server's history leads to. With what
-//! was acknowledged in it, unless the durability promises less. Times are nanoseconds of the one clock of this process.
+//! The rule, for every durability: what is found is what some prefix of the whole server's history
+//! leads to. With what was acknowledged in it, unless the durability promises less. Times are
+//! nanoseconds of the one clock of this process.
 
 /// One call that changed a thing, or may have.
 #[derive(Clone, Debug)]
@@ -47,7 +49,8 @@ impl<S: PartialEq + Clone + std::fmt::Debug> Lane<S> {
         self.steps.pop().expect("a call was sent");
     }
 
-    /// Compares what is there with the history, tells `cut` what survived and what was lost, and goes on from what is there.
+    /// Compares what is there with the history, tells `cut` what survived and what was lost, and
+    /// goes on from what is there.
     pub fn settle(&mut self, found: &S, cut: &mut Cut, name: impl Fn() -> String) {
         let matching = |steps: &usize| self.state(*steps) == found;
         let mut fitting = (0..=self.steps.len()).filter(matching);
@@ -76,7 +79,8 @@ impl<S: PartialEq + Clone + std::fmt::Debug> Lane<S> {
     }
 }
 
-/// What was found about one crash, over all things: what survived, what was lost, what can never be.
+/// What was found about one crash, over all things: what survived, what was lost, what can never
+/// be.
 #[derive(Debug, Default)]
 pub struct Cut {
     /// When the last call was sent that has survived.
@@ -112,8 +116,9 @@ impl Cut {
         }
     }
 
-    /// Judges by the promise: `loss_max_nanos` is for how long before the crash acknowledged calls may be lost (None: for as
-    /// long as it likes; 0: never). Returns how long before the crash the first loss was acknowledged.
+    /// Judges by the promise: `loss_max_nanos` is for how long before the crash acknowledged calls
+    /// may be lost (None: for as long as it likes; 0: never). Returns how long before the crash the
+    /// first loss was acknowledged.
     pub fn judge(&mut self, crash: u64, loss_max_nanos: Option<u64>) -> Option<u64> {
         let (acknowledged, what) = self.lost_acknowledged.take()?;
         let lost = self.lost;
@@ -210,7 +215,8 @@ mod tests {
         }
         let mut cut = Cut::default();
         lane.settle(&0, &mut cut, || "lane".to_string());
-        // 0 is there at the beginning and after two steps: the third is lost in any case, no survivor is certain.
+        // 0 is there at the beginning and after two steps: the third is lost in any case, no
+        // survivor is certain.
         assert_eq!((cut.lost, cut.survivor_sent.is_none()), (1, true));
     }
 }

@@ -32,14 +32,16 @@ pub struct Pause {
 pub struct Plan {
     pub moment: Moment,
     pub pause: Option<Pause>,
-    /// Kills while the server recovers, each at this percentage of the time that the last recovery took.
+    /// Kills while the server recovers, each at this percentage of the time that the last recovery
+    /// took.
     pub recovery_kills: Vec<u32>,
     /// For the loads.
     pub seed: u64,
 }
 
 impl Plan {
-    /// The plan of a round. Plans of different rounds have nothing to do with one another, so a round can be planned alone.
+    /// The plan of a round. Plans of different rounds have nothing to do with one another, so a
+    /// round can be planned alone.
     pub fn new(seed: u64, round: u32) -> Plan {
         let mut random = FastRandom::new(seed ^ u64::from(round).wrapping_mul(0xd134_2543_de82_ef95));
         let after = |random: &mut FastRandom, most: u32| Duration::from_micros(u64::from(random.below(most * 1_000)));

@@ -1,4 +1,5 @@
-//! One round: loads run, the server dies as planned and comes back, and what is there is compared with what clients were told.
+//! One round: loads run, the server dies as planned and comes back, and what is there is compared
+//! with what clients were told.
 
 use crate::torture::drive::{Control, Load, drive};
 use crate::torture::lane::Cut;

@@ -1,4 +1,5 @@
-//! Schema changes under torture, one after the other, on the tables that the other loads change meanwhile.
+//! Schema changes under torture, one after the other, on the tables that the other loads change
+//! meanwhile.
 
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::{Cut, Lane};
@@ -131,7 +132,8 @@ impl Load for Schema {
         match ended.fate {
             Fate::Acknowledged(_) => lane.acknowledged(ended.at),
             Fate::Refused(text) => {
-                // An orderly end waits for no change: it says that nothing of it was carried out, which is checked like any refusal.
+                // An orderly end waits for no change: it says that nothing of it was carried out,
+                // which is checked like any refusal.
                 if !text.contains("the server is stopping") {
                     cut.finding(format!("schema: {:?} to {:?} was refused: {text}", OBJECTS[number], lane.last()));
                 }

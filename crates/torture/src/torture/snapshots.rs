@@ -1,5 +1,6 @@
-//! Snapshots under torture: asked for again and again, on top of those that the server takes by itself, so that crashes fall into their
-//! writing, their reading back, the moment in which they count, and the cutting of the log.
+//! Snapshots under torture: asked for again and again, on top of those that the server takes by
+//! itself, so that crashes fall into their writing, their reading back, the moment in which they
+//! count, and the cutting of the log.
 
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::Cut;

@@ -1,4 +1,5 @@
-//! Values by key under torture: each key has one writer, which puts, replaces and deletes; readers read any key meanwhile.
+//! Values by key under torture: each key has one writer, which puts, replaces and deletes; readers
+//! read any key meanwhile.
 
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::{Cut, Lane};
@@ -54,7 +55,8 @@ struct Read {
     seen: Option<(Option<i64>, u64)>,
 }
 
-/// The lowest bit of a token says that it is a read's, and the others count reads; those of writes are keys.
+/// The lowest bit of a token says that it is a read's, and the others count reads; those of writes
+/// are keys.
 const IS_READ: u64 = 1;
 
 impl Values {
@@ -80,7 +82,8 @@ impl Values {
     }
 }
 
-/// The bytes that belong to a version of a key. Most are short; some do not fit a page, some not a sector.
+/// The bytes that belong to a version of a key. Most are short; some do not fit a page, some not a
+/// sector.
 fn content(key: usize, version: i64) -> Vec<u8> {
     let mut random = FastRandom::new((key as u64) << 40 ^ version as u64);
     let bytes = match random.below(200) {
@@ -233,7 +236,8 @@ impl Load for Values {
             let Some((seen, at)) = read.seen else { continue };
             let lane = &self.keys[read.key].lane;
             let fits = |state: Option<i64>| (0..=lane.steps.len()).filter(move |steps| *lane.state(*steps) == state);
-            // What was seen must not be newer than what is there, whichever of several equal states that is.
+            // What was seen must not be newer than what is there, whichever of several equal states
+            // that is.
             if let (Some(first_seen), Some(last_there)) = (fits(seen).next(), fits(there[read.key]).next_back())
                 && first_seen > last_there
             {

@@ -19,7 +19,8 @@ const AGAIN_ONE_IN: u32 = 6;
 const INVALID_ONE_IN: u32 = 50;
 /// Calls of one round.
 const CALLS_MAX: u32 = 60_000;
-/// With more phones than these, half of the votes are deleted after a check, so that checks stay short.
+/// With more phones than these, half of the votes are deleted after a check, so that checks stay
+/// short.
 const PHONES_MAX: usize = 50_000;
 
 const ACCEPTED: i64 = 0;

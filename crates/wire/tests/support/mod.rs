@@ -58,7 +58,8 @@ pub fn assert_value(actual: &Value<'_>, expected: &Json, context: &str) {
     let agrees = match (actual, expected) {
         (Value::Null, Json::Null) => true,
         (Value::Integer(x) | Value::Timestamp(x), Json::String(_) | Json::Number(_)) => *x == integer(expected),
-        // The JSON reader may be off by the last bit; the exact bits are compared when values are encoded back.
+        // The JSON reader may be off by the last bit; the exact bits are compared when values are
+        // encoded back.
         (Value::Float(x), Json::Number(y)) => y.as_f64().is_some_and(|y| (x - y).abs() <= y.abs() * 2.0 * f64::EPSILON),
         (Value::Text(x), Json::String(y)) => x == y,
         (Value::Boolean(x), Json::Bool(y)) => x == y,

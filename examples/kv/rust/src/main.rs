@@ -1,4 +1,5 @@
-//! The key-value application in Rust: reads and writes values by key for as long as it is told, and checks what comes back.
+//! The key-value application in Rust: reads and writes values by key for as long as it is told, and
+//! checks what comes back.
 
 mod store;
 mod values;

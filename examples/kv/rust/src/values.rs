@@ -6,7 +6,8 @@ use flate2::read::{GzDecoder, GzEncoder};
 use std::io::Read;
 use std::ops::RangeInclusive;
 
-/// Random bytes that values are cut from: making them anew for each call would cost more than the call.
+/// Random bytes that values are cut from: making them anew for each call would cost more than the
+/// call.
 const MATERIAL_BYTES: usize = 4 * 1_048_576;
 
 pub struct Values {

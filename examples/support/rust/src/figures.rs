@@ -1,4 +1,5 @@
-//! What became of the calls: counts and latencies since the measuring began and since the last line. Each end is counted once in both.
+//! What became of the calls: counts and latencies since the measuring began and since the last
+//! line. Each end is counted once in both.
 
 use hdrhistogram::Histogram;
 use std::fmt::Write as _;

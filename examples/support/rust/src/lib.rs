@@ -1,5 +1,5 @@
-//! What the example applications share: their options, the loop that makes calls (one thread without waiting, or many that wait), and
-//! the figures they print. Knows no application.
+//! What the example applications share: their options, the loop that makes calls (one thread
+//! without waiting, or many that wait), and the figures they print. Knows no application.
 
 pub mod figures;
 pub mod load;

@@ -1,4 +1,5 @@
-//! The loop that makes calls for as long as it should, at no more than the rate allowed, and prints a line now and then.
+//! The loop that makes calls for as long as it should, at no more than the rate allowed, and prints
+//! a line now and then.
 
 use crate::figures::{End, Figures};
 use crate::random::Random;
@@ -62,7 +63,8 @@ impl Pace {
     }
 }
 
-/// Runs the warm-up and the measured time, prints the lines and the report, and returns when every call has ended.
+/// Runs the warm-up and the measured time, prints the lines and the report, and returns when every
+/// call has ended.
 pub fn run<A: Application>(
     application: &Arc<A>,
     client: &Client,

@@ -41,7 +41,8 @@ pub struct Settings {
     /// Print latencies too
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     pub latencyreport: bool,
-    /// Append a line of figures to this file: start ms, duration ms, calls, latency ms at 0, 100, 95, 99, 99.9, 99.99, 99.999 %, errors, aborts, timeouts
+    /// Append a line of figures to this file: start ms, duration ms, calls, latency ms at 0, 100,
+    /// 95, 99, 99.9, 99.99, 99.999 %, errors, aborts, timeouts
     #[arg(long)]
     pub statsfile: Option<PathBuf>,
     /// Who logs in

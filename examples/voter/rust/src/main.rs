@@ -1,4 +1,5 @@
-//! Voter's client in Rust: fills the small tables, votes for as long as it is told, and compares what it was told with what is there.
+//! Voter's client in Rust: fills the small tables, votes for as long as it is told, and compares
+//! what it was told with what is there.
 
 mod votes;
 

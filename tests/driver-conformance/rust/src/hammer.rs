@@ -61,7 +61,8 @@ fn call(client: &Client, procedure: &str, counts: &Counts) {
             Err(_) => &counts.not_sent,
         };
         count.fetch_add(1, SeqCst);
-        // Backs off after a call that failed, or a server that is away would be called as fast as a loop goes round. Nothing waits for it.
+        // Backs off after a call that failed, or a server that is away would be called as fast as a
+        // loop goes round. Nothing waits for it.
         thread::sleep(Duration::from_millis(1));
     }
 }

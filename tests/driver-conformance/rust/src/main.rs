@@ -1,4 +1,5 @@
-//! The Rust client as the suite sees it: commands on standard input, answers on standard output. See README.md for their form.
+//! The Rust client as the suite sees it: commands on standard input, answers on standard output.
+//! See README.md for their form.
 
 mod hammer;
 mod values;

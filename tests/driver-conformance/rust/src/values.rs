@@ -24,7 +24,8 @@ fn text(hex: &str) -> String {
     String::from_utf8(bytes(hex)).expect("the suite writes UTF-8")
 }
 
-/// What a field of the suite asks to be sent; Err is the answer when the client has no such parameter.
+/// What a field of the suite asks to be sent; Err is the answer when the client has no such
+/// parameter.
 pub fn parameter(field: &str) -> Result<Box<dyn Parameter>, String> {
     let parts: Vec<&str> = field.split('=').collect();
     Ok(match parts.as_slice() {

@@ -1,8 +1,9 @@
 //! What makes a polygon valid, and what MAKEVALIDPOLYGON can mend.
 //!
-//! A valid polygon's rings have different vertices on the sphere, and edges that neither cross nor coincide; each ring has the
-//! smaller part of the sphere on its left as it is encoded (in text: the outer ring runs counter-clockwise, holes clockwise); holes are
-//! inside the outer ring and outside of each other. Only the direction of rings can be mended.
+//! A valid polygon's rings have different vertices on the sphere, and edges that neither cross nor
+//! coincide; each ring has the smaller part of the sphere on its left as it is encoded (in text:
+//! the outer ring runs counter-clockwise, holes clockwise); holes are inside the outer ring and
+//! outside of each other. Only the direction of rings can be mended.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
