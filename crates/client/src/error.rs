@@ -134,7 +134,12 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::Connect { address, reason } => {
-                write!(f, "cannot connect to {address}: {reason}; check that a server listens there")
+                let advice = match reason.raw_os_error() {
+                    // The name was not found: the resolver's errors are not the system's.
+                    None if reason.kind() != io::ErrorKind::TimedOut => "check the host's name",
+                    _ => "check that a server listens there",
+                };
+                write!(f, "cannot connect to {address}: {reason}; {advice}")
             }
             ClientError::Login { address, code } => match LoginFailure::from_code(*code) {
                 Some(failure) => write!(f, "{address} refused the login: {failure}"),

@@ -111,7 +111,9 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServerError::Start(error) => error.fmt(f),
-            ServerError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            ServerError::Listen(address, error) => {
+                write!(f, "cannot listen on {address}: {error}; {}", listen_advice(error))
+            }
             ServerError::Schema(text) => write!(f, "the new database could not be given its schema: {text}"),
             ServerError::Backups(dir, reason) => {
                 write!(f, "backups cannot go to {} (--backup-dir): {reason}", dir.display())
@@ -123,6 +125,17 @@ impl fmt::Display for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+fn listen_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program uses this port: stop it, or choose other ports with --listen and --admin-listen"
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine does not have that address: see --listen and --admin-listen",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023 with --listen or --admin-listen",
+        _ => "see --listen and --admin-listen",
+    }
+}
 
 /// A running node. Dropping it without [`Server::stop`] leaves its threads running.
 pub struct Server {

@@ -10,7 +10,7 @@ const PORT_DEFAULT: u16 = 21212;
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionOptions {
     /// Address and port of the server.
-    #[arg(long, short = 's', value_name = "HOST[:PORT]", default_value = "127.0.0.1:21212", env = "FERRITE_SERVER")]
+    #[arg(long, short = 's', value_name = "HOST[:PORT]", default_value = "127.0.0.1:21212", env = "FERRITE_SERVER", value_parser = server)]
     pub server: String,
     /// User name.
     #[arg(long, short = 'u', value_name = "NAME", default_value = "", hide_default_value = true, env = "FERRITE_USER")]
@@ -30,6 +30,18 @@ impl ConnectionOptions {
             None => false,
         };
         if has_port { self.server.clone() } else { format!("{}:{PORT_DEFAULT}", self.server) }
+    }
+}
+
+/// A host with a port, or without one; a colon in front of anything but a port is a mistake.
+fn server(text: &str) -> Result<String, String> {
+    let port = match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => Some(port),
+        _ => None,
+    };
+    match port.map(str::parse::<u16>) {
+        Some(Err(_) | Ok(0)) => Err("the port must be a number from 1 to 65535, such as localhost:21212".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 
@@ -247,6 +259,17 @@ mod tests {
             let options =
                 ConnectionOptions { server: server.into(), user: String::new(), password: None, ask_password: false };
             assert_eq!(options.address(), address);
+            assert_eq!(super::server(server), Ok(server.to_owned()));
         }
+    }
+
+    #[test]
+    fn what_stands_for_a_port_and_is_none_is_refused() {
+        for server in ["localhost:abc", "localhost:", "localhost:65536", "localhost:0", "[::1]:x"] {
+            let error = super::server(server).unwrap_err();
+            assert!(error.contains("from 1 to 65535"), "{server}: {error}");
+        }
+        // An address of version 6 without brackets.
+        assert_eq!(super::server("::1"), Ok("::1".to_owned()));
     }
 }

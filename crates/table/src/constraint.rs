@@ -41,7 +41,7 @@ pub(crate) fn unique<'a>(table: &Table, index: &'a IndexData, row: SourceRow<'a>
     }
     let rule = index.definition.constraint.as_ref().unwrap_or(&index.definition.name);
     UserError::constraint("23505", MESSAGE).with_detail(format!(
-        "Constraint Type UNIQUE, Table CatalogId {}\nKey ({}) = ({}) is already there, {rule} allows it once",
+        "Constraint Type UNIQUE, Table CatalogId {}\nKey ({}) = ({}) already exists (constraint {rule})",
         table.name,
         names.join(", "),
         values.join(", ")

@@ -158,7 +158,7 @@ impl Draft {
                 .collect();
             if !dependents.is_empty() {
                 return Err(depended_on(format!("dependent objects use {name}: {}", dependents.join(", ")))
-                    .with_hint("drop them first, or add CASCADE to drop them along"));
+                    .with_hint("drop them first, or add CASCADE to drop them too"));
             }
         }
         let indexes: Vec<_> = indexes.iter().map(|index| index.id).collect();

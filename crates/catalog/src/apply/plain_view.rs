@@ -35,7 +35,7 @@ impl Draft {
         let readers: Vec<String> = self.readers_of(&[name]).iter().map(|view| format!("view {}", view.name)).collect();
         if !cascade && !readers.is_empty() {
             return Err(depended_on(format!("dependent objects exist: {}", readers.join(", ")))
-                .with_hint("drop them first, or add CASCADE to drop them along"));
+                .with_hint("drop them first, or add CASCADE to drop them too"));
         }
         self.remove_readers_of(&[name]);
         self.catalog.plain_views.remove(name);

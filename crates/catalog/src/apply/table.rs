@@ -120,7 +120,7 @@ impl Draft {
             return Ok(());
         }
         Err(depended_on(format!("dependent objects exist: {}", dependents.join(", ")))
-            .with_hint("drop them first, or add CASCADE to drop them along"))
+            .with_hint("drop them first, or add CASCADE to drop them too"))
     }
 
     /// Takes the object out, and its id from the tables that it reads if it is a view.

@@ -124,5 +124,6 @@ fn a_port_that_is_taken_is_named() {
     options.admin_listen = Some(address);
     let error = ferrite_node::Server::start(options).err().expect("the port is taken").to_string();
     assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
+    assert!(error.contains("--listen and --admin-listen"), "{error}");
     assert!(!dir.path().join("data").exists(), "nothing was begun");
 }
