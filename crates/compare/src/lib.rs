@@ -12,7 +12,7 @@
 //!
 //! What makes it fair, and where it is not: `docs/decisions/0013-comparison.md`. The program
 //! `ferrite-compare` is this library with a command line, so that the server's program has no
-//! client of another database: `docs/decisions/0043-programs-and-hygiene.md`.
+//! client of another database: `docs/decisions/0043-programs-of-the-benches.md`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
