@@ -253,6 +253,13 @@ impl<C: Completion> Log<C> {
                     let _ = thread.join();
                 }
             }
+            // A worker that was unwound may have left half a batch: nothing is written behind that.
+            Hands::Callers(worker) if worker.is_poisoned() => {
+                let reason = self.failure.fail(LogFailed::thread_ended());
+                for append in self.inbox.abandon(reason.clone()) {
+                    append.finish(Err(reason.clone()));
+                }
+            }
             Hands::Callers(worker) => {
                 let worker = worker.get_mut().unwrap_or_else(PoisonError::into_inner);
                 while worker.step() {}
