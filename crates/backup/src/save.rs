@@ -198,6 +198,8 @@ fn write_native(
         base: history.base.as_deref().cloned(),
         changes: history.changes.iter().map(|change| (**change).clone()).collect(),
         files: written,
+        // A backup goes to any database: it is of no stream.
+        groups: Vec::new(),
     };
     files.commit(nonce, &manifest)?;
     Ok(bytes)

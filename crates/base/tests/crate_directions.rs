@@ -22,11 +22,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("exec", &["base", "value", "expr", "catalog", "plan", "table"]),
     ("log", &["base", "io"]),
     ("replica", &["base"]),
+    ("group", &["base", "io", "log", "replica"]),
     (
         "partition",
         &[
             "base", "io", "value", "expr", "wire", "catalog", "plan", "sql", "table", "snapshot", "exec", "log",
-            "replica",
+            "replica", "group",
         ],
     ),
     ("backup", &["base", "io", "value", "wire", "catalog", "table", "snapshot", "partition"]),

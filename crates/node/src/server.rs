@@ -24,9 +24,9 @@ use ferrite_backup::request::Place;
 use ferrite_base::{CallLimits, Settings, limits, memory};
 use ferrite_catalog::DecimalScale;
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
-use ferrite_log::{Durability, Log, LogFailed, LogOptions};
+use ferrite_log::{Durability, LogFailed, LogOptions};
 use ferrite_partition::RowCounts;
-use ferrite_partition::commit::Completion;
+use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::long_read::{self, Home, LongReads};
@@ -140,7 +140,7 @@ fn listen_advice(error: &io::Error) -> &'static str {
 /// A running node. Dropping it without [`Server::stop`] leaves its threads running.
 pub struct Server {
     shared: Arc<Shared>,
-    log: Log<Completion>,
+    log: DatabaseLog,
     threads: Threads,
     insistence: Insistence,
 }
@@ -318,7 +318,7 @@ impl Server {
             let compiled = Arc::clone(&recovered.compiled);
             let counts = Arc::clone(&shared.row_counts);
             let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
-            let partition = Partition::new(start, inbox, gate, recovered.log.appender(), Arc::clone(&clock));
+            let partition = Partition::new(start, inbox, gate, recovered.group.clone(), Arc::clone(&clock));
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
         let gate = Gate::new(ferrite_base::Sequence(0), failure);
@@ -330,7 +330,7 @@ impl Server {
             Arc::clone(&recovered.compiled),
             Box::new(move |compiled| publisher.publish(compiled)),
             gate,
-            recovered.log.appender(),
+            recovered.group.clone(),
             Arc::clone(&clock),
             limits,
             long_reads,

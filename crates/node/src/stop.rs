@@ -12,9 +12,9 @@ use crate::snapshots::SnapshotJob;
 use crate::system::SystemJob;
 use crate::{expiry, tasks};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
-use ferrite_log::{Log, LogFailed};
+use ferrite_log::LogFailed;
 use ferrite_partition::Event;
-use ferrite_partition::commit::Completion;
+use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::Job;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -108,7 +108,7 @@ impl Insistence {
 /// without waiting for calls.
 pub(crate) fn stop(
     shared: Arc<Shared>,
-    log: Log<Completion>,
+    log: DatabaseLog,
     threads: Threads,
     insistence: Insistence,
 ) -> Result<Stopped, LogFailed> {

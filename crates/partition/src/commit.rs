@@ -3,8 +3,12 @@
 use crate::gate::Gate;
 use crossbeam_channel::{Sender, bounded};
 use ferrite_base::Sequence;
+use ferrite_group::{Committing, EntryBuffer, GroupAppender};
 use ferrite_log::{Log, LogFailed};
 use std::sync::Arc;
+
+/// The redo log of a node, with what it tells whom.
+pub type DatabaseLog = Log<Committing<Completion>>;
 
 /// What the log calls when a batch is durable, or never will be. Gives the batch's buffer back to
 /// its owner.
@@ -25,11 +29,20 @@ pub enum Parties {
     Asking(Sender<Result<(), LogFailed>>),
 }
 
-/// Appends a record and waits until it is durable: before a server says that it is ready, when
+/// Appends an entry and waits until it is committed: before a server says that it is ready, when
 /// there is no gate yet.
-pub fn append_and_wait(log: &Log<Completion>, payload: Vec<u8>) -> Result<(), LogFailed> {
+pub fn append_and_wait(
+    log: &DatabaseLog,
+    group: &GroupAppender<Completion>,
+    records: EntryBuffer,
+) -> Result<(), LogFailed> {
+    wait(log, |completion| group.append(records, completion))
+}
+
+/// The same with whatever `append` appends.
+pub fn wait(log: &DatabaseLog, append: impl FnOnce(Completion)) -> Result<(), LogFailed> {
     let (tell, told) = bounded(1);
-    log.appender().append(payload, Completion { parties: Parties::Asking(tell), buffers: None });
+    append(Completion { parties: Parties::Asking(tell), buffers: None });
     // A log without a thread of its own is moved on by whoever waits.
     while log.step() {}
     told.recv().expect("the log completes every append")

@@ -24,8 +24,8 @@ use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
 use ferrite_base::{CallLimits, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
 use ferrite_exec::Marks;
+use ferrite_group::{Checkpointed, EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
-use ferrite_log::Appender;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ pub struct Coordinator {
     /// Counts this coordinator's transactions; its place in the commit rule.
     ticket: Sequence,
     gate: Arc<Gate>,
-    log: Appender<Completion>,
+    log: GroupAppender<Completion>,
     clock: Arc<dyn Clock>,
     executor: Executor,
     /// Calls whose turn has not come.
@@ -104,7 +104,7 @@ impl Coordinator {
         compiled: Arc<Compiled>,
         publish: Box<dyn Fn(Arc<Compiled>) + Send>,
         gate: Arc<Gate>,
-        log: Appender<Completion>,
+        log: GroupAppender<Completion>,
         clock: Arc<dyn Clock>,
         limits: CallLimits,
         long_reads: LongReads,
@@ -200,15 +200,20 @@ impl Coordinator {
             places.push((FIRST_EPOCH, place.sequence));
         }
         let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
-        let mut payload = Vec::new();
-        record::write_checkpoint(&mut payload, snapshot, self.compiled.catalog.version.0, &places);
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
-        self.log.append_marked(payload, Arc::clone(&mark), completion);
+        let write = |reached: &Checkpointed| {
+            let (mut payload, version) = (Vec::new(), self.compiled.catalog.version.0);
+            let groups = [(reached.group, reached.place.end)];
+            record::write_checkpoint(&mut payload, snapshot, version, &places, &groups);
+            payload
+        };
+        let reached = self.log.append_checkpoint(write, Arc::clone(&mark), completion);
         self.give_back(borrowed);
         Taken {
             snapshot,
             stores,
             places,
+            groups: vec![reached],
             catalog: Arc::clone(&self.compiled.catalog),
             history: self.history.clone(),
             time: self.clock.wall_micros(),
@@ -248,7 +253,7 @@ impl Coordinator {
             return reply.refuse(&failure.unavailable());
         }
         let borrowed = self.borrow(&vec![true; self.partitions.len()]);
-        let mut group = Group { borrowed, payload: Vec::new(), answers: Vec::new(), reads: Vec::new() };
+        let mut group = Group { borrowed, payload: EntryBuffer::default(), answers: Vec::new(), reads: Vec::new() };
         self.ticket = Sequence(self.ticket.0 + 1);
         self.outlet().append(self.ticket, &mut group, &mut []);
         self.give_back(group.borrowed);
@@ -311,8 +316,12 @@ impl Coordinator {
         if calls.is_empty() {
             return;
         }
-        let mut group =
-            Group { borrowed: self.borrow(&wanted), payload: Vec::new(), answers: Vec::new(), reads: Vec::new() };
+        let mut group = Group {
+            borrowed: self.borrow(&wanted),
+            payload: EntryBuffer::default(),
+            answers: Vec::new(),
+            reads: Vec::new(),
+        };
         let began = self.clock.monotonic_nanos();
         let mut calls = calls.into_iter();
         for call in calls.by_ref() {
@@ -381,7 +390,7 @@ impl Coordinator {
         stores: &mut [Store],
         places: &mut [Place],
         outcome: Option<CallOutcome>,
-        payload: &mut Vec<u8>,
+        payload: &mut EntryBuffer,
     ) {
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut parts = Vec::new();
@@ -397,7 +406,7 @@ impl Coordinator {
             }
         }
         if !parts.is_empty() {
-            record::write_multi(payload, self.ticket.0, &parts);
+            record::write_multi(payload.records(), self.ticket.0, &parts);
         }
         for store in stores {
             store.discard_redo();
@@ -479,10 +488,10 @@ impl Coordinator {
         if applied.is_ok() {
             self.ticket = Sequence(self.ticket.0 + 1);
             self.gate.appended(self.ticket);
-            let mut payload = Vec::new();
+            let mut payload = EntryBuffer::default();
             let version = compiled.catalog.version.0;
             let text = schema::logged_text(&self.compiled.catalog, text);
-            record::write_schema(&mut payload, version, time, &text);
+            record::write_schema(payload.records(), version, time, &text);
             let (tell, told) = bounded(1);
             let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
             self.log.append(payload, Completion { parties, buffers: None });
@@ -554,7 +563,7 @@ struct Place {
 struct Outlet<'c> {
     partitions: &'c [Borrower],
     gate: &'c Arc<Gate>,
-    log: &'c Appender<Completion>,
+    log: &'c GroupAppender<Completion>,
     long_reads: &'c LongReads,
 }
 
@@ -594,7 +603,7 @@ type Borrowed = Vec<Option<(Store, Place)>>;
 struct Group {
     borrowed: Borrowed,
     /// The transactions' records.
-    payload: Vec<u8>,
+    payload: EntryBuffer,
     answers: Vec<(MailboxHandle, AnswerBatch)>,
     /// They show changes of the group, so they begin when the log has its records.
     reads: Vec<LongRead>,

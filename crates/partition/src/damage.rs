@@ -86,6 +86,20 @@ impl fmt::Display for LogDamage {
     }
 }
 
+/// Tells of the last transaction of each record; of those in entries too, which are not nested.
+fn visit(mut records: &[u8], within: bool, meet: &mut dyn FnMut(PartitionId, Sequence)) {
+    while let Ok(Some(record)) = record::next_record(&mut records) {
+        match record {
+            Record::Batch { partition, first, count, .. } => {
+                meet(partition, Sequence(first.0.saturating_add(u64::from(count)).saturating_sub(1)));
+            }
+            Record::Multi { parts, .. } => parts.iter().for_each(|part| meet(part.partition, part.sequence)),
+            Record::Entry(entry) if !within && !entry.header.starts_epoch => visit(entry.body, true, meet),
+            _ => {}
+        }
+    }
+}
+
 /// What is known of transactions that stand at or behind a position in the log and were not
 /// replayed.
 pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
@@ -95,17 +109,7 @@ pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[S
         *known = (*known).max(sequence);
     };
     // An error of the disk leaves fewer figures, not a wrong decision.
-    let _ = ferrite_log::blocks_behind(disk, path, position, |mut payload| {
-        while let Ok(Some(record)) = record::next_record(&mut payload) {
-            match record {
-                Record::Batch { partition, first, count, .. } => {
-                    meet(partition, Sequence(first.0.saturating_add(u64::from(count)).saturating_sub(1)));
-                }
-                Record::Multi { parts, .. } => parts.iter().for_each(|part| meet(part.partition, part.sequence)),
-                _ => {}
-            }
-        }
-    });
+    let _ = ferrite_log::blocks_behind(disk, path, position, |payload| visit(payload, false, &mut meet));
     let first = |partition: PartitionId| Sequence(reached.get(partition.index()).map_or(0, |last| last.0) + 1);
     let stakes = last.into_iter().map(|(partition, last)| Stake { partition, first: first(partition), last });
     stakes.filter(|stake| stake.first <= stake.last).collect()

@@ -10,6 +10,7 @@ use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserError};
 use ferrite_catalog::Catalog;
+use ferrite_group::Checkpointed;
 use ferrite_log::{LogFailed, LogPosition};
 use ferrite_plan::Program;
 use ferrite_table::Store;
@@ -186,6 +187,8 @@ pub struct Taken {
     /// By partition.
     pub stores: Vec<Store>,
     pub places: Vec<(Epoch, Sequence)>,
+    /// What the streams had come to.
+    pub groups: Vec<Checkpointed>,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
     /// Microseconds since 1970.

@@ -4,6 +4,7 @@ use crate::recovery::Recovered;
 use crate::{commit, record, schema, task_check};
 use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_catalog::{Catalog, Classes, DecimalScale};
+use ferrite_group::EntryBuffer;
 use ferrite_io::Clock;
 use std::sync::Arc;
 
@@ -55,9 +56,9 @@ pub fn at_first_start(
     let time = clock.wall_micros();
     schema::apply(&mut recovered.stores, &planned, time)?;
     let whole = schema::logged_text(&recovered.compiled.catalog, &whole);
-    let mut payload = Vec::new();
-    record::write_schema(&mut payload, compiled.catalog.version.0, time, &whole);
-    commit::append_and_wait(&recovered.log, payload).map_err(|failure| failure.unavailable())?;
+    let mut records = EntryBuffer::default();
+    record::write_schema(records.records(), compiled.catalog.version.0, time, &whole);
+    commit::append_and_wait(&recovered.log, &recovered.group, records).map_err(|failure| failure.unavailable())?;
     recovered.history.add(compiled.catalog.version.0, time, &whole);
     recovered.compiled = compiled;
     Ok(planned.warnings)

@@ -3,9 +3,13 @@
 //! Encoding appends to a buffer that is handed to the log as a whole; decoding borrows, returns
 //! errors and never panics.
 
-use ferrite_base::{Epoch, PartitionId, Sequence};
+use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence};
+use ferrite_group::{Entry, KIND_ENTRY, KIND_EPOCH_START};
+use ferrite_replica::group::Mark;
 
-pub const FORMAT_VERSION: u32 = 1;
+/// Of a new database. Version 1 had records outside of entries.
+pub const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION_OLDEST: u32 = 1;
 
 const KIND_GENESIS: u8 = 1;
 const KIND_BATCH: u8 = 2;
@@ -41,12 +45,16 @@ pub enum Record<'a> {
         time: i64,
         text: &'a str,
     },
-    /// A snapshot has all before this record, and nothing behind it.
+    /// A snapshot has all before this record, and nothing behind it. Without groups: written before
+    /// there were any.
     Checkpoint {
         snapshot: u64,
         catalog_version: u64,
         places: Vec<(Epoch, Sequence)>,
+        groups: Vec<(GroupId, Mark)>,
     },
+    /// Records of a group's stream.
+    Entry(Entry<'a>),
 }
 
 /// One partition's share of a multi-partition transaction.
@@ -60,11 +68,21 @@ pub struct Part<'a> {
 
 /// Why a payload could not be decoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RecordError(pub &'static str);
+pub enum RecordError {
+    Malformed(&'static str),
+    /// This release does not know records of this kind.
+    Kind(u8),
+}
 
 impl std::fmt::Display for RecordError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0)
+        match self {
+            RecordError::Malformed(reason) => f.write_str(reason),
+            RecordError::Kind(kind) => write!(
+                f,
+                "a record is of kind {kind}, which this release does not know: start the release that wrote it, or a later one"
+            ),
+        }
     }
 }
 
@@ -165,8 +183,14 @@ pub fn write_schema(out: &mut Vec<u8>, version: u64, time: i64, text: &str) {
     });
 }
 
-/// `places`: where each partition's history stands, in their order.
-pub fn write_checkpoint(out: &mut Vec<u8>, snapshot: u64, catalog_version: u64, places: &[(Epoch, Sequence)]) {
+/// `places`: where each partition's history stands, in their order; `groups`: where streams do.
+pub fn write_checkpoint(
+    out: &mut Vec<u8>,
+    snapshot: u64,
+    catalog_version: u64,
+    places: &[(Epoch, Sequence)],
+    groups: &[(GroupId, Mark)],
+) {
     framed(out, KIND_CHECKPOINT, |out| {
         out.extend_from_slice(&snapshot.to_le_bytes());
         out.extend_from_slice(&catalog_version.to_le_bytes());
@@ -175,6 +199,13 @@ pub fn write_checkpoint(out: &mut Vec<u8>, snapshot: u64, catalog_version: u64, 
             out.extend_from_slice(&epoch.0.to_le_bytes());
             out.extend_from_slice(&sequence.0.to_le_bytes());
         }
+        out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
+        for (group, mark) in groups {
+            out.extend_from_slice(&group.0.to_le_bytes());
+            out.extend_from_slice(&mark.epoch.0.to_le_bytes());
+            out.extend_from_slice(&mark.position.0.to_le_bytes());
+            out.extend_from_slice(&mark.chain.to_le_bytes());
+        }
     });
 }
 
@@ -182,7 +213,7 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], RecordError> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or(RecordError("a record ends early"))?;
+        let (head, tail) = self.0.split_at_checked(length).ok_or(RecordError::Malformed("a record ends early"))?;
         self.0 = tail;
         Ok(head)
     }
@@ -200,7 +231,11 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&self) -> Result<(), RecordError> {
-        if self.0.is_empty() { Ok(()) } else { Err(RecordError("bytes are left over at the end of a record")) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(RecordError::Malformed("bytes are left over at the end of a record"))
+        }
     }
 }
 
@@ -216,8 +251,10 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
     *payload = reader.0;
     let record = match kind {
         KIND_GENESIS => {
-            if body.u32()? != FORMAT_VERSION {
-                return Err(RecordError("the log was written in a record format that this version does not know"));
+            if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&body.u32()?) {
+                return Err(RecordError::Malformed(
+                    "the log was written in a record format that this version does not know",
+                ));
             }
             let genesis = Genesis { partitions: body.u32()?, created_ms: body.u64()?, database_id: body.array()? };
             body.end()?;
@@ -250,7 +287,8 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
         KIND_SCHEMA => {
             let version = body.u64()?;
             let time = body.u64()? as i64;
-            let text = std::str::from_utf8(body.0).map_err(|_| RecordError("a schema record is not UTF-8"))?;
+            let text =
+                std::str::from_utf8(body.0).map_err(|_| RecordError::Malformed("a schema record is not UTF-8"))?;
             Record::Schema { version, time, text }
         }
         KIND_CHECKPOINT => {
@@ -259,10 +297,21 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             for _ in 0..body.u32()? {
                 places.push((Epoch(body.u64()?), Sequence(body.u64()?)));
             }
+            let mut groups = Vec::new();
+            if !body.0.is_empty() {
+                for _ in 0..body.u32()? {
+                    let group = GroupId(body.u32()?);
+                    let (epoch, position) = (Epoch(body.u64()?), Position(body.u64()?));
+                    groups.push((group, Mark { epoch, position, chain: body.u32()? }));
+                }
+            }
             body.end()?;
-            Record::Checkpoint { snapshot, catalog_version, places }
+            Record::Checkpoint { snapshot, catalog_version, places, groups }
         }
-        _ => return Err(RecordError("a record is of an unknown kind")),
+        KIND_ENTRY | KIND_EPOCH_START => {
+            Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)
+        }
+        _ => return Err(RecordError::Kind(kind)),
     };
     Ok(Some(record))
 }
@@ -294,7 +343,8 @@ mod tests {
         let part = Part { partition: PartitionId(1), epoch: Epoch(1), sequence: Sequence(4), changes: b"xyz" };
         write_multi(&mut out, 5, &[part, Part { partition: PartitionId(0), ..part }]);
         write_schema(&mut out, 2, 1234, "CREATE TABLE t (a INTEGER)");
-        write_checkpoint(&mut out, 6, 2, &[(Epoch(1), Sequence(4)), (Epoch(1), Sequence(11))]);
+        let end = Mark { epoch: Epoch(3), position: Position(8), chain: 21 };
+        write_checkpoint(&mut out, 6, 2, &[(Epoch(1), Sequence(4)), (Epoch(1), Sequence(11))], &[(GroupId(0), end)]);
         out
     }
 
@@ -315,8 +365,11 @@ mod tests {
         assert_eq!(next_transaction(&mut transactions), Ok(None));
         assert!(matches!(&records[2], Record::Multi { ticket: 5, parts } if parts[1].changes == b"xyz"));
         assert!(matches!(records[3], Record::Schema { version: 2, time: 1234, .. }));
-        let Record::Checkpoint { snapshot: 6, catalog_version: 2, places } = &records[4] else { panic!("{records:?}") };
+        let Record::Checkpoint { snapshot: 6, catalog_version: 2, places, groups } = &records[4] else {
+            panic!("{records:?}")
+        };
         assert_eq!(places[1], (Epoch(1), Sequence(11)));
+        assert_eq!(groups[0].1.position, Position(8));
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! From disk to stores: the newest whole snapshot, then the log from there
 //! (docs/format/snapshot.md, "Reading"). Runs no statement and no procedure.
 
-use crate::commit::{self, Completion};
+use crate::commit::{self, Completion, DatabaseLog};
 use crate::compiled::Compiled;
 use crate::damage::{self, LogDamage};
 use crate::progress::{ProgressReporter, RecoveryProgress, Report};
-use crate::record::{self, Genesis};
+use crate::record::{self, Genesis, RecordError};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
 use crate::snapshots::{self, Kept, Snapshots};
 pub use crate::start_error::StartError;
 use crate::thread::FIRST_EPOCH;
-use ferrite_base::{PartitionId, Sequence, UserError};
+use ferrite_base::{Epoch, Incarnation, PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
+use ferrite_group::{FIRST_GROUP, GroupAppender, GroupPlace, Identity, Replayed};
 use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
-use ferrite_log::{DatabaseId, Log, LogError, LogOptions, LogPosition, OpenError, segment_path};
+use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, OpenError, segment_path};
 use ferrite_plan::external::RuntimeHandle;
+use ferrite_replica::group::{GroupConfiguration, Member};
 use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
 use ferrite_value::ring::Ring;
@@ -33,7 +35,10 @@ pub struct Recovered {
     pub compiled: Arc<Compiled>,
     /// How the catalog came about.
     pub history: SchemaHistory,
-    pub log: Log<Completion>,
+    pub log: DatabaseLog,
+    /// The way into the log.
+    pub group: GroupAppender<Completion>,
+    pub identity: Identity,
     /// For the snapshots to come.
     pub snapshots: Snapshots,
     pub summary: Summary,
@@ -127,14 +132,18 @@ pub fn open_with(
     mut options: Options<'_>,
 ) -> Result<Recovered, StartError> {
     let begin = clock.monotonic_nanos();
-    let lock = Log::<Completion>::lock(&*disk, dir).map_err(StartError::Log)?;
+    let lock = DatabaseLog::lock(&*disk, dir).map_err(StartError::Log)?;
     let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
     let failed = |error| StartError::Snapshot(SnapshotError::Disk(error));
     files.create_dir().map_err(failed)?;
     let found = files.find().map_err(failed)?;
     let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
     let accept_loss = options.log.accept_loss.is_some();
-    let mut replay = Replay { threads: options.threads, accept_loss, ..Replay::default() };
+    let known = Identity::read(&*disk, dir).map_err(StartError::Identity)?;
+    let is_known = known.is_some();
+    let mut identity = known.unwrap_or_else(Identity::alone);
+    let here = identity.node;
+    let mut replay = Replay { threads: options.threads, here, accept_loss, ..Replay::default() };
     let mut damaged = Vec::new();
     let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
     let loaded = base.as_ref().map(|base| base.loaded);
@@ -151,14 +160,15 @@ pub fn open_with(
             previous_checksum: log.previous_checksum,
         });
         replay.begins_with = Some(base.manifest.snapshot);
-        base.begin(&mut replay);
+        base.begin(&mut replay)?;
     }
     let first_segment = options.log.from.map_or(1, |from| from.segment);
     let replaying = clock.monotonic_nanos();
     // A directory that cannot be read is found below.
     progress.begin("log", ferrite_log::bytes_on_disk(&*disk, dir, first_segment).unwrap_or(0));
     let visitor = ObservedReplay { replay: &mut replay, progress: &progress };
-    let opened = Log::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
+    let opened =
+        DatabaseLog::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
         OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
             let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
@@ -170,6 +180,24 @@ pub fn open_with(
         OpenError::Replay { path, position, error } => StartError::Replay { path, position, reason: Box::new(error) },
     })?;
     let created = replay.state.is_none();
+    let stream = replay.streams.remove(&FIRST_GROUP);
+    let begun = stream.is_some();
+    let member = |identity: &Identity| Member { node: identity.node, incarnation: identity.incarnation };
+    // Where the file is gone, the log may know of later starts.
+    if let Some(leader) = stream.as_ref().map(|stream| stream.configuration().leader)
+        && leader.node == here
+    {
+        identity.incarnation = identity.incarnation.max(leader.incarnation);
+    }
+    identity.incarnation = Incarnation(identity.incarnation.0 + 1);
+    let place = match stream {
+        Some(stream) if !is_known && stream.configuration().members().len() > 1 => return Err(StartError::NoIdentity),
+        Some(stream) => stream.place().ok_or(StartError::Uncommitted { entries: stream.pending() })?,
+        // What an earlier release has written counts as another epoch: a stream that has not got
+        // it cannot be made equal by entries alone.
+        None => GroupPlace::before_the_first(if created { Epoch(0) } else { FIRST_EPOCH }, member(&identity)),
+    };
+    let group = GroupAppender::new(FIRST_GROUP, place, log.appender(), Arc::clone(&clock));
     if created {
         let genesis = Genesis {
             partitions: options.partitions.unwrap_or(options.partitions_default),
@@ -180,15 +208,24 @@ pub fn open_with(
         replay.genesis(genesis)?;
         let mut payload = Vec::new();
         record::write_genesis(&mut payload, &genesis);
-        commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
+        commit::wait(&log, |completion| group.append_own(payload, completion)).map_err(StartError::LogFailed)?;
     }
     // The snapshot is all there is: what was cut began with its checkpoint, which the log must
     // begin with all the same.
     if let (Some(snapshot), Some(state)) = (replay.begins_with, &replay.state) {
         let places: Vec<_> = state.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
+        let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
         let mut payload = Vec::new();
-        record::write_checkpoint(&mut payload, snapshot, state.catalog.version.0, &places);
-        commit::append_and_wait(&log, payload).map_err(StartError::LogFailed)?;
+        record::write_checkpoint(&mut payload, snapshot, state.catalog.version.0, &places, groups);
+        commit::wait(&log, |completion| group.append_own(payload, completion)).map_err(StartError::LogFailed)?;
+    }
+    // Which node this is stands before the first entry that names it.
+    identity.write(&*disk, dir).map_err(StartError::Identity)?;
+    // Where a part of the log was given up, its positions are another epoch's from here on: an
+    // epoch has one entry at each.
+    if !begun || accept_loss {
+        let configuration = GroupConfiguration::alone(Epoch(group.end().epoch.0 + 1), member(&identity));
+        commit::wait(&log, |completion| group.start_epoch(configuration, completion)).map_err(StartError::LogFailed)?;
     }
     let Replay { state, transactions, schema_changes, last_checkpoint, .. } = replay;
     let state = state.expect("a genesis record was found or just written");
@@ -237,6 +274,8 @@ pub fn open_with(
         compiled: Arc::new(compiled),
         snapshots: Snapshots::new(disk, clock, dir, read.database, genesis, kept, next),
         log,
+        group,
+        identity,
         stores,
     })
 }
@@ -289,11 +328,19 @@ struct Base {
 }
 
 impl Base {
-    fn begin(self, replay: &mut Replay) {
-        let Manifest { partitions, created_ms, genesis_id, .. } = self.manifest;
+    fn begin(self, replay: &mut Replay) -> Result<(), StartError> {
+        let Manifest { partitions, created_ms, genesis_id, groups, .. } = self.manifest;
+        for end in groups {
+            let group = end.group;
+            let place = snapshots::place_of(end).ok_or(StartError::Record(RecordError::Malformed(
+                "a snapshot does not say in a way that can be read where a stream had come to",
+            )))?;
+            replay.streams.insert(group, Replayed::behind(replay.here, place));
+        }
         let genesis = Genesis { partitions, created_ms, database_id: genesis_id };
         let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
         replay.begin(genesis, self.stores, sequences, self.catalog, self.history);
+        Ok(())
     }
 }
 

@@ -10,11 +10,14 @@ use crate::record::{self, Genesis, Record, RecordError};
 use crate::schema::{self, SchemaHistory};
 use crate::start_error::StartError;
 use crossbeam_channel::{Sender, bounded};
-use ferrite_base::{Epoch, PartitionId, Sequence, limits};
+use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence, limits};
 use ferrite_catalog::Catalog;
+use ferrite_group::{Entry, EntryError, FIRST_GROUP, Replayed};
 use ferrite_log::{BlockPlace, Visitor};
+use ferrite_replica::group::Mark;
 use ferrite_table::{Ahead, Store};
 use ferrite_value::ring::Ring;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -42,6 +45,10 @@ enum Stores {
 #[derive(Default)]
 pub(crate) struct Replay {
     pub state: Option<State>,
+    /// This node.
+    pub here: NodeId,
+    /// The groups' streams, once they have begun.
+    pub streams: BTreeMap<GroupId, Replayed>,
     /// The snapshot that the state was loaded from: the log must begin with its checkpoint record.
     pub begins_with: Option<u64>,
     /// The log may end before it.
@@ -87,7 +94,7 @@ impl Visitor<StartError> for Replay {
 
 impl Replay {
     fn record(&mut self, place: BlockPlace<'_>, record: Record<'_>) -> Result<(), StartError> {
-        let misplaced = |reason| Err(StartError::Record(RecordError(reason)));
+        let misplaced = |reason| Err(StartError::Record(RecordError::Malformed(reason)));
         if let Some(snapshot) = self.begins_with.take()
             && !matches!(record, Record::Checkpoint { snapshot: found, .. } if found == snapshot)
         {
@@ -101,6 +108,64 @@ impl Replay {
         };
         match record {
             Record::Genesis(_) => unreachable!("handled above"),
+            Record::Entry(entry) => return self.entry(place, &entry),
+            Record::Checkpoint { snapshot, catalog_version, places, groups } => {
+                state.checkpoint(catalog_version, &places)?;
+                self.streams_have_come_to(&groups)?;
+                self.last_checkpoint = self.last_checkpoint.max(snapshot);
+            }
+            _ if !self.streams.is_empty() => return misplaced("a record stands outside of its group's stream"),
+            change => self.change(place, change)?,
+        }
+        Ok(())
+    }
+
+    /// The next entry of a group, and those that it shows to be committed.
+    fn entry(&mut self, place: BlockPlace<'_>, entry: &Entry<'_>) -> Result<(), StartError> {
+        let failed = |error: EntryError| StartError::Record(RecordError::Malformed(error.0));
+        if entry.group != FIRST_GROUP {
+            return Err(StartError::Record(RecordError::Malformed("an entry is of a group that there is not")));
+        }
+        let verdict = match self.streams.get_mut(&entry.group) {
+            Some(stream) => stream.judge(entry).map_err(failed)?,
+            None => {
+                let stream = Replayed::begin(self.here, entry).map_err(failed)?;
+                self.streams.insert(entry.group, stream);
+                return Ok(());
+            }
+        };
+        for records in &verdict.earlier {
+            self.records(place, records)?;
+        }
+        if verdict.now { self.records(place, entry.body) } else { Ok(()) }
+    }
+
+    /// The records of one entry.
+    fn records(&mut self, place: BlockPlace<'_>, mut records: &[u8]) -> Result<(), StartError> {
+        while let Some(record) = record::next_record(&mut records).map_err(StartError::Record)? {
+            self.change(place, record)?;
+        }
+        Ok(())
+    }
+
+    /// A checkpoint says where the streams stood.
+    fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), StartError> {
+        let reached = |(group, mark): &(GroupId, Mark)| {
+            self.streams.get(group).and_then(Replayed::place).is_some_and(|place| place.end == *mark)
+        };
+        if groups.iter().all(reached) {
+            return Ok(());
+        }
+        Err(StartError::Record(RecordError::Malformed(
+            "a checkpoint says that a stream has come to another point than it has",
+        )))
+    }
+
+    /// A record that changes the database.
+    fn change(&mut self, place: BlockPlace<'_>, record: Record<'_>) -> Result<(), StartError> {
+        let misplaced = |reason| Err(StartError::Record(RecordError::Malformed(reason)));
+        let state = self.state.as_mut().expect("a database is there before it changes");
+        match record {
             Record::Batch { partition, first, count, transactions, .. } => {
                 state.expect(partition, first)?;
                 let last = first.0.checked_add(u64::from(count)).map(|behind| Sequence(behind - 1));
@@ -123,9 +188,8 @@ impl Replay {
                 state.schema(version, time, text)?;
                 self.schema_changes += 1;
             }
-            Record::Checkpoint { snapshot, catalog_version, places } => {
-                state.checkpoint(catalog_version, &places)?;
-                self.last_checkpoint = self.last_checkpoint.max(snapshot);
+            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Entry(_) => {
+                return misplaced("an entry has a record that is of no stream");
             }
         }
         Ok(())
@@ -133,10 +197,10 @@ impl Replay {
 
     pub fn genesis(&mut self, genesis: Genesis) -> Result<(), StartError> {
         if self.state.is_some() {
-            return Err(StartError::Record(RecordError("a second record says what database this is")));
+            return Err(StartError::Record(RecordError::Malformed("a second record says what database this is")));
         }
         if genesis.partitions == 0 || genesis.partitions as usize > limits::PARTITIONS_MAX {
-            return Err(StartError::Record(RecordError("the number of partitions is out of range")));
+            return Err(StartError::Record(RecordError::Malformed("the number of partitions is out of range")));
         }
         let ring = Arc::new(Ring::new_default(genesis.partitions));
         let stores = (0..genesis.partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
@@ -165,7 +229,7 @@ impl State {
         let last = self
             .sequences
             .get(partition.index())
-            .ok_or(StartError::Record(RecordError("a record names a partition that there is not")))?;
+            .ok_or(StartError::Record(RecordError::Malformed("a record names a partition that there is not")))?;
         let expected = Sequence(last.0 + 1);
         if found == expected { Ok(()) } else { Err(StartError::Sequence { partition, expected, found }) }
     }
@@ -174,7 +238,7 @@ impl State {
         let failed = |error| StartError::Schema { version, error };
         let planned = schema::plan(&self.catalog, text).map_err(failed)?;
         if planned.catalog.version.0 != version {
-            return Err(StartError::Record(RecordError("a schema change is missing before this one")));
+            return Err(StartError::Record(RecordError::Malformed("a schema change is missing before this one")));
         }
         let threads = self.stores.threads();
         let mut stores = self.stores.take()?;
@@ -191,7 +255,9 @@ impl State {
         if reached && version == self.catalog.version.0 {
             return Ok(());
         }
-        Err(StartError::Record(RecordError("a checkpoint says that the log has come to another point than it has")))
+        Err(StartError::Record(RecordError::Malformed(
+            "a checkpoint says that the log has come to another point than it has",
+        )))
     }
 
     /// Waits until all changes so far are made.
@@ -231,7 +297,9 @@ fn apply_batch(
         done += 1;
     }
     if done != count {
-        return Err(StartError::Record(RecordError("a batch does not hold as many transactions as it says")));
+        return Err(StartError::Record(RecordError::Malformed(
+            "a batch does not hold as many transactions as it says",
+        )));
     }
     Ok(())
 }

@@ -8,11 +8,13 @@
 use crate::event::Taken;
 use crate::record::Genesis;
 use ferrite_base::limits;
+use ferrite_group::{Checkpointed, GroupPlace};
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
 use ferrite_log::{DatabaseId, LogFailed, LogPosition};
+use ferrite_replica::group::{GroupConfiguration, History, Mark};
 use ferrite_snapshot::{
-    FileIdentity, Files, Found, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier, own_name,
-    write_store,
+    FileIdentity, Files, Found, GroupEnd, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
+    own_name, write_store,
 };
 use ferrite_table::Store;
 use std::fmt;
@@ -168,7 +170,7 @@ impl Snapshots {
     }
 
     fn write(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
-        let Taken { snapshot, stores, places, catalog, mut history, time, mark, logged } = taken;
+        let Taken { snapshot, stores, places, groups, catalog, mut history, time, mark, logged } = taken;
         let name = own_name(snapshot);
         self.files.create_dir()?;
         let begun = self.clock.monotonic_nanos();
@@ -213,6 +215,7 @@ impl Snapshots {
             base: history.base.as_deref().cloned(),
             changes: history.changes.iter().map(|change| (**change).clone()).collect(),
             files: written,
+            groups: groups.iter().map(end_of).collect(),
         };
         files.commit(&name, &manifest)?;
         self.kept.push(Kept { snapshot, log_segment: position.segment });
@@ -245,6 +248,28 @@ impl Snapshots {
         let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);
         Ok(ferrite_log::truncate_before(&**self.files.disk(), &self.log_dir, segment, &rest)?)
     }
+}
+
+/// Where a stream has come to, as a manifest says it.
+fn end_of(Checkpointed { group, place }: &Checkpointed) -> GroupEnd {
+    let GroupPlace { end, history, configuration, time } = place;
+    GroupEnd {
+        group: *group,
+        epoch: end.epoch,
+        position: end.position,
+        chain: end.chain,
+        time: *time,
+        starts: history.starts().to_vec(),
+        configuration: configuration.encode(*end),
+    }
+}
+
+/// The same back; None where it makes no sense.
+pub(crate) fn place_of(end: GroupEnd) -> Option<GroupPlace> {
+    let GroupEnd { epoch, position, chain, time, starts, configuration, .. } = end;
+    let (end, history) = (Mark { epoch, position, chain }, History::new(starts)?);
+    let (configuration, _) = GroupConfiguration::decode(epoch, &configuration)?;
+    (history.epoch_at(position) == epoch).then_some(GroupPlace { end, history, configuration, time })
 }
 
 fn log_place(position: &LogPosition) -> LogPlace {

@@ -3,6 +3,7 @@
 use crate::damage::LogDamage;
 use crate::record::RecordError;
 use ferrite_base::{PartitionId, Sequence, UserError};
+use ferrite_group::IdentityError;
 use ferrite_log::{LogError, LogFailed};
 use ferrite_snapshot::SnapshotError;
 use std::fmt;
@@ -51,6 +52,14 @@ pub enum StartError {
     Checkpoint {
         snapshot: u64,
     },
+    /// It is not known which node this is.
+    Identity(IdentityError),
+    /// The log has a stream that several nodes keep, and nothing says which one this is.
+    NoIdentity,
+    /// The log ends with entries of which only the group's other members know whether they count.
+    Uncommitted {
+        entries: usize,
+    },
 }
 
 impl fmt::Display for StartError {
@@ -96,6 +105,16 @@ impl fmt::Display for StartError {
                 f,
                 "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
                  do not belong together. Restore both from the same copy"
+            ),
+            StartError::Identity(error) => error.fmt(f),
+            StartError::NoIdentity => f.write_str(
+                "the file node is missing, which says which node of its cluster this directory belongs to. Restore it from a \
+                 copy of the directory",
+            ),
+            StartError::Uncommitted { entries } => write!(
+                f,
+                "the redo log ends with {entries} entries that may not be committed: only the other nodes of its cluster know. \
+                 Start it with them"
             ),
         }
     }

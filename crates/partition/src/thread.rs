@@ -20,8 +20,8 @@ use crate::record::BatchWriter;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
+use ferrite_group::{EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
-use ferrite_log::Appender;
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
@@ -56,7 +56,7 @@ pub struct Partition {
     /// Of the last transaction that changed something here.
     sequence: Sequence,
     gate: Arc<Gate>,
-    log: Appender<Completion>,
+    log: GroupAppender<Completion>,
     /// Redo buffers that come back from the log.
     buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     clock: Arc<dyn Clock>,
@@ -94,7 +94,7 @@ impl Partition {
         start: Start,
         inbox: Receiver<Event>,
         gate: Arc<Gate>,
-        log: Appender<Completion>,
+        log: GroupAppender<Completion>,
         clock: Arc<dyn Clock>,
     ) -> Partition {
         assert_eq!(start.store.partition(), start.id, "a partition starts with its own store");
@@ -181,11 +181,11 @@ impl Partition {
             return false;
         }
         let mut redo = self.buffer();
-        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let store = self.store.as_mut().expect("seen just now");
         let more = store.compact(COMPACTION_STEP, places);
         if !store.redo().is_empty() {
-            writer.transaction(&mut redo, |out| store.take_redo_into(out));
+            writer.transaction(redo.records(), |out| store.take_redo_into(out));
         }
         store.commit();
         self.append(redo, writer);
@@ -298,7 +298,7 @@ impl Partition {
         let now = self.clock.wall_micros();
         self.counters.queue.waited(now.saturating_sub(sent_micros).max(0) as u64);
         let mut redo = self.buffer();
-        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
         for (number, call) in batch.calls.iter().enumerate() {
             if same_schema {
@@ -310,7 +310,7 @@ impl Partition {
             }
             let store = self.store.as_mut().expect("the store is here while the partition runs");
             if !store.redo().is_empty() {
-                writer.transaction(&mut redo, |out| store.take_redo_into(out));
+                writer.transaction(redo.records(), |out| store.take_redo_into(out));
             }
             store.commit();
             if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX {
@@ -318,7 +318,7 @@ impl Partition {
                 self.gate.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers));
                 answers.sent_micros = sent_micros;
                 redo = self.buffer();
-                writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+                writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
             }
         }
         self.append(redo, writer);
@@ -463,14 +463,14 @@ impl Partition {
             }
             return;
         }
-        let mut redo = self.buffers.1.try_recv().unwrap_or_default();
-        let mut writer = BatchWriter::begin(&mut redo, self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let mut redo = EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default());
+        let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         let out = &mut answers.bytes;
         let counted = self.counters.begin_program(&call.program, &self.compiled);
         let outcome = self.executor.call_program(stores, &call, now, None, out);
         self.counters.end(counted, outcome, call.parameters.len(), out.len());
         if !store.redo().is_empty() {
-            writer.transaction(&mut redo, |out| store.take_redo_into(out));
+            writer.transaction(redo.records(), |out| store.take_redo_into(out));
         }
         store.commit();
         self.append(redo, writer);
@@ -483,18 +483,18 @@ impl Partition {
         }
     }
 
-    fn buffer(&self) -> Vec<u8> {
-        self.buffers.1.try_recv().unwrap_or_default()
+    fn buffer(&self) -> EntryBuffer {
+        EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default())
     }
 
     /// Hands the batch's redo to the log.
-    fn append(&mut self, mut redo: Vec<u8>, writer: BatchWriter) {
+    fn append(&mut self, mut redo: EntryBuffer, writer: BatchWriter) {
         let (first, count) = (writer.first(), writer.count());
         assert!(self.store.as_ref().is_some_and(Store::is_committed), "what the log is handed is committed here");
         assert_eq!(first.0, self.sequence.0 + 1, "a record goes on where the history ends");
-        writer.finish(&mut redo);
+        writer.finish(redo.records());
         if count == 0 {
-            let _ = self.buffers.0.try_send(redo);
+            let _ = self.buffers.0.try_send(redo.into_bytes());
             return;
         }
         self.sequence = Sequence(self.sequence.0 + u64::from(count));

@@ -1,15 +1,17 @@
 //! What stands in the log and cannot be: each gets an error that says what it is and where, and
 //! nothing is made of it.
 
-use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserResult, limits};
+use ferrite_base::{Epoch, Incarnation, PartitionId, Sequence, SqlLimits, UserResult, limits};
 use ferrite_catalog::{Catalog, DecimalScale};
+use ferrite_group::{FIRST_GROUP, FIRST_NODE, GroupAppender, GroupPlace};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
-use ferrite_log::{BlockPlace, Durability, Log, LogOptions};
-use ferrite_partition::commit;
+use ferrite_log::{BlockPlace, Durability, LogOptions};
+use ferrite_partition::commit::{self, DatabaseLog};
 use ferrite_partition::compiled::Compiled;
 use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
 use ferrite_partition::recovery::{self, Recovered, StartError};
 use ferrite_partition::schema::{self, Planned};
+use ferrite_replica::group::Member;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,9 +55,13 @@ fn schema(version: u64, text: &str) -> Vec<u8> {
 fn write(dir: &Path, payloads: &[Vec<u8>]) {
     let options = LogOptions { segment_bytes: 1 << 20, block_bytes_max: 1 << 16, ..LogOptions::default() };
     let visit = |_: BlockPlace<'_>, _: &[u8]| Ok::<(), Infallible>(());
-    let (log, _) = Log::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options, visit).expect("a new log");
+    let (log, _) =
+        DatabaseLog::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options, visit).expect("a new log");
+    let leader = Member { node: FIRST_NODE, incarnation: Incarnation(1) };
+    let place = GroupPlace::before_the_first(Epoch(0), leader);
+    let group = GroupAppender::new(FIRST_GROUP, place, log.appender(), Arc::new(SystemClock));
     for payload in payloads {
-        commit::append_and_wait(&log, payload.clone()).expect("a healthy log takes it");
+        commit::wait(&log, |completion| group.append_own(payload.clone(), completion)).expect("a healthy log takes it");
     }
     log.close().expect("a healthy log closes");
 }
@@ -86,7 +92,7 @@ fn refused(payloads: &[Vec<u8>]) -> StartError {
 
 fn refused_record(payloads: &[Vec<u8>], words: &str) {
     match refused(payloads) {
-        StartError::Record(reason) => assert!(reason.0.contains(words), "expected {words:?} in {reason}"),
+        StartError::Record(reason) => assert!(reason.to_string().contains(words), "expected {words:?} in {reason}"),
         error => panic!("expected {words:?}, got {error}"),
     }
 }
@@ -169,7 +175,7 @@ fn records_that_are_not_whole() {
     let record = batch(0, 1, 2);
     refused_record(&[genesis(PARTITIONS), record[..record.len() - 1].to_vec()], "ends early");
     refused_record(&[genesis(PARTITIONS), [&record[..], &[0]].concat()], "ends early");
-    refused_record(&[genesis(PARTITIONS), vec![77, 0, 0, 0, 0]], "unknown kind");
+    refused_record(&[genesis(PARTITIONS), vec![77, 0, 0, 0, 0]], "of kind 77");
     let mut more = multi(&[(0, 1)]);
     more.push(0);
     more[1] += 1;

@@ -36,7 +36,7 @@ fn a_refused_answer_leaves_its_partition_as_small_as_the_error() {
     let (table, text) = (node.table("WIDE"), "x".repeat(900_000));
     (0..12i64).for_each(|id| node.insert(table, &[Value::Integer(id), Value::Text(&text)]));
     let recovered = node.0;
-    let (compiled, log) = (recovered.compiled, recovered.log);
+    let (compiled, _log, group) = (recovered.compiled, recovered.log, recovered.group);
     let (inbox, events) = unbounded();
     let (long_reads, _reads) = LongReads::new(1, Home::Partition(inbox.clone()));
     let start = Start {
@@ -49,7 +49,7 @@ fn a_refused_answer_leaves_its_partition_as_small_as_the_error() {
         long_reads,
     };
     let gate = Gate::new(start.sequence, Failure::new(|_| {}));
-    let mut partition = Partition::new(start, events, gate, log.appender(), Arc::new(SystemClock));
+    let mut partition = Partition::new(start, events, gate, group, Arc::new(SystemClock));
     let (told, answers) = unbounded::<AnswerBatch>();
     let mailbox = Arc::new(Told(told));
     let mut call = || {

@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::{PartitionId, Sequence, SqlLimits};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use ferrite_log::{Log, LogOptions};
-use ferrite_partition::commit::Completion;
+use ferrite_log::LogOptions;
+use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job, Taken};
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::{Failure, Gate};
@@ -44,7 +44,7 @@ pub struct Stopped;
 /// All but the coordinator, which moves them on while it waits.
 struct Others {
     partitions: Vec<Partition>,
-    log: Log<Completion>,
+    log: DatabaseLog,
     reads: Receiver<LongRead>,
     executor: Executor,
     doors: Doors,
@@ -109,7 +109,7 @@ impl Node {
         mut random: SimulatedRandom,
         turns: Turns,
     ) -> Node {
-        let Recovered { stores, sequences, compiled, history, log, snapshots, .. } = recovered;
+        let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
@@ -134,7 +134,7 @@ impl Node {
                 long_reads: long_reads.at(Home::Partition(sender.clone())),
             };
             inboxes.push(sender);
-            partitions.push(Partition::new(start, inbox, gate, log.appender(), Arc::clone(&time)));
+            partitions.push(Partition::new(start, inbox, gate, group.clone(), Arc::clone(&time)));
         }
         let published = Arc::clone(&current);
         let mut multi = Coordinator::new(
@@ -143,7 +143,7 @@ impl Node {
             compiled,
             Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
             Gate::new(Sequence(0), failure),
-            log.appender(),
+            group.clone(),
             time,
             QUERY_TIME_MAX.into(),
             long_reads,

@@ -26,6 +26,6 @@ pub use error::SnapshotError;
 pub use files::{Files, Found, own_name};
 pub use format::{FileIdentity, Head};
 pub use load::{Verified, Verifier, load};
-pub use manifest::{LogPlace, Manifest, RowsFile, SchemaBase, SchemaChange};
+pub use manifest::{GroupEnd, LogPlace, Manifest, RowsFile, SchemaBase, SchemaChange};
 pub use reader::{Content, Reader};
 pub use writer::{StoreWriter, Written, write_store};

@@ -1,10 +1,13 @@
 //! The manifest: what a snapshot is, and where the log goes on from it. Bytes only.
 
-use crate::format::{Bytes, FORMAT_VERSION};
+use crate::format::Bytes;
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{Epoch, Sequence};
+use ferrite_base::{Epoch, GroupId, Position, Sequence};
 
 const MAGIC: &[u8; 8] = b"FERRSNAP";
+/// Version 1 had no groups.
+const VERSION: u32 = 2;
+const VERSION_WITHOUT_GROUPS: u32 = 1;
 const CHECKSUM_AT: usize = 12;
 const SUMMED_FROM: usize = 16;
 
@@ -53,6 +56,22 @@ pub struct RowsFile {
     pub rows: u64,
 }
 
+/// Where the stream of a group had come to (docs/replication.md).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupEnd {
+    pub group: GroupId,
+    /// Of the last entry that the snapshot shows.
+    pub epoch: Epoch,
+    pub position: Position,
+    pub chain: u32,
+    /// The highest time of an entry, microseconds since 1970.
+    pub time: i64,
+    /// The epochs so far, with the positions of their first entries.
+    pub starts: Vec<(Epoch, Position)>,
+    /// As in the start of the epoch.
+    pub configuration: Vec<u8>,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
     /// That of the log.
@@ -71,6 +90,8 @@ pub struct Manifest {
     pub changes: Vec<SchemaChange>,
     /// By partition.
     pub files: Vec<RowsFile>,
+    /// None in those of earlier releases, and in backups.
+    pub groups: Vec<GroupEnd>,
 }
 
 /// Why bytes are no manifest.
@@ -91,7 +112,8 @@ impl Manifest {
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let version = if self.groups.is_empty() { VERSION_WITHOUT_GROUPS } else { VERSION };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[0; 12]);
         out.extend_from_slice(&self.database);
         out.extend_from_slice(&self.snapshot.to_le_bytes());
@@ -134,6 +156,23 @@ impl Manifest {
             out.extend_from_slice(&file.checksum.to_le_bytes());
             out.extend_from_slice(&file.rows.to_le_bytes());
         }
+        if version > VERSION_WITHOUT_GROUPS {
+            out.extend_from_slice(&(self.groups.len() as u32).to_le_bytes());
+        }
+        for group in &self.groups {
+            out.extend_from_slice(&group.group.0.to_le_bytes());
+            out.extend_from_slice(&group.epoch.0.to_le_bytes());
+            out.extend_from_slice(&group.position.0.to_le_bytes());
+            out.extend_from_slice(&group.chain.to_le_bytes());
+            out.extend_from_slice(&group.time.to_le_bytes());
+            out.extend_from_slice(&(group.starts.len() as u32).to_le_bytes());
+            for (epoch, position) in &group.starts {
+                out.extend_from_slice(&epoch.0.to_le_bytes());
+                out.extend_from_slice(&position.0.to_le_bytes());
+            }
+            out.extend_from_slice(&(group.configuration.len() as u32).to_le_bytes());
+            out.extend_from_slice(&group.configuration);
+        }
         let bytes = out.len() as u64;
         out[SUMMED_FROM..SUMMED_FROM + 8].copy_from_slice(&bytes.to_le_bytes());
         let checksum = crc32c(&out[SUMMED_FROM..]);
@@ -149,17 +188,17 @@ impl Manifest {
             return Err(ManifestFault::Damaged("the checksum is wrong"));
         }
         let version = u32::from_le_bytes(head[8..12].try_into().expect("4 bytes"));
-        if version != FORMAT_VERSION {
+        if !(VERSION_WITHOUT_GROUPS..=VERSION).contains(&version) {
             return Err(ManifestFault::Version(version));
         }
         let mut body = Bytes(summed);
         if body.u64() != Some(bytes.len() as u64) {
             return Err(ManifestFault::Damaged("the file is not as long as it says"));
         }
-        Manifest::body(body).ok_or(ManifestFault::Damaged("the contents are malformed"))
+        Manifest::body(body, version).ok_or(ManifestFault::Damaged("the contents are malformed"))
     }
 
-    fn body(mut body: Bytes<'_>) -> Option<Manifest> {
+    fn body(mut body: Bytes<'_>, version: u32) -> Option<Manifest> {
         let manifest = Manifest {
             database: body.array()?,
             snapshot: body.u64()?,
@@ -208,6 +247,7 @@ impl Manifest {
                 }
                 files
             },
+            groups: if version > VERSION_WITHOUT_GROUPS { take_groups(&mut body)? } else { Vec::new() },
         };
         let sound = body.0.is_empty()
             && manifest.partitions > 0
@@ -216,6 +256,31 @@ impl Manifest {
             && manifest.log.block > 0;
         sound.then_some(manifest)
     }
+}
+
+fn take_groups(body: &mut Bytes<'_>) -> Option<Vec<GroupEnd>> {
+    let mut groups = Vec::new();
+    for _ in 0..body.u32()? {
+        groups.push(GroupEnd {
+            group: GroupId(body.u32()?),
+            epoch: Epoch(body.u64()?),
+            position: Position(body.u64()?),
+            chain: body.u32()?,
+            time: body.u64()? as i64,
+            starts: {
+                let mut starts = Vec::new();
+                for _ in 0..body.u32()? {
+                    starts.push((Epoch(body.u64()?), Position(body.u64()?)));
+                }
+                starts
+            },
+            configuration: {
+                let length = body.u32()? as usize;
+                body.take(length)?.to_vec()
+            },
+        });
+    }
+    Some(groups)
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

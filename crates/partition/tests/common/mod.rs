@@ -5,6 +5,7 @@ pub mod crashing_disk;
 
 use crossbeam_channel::bounded;
 use ferrite_base::{Epoch, PartitionId, RowId, Sequence, TableId};
+use ferrite_group::{Checkpointed, EntryBuffer};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, LogFailed, LogOptions};
 use ferrite_partition::commit::{self, Completion, Parties};
@@ -48,13 +49,13 @@ impl Node {
         let store = &mut self.0.stores[partition];
         change(store);
         let sequence = Sequence(self.0.sequences[partition].0 + 1);
-        let mut payload = Vec::new();
-        let mut writer = BatchWriter::begin(&mut payload, PartitionId(partition as u32), Epoch(1), sequence);
-        writer.transaction(&mut payload, |out| store.take_redo_into(out));
-        writer.finish(&mut payload);
+        let mut entry = EntryBuffer::default();
+        let mut writer = BatchWriter::begin(entry.records(), PartitionId(partition as u32), Epoch(1), sequence);
+        writer.transaction(entry.records(), |out| store.take_redo_into(out));
+        writer.finish(entry.records());
         store.commit();
         self.0.sequences[partition] = sequence;
-        commit::append_and_wait(&self.0.log, payload).expect("a healthy log takes it");
+        commit::append_and_wait(&self.0.log, &self.0.group, entry).expect("a healthy log takes it");
     }
 
     /// Inserts a row where its first column says that it belongs; into a replicated table,
@@ -93,11 +94,11 @@ impl Node {
         let planned = schema::plan(&self.0.compiled.catalog, text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         let time = SystemClock.wall_micros();
         schema::apply(&mut self.0.stores, &planned, time).expect("the stores follow");
-        let mut payload = Vec::new();
+        let mut entry = EntryBuffer::default();
         let version = planned.catalog.version.0;
         let text = schema::logged_text(&self.0.compiled.catalog, text);
-        record::write_schema(&mut payload, version, time, &text);
-        commit::append_and_wait(&self.0.log, payload)?;
+        record::write_schema(entry.records(), version, time, &text);
+        commit::append_and_wait(&self.0.log, &self.0.group, entry)?;
         self.0.history.add(version, time, &text);
         self.0.compiled = Arc::new(Compiled::new(planned.catalog, &Default::default()).expect("it compiles"));
         Ok(())
@@ -109,13 +110,18 @@ impl Node {
         let stores = self.0.stores.iter_mut().map(|store| store.snapshot(|_| true)).collect();
         let places: Vec<_> = self.0.sequences.iter().map(|sequence| (Epoch(1), *sequence)).collect();
         let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
-        let mut payload = Vec::new();
-        record::write_checkpoint(&mut payload, snapshot, self.0.compiled.catalog.version.0, &places);
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
-        self.0.log.appender().append_marked(payload, Arc::clone(&mark), completion);
+        let version = self.0.compiled.catalog.version.0;
+        let write = |reached: &Checkpointed| {
+            let mut payload = Vec::new();
+            let groups = [(reached.group, reached.place.end)];
+            record::write_checkpoint(&mut payload, snapshot, version, &places, &groups);
+            payload
+        };
+        let groups = vec![self.0.group.append_checkpoint(write, Arc::clone(&mark), completion)];
         while self.0.log.step() {}
         let catalog = Arc::clone(&self.0.compiled.catalog);
-        Taken { snapshot, stores, places, catalog, history: self.0.history.clone(), time: 77, mark, logged }
+        Taken { snapshot, stores, places, groups, catalog, history: self.0.history.clone(), time: 77, mark, logged }
     }
 
     pub fn save(&mut self) -> Result<Saved, SaveError> {

@@ -2,7 +2,7 @@
 
 use super::entry::Mark;
 use super::history::History;
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_base::{Epoch, Incarnation, NodeId, Position};
 
 /// A node's process: a restarted one is another member.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,14 +25,33 @@ pub struct GroupConfiguration {
 impl GroupConfiguration {
     /// # Panics
     /// If the leader is not a member, a node is named twice, or one was added that is not a member.
-    pub fn new(epoch: Epoch, leader: Member, mut members: Vec<Member>, added: Vec<NodeId>) -> GroupConfiguration {
+    pub fn new(epoch: Epoch, leader: Member, members: Vec<Member>, added: Vec<NodeId>) -> GroupConfiguration {
+        GroupConfiguration::try_new(epoch, leader, members, added).unwrap_or_else(|reason| panic!("{reason}"))
+    }
+
+    /// Of a leader without copies.
+    pub fn alone(epoch: Epoch, leader: Member) -> GroupConfiguration {
+        GroupConfiguration::new(epoch, leader, vec![leader], Vec::new())
+    }
+
+    fn try_new(
+        epoch: Epoch,
+        leader: Member,
+        mut members: Vec<Member>,
+        added: Vec<NodeId>,
+    ) -> Result<GroupConfiguration, &'static str> {
         members.sort_unstable();
-        assert!(members.windows(2).all(|pair| pair[0].node != pair[1].node), "a node is named twice");
-        assert!(members.contains(&leader), "the leader is a member");
-        assert!(!added.contains(&leader.node), "a leader is not added");
+        if members.windows(2).any(|pair| pair[0].node == pair[1].node) {
+            return Err("a node is named twice");
+        }
+        if !members.contains(&leader) || added.contains(&leader.node) {
+            return Err("the leader is a member, and was not just added");
+        }
         let configuration = GroupConfiguration { epoch, leader, members, added };
-        assert!(configuration.added.iter().all(|node| configuration.has_node(*node)), "who is added is a member");
-        configuration
+        if configuration.added.iter().any(|node| !configuration.has_node(*node)) {
+            return Err("who is added is a member");
+        }
+        Ok(configuration)
     }
 
     pub fn members(&self) -> &[Member] {
@@ -60,6 +79,43 @@ impl GroupConfiguration {
         out.extend_from_slice(&parent.position.0.to_le_bytes());
         out.extend_from_slice(&parent.chain.to_le_bytes());
         out
+    }
+
+    /// What [`GroupConfiguration::encode`] has written, and the parent; None: it has not.
+    pub fn decode(epoch: Epoch, body: &[u8]) -> Option<(GroupConfiguration, Mark)> {
+        fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+            let (head, tail) = rest.split_first_chunk::<N>()?;
+            *rest = tail;
+            Some(*head)
+        }
+        fn node(rest: &mut &[u8]) -> Option<NodeId> {
+            take(rest).map(u32::from_le_bytes).map(NodeId)
+        }
+        fn number(rest: &mut &[u8]) -> Option<u64> {
+            take(rest).map(u64::from_le_bytes)
+        }
+        fn member(rest: &mut &[u8]) -> Option<Member> {
+            Some(Member { node: node(rest)?, incarnation: Incarnation(number(rest)?) })
+        }
+        let rest = &mut &*body;
+        let leader = member(rest)?;
+        // Collected as they are found: a count alone allocates nothing.
+        let count = take(rest).map(u32::from_le_bytes)?;
+        let mut members = Vec::new();
+        for _ in 0..count {
+            members.push(member(rest)?);
+        }
+        let count = take(rest).map(u32::from_le_bytes)?;
+        let mut added = Vec::new();
+        for _ in 0..count {
+            added.push(node(rest)?);
+        }
+        let (parent_epoch, position) = (Epoch(number(rest)?), Position(number(rest)?));
+        let parent = Mark { epoch: parent_epoch, position, chain: take(rest).map(u32::from_le_bytes)? };
+        if !rest.is_empty() {
+            return None;
+        }
+        GroupConfiguration::try_new(epoch, leader, members, added).ok().map(|configuration| (configuration, parent))
     }
 
     pub fn has(&self, member: Member) -> bool {
@@ -108,7 +164,6 @@ pub fn decide(last: &GroupConfiguration, epoch: Epoch, answers: &[Sealed]) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrite_base::Position;
 
     fn member(node: u32) -> Member {
         Member { node: NodeId(node), incarnation: Incarnation(1) }
@@ -122,6 +177,23 @@ mod tests {
     fn last(added: &[u32]) -> GroupConfiguration {
         let added = added.iter().copied().map(NodeId).collect();
         GroupConfiguration::new(Epoch(5), member(1), vec![member(3), member(1), member(2)], added)
+    }
+
+    #[test]
+    fn a_configuration_reads_back_and_a_damaged_one_is_refused() {
+        let parent = Mark { epoch: Epoch(4), position: Position(17), chain: 99 };
+        let body = last(&[3]).encode(parent);
+        assert_eq!(GroupConfiguration::decode(Epoch(5), &body), Some((last(&[3]), parent)));
+        for end in 0..body.len() {
+            assert_eq!(GroupConfiguration::decode(Epoch(5), &body[..end]), None);
+        }
+        assert_eq!(GroupConfiguration::decode(Epoch(5), &[&body[..], &[0]].concat()), None);
+        // The leader is no member; the count is larger than what follows.
+        for (at, value) in [(0, 9), (12, 200), (15, 255)] {
+            let mut damaged = body.clone();
+            damaged[at] = value;
+            assert_eq!(GroupConfiguration::decode(Epoch(5), &damaged), None);
+        }
     }
 
     #[test]

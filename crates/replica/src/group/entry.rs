@@ -1,6 +1,6 @@
 //! What the state machines know of an entry: where it stands, and checksums in place of its bytes.
 
-use ferrite_base::checksum::crc32c_of;
+use ferrite_base::checksum::crc32c;
 use ferrite_base::{Epoch, GroupId, Position};
 
 /// The end of a stream after some entry. Two streams with equal marks are equal up to there.
@@ -49,14 +49,14 @@ impl Header {
 }
 
 fn chain(group: GroupId, previous: u32, epoch: Epoch, position: Position, starts_epoch: bool, body: u32) -> u32 {
-    crc32c_of(&[
-        &previous.to_le_bytes(),
-        &group.0.to_le_bytes(),
-        &epoch.0.to_le_bytes(),
-        &position.0.to_le_bytes(),
-        &[u8::from(starts_epoch)],
-        &body.to_le_bytes(),
-    ])
+    let mut bytes = [0; 29];
+    bytes[..4].copy_from_slice(&previous.to_le_bytes());
+    bytes[4..8].copy_from_slice(&group.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&epoch.0.to_le_bytes());
+    bytes[16..24].copy_from_slice(&position.0.to_le_bytes());
+    bytes[24] = u8::from(starts_epoch);
+    bytes[25..].copy_from_slice(&body.to_le_bytes());
+    crc32c(&bytes)
 }
 
 #[cfg(test)]

@@ -27,7 +27,9 @@ impl History {
         behind.checked_sub(1).map_or(Epoch(0), |last| self.starts[last].0)
     }
 
-    pub(crate) fn begin(&mut self, epoch: Epoch, position: Position) {
+    /// # Panics
+    /// If epoch or position does not follow the last one's.
+    pub fn begin(&mut self, epoch: Epoch, position: Position) {
         if let Some((last, start)) = self.starts.last() {
             assert!(*last < epoch && *start < position, "epoch {epoch} begins at {position} after {last} at {start}");
         }
@@ -35,7 +37,7 @@ impl History {
     }
 
     /// Forgets the entries from `position` on.
-    pub(crate) fn cut(&mut self, position: Position) {
+    pub fn cut(&mut self, position: Position) {
         self.starts.retain(|(_, start)| *start < position);
     }
 

@@ -1,0 +1,24 @@
+//! A replica group as one node keeps it: the entries of its stream, their way into the redo log,
+//! what a replay of the log makes of them, and the file that says which node this is.
+//!
+//! Promises that positions, chain checksums and the order in the log agree (decision 0044); that a
+//! replay gives out the entries that are known to be committed, in order and once, and keeps the
+//! others. Does not know what records an entry holds, nor tables, nor peers.
+
+mod appender;
+mod entry;
+mod identity;
+mod replayed;
+
+pub use appender::{Checkpointed, Committing, GroupAppender};
+pub use entry::{Entry, EntryBuffer, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
+pub use identity::{Identity, IdentityError};
+pub use replayed::{GroupPlace, Replayed, Verdict};
+
+use ferrite_base::{GroupId, NodeId};
+
+/// The group that has all partitions, until there are several.
+pub const FIRST_GROUP: GroupId = GroupId(0);
+
+/// A node that is in no cluster, or has founded one.
+pub const FIRST_NODE: NodeId = NodeId(1);
