@@ -32,6 +32,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("backup", &["base", "io", "value", "wire", "catalog", "table", "snapshot", "partition"]),
     (
+        "system",
+        &["base", "io", "value", "expr", "wire", "catalog", "plan", "sql", "snapshot", "log", "partition", "backup"],
+    ),
+    (
         "node",
         &[
             "base",
@@ -47,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "partition",
             "backup",
             "log",
+            "system",
         ],
     ),
     (
@@ -86,7 +91,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("base64", &["catalog"]),
     ("clap", &["bench", "torture", "compare", "shell", "sim", "ferrite"]),
     ("crossbeam-channel", &["partition", "node", "sim"]),
-    ("flate2", &["catalog", "node", "shell"]),
+    ("flate2", &["catalog", "system", "shell"]),
     ("hdrhistogram", &["bench", "node"]),
     ("jiff", &["expr"]),
     ("jni", &["java"]),
@@ -95,7 +100,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("mio", &["node", "client", "bench", "compare", "shell"]),
     ("ratatui", &["bench", "ferrite"]),
     ("regex", &["expr"]),
-    ("rustix", &["base", "io", "node", "java", "client", "bench", "compare", "shell", "ferrite"]),
+    ("rustix", &["base", "io", "system", "node", "java", "client", "bench", "compare", "shell", "ferrite"]),
     ("rustyline", &["shell"]),
     ("serde", &["bench", "torture", "compare"]),
     ("serde_json", &["bench", "shell", "ferrite"]),

@@ -1,11 +1,11 @@
 //! Ad hoc SQL: text to a program, or to the coordinator when it is DDL.
 
-use crate::result::{SystemResult, SystemTable};
-use crate::system_catalog::json_string;
 use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
 use ferrite_sql::{Statement, Statistics};
+use ferrite_system::result::{SystemResult, SystemTable};
+use ferrite_system::system_catalog::json_string;
 use ferrite_value::{OwnedValue, SqlType};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! System procedures that run the server: resuming, stopping, notes; and those of the original
 //! server that have nothing to do here, answered truthfully or refused with a hint.
 
-use crate::result::{SystemResult, SystemTable, cells};
 use crate::shared::Shared;
 use ferrite_base::{ErrorKind, UserError, UserResult, limits};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::snapshots::Saved;
+use ferrite_system::result::{SystemResult, SystemTable, cells};
 use ferrite_value::{SqlType, Value};
 
 pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResult {

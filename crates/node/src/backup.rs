@@ -4,7 +4,6 @@
 
 mod internal_client;
 
-use crate::result::{SystemResult, SystemTable, cells, write_response};
 use crate::shared::Shared;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
@@ -13,6 +12,8 @@ use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Clock, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_partition::{AnswerBatch, Reply};
 use ferrite_snapshot::Files;
+use ferrite_system::result::{SystemResult, SystemTable, cells, write_response};
+use ferrite_system::saved::BackupAttempt;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
 use internal_client::InternalClient;
@@ -36,20 +37,7 @@ pub struct Turn {
     /// Threads that look through directories.
     scans: Arc<AtomicUsize>,
     /// Oldest first.
-    attempts: Mutex<VecDeque<Attempt>>,
-}
-
-/// A backup that was begun.
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    pub dir: PathBuf,
-    pub nonce: String,
-    /// The name of the file that comes last.
-    pub file: String,
-    /// Milliseconds since 1970.
-    pub begun_ms: i64,
-    /// When it ended, and its bytes or what went wrong. None: it goes on.
-    pub ended: Option<(i64, Result<u64, String>)>,
+    attempts: Mutex<VecDeque<BackupAttempt>>,
 }
 
 /// A scan that goes on.
@@ -81,7 +69,7 @@ impl Turn {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Attempt>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<BackupAttempt>> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +80,7 @@ impl Turn {
         if attempts.len() == REMEMBERED {
             attempts.pop_front();
         }
-        attempts.push_back(Attempt { dir, nonce, file, begun_ms: now_ms(), ended: None });
+        attempts.push_back(BackupAttempt { dir, nonce, file, begun_ms: now_ms(), ended: None });
     }
 
     /// The last that was begun, while its turn is taken still.
@@ -102,7 +90,7 @@ impl Turn {
         }
     }
 
-    pub fn attempts(&self) -> Vec<Attempt> {
+    pub fn attempts(&self) -> Vec<BackupAttempt> {
         self.lock().iter().cloned().collect()
     }
 }

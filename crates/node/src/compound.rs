@@ -20,9 +20,7 @@
 //!
 //! Knows no language and no rows.
 
-mod figures;
-
-pub use figures::{CompoundFigures, Figures};
+use ferrite_system::compound_figures::Figures;
 
 use crate::connection::{is_admin, of_compound};
 use crate::shared::Shared;
@@ -330,13 +328,8 @@ const ANSWERED_TEXT_BYTES_MAX: usize = 65_536;
 /// What whoever hears of an error must know.
 const STAYS: &str = "it is not a transaction: its calls may have been carried out and are not rolled back";
 
-/// Whether a program outside of transactions runs in stages of its own, instead of with futures.
-pub fn is_compound(program: &Program) -> bool {
-    program.external.as_ref().is_some_and(|external| matches!(external.body, RoutineBody::Compound(_)))
-}
-
 fn named(program: &Program) -> String {
-    format!("the {}procedure {}", if is_compound(program) { "compound " } else { "" }, program.name)
+    format!("the {}procedure {}", if program.is_compound() { "compound " } else { "" }, program.name)
 }
 
 fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<Ended>) -> counters::CallOutcome {

@@ -1,10 +1,10 @@
 //! One client connection: its socket, bytes in and out, and what is known of the peer.
 
-use crate::traffic::{ConnectionReport, Traffic};
 use crate::work::Outstanding;
 use ferrite_base::{ProcedureId, limits};
 use ferrite_partition::Compiled;
 use ferrite_partition::counters::AD_HOC;
+use ferrite_system::traffic::{ConnectionReport, Traffic};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

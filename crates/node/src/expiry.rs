@@ -7,14 +7,15 @@
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::TableId;
-use ferrite_catalog::{Catalog, Table};
+use ferrite_catalog::Table;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, Mailbox, ProgramCall, Reply};
+use ferrite_system::expired::expiring;
 use ferrite_value::SqlType;
 use ferrite_wire::{Response, Status, frame};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the thread is told.
@@ -26,37 +27,6 @@ pub enum Notice {
         deleted: Option<u64>,
     },
     Stop,
-}
-
-/// What was deleted of one table since the server started.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Expired {
-    pub rows: u64,
-    /// Of these in the last round, or so far in the one that goes on.
-    pub rows_last_round: u64,
-    /// None while a round goes on, or after one that failed: how many are left is not known. A
-    /// round that ends leaves none.
-    pub remaining: Option<u64>,
-    /// When the last rows were deleted, in microseconds since 1970.
-    pub last_micros: Option<i64>,
-}
-
-/// What was deleted, for whoever asks. Tables that no longer expire are left out.
-#[derive(Default)]
-pub struct Figures(Mutex<BTreeMap<TableId, Expired>>);
-
-impl Figures {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<TableId, Expired>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn of(&self, table: TableId) -> Expired {
-        self.lock().get(&table).copied().unwrap_or_default()
-    }
-
-    fn change(&self, table: TableId, change: impl FnOnce(&mut Expired)) {
-        change(self.lock().entry(table).or_default());
-    }
 }
 
 pub struct Expiry {
@@ -90,13 +60,6 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
     count.filter(|_| response.status_code == Status::Success.code())
 }
 
-/// The tables whose rows expire. What would take rows that are to be migrated is not there: they
-/// are kept, or dropped like others.
-pub fn expiring(catalog: &Catalog, drop_migrating: bool) -> impl Iterator<Item = &Arc<Table>> {
-    let kept = move |table: &Table| !drop_migrating && table.export.as_ref().is_some_and(|export| export.migrate);
-    catalog.tables.values().filter(move |table| table.time_to_live.is_some() && !kept(table))
-}
-
 impl Expiry {
     pub fn new(shared: Arc<Shared>, clock: Arc<dyn Clock>, notices: (Sender<Notice>, Receiver<Notice>)) -> Expiry {
         Expiry { shared, clock, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
@@ -112,7 +75,7 @@ impl Expiry {
             let expires =
                 |table: &TableId| expiring(&compiled.catalog, drop_migrating).any(|expiring| expiring.id == *table);
             due.retain(|table, _| expires(table));
-            self.shared.expired.lock().retain(|table, _| expires(table));
+            self.shared.expired.retain(|table| expires(&table));
             for table in expiring(&compiled.catalog, drop_migrating) {
                 due.entry(table.id).or_insert(now);
             }

@@ -1,8 +1,8 @@
 //! A network thread's mailbox: what other threads send to it.
 
-use crate::traffic::NetworkReport;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_partition::{AnswerBatch, Mailbox};
+use ferrite_system::traffic::NetworkReport;
 use mio::Waker;
 use mio::net::TcpStream;
 use std::io;

@@ -5,17 +5,17 @@
 
 use crate::connection::{self, Connection, is_admin};
 use crate::dispatch::Dispatcher;
-use crate::latency::Latencies;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::shared::Shared;
-use crate::traffic::{NetworkReport, Traffic};
 use crate::work::Outstanding;
-use crate::{system_catalog, topology};
 use crossbeam_channel::Receiver;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
+use ferrite_system::latency::Latencies;
+use ferrite_system::traffic::{NetworkReport, Traffic};
+use ferrite_system::{system_catalog, topology};
 use ferrite_wire::handles;
 use ferrite_wire::login::{self, LoginFailure};
 use mio::net::{TcpListener, TcpStream};
@@ -525,7 +525,7 @@ impl NetworkThread {
         }
         let mut push = Vec::new();
         system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
-        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &self.shared);
+        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &self.shared.sources());
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections[index].as_mut().filter(|open| open.subscribed && !open.closing) {
                 connection.out().extend_from_slice(&push);

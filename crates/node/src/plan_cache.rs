@@ -11,6 +11,7 @@ use ferrite_base::limits;
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
 use ferrite_sql::{Argument, Parameterizer, Statistics, Template, as_parameter, find_template, template};
+use ferrite_system::plans::{Compilations, PlanCacheStatistics};
 use ferrite_wire::{Parameters, parameters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,39 +64,6 @@ pub struct PlanCache {
     misses: AtomicU64,
     evictions: AtomicU64,
     compilations: Mutex<Compilations>,
-}
-
-/// How long texts took to compile, since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Compilations {
-    pub count: u64,
-    /// Of these ended with an error.
-    pub failures: u64,
-    /// All together.
-    pub nanoseconds: u64,
-    pub nanoseconds_min: u64,
-    pub nanoseconds_max: u64,
-}
-
-impl Compilations {
-    fn add(&mut self, time: Duration, failed: bool) {
-        let nanoseconds = time.as_nanos() as u64;
-        self.nanoseconds_min = if self.count == 0 { nanoseconds } else { self.nanoseconds_min.min(nanoseconds) };
-        self.nanoseconds_max = self.nanoseconds_max.max(nanoseconds);
-        self.nanoseconds += nanoseconds;
-        self.count += 1;
-        self.failures += u64::from(failed);
-    }
-}
-
-/// Counts since the start, and what is there now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PlanCacheStatistics {
-    pub hits: u64,
-    pub misses: u64,
-    pub evictions: u64,
-    pub entries: u64,
-    pub compilations: Compilations,
 }
 
 impl PlanCache {

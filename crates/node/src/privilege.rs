@@ -5,8 +5,9 @@
 //! of it. Those to the client port may, too, as long as that is reached from this machine only, or
 //! the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
 
-use crate::shared::{Identity, Shared};
+use crate::shared::Shared;
 use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_system::Identity;
 use std::net::{IpAddr, SocketAddr};
 
 /// Procedures that need the administration port wherever there is one.

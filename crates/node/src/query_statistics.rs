@@ -6,14 +6,14 @@
 //! are of one moment, and there is no second engine.
 
 use crate::adhoc::{self, Compilation};
-use crate::result::SystemTable;
 use crate::shared::Shared;
-use crate::statistics::{self, Asker};
 use ferrite_base::error::TextPosition;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
 use ferrite_sql::With;
+use ferrite_system::result::SystemTable;
+use ferrite_system::statistics::{self, Asker};
 use ferrite_value::{OwnedValue, SqlType, temporal::DisplayTimestamp};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str, asker: Asker) -
     let mut whole =
         String::from(if with.as_ref().is_some_and(|with| with.recursive) { "WITH RECURSIVE " } else { "WITH " });
     for (number, call) in calls.iter().enumerate() {
-        let tables = statistics::statistics(shared, &call.selector, call.interval, asker)?;
+        let tables = statistics::statistics(&shared.sources(), shared, &call.selector, call.interval, asker)?;
         let Some(table) = tables.first() else { continue };
         if number > 0 {
             whole.push_str(", ");
@@ -165,7 +165,7 @@ fn push_constant(out: &mut String, value: &OwnedValue) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::testing;
+    use crate::testing;
 
     fn names_and_columns(query: &str) -> UserResult<Vec<String>> {
         let shared = testing::shared(2);
@@ -199,8 +199,7 @@ mod tests {
 
     #[test]
     fn every_selector_is_a_table() {
-        let captured = testing::captured_selectors("@Statistics").into_iter().filter(|(_, answered)| *answered);
-        for selector in captured.map(|(selector, _)| selector).chain(["RECOVERY", "LONGREADS"].map(str::to_owned)) {
+        for selector in statistics::SELECTORS {
             let query = format!("SELECT COUNT(*) FROM statistics({selector}, 0) AS s");
             names_and_columns(&query).unwrap_or_else(|error| panic!("{selector}: {error}"));
         }

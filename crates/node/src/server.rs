@@ -1,18 +1,18 @@
 //! A node from start to stop: recovery, threads, listener, and the order in which they end.
 
 use crate::backup;
+use crate::collect;
 use crate::compound::{self, Compounds, Worker};
 use crate::expiry::{self, Expiry};
 use crate::listen::{connections_max, listen_on};
 use crate::mailbox::NetworkMailbox;
 use crate::network::{self, Listeners, NetworkThread};
-use crate::plan_cache::{PlanCache, PlanCacheStatistics};
+use crate::plan_cache::PlanCache;
 use crate::privilege;
 pub use crate::shared::ConnectionLimits;
-use crate::shared::{Connections, Identity, Shared};
+use crate::shared::{Connections, Shared};
 use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
-use crate::statistics;
 use crate::status_listener;
 use crate::stop::{self, Insist, Insistence, Stopped, Threads};
 use crate::system::{System, SystemJob};
@@ -35,6 +35,8 @@ use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Event, RecoveryProgress, first_start};
 use ferrite_plan::external::RuntimeHandle;
+use ferrite_system::Identity;
+use ferrite_system::plans::PlanCacheStatistics;
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::fmt;
@@ -381,7 +383,7 @@ impl Server {
         let compounds = CompoundThreads::start(&shared, compound_inboxes)?;
         let (told, stop) = bounded(0);
         let space = (told, spawn("space", move || watch.run(&stop))?);
-        statistics::begin(&shared);
+        collect::begin(&shared);
         let network = start_network(
             &shared,
             Listeners { clients: listener, admin: admin.map(|(listener, _)| listener) },

@@ -1,9 +1,9 @@
 //! What all threads of a node can see.
 
+use crate::collect::Baselines;
 use crate::mailbox::NetworkMailbox;
 use crate::plan_cache::PlanCache;
-use crate::snapshots::{SnapshotJob, SnapshotStatus};
-use crate::statistics::Baselines;
+use crate::snapshots::SnapshotJob;
 use crate::system::SystemJob;
 use crate::work::Work;
 use arc_swap::ArcSwap;
@@ -17,9 +17,9 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::long_read::LongReadLine;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
+use ferrite_system::saved::SnapshotStatus;
+use ferrite_system::{Identity, Sources};
 use ferrite_value::ring::Ring;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -33,9 +33,9 @@ pub struct Shared {
     pub system: Sender<SystemJob>,
     pub plan_cache: PlanCache,
     pub expiry: Sender<crate::expiry::Notice>,
-    pub expired: crate::expiry::Figures,
+    pub expired: ferrite_system::expired::Figures,
     pub task_thread: Sender<crate::tasks::Notice>,
-    pub tasks: crate::tasks::Figures,
+    pub tasks: ferrite_system::task_figures::Figures,
     pub compounds: crate::compound::Compounds,
     pub long_reads: LongReadLine,
     pub cancellations: Arc<Cancellations>,
@@ -242,30 +242,30 @@ impl Connections {
     }
 }
 
-/// What this node says of itself.
-pub struct Identity {
-    pub host_id: i32,
-    pub host_name: String,
-    pub listen: SocketAddr,
-    /// The administration port, if there is one.
-    pub admin_listen: Option<SocketAddr>,
-    /// Whether clients may do what runs code and touches files, see [`crate::privilege`].
-    pub clients_trusted: bool,
-    /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
-    pub drop_migrating: bool,
-    /// Where backups may be.
-    pub backups: ferrite_backup::request::Place,
-    /// Milliseconds since 1970; with the address below it names the cluster (wire-protocol 2.2).
-    pub cluster_start_ms: i64,
-    pub leader_address: [u8; 4],
-    pub build: String,
-    pub version: &'static str,
-    pub dir: PathBuf,
-    pub durability: String,
-    pub query_time_max: Duration,
-}
-
 impl Shared {
+    /// What the system tables are made of.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources {
+            identity: &self.identity,
+            settings: &self.settings,
+            compiled: self.compiled.load_full(),
+            ring: &self.ring,
+            partitions: self.partition_count(),
+            started: self.started,
+            running: self.mode.is_running(),
+            log: &self.log,
+            disk: &*self.disk,
+            recovery: &self.recovery,
+            snapshot_status: &self.snapshot_status,
+            backups: self.backup.attempts(),
+            expired: &self.expired,
+            tasks: &self.tasks,
+            compounds: &self.compounds.figures,
+            long_reads: self.long_reads.now(),
+            plans: self.plan_cache.statistics(),
+        }
+    }
+
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
     }

@@ -10,11 +10,10 @@ use ferrite_base::{limits, memory};
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
+use ferrite_system::saved::Attempt;
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Between two looks at how far the log has grown.
@@ -61,35 +60,6 @@ pub enum SnapshotJob {
     /// None: nobody waits.
     Save(Option<Told>),
     Stop,
-}
-
-/// One attempt.
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    pub snapshot: u64,
-    /// Milliseconds since 1970.
-    pub begun_ms: i64,
-    pub ended_ms: i64,
-    pub outcome: Result<Saved, String>,
-}
-
-/// What others can see of the snapshots.
-#[derive(Default)]
-pub struct SnapshotStatus {
-    /// The number of the one that is being written; 0: none is.
-    pub running: AtomicU64,
-    /// Bytes written and read back of it.
-    pub bytes_done: AtomicU64,
-    /// Oldest first.
-    pub attempts: Mutex<VecDeque<Attempt>>,
-    /// Set when the server stops.
-    pub stop: AtomicBool,
-}
-
-impl SnapshotStatus {
-    pub fn attempts(&self) -> Vec<Attempt> {
-        self.attempts.lock().expect("no panic with the attempts").iter().cloned().collect()
-    }
 }
 
 pub struct SnapshotThread {

@@ -5,11 +5,11 @@
 //! wants more connects again), and that recovery waits for none of them. Does not know the
 //! database: there is none yet.
 
-use crate::result::write_response;
-use crate::statistics;
 use ferrite_base::{ErrorKind, UserError, limits};
 use ferrite_io::Clock;
 use ferrite_partition::RecoveryProgress;
+use ferrite_system::result::write_response;
+use ferrite_system::statistics;
 use ferrite_value::Value;
 use ferrite_wire::login::{self, LoginAccepted, LoginFailure, LoginRequest};
 use ferrite_wire::{Invocation, frame, response};

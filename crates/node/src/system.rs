@@ -3,14 +3,9 @@
 
 use crate::connection::{is_admin, public_id};
 use crate::load::{self, Load};
-use crate::result::{SystemResult, SystemTable};
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotJob, Told};
-use crate::statistics::Asker;
-use crate::{
-    adhoc, administration, backup, compiling, privilege, query_statistics, statistics, submit, system_catalog,
-    system_information, topology,
-};
+use crate::{adhoc, administration, backup, compiling, privilege, query_statistics, submit};
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_backup::request::is_own_snapshot;
@@ -18,6 +13,9 @@ use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult, fault};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
 use ferrite_sql::Parameterizer;
+use ferrite_system::result::{SystemResult, SystemTable};
+use ferrite_system::statistics::{self, Asker};
+use ferrite_system::{system_catalog, system_information, topology};
 use ferrite_value::{Value, hash};
 use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
@@ -115,11 +113,11 @@ impl System {
             "@SystemCatalog" => system_catalog::system_catalog(&compiled, one_text(name, parameters)?),
             "@SystemInformation" => {
                 let selector = if parameters.is_empty() { None } else { Some(one_text(name, parameters)?) };
-                system_information::system_information(&self.shared, selector)
+                system_information::system_information(&self.shared.sources(), selector)
             }
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;
-                let tables = statistics::statistics(&self.shared, selector, interval, asker)?;
+                let tables = statistics::statistics(&self.shared.sources(), &*self.shared, selector, interval, asker)?;
                 return Ok(Handled::Told(tables, self.words_of_figures()));
             }
             "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, asker, &compiled, body, reply),
@@ -149,7 +147,7 @@ impl System {
                 self.shared.mode.pause();
                 return self.quiesce(reply);
             }
-            "@GetPartitionKeys" => topology::partition_keys(&self.shared, one_text(name, parameters)?),
+            "@GetPartitionKeys" => topology::partition_keys(&self.shared.sources(), one_text(name, parameters)?),
             // Types of parameters come from the statement, so their values say nothing more.
             "@Explain" => {
                 let text = one_text(name, &parameters[..parameters.len().min(1)])?;
@@ -168,7 +166,9 @@ impl System {
             // Reached only when it was routed here by a network thread that does not know it: same
             // answer as there.
             "@Ping" => Ok(Vec::new()),
-            "@SnapshotStatus" => statistics::statistics(&self.shared, "SNAPSHOTSTATUS", false, asker),
+            "@SnapshotStatus" => {
+                statistics::statistics(&self.shared.sources(), &*self.shared, "SNAPSHOTSTATUS", false, asker)
+            }
             _ => administration::call(&self.shared, name, parameters),
         };
         tables.map(Handled::Tables)

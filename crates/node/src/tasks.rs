@@ -6,10 +6,9 @@
 //! is paused, or its disk full, is passed over. Reads the clock through the io seam only.
 
 mod complaints;
-mod figures;
 
 use complaints::Complaints;
-pub use figures::{Figures, Measured, RunFigures};
+use ferrite_system::task_figures::RunFigures;
 
 use crate::shared::Shared;
 use crate::system::SystemJob;

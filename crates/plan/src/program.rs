@@ -5,7 +5,7 @@
 //! hoc batch. Slots (places for the row a source is at), registers (variables) and subqueries are
 //! numbered through the whole program.
 
-use crate::external::ExternalRoutine;
+use crate::external::{ExternalRoutine, RoutineBody};
 use crate::variants::Variants;
 use ferrite_base::{IndexId, TableId};
 use ferrite_expr::{Aggregate, CompareOperator, Expr};
@@ -53,6 +53,11 @@ pub enum SnapshotPlan {
 }
 
 impl Program {
+    /// Whether a program outside of transactions runs in stages of its own, instead of with futures.
+    pub fn is_compound(&self) -> bool {
+        self.external.as_ref().is_some_and(|external| matches!(external.body, RoutineBody::Compound(_)))
+    }
+
     /// It may turn out, when it runs, to be better run on a snapshot.
     pub fn may_take_long(&self) -> bool {
         !matches!(self.snapshot_plan, SnapshotPlan::None)

@@ -1,7 +1,7 @@
 //! A network thread with no node behind it, one turn at a time.
 
 use super::*;
-use crate::result::testing::shared;
+use crate::testing::shared;
 use ferrite_base::limits;
 use ferrite_wire::RequestWriter;
 use mio::Waker;

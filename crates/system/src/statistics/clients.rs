@@ -1,9 +1,9 @@
 //! Figures about connections, and about latencies as network threads see them.
 
-use super::collect::Collected;
 use super::{Asker, BASE, SITE, base, count, empty, one_row, small};
 use crate::result::{Cell, Columns, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Collected;
+use crate::sources::Sources;
 use crate::traffic::NetworkReport;
 use ferrite_base::limits as named_limits;
 use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varbinary, Varchar};
@@ -12,7 +12,7 @@ type Report = Collected<NetworkReport>;
 
 /// A row for each procedure that a connection has called. Times are the connection's, over all its
 /// procedures; aborts and failures are counted by procedure only, see PROCEDURE.
-pub fn initiators(shared: &Shared, collected: &Report) -> SystemTable {
+pub fn initiators(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CONNECTION_HOSTNAME", Varchar),
@@ -30,7 +30,7 @@ pub fn initiators(shared: &Shared, collected: &Report) -> SystemTable {
         let average = traffic.wait_total.checked_div(traffic.waits).unwrap_or(0);
         for (procedure, calls) in traffic.calls() {
             let row = cells![
-                shared.identity.host_id,
+                sources.identity.host_id,
                 connection.connection_id,
                 &connection.peer,
                 procedure,
@@ -41,13 +41,13 @@ pub fn initiators(shared: &Shared, collected: &Report) -> SystemTable {
                 Cell::NULL,
                 Cell::NULL
             ];
-            table.row(base(shared).into_iter().chain(row));
+            table.row(base(sources).into_iter().chain(row));
         }
     }
     table
 }
 
-pub fn bytes(shared: &Shared, collected: &Report) -> SystemTable {
+pub fn bytes(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CONNECTION_HOSTNAME", Varchar),
@@ -67,7 +67,7 @@ pub fn bytes(shared: &Shared, collected: &Report) -> SystemTable {
         count(all().map(|traffic| traffic.bytes_written).sum()),
         count(all().map(|traffic| traffic.messages_written).sum())
     ];
-    table.row(base(shared).into_iter().chain(global));
+    table.row(base(sources).into_iter().chain(global));
     for connection in &report.connections {
         let traffic = &connection.traffic;
         let row = cells![
@@ -78,14 +78,14 @@ pub fn bytes(shared: &Shared, collected: &Report) -> SystemTable {
             count(traffic.bytes_written),
             count(traffic.messages_written)
         ];
-        table.row(base(shared).into_iter().chain(row));
+        table.row(base(sources).into_iter().chain(row));
     }
     table
 }
 
 /// What the connections have outstanding, but for the call that asks: tools wait until there is
 /// nothing.
-pub fn connections(shared: &Shared, collected: &Report, asker: Asker) -> SystemTable {
+pub fn connections(sources: &Sources<'_>, collected: &Report, asker: Asker) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CLIENT_HOSTNAME", Varchar),
@@ -105,18 +105,18 @@ pub fn connections(shared: &Shared, collected: &Report, asker: Asker) -> SystemT
             connection.unread_answers as i64,
             connection.outstanding_calls.saturating_sub(calls) as i64
         ];
-        table.row(base(shared).into_iter().chain(row));
+        table.row(base(sources).into_iter().chain(row));
     }
     table
 }
 
-pub fn limits(shared: &Shared, collected: &Report) -> SystemTable {
+pub fn limits(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     // Without a limit, or where the system does not say: NULL.
     let descriptors_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.map(small);
     let descriptors_open = std::fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as i32);
     let report = &collected.reports;
     one_row(
-        shared,
+        sources,
         &[
             ("FILE_DESCRIPTORS_LIMIT", Integer),
             ("FILE_DESCRIPTORS_OPEN", Integer),
@@ -136,12 +136,12 @@ pub fn limits(shared: &Shared, collected: &Report) -> SystemTable {
     )
 }
 
-pub fn latency(shared: &Shared, collected: &Report) -> SystemTable {
+pub fn latency(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     let latencies = &collected.reports.latencies;
     let per_second = latencies.count() as f64 / collected.elapsed.as_secs_f64().max(1e-3);
     let at = |part| count(latencies.quantile(part));
     one_row(
-        shared,
+        sources,
         &[
             ("INTERVAL", Integer),
             ("COUNT", Integer),
@@ -169,14 +169,14 @@ pub fn latency(shared: &Shared, collected: &Report) -> SystemTable {
     )
 }
 
-pub fn histogram(shared: &Shared, collected: &Report, uncompressed: bool) -> SystemTable {
+pub fn histogram(sources: &Sources<'_>, collected: &Report, uncompressed: bool) -> SystemTable {
     const COMPRESSED: &Columns = &[("HISTOGRAM", Varbinary)];
     const UNCOMPRESSED: &Columns = &[("UNCOMPRESSED_HISTOGRAM", Varbinary)];
     let latencies = &collected.reports.latencies;
     let mut table =
         if uncompressed { empty(&[BASE, SITE, COMPRESSED, UNCOMPRESSED]) } else { empty(&[BASE, SITE, COMPRESSED]) };
-    let row = cells![shared.identity.host_id, latencies.to_compressed_bytes()];
+    let row = cells![sources.identity.host_id, latencies.to_compressed_bytes()];
     let more = uncompressed.then(|| Cell::from(latencies.to_bytes()));
-    table.row(base(shared).into_iter().chain(row).chain(more));
+    table.row(base(sources).into_iter().chain(row).chain(more));
     table
 }

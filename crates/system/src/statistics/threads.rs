@@ -1,22 +1,22 @@
 //! Figures about the threads that execute, about long reads, and about the plan cache.
 
-use super::collect::Collected;
 use super::{BASE, SITE, base, count, empty, one_row, small};
 use crate::result::{Cell, Columns, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Collected;
+use crate::sources::Sources;
 use ferrite_partition::counters::Report;
 use ferrite_value::OwnedValue;
 use ferrite_value::SqlType::{Bigint, Float, Integer};
 
 type Reports = Collected<Vec<Report>>;
 
-fn site(shared: &Shared, report: &Report) -> i32 {
-    report.partition.map_or(shared.partition_count() as i32, |id| id.0 as i32)
+fn site(sources: &Sources<'_>, report: &Report) -> i32 {
+    report.partition.map_or(sources.partitions as i32, |id| id.0 as i32)
 }
 
 /// The least and the most in nanoseconds, average and deviation in microseconds, as the original
 /// server has them.
-pub fn idle(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn idle(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns =
         &[("COUNT", Bigint), ("PERCENT", Float), ("AVG", Bigint), ("MIN", Bigint), ("MAX", Bigint), ("STDDEV", Bigint)];
     let mut table = empty(&[BASE, SITE, COLUMNS]);
@@ -27,7 +27,7 @@ pub fn idle(shared: &Shared, collected: &Reports) -> SystemTable {
         let deviation = (idle.squares / times - average * average).max(0.0).sqrt();
         let percent = 100.0 * idle.spread.total as f64 / collected.elapsed.as_nanos().max(1) as f64;
         let row = [
-            site(shared, report).into(),
+            site(sources, report).into(),
             count(idle.count).into(),
             Cell::from(OwnedValue::Float(percent.min(100.0))),
             ((average / 1000.0) as i64).into(),
@@ -35,12 +35,12 @@ pub fn idle(shared: &Shared, collected: &Reports) -> SystemTable {
             count(idle.spread.max).into(),
             ((deviation / 1000.0) as i64).into(),
         ];
-        table.row(base(shared).into_iter().chain(row));
+        table.row(base(sources).into_iter().chain(row));
     }
     table
 }
 
-pub fn queue(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn queue(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns =
         &[("CURRENT_DEPTH", Integer), ("POLL_COUNT", Bigint), ("AVG_WAIT", Bigint), ("MAX_WAIT", Bigint)];
     let mut table = empty(&[BASE, SITE, COLUMNS]);
@@ -48,22 +48,22 @@ pub fn queue(shared: &Shared, collected: &Reports) -> SystemTable {
         let queue = &report.queue;
         let average = queue.wait_total.checked_div(queue.waits).unwrap_or(0);
         let row = cells![
-            site(shared, report),
+            site(sources, report),
             small(report.queue_depth as u64),
             count(queue.polls),
             count(average),
             count(queue.wait_max)
         ];
-        table.row(base(shared).into_iter().chain(row));
+        table.row(base(sources).into_iter().chain(row));
     }
     table
 }
 
 /// The threads for queries that take long, and who waits for one. Ours.
-pub fn long_reads(shared: &Shared) -> SystemTable {
-    let line = shared.long_reads.now();
+pub fn long_reads(sources: &Sources<'_>) -> SystemTable {
+    let line = sources.long_reads;
     one_row(
-        shared,
+        sources,
         &[
             ("THREADS", Integer),
             ("RUNNING", Integer),
@@ -83,12 +83,12 @@ pub fn long_reads(shared: &Shared) -> SystemTable {
 
 /// One cache for the node. Times are those of compiling a text that has no plan yet, in
 /// nanoseconds; they and the failures are NULL until the first.
-pub fn planner(shared: &Shared) -> SystemTable {
-    let cache = shared.plan_cache.statistics();
+pub fn planner(sources: &Sources<'_>) -> SystemTable {
+    let cache = sources.plans;
     let times = &cache.compilations;
     let some = |value: u64| (times.count > 0).then(|| count(value));
     one_row(
-        shared,
+        sources,
         &[
             ("SITE_ID", Integer),
             ("PARTITION_ID", Integer),

@@ -1,9 +1,9 @@
 //! Figures about procedures: by partition, and added up.
 
-use super::collect::Collected;
 use super::{BASE, PROCEDURE, SITE, TIME, base, count, empty, now_ms, small};
 use crate::result::{Cell, Columns, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Collected;
+use crate::sources::Sources;
 use crate::topology::MULTI_PARTITION;
 use ferrite_partition::counters::{ProcedureCounters, Report, Spread};
 use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varchar};
@@ -33,24 +33,24 @@ const ALL_STATEMENTS: &str = "<ALL>";
 
 type Reports = Collected<Vec<Report>>;
 
-pub fn procedures(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn procedures(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     let mut table = empty(&[BASE, SITE, PARTITION, PROCEDURE, FIGURES, KIND]);
-    each(shared, collected, |begin, name, counters| {
+    each(sources, collected, |begin, name, counters| {
         let kind = cells![1, 0];
         table.row(begin.into_iter().chain([name.into()]).chain(figures(counters)).chain(kind));
     });
     // On no partition.
-    for (name, compound) in shared.compounds.figures.all() {
-        let begin = base(shared).into_iter().chain(cells![-1, -1, name]);
+    for (name, compound) in sources.compounds.all() {
+        let begin = base(sources).into_iter().chain(cells![-1, -1, name]);
         table.row(begin.chain(figures(&compound.counters)).chain(cells![0, i64::from(compound.compound)]));
     }
     table
 }
 
 /// The table among those of MANAGEMENT, which has the columns of both.
-pub fn managed(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn managed(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     let mut table = empty(&[BASE, SITE, PARTITION, PROCEDURE, STATEMENT, FIGURES, KIND]);
-    each(shared, collected, |begin, name, counters| {
+    each(sources, collected, |begin, name, counters| {
         let kind = cells![1, 0];
         table.row(begin.into_iter().chain(cells![name, ALL_STATEMENTS]).chain(figures(counters)).chain(kind));
     });
@@ -58,22 +58,22 @@ pub fn managed(shared: &Shared, collected: &Reports) -> SystemTable {
 }
 
 /// Statements are not timed one by one: a clock read for each would cost more than most of them.
-pub fn detail(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn detail(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     let mut table = empty(&[BASE, SITE, PARTITION, PROCEDURE, STATEMENT, FIGURES]);
-    each(shared, collected, |begin, name, counters| {
+    each(sources, collected, |begin, name, counters| {
         table.row(begin.into_iter().chain(cells![name, ALL_STATEMENTS]).chain(figures(counters)));
     });
     table
 }
 
-fn each(shared: &Shared, collected: &Reports, mut row: impl FnMut(Vec<Cell>, &str, &ProcedureCounters)) {
+fn each(sources: &Sources<'_>, collected: &Reports, mut row: impl FnMut(Vec<Cell>, &str, &ProcedureCounters)) {
     for report in &collected.reports {
         let (site, partition) = match report.partition {
             Some(id) => (id.0 as i32, id.0 as i32),
-            None => (shared.partition_count() as i32, MULTI_PARTITION),
+            None => (sources.partitions as i32, MULTI_PARTITION),
         };
         for (name, counters) in &report.procedures {
-            let begin = base(shared).into_iter().chain(cells![site, partition]).collect();
+            let begin = base(sources).into_iter().chain(cells![site, partition]).collect();
             row(begin, name, counters);
         }
     }

@@ -1,7 +1,7 @@
 //! Rows against those that an original server gave for the same schema.
 
 use super::*;
-use crate::result::testing::{self, check_columns, check_error, json_row, tables_of};
+use crate::testing::{self, check_columns, check_error, json_row, tables_of};
 use ferrite_catalog::change::NewIndex;
 use ferrite_catalog::{Change, Column, View, ViewOutput};
 use ferrite_expr::function::Function;
@@ -169,8 +169,8 @@ fn programs() -> Vec<Arc<Program>> {
 
 #[test]
 fn columns_and_errors_are_those_of_the_original_server() {
-    let shared = testing::shared(1);
-    let compiled = shared.compiled.load_full();
+    let node = testing::node(1);
+    let compiled = Arc::clone(&node.compiled);
     for (selector, answered) in testing::captured_selectors("@SystemCatalog") {
         if answered {
             check_columns("@SystemCatalog", &selector, &system_catalog(&compiled, &selector.to_lowercase()));
@@ -254,9 +254,9 @@ fn remarks_are_json_whatever_the_names() {
 
 #[test]
 fn the_push_is_a_response_with_the_procedures() {
-    let shared = testing::shared(1);
+    let node = testing::node(1);
     let mut out = Vec::new();
-    write_procedures_push(&mut out, ferrite_wire::handles::PROCEDURES_PUSH, &shared.compiled.load());
+    write_procedures_push(&mut out, ferrite_wire::handles::PROCEDURES_PUSH, &node.compiled);
     assert_eq!(ferrite_wire::Response::parse(&out[4..]).unwrap().handle, 0x7fff_ffff_ffff_fffd);
     assert_eq!(testing::tables(&out)[0].columns[2].0, "PROCEDURE_NAME");
 }

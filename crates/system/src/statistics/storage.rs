@@ -1,10 +1,10 @@
 //! Figures about tables, indexes and memory.
 
-use super::collect::Collected;
 use super::{BASE, SITE, TIME, base, count, empty, kib, now_ms, one_row};
-use crate::expiry;
+use crate::expired::expiring;
 use crate::result::{Cell, Columns, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Collected;
+use crate::sources::Sources;
 use crate::system_information::{physical_memory_kib, status_kib};
 use ferrite_base::memory;
 use ferrite_catalog::{Catalog, IndexKind, Table, TableKind, VIEW_KEY_INDEX};
@@ -26,7 +26,7 @@ fn each(collected: &Reports, catalog: &Catalog, mut row: impl FnMut(i32, &Arc<Ta
     }
 }
 
-pub fn tables(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn tables(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("PARTITION_ID", Bigint),
         ("TABLE_NAME", Varchar),
@@ -41,7 +41,7 @@ pub fn tables(shared: &Shared, collected: &Reports) -> SystemTable {
         ("EXPORT", Varchar),
     ];
     let mut answer = empty(&[BASE, SITE, COLUMNS]);
-    let catalog = &shared.compiled.load().catalog;
+    let catalog = &sources.compiled.catalog;
     each(collected, catalog, |partition, table, memory| {
         let kind = if table.kind == TableKind::Stream { "StreamedTable" } else { "PersistentTable" };
         let row = cells![
@@ -58,12 +58,12 @@ pub fn tables(shared: &Shared, collected: &Reports) -> SystemTable {
             "false",
             "false"
         ];
-        answer.row(base(shared).into_iter().chain(row));
+        answer.row(base(sources).into_iter().chain(row));
     });
     answer
 }
 
-pub fn indexes(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn indexes(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("PARTITION_ID", Bigint),
         ("INDEX_NAME", Varchar),
@@ -75,7 +75,7 @@ pub fn indexes(shared: &Shared, collected: &Reports) -> SystemTable {
         ("MEMORY_ESTIMATE", Bigint),
     ];
     let mut answer = empty(&[BASE, SITE, COLUMNS]);
-    let catalog = &shared.compiled.load().catalog;
+    let catalog = &sources.compiled.catalog;
     each(collected, catalog, |partition, table, memory| {
         for index in &memory.indexes {
             let (name, unique, ordered) = description(table, index);
@@ -90,7 +90,7 @@ pub fn indexes(shared: &Shared, collected: &Reports) -> SystemTable {
                 index.entries as i64,
                 kib(index.bytes)
             ];
-            answer.row(base(shared).into_iter().chain(row));
+            answer.row(base(sources).into_iter().chain(row));
         }
     });
     answer
@@ -116,7 +116,7 @@ fn index_type(unique: bool, ordered: bool) -> &'static str {
 }
 
 /// In KiB.
-pub fn memory(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn memory(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     let parts = || collected.reports.iter().flat_map(|report| &report.tables);
     let used = kib(memory::bytes_used());
     // Blocks larger than a page do not come from the reserve.
@@ -127,7 +127,7 @@ pub fn memory(shared: &Shared, collected: &Reports) -> SystemTable {
     let row_bytes: usize = parts().map(|table| table.row_bytes).sum();
     let live_row_bytes: usize = parts().map(|table| table.live_row_bytes).sum();
     one_row(
-        shared,
+        sources,
         &[
             ("RSS", Integer),
             ("JAVAUSED", Integer),
@@ -158,7 +158,7 @@ pub fn memory(shared: &Shared, collected: &Reports) -> SystemTable {
 }
 
 /// A row for each table whose rows expire, since the start.
-pub fn time_to_live(shared: &Shared) -> SystemTable {
+pub fn time_to_live(sources: &Sources<'_>) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("TABLE_NAME", Varchar),
         ("ROWS_DELETED", Bigint),
@@ -167,8 +167,8 @@ pub fn time_to_live(shared: &Shared) -> SystemTable {
         ("LAST_DELETE_TIMESTAMP", Timestamp),
     ];
     let mut answer = empty(&[TIME, COLUMNS]);
-    for table in expiry::expiring(&shared.compiled.load().catalog, shared.identity.drop_migrating) {
-        let expired = shared.expired.of(table.id);
+    for table in expiring(&sources.compiled.catalog, sources.identity.drop_migrating) {
+        let expired = sources.expired.of(table.id);
         answer.row(cells![
             now_ms(),
             &table.name,
@@ -183,13 +183,13 @@ pub fn time_to_live(shared: &Shared) -> SystemTable {
 
 /// What the snapshots that somebody reads cost by partition: pages that were changed since, in KiB.
 /// Ours.
-pub fn snapshots(shared: &Shared, collected: &Reports) -> SystemTable {
+pub fn snapshots(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns = &[("PARTITION_ID", Integer), ("SNAPSHOTS", Integer), ("SNAPSHOT_MEMORY", Bigint)];
     let mut answer = empty(&[BASE, COLUMNS]);
     for report in &collected.reports {
         let Some(partition) = report.partition else { continue };
         let row = cells![partition.0 as i32, report.snapshots as i32, kib(report.snapshot_bytes)];
-        answer.row(base(shared).into_iter().chain(row));
+        answer.row(base(sources).into_iter().chain(row));
     }
     answer
 }

@@ -3,32 +3,32 @@
 
 use super::layouts::{COMPOUND, COMPOUND_CALLS};
 use super::{BASE, PROCEDURE, TIME, base, count, empty, now_ms};
-use crate::compound::CompoundFigures;
+use crate::compound_figures::CompoundFigures;
 use crate::result::{Cell, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Sources;
 
-pub fn procedures(shared: &Shared) -> SystemTable {
+pub fn procedures(sources: &Sources<'_>) -> SystemTable {
     let mut table = empty(&[BASE, PROCEDURE, COMPOUND]);
-    for (name, figures) in shared.compounds.figures.all() {
-        table.row(base(shared).into_iter().chain(cells![name]).chain(elapsed(&figures)));
+    for (name, figures) in sources.compounds.all() {
+        table.row(base(sources).into_iter().chain(cells![name]).chain(elapsed(&figures)));
     }
     table
 }
 
 /// Of all nodes together, which is one.
-pub fn summary(shared: &Shared) -> SystemTable {
+pub fn summary(sources: &Sources<'_>) -> SystemTable {
     let mut table = empty(&[TIME, PROCEDURE, COMPOUND]);
-    for (name, figures) in shared.compounds.figures.all() {
+    for (name, figures) in sources.compounds.all() {
         table.row(cells![now_ms(), name].into_iter().chain(elapsed(&figures)));
     }
     table
 }
 
-pub fn calls(shared: &Shared) -> SystemTable {
+pub fn calls(sources: &Sources<'_>) -> SystemTable {
     let mut table = empty(&[BASE, PROCEDURE, COMPOUND_CALLS]);
-    for (name, figures) in shared.compounds.figures.all() {
+    for (name, figures) in sources.compounds.all() {
         for (called, times) in &figures.called {
-            table.row(base(shared).into_iter().chain(cells![name.as_str(), called.as_str(), count(*times)]));
+            table.row(base(sources).into_iter().chain(cells![name.as_str(), called.as_str(), count(*times)]));
         }
     }
     table

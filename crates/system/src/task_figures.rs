@@ -76,28 +76,28 @@ impl RunFigures {
         }
     }
 
-    pub(super) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    pub(super) fn set_paused(&mut self, paused: bool) {
+    pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    pub(super) fn scheduled(&mut self, nanos: u64) {
+    pub fn scheduled(&mut self, nanos: u64) {
         self.scheduling.add(nanos);
     }
 
-    pub(super) fn waited(&mut self, nanos: u64) {
+    pub fn waited(&mut self, nanos: u64) {
         self.waiting.add(nanos);
     }
 
-    pub(super) fn answered(&mut self, nanos: u64, failed: bool) {
+    pub fn answered(&mut self, nanos: u64, failed: bool) {
         self.executing.add(nanos);
         self.failures += u64::from(failed);
     }
 
-    pub(super) fn failed(&mut self, why: String) {
+    pub fn failed(&mut self, why: String) {
         self.failure = Some(why);
     }
 }
@@ -107,7 +107,7 @@ impl RunFigures {
 pub struct Figures(Mutex<Vec<RunFigures>>);
 
 impl Figures {
-    pub(super) fn set(&self, runs: Vec<RunFigures>) {
+    pub fn set(&self, runs: Vec<RunFigures>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = runs;
     }
 

@@ -2,7 +2,7 @@
 
 use super::{count, empty, one_row};
 use crate::result::{Cell, Columns, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Sources;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::Seen;
 use ferrite_snapshot::own_name;
@@ -10,14 +10,14 @@ use ferrite_value::SqlType::{Bigint, Integer, Varchar};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-pub fn command_log(shared: &Shared) -> SystemTable {
+pub fn command_log(sources: &Sources<'_>) -> SystemTable {
     // Milliseconds; 0 when each answer waits for fsync.
-    let segment = shared.log.segment.load(Relaxed);
+    let segment = sources.log.segment.load(Relaxed);
     // A directory that cannot be read is the log's to tell of.
-    let (in_use, there) = ferrite_log::count_segments(&*shared.disk, &shared.identity.dir, segment).unwrap_or_default();
-    let interval = shared.identity.durability.strip_prefix("interval=").and_then(|text| text.parse().ok());
+    let (in_use, there) = ferrite_log::count_segments(sources.disk, &sources.identity.dir, segment).unwrap_or_default();
+    let interval = sources.identity.durability.strip_prefix("interval=").and_then(|text| text.parse().ok());
     one_row(
-        shared,
+        sources,
         &[
             ("OUTSTANDING_BYTES", Bigint),
             ("OUTSTANDING_TXNS", Bigint),
@@ -26,8 +26,8 @@ pub fn command_log(shared: &Shared) -> SystemTable {
             ("FSYNC_INTERVAL", Integer),
         ],
         cells![
-            shared.log.queue_bytes.load(Relaxed) as i64,
-            shared.log.queue_depth.load(Relaxed) as i64,
+            sources.log.queue_bytes.load(Relaxed) as i64,
+            sources.log.queue_depth.load(Relaxed) as i64,
             in_use as i64,
             there as i64,
             interval.unwrap_or(0i64)
@@ -38,18 +38,18 @@ pub fn command_log(shared: &Shared) -> SystemTable {
 /// Ours: how long it takes to make a batch durable, what the log takes on the disk, how old the
 /// newest snapshot is. Times in microseconds, of the snapshot in milliseconds. NULL: there is none,
 /// or it was taken before this start.
-pub fn durability(shared: &Shared) -> SystemTable {
-    let (log, dir) = (&shared.log, &shared.identity.dir);
-    let bytes = ferrite_log::bytes_on_disk(&*shared.disk, dir, 0).unwrap_or(0);
+pub fn durability(sources: &Sources<'_>) -> SystemTable {
+    let (log, dir) = (&sources.log, &sources.identity.dir);
+    let bytes = ferrite_log::bytes_on_disk(sources.disk, dir, 0).unwrap_or(0);
     let micros = |time: Duration| time.as_micros() as i64;
-    let attempts = shared.snapshot_status.attempts();
+    let attempts = sources.snapshot_status.attempts();
     let newest = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.outcome.as_ref().ok()?)));
-    let found = shared.recovery.snapshot;
+    let found = sources.recovery.snapshot;
     let number = newest.map(|(_, saved)| saved.snapshot).or(found.map(|found| found.snapshot));
     let taken = newest.map(|(_, saved)| saved.taken).or(found.map(|found| found.taken));
     let age = taken.map(|taken| (SystemClock.wall_micros() - taken).max(0) / 1_000);
     one_row(
-        shared,
+        sources,
         &[
             ("FSYNCS", Bigint),
             ("FSYNC_MEDIAN", Bigint),
@@ -78,7 +78,7 @@ pub fn durability(shared: &Shared) -> SystemTable {
 }
 
 /// Ours: how far the recovery is, which is over here, and what it has found.
-pub fn recovery(shared: &Shared) -> Vec<SystemTable> {
+pub fn recovery(sources: &Sources<'_>) -> Vec<SystemTable> {
     const COLUMNS: &Columns = &[
         ("SNAPSHOT", Varchar),
         ("SNAPSHOT_ROWS", Bigint),
@@ -97,7 +97,7 @@ pub fn recovery(shared: &Shared) -> Vec<SystemTable> {
         ("TORN_BYTES", Bigint),
         ("DAMAGED_SNAPSHOTS", Varchar),
     ];
-    let found = &shared.recovery;
+    let found = &sources.recovery;
     let milliseconds = |time: Duration| time.as_millis() as i64;
     let rate = |amount: u64| (amount as f64 / found.replay_duration.as_secs_f64().max(1e-6)) as i64;
     let damaged: Vec<String> =
@@ -121,7 +121,7 @@ pub fn recovery(shared: &Shared) -> Vec<SystemTable> {
         count(found.torn_bytes),
         damaged.join("; ")
     ];
-    summary.row(super::base(shared).into_iter().chain(row));
+    summary.row(super::base(sources).into_iter().chain(row));
     vec![progress(None), summary]
 }
 

@@ -4,10 +4,10 @@
 use super::layouts::{TASK, TASK_PROCEDURE, TASK_SCHEDULER};
 use super::{BASE, base, count, empty};
 use crate::result::{Cell, SystemTable, cells};
-use crate::shared::Shared;
-use crate::tasks::{Measured, RunFigures};
+use crate::sources::Sources;
+use crate::task_figures::{Measured, RunFigures};
 
-pub fn table(shared: &Shared, scheduler: bool, procedure: bool) -> SystemTable {
+pub fn table(sources: &Sources<'_>, scheduler: bool, procedure: bool) -> SystemTable {
     let mut parts = vec![BASE, TASK];
     if scheduler {
         parts.push(TASK_SCHEDULER);
@@ -16,8 +16,8 @@ pub fn table(shared: &Shared, scheduler: bool, procedure: bool) -> SystemTable {
         parts.push(TASK_PROCEDURE);
     }
     let mut table = empty(&parts);
-    for run in shared.tasks.all() {
-        let mut row: Vec<Cell> = base(shared).into();
+    for run in sources.tasks.all() {
+        let mut row: Vec<Cell> = base(sources).into();
         row.extend(cells![run.partition, run.task.clone(), run.state(), run.scope]);
         if scheduler {
             row.extend(of_scheduler(&run));

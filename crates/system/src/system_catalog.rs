@@ -4,7 +4,6 @@
 //! Everything comes from one catalog version. Rows are sorted by name: of the table or procedure,
 //! then of what is in it.
 
-use crate::compound::is_compound;
 use crate::result::{self, Cell, Columns, SystemResult, SystemTable, cells};
 use ferrite_base::UserError;
 use ferrite_base::limits::VALUE_BYTES_MAX;
@@ -448,7 +447,7 @@ fn procedure_remarks(program: &Program) -> String {
         Routing::Constant { .. } | Routing::Several { .. } | Routing::Any | Routing::All => None,
         // What it calls may write.
         Routing::Compound => {
-            let compound = is_compound(program);
+            let compound = program.is_compound();
             return format!(r#"{{"compound":{compound},"readOnly":false,"singlePartition":false}}"#);
         }
     };

@@ -1,47 +1,50 @@
-//! What tests of system procedures share: a node without threads, and the answers that an original
+//! What tests of system tables share: a node without threads, and the answers that an original
 //! server gave.
 
-use super::{SystemResult, write_response};
-use crate::compound::Compounds;
-use crate::shared::{ConnectionLimits, Connections, Identity, Shared};
-use crate::work::Work;
-use arc_swap::ArcSwap;
-use crossbeam_channel::unbounded;
+use crate::identity::Identity;
+use crate::plans::PlanCacheStatistics;
+use crate::result::{SystemResult, write_response};
+use crate::saved::SnapshotStatus;
+use crate::sources::{Collect, Collected, Sources};
+use crate::traffic::NetworkReport;
+use crate::{compound_figures, expired, task_figures};
 use ferrite_base::Settings;
 use ferrite_catalog::Catalog;
-use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::{Compiled, RowCounts};
+use ferrite_io::RealDisk;
+use ferrite_log::LogStatistics;
+use ferrite_partition::Compiled;
+use ferrite_partition::counters::Report;
+use ferrite_partition::long_read::LineFigures;
+use ferrite_partition::recovery::Summary;
 use ferrite_value::OwnedValue;
 use ferrite_value::ring::Ring;
 use ferrite_wire::{OwnedTable, Response, Status, failure};
 use serde_json::Value as Json;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Call, selector, and the columns of each table, or the error's text.
-const CAPTURES: &str = include_str!("../../tests/data/system-tables.json");
+const CAPTURES: &str = include_str!("../tests/data/system-tables.json");
 
-/// A node that nobody runs, with an empty schema.
-pub fn shared(partitions: usize) -> Shared {
+/// What a node that nobody runs, with an empty schema, has.
+pub struct Node {
+    pub identity: Identity,
+    settings: Settings,
+    pub compiled: Arc<Compiled>,
+    ring: Ring,
+    partitions: usize,
+    started: Instant,
+    log: LogStatistics,
+    recovery: Summary,
+    snapshot_status: SnapshotStatus,
+    expired: expired::Figures,
+    tasks: task_figures::Figures,
+    compounds: compound_figures::Figures,
+}
+
+pub fn node(partitions: usize) -> Node {
     let compiled = Compiled::new(Arc::new(Catalog::default()), &Default::default()).expect("an empty schema compiles");
-    Shared {
-        compiled: ArcSwap::new(Arc::new(compiled)),
-        partitions: (0..partitions).map(|_| unbounded().0).collect(),
-        coordinator: unbounded().0,
-        system: unbounded().0,
-        plan_cache: Default::default(),
-        expiry: unbounded().0,
-        expired: Default::default(),
-        task_thread: unbounded().0,
-        tasks: Default::default(),
-        compounds: Compounds::new(&Settings::default(), Arc::new(ferrite_io::SystemClock)).0,
-        long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
-        cancellations: Arc::default(),
-        connections: Connections::new(ConnectionLimits::default()),
-        work: Work::new(&Settings::default()),
-        row_counts: Arc::new(RowCounts::new(partitions)),
-        network: OnceLock::new(),
-        ring: Arc::new(Ring::new_default(partitions as u32)),
+    Node {
         identity: Identity {
             host_id: 0,
             host_name: "host1".to_owned(),
@@ -58,17 +61,52 @@ pub fn shared(partitions: usize) -> Shared {
             durability: "interval=5".to_owned(),
             query_time_max: std::time::Duration::from_secs(10),
         },
-        log: Arc::default(),
-        recovery: Default::default(),
-        snapshots: unbounded().0,
-        snapshot_status: Arc::default(),
-        disk: Arc::new(ferrite_io::RealDisk),
-        backup: Default::default(),
+        settings: Settings::default(),
+        compiled: Arc::new(compiled),
+        ring: Ring::new_default(partitions as u32),
+        partitions,
         started: Instant::now(),
-        mode: Default::default(),
-        settings: Default::default(),
-        shutdown: OnceLock::new(),
-        baselines: Default::default(),
+        log: LogStatistics::default(),
+        recovery: Summary::default(),
+        snapshot_status: SnapshotStatus::default(),
+        expired: expired::Figures::default(),
+        tasks: task_figures::Figures::default(),
+        compounds: compound_figures::Figures::default(),
+    }
+}
+
+impl Node {
+    pub fn sources(&self) -> Sources<'_> {
+        Sources {
+            identity: &self.identity,
+            settings: &self.settings,
+            compiled: Arc::clone(&self.compiled),
+            ring: &self.ring,
+            partitions: self.partitions,
+            started: self.started,
+            running: true,
+            log: &self.log,
+            disk: &RealDisk,
+            recovery: &self.recovery,
+            snapshot_status: &self.snapshot_status,
+            backups: Vec::new(),
+            expired: &self.expired,
+            tasks: &self.tasks,
+            compounds: &self.compounds,
+            long_reads: LineFigures { threads: 2, running: 0, waiting: 0, waiting_max: 0, begun: 0 },
+            plans: PlanCacheStatistics::default(),
+        }
+    }
+}
+
+/// Threads that have counted nothing yet.
+impl Collect for Node {
+    fn partitions(&self, _: &str, _: bool) -> Collected<Vec<Report>> {
+        Collected { reports: Vec::new(), elapsed: self.started.elapsed() }
+    }
+
+    fn network(&self, _: &str, _: bool) -> Collected<NetworkReport> {
+        Collected { reports: NetworkReport::default(), elapsed: self.started.elapsed() }
     }
 }
 

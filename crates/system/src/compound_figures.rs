@@ -1,6 +1,5 @@
 //! What became of calls of procedures outside of transactions, for `@Statistics`.
 
-use super::is_compound;
 use ferrite_partition::counters::CallOutcome;
 use ferrite_partition::counters::ProcedureCounters;
 use ferrite_plan::Program;
@@ -30,16 +29,16 @@ impl Figures {
             all.insert(program.name.clone(), CompoundFigures::default());
         }
         let figures = all.get_mut(&program.name).expect("it is there now");
-        figures.compound = is_compound(program);
+        figures.compound = program.is_compound();
         change(figures);
     }
 
     /// `sizes`: bytes of the parameters and of the answer.
-    pub(super) fn ended(&self, program: &Program, outcome: CallOutcome, elapsed: Duration, sizes: (usize, usize)) {
+    pub fn ended(&self, program: &Program, outcome: CallOutcome, elapsed: Duration, sizes: (usize, usize)) {
         self.of(program, |figures| figures.counters.timed(outcome, elapsed, sizes.0, sizes.1));
     }
 
-    pub(super) fn called(&self, program: &Program, calls: &[QueuedCall]) {
+    pub fn called(&self, program: &Program, calls: &[QueuedCall]) {
         self.of(program, |figures| {
             for call in calls {
                 match figures.called.get_mut(&call.procedure) {

@@ -2,7 +2,7 @@
 //! 12.2).
 
 use crate::result::{Columns, SystemResult, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::Sources;
 use ferrite_base::{UserError, fault, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{Integer, Varchar};
@@ -18,17 +18,17 @@ const NO_INTERFACE: &str = "";
 const NO_PORT: &str = "-1";
 
 /// One table, by the selector's name in any case; OVERVIEW without one.
-pub fn system_information(shared: &Shared, selector: Option<&str>) -> SystemResult {
+pub fn system_information(sources: &Sources<'_>, selector: Option<&str>) -> SystemResult {
     let selector = selector.unwrap_or("OVERVIEW");
     let table = match selector.to_ascii_uppercase().as_str() {
         "OVERVIEW" => {
             let mut table = SystemTable::new(OVERVIEW);
-            for (key, value) in overview(shared) {
-                table.row(cells![shared.identity.host_id, key, value]);
+            for (key, value) in overview(sources) {
+                table.row(cells![sources.identity.host_id, key, value]);
             }
             table
         }
-        "DEPLOYMENT" => properties(deployment(shared)),
+        "DEPLOYMENT" => properties(deployment(sources)),
         "LICENSE" => properties(vec![("TYPE", env!("CARGO_PKG_LICENSE").to_owned())]),
         _ => return Err(UserError::parameters(format!("Invalid @SystemInformation selector {selector}"))),
     };
@@ -44,16 +44,16 @@ fn properties(entries: Vec<(&str, String)>) -> SystemTable {
 }
 
 /// The keys that existing tools know, in the order of the original server, then our own.
-fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
-    let identity = &shared.identity;
-    let uptime = shared.started.elapsed();
+fn overview(sources: &Sources<'_>) -> Vec<(&'static str, Option<String>)> {
+    let identity = &sources.identity;
+    let uptime = sources.started.elapsed();
     let host_start_ms = SystemClock.wall_micros() / 1000 - uptime.as_millis() as i64;
     let cores = cores().to_string();
-    let catalog_version = shared.compiled.load().catalog.version.0;
+    let catalog_version = sources.compiled.catalog.version.0;
     let directory = identity.dir.display().to_string();
     let under_kubernetes = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let entries: [(&'static str, &str); 45] = [
-        ("IPADDRESS", &reachable_address(shared).to_string()),
+        ("IPADDRESS", &reachable_address(sources).to_string()),
         ("HOSTNAME", &identity.host_name),
         ("CLIENTINTERFACE", &identity.listen.ip().to_string()),
         ("CLIENTPORT", &identity.listen.port().to_string()),
@@ -74,7 +74,7 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("VERSION", identity.version),
         ("CATALOG", ""),
         ("DEPLOYMENT", ""),
-        ("CLUSTERSTATE", if shared.mode.is_running() { "RUNNING" } else { "PAUSED" }),
+        ("CLUSTERSTATE", if sources.running { "RUNNING" } else { "PAUSED" }),
         ("CLUSTERSAFETY", "FULL"),
         ("INITIALIZED", "true"),
         ("REPLICATIONROLE", "NONE"),
@@ -100,8 +100,8 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("MEMORY", &format!("{} MB", physical_memory_kib() / 1024)),
         ("KUBERNETES", if under_kubernetes { "true" } else { "false" }),
     ];
-    let log = &shared.log;
-    let recovery = &shared.recovery;
+    let log = &sources.log;
+    let recovery = &sources.recovery;
     let own: [(&'static str, String); 12] = [
         ("FSYNC_COUNT", log.fsyncs.count().to_string()),
         ("FSYNC_MEDIAN_MICROSECONDS", log.fsyncs.median().as_micros().to_string()),
@@ -112,7 +112,7 @@ fn overview(shared: &Shared) -> Vec<(&'static str, Option<String>)> {
         ("RECOVERED_BYTES_PER_SECOND", per_second(recovery.log_bytes, recovery.duration).to_string()),
         ("MEMORY_USED_BYTES", memory::used().to_string()),
         ("MEMORY_LIMIT_BYTES", memory::limit().map_or_else(|| "none".to_owned(), |limit| limit.to_string())),
-        ("DISK_RESERVE_BYTES", shared.settings.disk_reserve_bytes.to_string()),
+        ("DISK_RESERVE_BYTES", sources.settings.disk_reserve_bytes.to_string()),
         ("FAULTS_UNDONE", fault::contained().to_string()),
         ("DURABILITY", identity.durability.clone()),
     ];
@@ -131,9 +131,9 @@ fn per_second(count: u64, took: Duration) -> u64 {
 
 /// Where clients that discover the cluster connect to. A server that listens everywhere says so
 /// nowhere.
-fn reachable_address(shared: &Shared) -> IpAddr {
-    let listens = shared.identity.listen.ip();
-    if listens.is_unspecified() { Ipv4Addr::from(shared.identity.leader_address).into() } else { listens }
+fn reachable_address(sources: &Sources<'_>) -> IpAddr {
+    let listens = sources.identity.listen.ip();
+    if listens.is_unspecified() { Ipv4Addr::from(sources.identity.leader_address).into() } else { listens }
 }
 
 fn uptime_text(uptime: Duration) -> String {
@@ -159,17 +159,17 @@ pub fn status_kib(path: &str, name: &str) -> i64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
-    let directory = shared.identity.dir.display().to_string();
-    let durability = &shared.identity.durability;
+fn deployment(sources: &Sources<'_>) -> Vec<(&'static str, String)> {
+    let directory = sources.identity.dir.display().to_string();
+    let durability = &sources.identity.durability;
     let interval_ms = durability.strip_prefix("interval=");
     let text = str::to_owned;
-    let admin_port = shared.identity.admin_listen.map_or(text(NO_PORT), |address| address.port().to_string());
+    let admin_port = sources.identity.admin_listen.map_or(text(NO_PORT), |address| address.port().to_string());
     let mut entries = vec![
         ("voltdbroot", directory.clone()),
         ("hostcount", text("1")),
         ("kfactor", text("0")),
-        ("sitesperhost", shared.partition_count().to_string()),
+        ("sitesperhost", sources.partitions.to_string()),
         ("httpport", text(NO_PORT)),
         ("httpenabled", text("false")),
         ("jsonenabled", text("false")),
@@ -192,24 +192,24 @@ fn deployment(shared: &Shared) -> Vec<(&'static str, String)> {
         ("elasticduration", text("0")),
         ("elasticthroughput", text("0")),
         ("snapshotpriority", text("0")),
-        ("temptablesmaxsize", (shared.settings.temporary_bytes >> 20).to_string()),
-        ("querytimeout", shared.identity.query_time_max.as_millis().to_string()),
+        ("temptablesmaxsize", (sources.settings.temporary_bytes >> 20).to_string()),
+        ("querytimeout", sources.identity.query_time_max.as_millis().to_string()),
         ("drrole", text("none")),
         ("prioritiesenabled", text("false")),
         ("drpriority", text("null")),
     ]);
-    if let Some(root) = &shared.identity.backups.root {
+    if let Some(root) = &sources.identity.backups.root {
         entries.push(("backupdir", root.display().to_string()));
     }
     // Our own: each limit that can be set, by its name in docs/limits.md.
-    entries.extend(shared.settings.values().map(|(name, value)| (name, value.to_string())));
+    entries.extend(sources.settings.values().map(|(name, value)| (name, value.to_string())));
     entries
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::testing::{self, check_columns, check_error, tables_of};
+    use crate::testing::{self, check_columns, check_error, tables_of};
     use ferrite_value::OwnedValue;
     use std::collections::HashMap;
 
@@ -227,23 +227,25 @@ mod tests {
 
     #[test]
     fn columns_are_those_of_the_original_server() {
-        let shared = testing::shared(2);
+        let node = testing::node(2);
+        let sources = node.sources();
         for (selector, answered) in testing::captured_selectors("@SystemInformation") {
-            let result = system_information(&shared, Some(&selector));
+            let result = system_information(&sources, Some(&selector));
             if answered {
                 check_columns("@SystemInformation", &selector, &result);
             } else {
                 check_error("@SystemInformation", &selector, &result);
             }
         }
-        assert_eq!(entries(&system_information(&shared, None)).len(), 57);
-        assert_eq!(entries(&system_information(&shared, Some("license"))).len(), 1);
+        assert_eq!(entries(&system_information(&sources, None)).len(), 57);
+        assert_eq!(entries(&system_information(&sources, Some("license"))).len(), 1);
     }
 
     #[test]
     fn tools_find_what_they_look_for() {
-        let shared = testing::shared(2);
-        let overview = entries(&system_information(&shared, Some("overview")));
+        let node = testing::node(2);
+        let sources = node.sources();
+        let overview = entries(&system_information(&sources, Some("overview")));
         let value = |key: &str| overview[key].as_deref().unwrap();
         assert_eq!((value("IPADDRESS"), value("CLIENTPORT"), value("CLUSTERSTATE")), ("127.0.0.1", "21212", "RUNNING"));
         assert_eq!((value("ADMININTERFACE"), value("ADMINPORT")), ("127.0.0.1", "21211"));
@@ -251,7 +253,7 @@ mod tests {
         assert!(version >= vec![11, 4]);
         assert_eq!((value("FSYNC_COUNT"), value("FSYNC_MEDIAN_MICROSECONDS")), ("0", "0"));
         assert_eq!((value("RECOVERED_TRANSACTIONS"), value("DURABILITY")), ("0", "interval=5"));
-        let deployment = entries(&system_information(&shared, Some("Deployment")));
+        let deployment = entries(&system_information(&sources, Some("Deployment")));
         assert_eq!(deployment["sitesperhost"].as_deref(), Some("2"));
         assert_eq!(deployment["querytimeout"].as_deref(), Some("10000"));
         assert_eq!(deployment["adminport"].as_deref(), Some("21211"));
@@ -262,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_server_that_listens_everywhere_names_an_address() {
-        let mut shared = testing::shared(1);
-        shared.identity.listen = "0.0.0.0:21212".parse().unwrap();
-        shared.identity.leader_address = [10, 1, 2, 3];
-        assert_eq!(reachable_address(&shared).to_string(), "10.1.2.3");
+        let mut node = testing::node(1);
+        node.identity.listen = "0.0.0.0:21212".parse().unwrap();
+        node.identity.leader_address = [10, 1, 2, 3];
+        assert_eq!(reachable_address(&node.sources()).to_string(), "10.1.2.3");
     }
 
     #[test]

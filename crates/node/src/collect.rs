@@ -1,14 +1,15 @@
 //! Asking the threads for their figures, and what was answered the time before.
 
-use crate::latency::Latencies;
 use crate::mailbox::Mail;
 use crate::shared::Shared;
-use crate::traffic::NetworkReport;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::REPORTS_ASKED_MAX;
 use ferrite_partition::Event;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::counters::Report;
+use ferrite_system::latency::Latencies;
+use ferrite_system::traffic::NetworkReport;
+use ferrite_system::{Collect, Collected};
 use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -16,12 +17,6 @@ use std::time::{Duration, Instant};
 /// How long to wait for a thread that is busy with a long transaction, or has much before it; then
 /// its last report stands in.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Figures, and the time that they are about.
-pub struct Collected<R> {
-    pub reports: R,
-    pub elapsed: Duration,
-}
 
 /// What was answered before: for the interval flag, by selector, and in place of a report that does
 /// not come.
@@ -119,8 +114,7 @@ fn ask(shared: &Shared, baselines: &mut Baselines) {
     baselines.parties.ask(None, |to| shared.coordinator.send(Job::Report(to)).is_ok());
 }
 
-/// The partitions' reports in order, the coordinator's behind them.
-pub fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<Report>> {
+fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<Report>> {
     let mut baselines = shared.baselines.lock().unwrap_or_else(PoisonError::into_inner);
     ask(shared, &mut baselines);
     baselines.parties.wait(Instant::now() + PATIENCE);
@@ -139,6 +133,16 @@ pub fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<
     }
 }
 
+impl Collect for Shared {
+    fn partitions(&self, selector: &str, interval: bool) -> Collected<Vec<Report>> {
+        partitions(self, selector, interval)
+    }
+
+    fn network(&self, selector: &str, interval: bool) -> Collected<NetworkReport> {
+        network(self, selector, interval)
+    }
+}
+
 fn since(mut report: Report, before: &[Report]) -> Report {
     let Some(before) = before.iter().find(|before| before.partition == report.partition) else { return report };
     for (name, counters) in &mut report.procedures {
@@ -152,8 +156,7 @@ fn since(mut report: Report, before: &[Report]) -> Report {
     report
 }
 
-/// All network threads' figures as one.
-pub fn network(shared: &Shared, selector: &str, interval: bool) -> Collected<NetworkReport> {
+fn network(shared: &Shared, selector: &str, interval: bool) -> Collected<NetworkReport> {
     let (to, answers) = unbounded();
     let threads = shared.network.get().map_or(&[][..], Vec::as_slice);
     threads.iter().for_each(|thread| thread.send(Mail::Report(to.clone())));

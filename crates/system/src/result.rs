@@ -8,9 +8,6 @@ use ferrite_value::{OwnedValue, SqlType, Value};
 use ferrite_wire::response::{self, ResponseWriter};
 use ferrite_wire::table::TableHeader;
 
-#[cfg(test)]
-pub(crate) mod testing;
-
 /// What a system procedure answers: its tables, or the error that the caller gets.
 pub type SystemResult = UserResult<Vec<SystemTable>>;
 
@@ -134,10 +131,11 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 /// A row of values of different Rust types: `table.row(cells![1, "a", Cell::NULL])`.
+#[macro_export]
 macro_rules! cells {
     ($($value:expr),+ $(,)?) => { [$($crate::result::Cell::from($value)),+] };
 }
-pub(crate) use cells;
+pub use cells;
 
 #[cfg(test)]
 mod tests {
@@ -155,7 +153,7 @@ mod tests {
         write_response(&mut out, 42, &Ok(vec![table, SystemTable::new(&[("X", SqlType::Varbinary)])]));
         let response = Response::parse(&out[4..]).unwrap();
         assert_eq!((response.handle, response.status_code), (42, Status::Success.code()));
-        let tables = testing::tables(&out);
+        let tables = crate::testing::tables(&out);
         assert_eq!(tables.len(), 2);
         assert_eq!(tables[0].rows[0], [OwnedValue::Integer(7), OwnedValue::Text("seven".into())]);
         assert_eq!(tables[0].rows[1], [OwnedValue::Integer(8), OwnedValue::Null]);

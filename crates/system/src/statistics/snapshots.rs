@@ -4,8 +4,8 @@
 use super::layouts::{SNAPSHOT_STATUS, SNAPSHOT_SUMMARY};
 use super::{BASE, base, empty};
 use crate::result::{Cell, SystemTable, cells};
-use crate::shared::Shared;
-use crate::snapshots::Attempt;
+use crate::saved::Attempt;
+use crate::sources::Sources;
 use ferrite_partition::snapshots::DIRECTORY;
 use ferrite_snapshot::own_name;
 use ferrite_value::OwnedValue;
@@ -16,8 +16,8 @@ const TYPE: &str = "COMMANDLOG";
 /// Backups, in directories that callers name.
 const BACKUP: &str = "MANUAL";
 
-fn path(shared: &Shared) -> String {
-    shared.identity.dir.join(DIRECTORY).display().to_string()
+fn path(sources: &Sources<'_>) -> String {
+    sources.identity.dir.join(DIRECTORY).display().to_string()
 }
 
 /// A snapshot or backup whose writing has ended. Times in milliseconds since 1970.
@@ -56,11 +56,11 @@ impl Written {
 }
 
 /// A row for each that has ended.
-pub fn status(shared: &Shared) -> SystemTable {
-    let snapshots = shared.snapshot_status.attempts().into_iter().map(|attempt| {
+pub fn status(sources: &Sources<'_>) -> SystemTable {
+    let snapshots = sources.snapshot_status.attempts().into_iter().map(|attempt| {
         let Attempt { snapshot, begun_ms, ended_ms, outcome } = attempt;
         Written {
-            path: path(shared),
+            path: path(sources),
             file: format!("{}.manifest", own_name(snapshot)),
             nonce: own_name(snapshot),
             number: snapshot as i64,
@@ -70,7 +70,7 @@ pub fn status(shared: &Shared) -> SystemTable {
             kind: TYPE,
         }
     });
-    let backups = shared.backup.attempts().into_iter().filter_map(|backup| {
+    let backups = sources.backups.iter().cloned().filter_map(|backup| {
         let (ended_ms, outcome) = backup.ended?;
         Some(Written {
             path: backup.dir.display().to_string(),
@@ -85,12 +85,12 @@ pub fn status(shared: &Shared) -> SystemTable {
     });
     let mut table = empty(&[BASE, SNAPSHOT_STATUS]);
     for written in snapshots.chain(backups) {
-        table.row(base(shared).into_iter().chain(written.cells()));
+        table.row(base(sources).into_iter().chain(written.cells()));
     }
     table
 }
 
-pub fn summary(shared: &Shared) -> SystemTable {
+pub fn summary(sources: &Sources<'_>) -> SystemTable {
     let mut table = empty(&[SNAPSHOT_SUMMARY]);
     let mut row =
         |nonce: String, number: u64, of: (&str, String), [begun, ended]: [i64; 2], percent: f64, result: &str| {
@@ -100,8 +100,8 @@ pub fn summary(shared: &Shared) -> SystemTable {
             let row: [Cell; 9] = cells![nonce, number as i64, kind, path, begun, ended, duration, percent, result];
             table.row(row);
         };
-    let own = || (TYPE, path(shared));
-    let attempts = shared.snapshot_status.attempts();
+    let own = || (TYPE, path(sources));
+    let attempts = sources.snapshot_status.attempts();
     // Each byte is written and read back; how many there will be is taken from the last that
     // succeeded.
     let expected = attempts.iter().rev().find_map(|attempt| attempt.outcome.as_ref().ok()).map(|saved| 2 * saved.bytes);
@@ -109,13 +109,13 @@ pub fn summary(shared: &Shared) -> SystemTable {
         let (percent, result) = if outcome.is_ok() { (100.0, "SUCCESS") } else { (0.0, "FAILURE") };
         row(own_name(snapshot), snapshot, own(), [begun_ms, ended_ms], percent, result);
     }
-    let running = shared.snapshot_status.running.load(Relaxed);
+    let running = sources.snapshot_status.running.load(Relaxed);
     if running > 0 {
-        let done = shared.snapshot_status.bytes_done.load(Relaxed) as f64;
+        let done = sources.snapshot_status.bytes_done.load(Relaxed) as f64;
         let percent = expected.map_or(0.0, |expected| (100.0 * done / expected.max(1) as f64).min(99.0));
         row(own_name(running), running, own(), [0, 0], percent, "IN_PROGRESS");
     }
-    for backup in shared.backup.attempts() {
+    for backup in sources.backups.iter().cloned() {
         let (ended, percent, result) = match backup.ended {
             None => (0, 0.0, "IN_PROGRESS"),
             Some((at, Ok(_))) => (at, 100.0, "SUCCESS"),

@@ -2,12 +2,11 @@
 //! 12.3).
 //!
 //! Each thread counts for itself and is asked for a report when somebody wants to see figures
-//! (`collect.rs`). With the interval flag, counts are those since the last such question for the
+//! (through [`Collect`]). With the interval flag, counts are those since the last such question for the
 //! same selector; least and most values are always those since the start. Features that this server
 //! does not have are answered with no rows, which is the truth.
 
 mod clients;
-mod collect;
 mod compound;
 mod layouts;
 mod log;
@@ -18,11 +17,9 @@ mod tasks;
 mod threads;
 
 use crate::result::{Cell, Columns, SystemResult, SystemTable, cells};
-use crate::shared::Shared;
+use crate::sources::{Collect, Sources};
 use crate::system_information::cores;
 use crate::topology;
-pub use collect::{Baselines, begin};
-use collect::{network, partitions};
 use ferrite_base::{ErrorKind, UserError};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
@@ -45,54 +42,60 @@ pub struct Asker {
 
 /// The tables of a selector; TOPO's second parameter is `interval` too: it asks for the ring as
 /// JSON.
-pub fn statistics(shared: &Shared, selector: &str, interval: bool, asker: Asker) -> SystemResult {
+pub fn statistics(
+    sources: &Sources<'_>,
+    threads: &dyn Collect,
+    selector: &str,
+    interval: bool,
+    asker: Asker,
+) -> SystemResult {
     let word = selector.to_ascii_uppercase();
     // Nobody is asked before the word is known to be about what they count.
-    let by_threads = || partitions(shared, &word, interval);
-    let by_network = || network(shared, &word, interval);
+    let by_threads = || threads.partitions(&word, interval);
+    let by_network = || threads.network(&word, interval);
     let tables = match word.as_str() {
-        "TOPO" => return topology::topology(shared, interval),
-        "PARTITIONCOUNT" => vec![partition_count(shared)],
-        "MEMORY" => vec![storage::memory(shared, &by_threads())],
-        "TABLE" => vec![storage::tables(shared, &by_threads())],
-        "INDEX" => vec![storage::indexes(shared, &by_threads())],
-        "PROCEDURE" => vec![procedures::procedures(shared, &by_threads())],
-        "PROCEDUREDETAIL" => vec![procedures::detail(shared, &by_threads())],
+        "TOPO" => return topology::topology(sources, interval),
+        "PARTITIONCOUNT" => vec![partition_count(sources)],
+        "MEMORY" => vec![storage::memory(sources, &by_threads())],
+        "TABLE" => vec![storage::tables(sources, &by_threads())],
+        "INDEX" => vec![storage::indexes(sources, &by_threads())],
+        "PROCEDURE" => vec![procedures::procedures(sources, &by_threads())],
+        "PROCEDUREDETAIL" => vec![procedures::detail(sources, &by_threads())],
         "PROCEDUREPROFILE" => vec![procedures::profile(&by_threads())],
         "PROCEDUREINPUT" => vec![procedures::input(&by_threads())],
         "PROCEDUREOUTPUT" => vec![procedures::output(&by_threads())],
-        "IDLETIME" | "STARVATION" => vec![threads::idle(shared, &by_threads())],
-        "QUEUE" => vec![threads::queue(shared, &by_threads())],
-        "PLANNER" => vec![threads::planner(shared)],
-        "INITIATOR" => vec![clients::initiators(shared, &by_network())],
-        "IOSTATS" => vec![clients::bytes(shared, &by_network())],
+        "IDLETIME" | "STARVATION" => vec![threads::idle(sources, &by_threads())],
+        "QUEUE" => vec![threads::queue(sources, &by_threads())],
+        "PLANNER" => vec![threads::planner(sources)],
+        "INITIATOR" => vec![clients::initiators(sources, &by_network())],
+        "IOSTATS" => vec![clients::bytes(sources, &by_network())],
         "LIVECLIENTS" => {
             let reports = by_network();
-            vec![clients::connections(shared, &reports, asker), clients::limits(shared, &reports)]
+            vec![clients::connections(sources, &reports, asker), clients::limits(sources, &reports)]
         }
-        "LIVECLIENTS_CONNECTIONS" => vec![clients::connections(shared, &by_network(), asker)],
-        "LIMITS" => vec![clients::limits(shared, &by_network())],
-        "LATENCY" => vec![clients::latency(shared, &by_network())],
-        "LATENCY_COMPRESSED" => vec![clients::histogram(shared, &by_network(), false)],
-        "LATENCY_HISTOGRAM" => vec![clients::histogram(shared, &by_network(), true)],
+        "LIVECLIENTS_CONNECTIONS" => vec![clients::connections(sources, &by_network(), asker)],
+        "LIMITS" => vec![clients::limits(sources, &by_network())],
+        "LATENCY" => vec![clients::latency(sources, &by_network())],
+        "LATENCY_COMPRESSED" => vec![clients::histogram(sources, &by_network(), false)],
+        "LATENCY_HISTOGRAM" => vec![clients::histogram(sources, &by_network(), true)],
         "MANAGEMENT" => {
             let (threads, network) = (by_threads(), by_network());
             vec![
-                storage::memory(shared, &threads),
-                clients::initiators(shared, &network),
-                procedures::managed(shared, &threads),
-                clients::bytes(shared, &network),
-                storage::tables(shared, &threads),
-                storage::indexes(shared, &threads),
-                threads::idle(shared, &threads),
-                threads::queue(shared, &threads),
-                cpu(shared),
+                storage::memory(sources, &threads),
+                clients::initiators(sources, &network),
+                procedures::managed(sources, &threads),
+                clients::bytes(sources, &network),
+                storage::tables(sources, &threads),
+                storage::indexes(sources, &threads),
+                threads::idle(sources, &threads),
+                threads::queue(sources, &threads),
+                cpu(sources),
             ]
         }
-        "CPU" => vec![cpu(shared)],
-        "COMMANDLOG" => vec![log::command_log(shared), log::durability(shared)],
-        "RECOVERY" => log::recovery(shared),
-        "GC" => vec![collections(shared)],
+        "CPU" => vec![cpu(sources)],
+        "COMMANDLOG" => vec![log::command_log(sources), log::durability(sources)],
+        "RECOVERY" => log::recovery(sources),
+        "GC" => vec![collections(sources)],
         "DRROLE" => vec![replication_role()],
         "DR" | "DRPRODUCER" => {
             vec![empty(&[BASE, DR_PRODUCER_PARTITION]), empty(&[BASE, DR_PRODUCER_NODE]), empty(&[DR_PRODUCER_CLUSTER])]
@@ -101,22 +104,22 @@ pub fn statistics(shared: &Shared, selector: &str, interval: bool, asker: Asker)
         "DRCONSUMER" => {
             vec![empty(&[BASE, DR_CONSUMER_NODE]), empty(&[BASE, DR_CONSUMER_PARTITION]), empty(&[DR_CONSUMER_CLUSTER])]
         }
-        "SNAPSHOTSTATUS" => vec![snapshots::status(shared)],
-        "SNAPSHOTSUMMARY" => vec![snapshots::summary(shared)],
+        "SNAPSHOTSTATUS" => vec![snapshots::status(sources)],
+        "SNAPSHOTSUMMARY" => vec![snapshots::summary(sources)],
         "KSAFETY" => vec![empty(&[TIME, K_SAFETY])],
         "REBALANCE" => vec![empty(&[TIME, REBALANCE])],
         "EXPORT" => vec![empty(&[BASE, SITE, EXPORT])],
         "IMPORT" | "IMPORTER" => vec![empty(&[BASE, SITE, IMPORTER])],
-        "TTL" => vec![storage::time_to_live(shared)],
-        "LONGREADS" => vec![threads::long_reads(shared), storage::snapshots(shared, &by_threads())],
-        "TASK" | "SYSTEM_TASK" => vec![tasks::table(shared, true, true)],
-        "TASK_SCHEDULER" => vec![tasks::table(shared, true, false)],
-        "TASK_PROCEDURE" => vec![tasks::table(shared, false, true)],
+        "TTL" => vec![storage::time_to_live(sources)],
+        "LONGREADS" => vec![threads::long_reads(sources), storage::snapshots(sources, &by_threads())],
+        "TASK" | "SYSTEM_TASK" => vec![tasks::table(sources, true, true)],
+        "TASK_SCHEDULER" => vec![tasks::table(sources, true, false)],
+        "TASK_PROCEDURE" => vec![tasks::table(sources, false, true)],
         "CLOCKSKEW" => vec![empty(&[BASE, CLOCK_SKEW])],
         "QUEUEPRIORITY" => vec![empty(&[BASE, SITE, QUEUE_PRIORITY])],
-        "COMPOUNDPROC" => vec![compound::procedures(shared)],
-        "COMPOUNDPROCSUMMARY" => vec![compound::summary(shared)],
-        "COMPOUNDPROCCALLS" => vec![compound::calls(shared)],
+        "COMPOUNDPROC" => vec![compound::procedures(sources)],
+        "COMPOUNDPROCSUMMARY" => vec![compound::summary(sources)],
+        "COMPOUNDPROCCALLS" => vec![compound::calls(sources)],
         word if UNAVAILABLE.contains(&word) => {
             return Err(UserError::new(
                 ErrorKind::Parameters,
@@ -135,6 +138,60 @@ pub fn statistics(shared: &Shared, selector: &str, interval: bool, asker: Asker)
     Ok(tables)
 }
 
+/// The selectors that are answered, in any case.
+pub const SELECTORS: &[&str] = &[
+    "CLOCKSKEW",
+    "COMMANDLOG",
+    "COMPOUNDPROC",
+    "COMPOUNDPROCCALLS",
+    "COMPOUNDPROCSUMMARY",
+    "CPU",
+    "DR",
+    "DRCONSUMER",
+    "DRPRODUCER",
+    "DRPRODUCERNODE",
+    "DRROLE",
+    "EXPORT",
+    "GC",
+    "IDLETIME",
+    "IMPORT",
+    "IMPORTER",
+    "INDEX",
+    "INITIATOR",
+    "IOSTATS",
+    "KSAFETY",
+    "LATENCY",
+    "LATENCY_COMPRESSED",
+    "LATENCY_HISTOGRAM",
+    "LIMITS",
+    "LIVECLIENTS",
+    "LIVECLIENTS_CONNECTIONS",
+    "LONGREADS",
+    "MANAGEMENT",
+    "MEMORY",
+    "PARTITIONCOUNT",
+    "PLANNER",
+    "PROCEDURE",
+    "PROCEDUREDETAIL",
+    "PROCEDUREINPUT",
+    "PROCEDUREOUTPUT",
+    "PROCEDUREPROFILE",
+    "QUEUE",
+    "QUEUEPRIORITY",
+    "REBALANCE",
+    "RECOVERY",
+    "SNAPSHOTSTATUS",
+    "SNAPSHOTSUMMARY",
+    "STARVATION",
+    "SYSTEM_TASK",
+    "TABLE",
+    "TASK",
+    "TASK_PROCEDURE",
+    "TASK_SCHEDULER",
+    "TOPO",
+    "TTL",
+];
+
 /// Words that exist, for figures that nobody counts here.
 const UNAVAILABLE: &[&str] = &["DRCONFLICTS", "TOPIC", "SHUTDOWN_CHECK", "STOP_CHECK", "PAUSE_CHECK", "XDCR_READINESS"];
 
@@ -150,15 +207,15 @@ const SITE: &Columns = &[("SITE_ID", Integer)];
 const PROCEDURE: &Columns = &[("PROCEDURE", Varchar)];
 
 /// One table of one row.
-fn one_row<const N: usize>(shared: &Shared, columns: &[Column; N], row: [Cell; N]) -> SystemTable {
+fn one_row<const N: usize>(sources: &Sources<'_>, columns: &[Column; N], row: [Cell; N]) -> SystemTable {
     let mut table = empty(&[BASE, columns]);
-    table.row(base(shared).into_iter().chain(row));
+    table.row(base(sources).into_iter().chain(row));
     table
 }
 
 /// The cells of [`BASE`].
-fn base(shared: &Shared) -> [Cell; 3] {
-    cells![now_ms(), shared.identity.host_id, &shared.identity.host_name]
+fn base(sources: &Sources<'_>) -> [Cell; 3] {
+    cells![now_ms(), sources.identity.host_id, &sources.identity.host_name]
 }
 
 fn now_ms() -> i64 {
@@ -180,27 +237,27 @@ fn kib(bytes: usize) -> i64 {
     (bytes / 1024) as i64
 }
 
-fn partition_count(shared: &Shared) -> SystemTable {
-    one_row(shared, &[("PARTITION_COUNT", Integer)], cells![shared.partition_count() as i32])
+fn partition_count(sources: &Sources<'_>) -> SystemTable {
+    one_row(sources, &[("PARTITION_COUNT", Integer)], cells![sources.partitions as i32])
 }
 
 /// Of all cores, since the last time that anybody asked, or since the start.
-fn cpu(shared: &Shared) -> SystemTable {
+fn cpu(sources: &Sources<'_>) -> SystemTable {
     static LAST: Mutex<Option<(Instant, f64)>> = Mutex::new(None);
     let now = Instant::now();
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let used = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     let last = LAST.lock().expect("nothing panics while it is held").replace((now, used));
-    let (since, used_before) = last.unwrap_or((shared.started, 0.0));
+    let (since, used_before) = last.unwrap_or((sources.started, 0.0));
     let elapsed = now.duration_since(since).as_secs_f64().max(1e-3);
     let percent = (100.0 * (used - used_before) / (elapsed * cores() as f64)).round().clamp(0.0, 100.0);
-    one_row(shared, &[("PERCENT_USED", Bigint)], cells![percent as i64])
+    one_row(sources, &[("PERCENT_USED", Bigint)], cells![percent as i64])
 }
 
 /// There is no garbage to collect, so nothing has ever been collected.
-fn collections(shared: &Shared) -> SystemTable {
+fn collections(sources: &Sources<'_>) -> SystemTable {
     one_row(
-        shared,
+        sources,
         &[
             ("NEWGEN_GC_COUNT", Integer),
             ("NEWGEN_AVG_GC_TIME", Bigint),
@@ -220,28 +277,39 @@ fn replication_role() -> SystemTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::testing::{self, check_columns, check_error, tables_of};
+    use crate::testing::{self, check_columns, check_error, tables_of};
     use ferrite_value::OwnedValue;
 
     #[test]
     fn columns_and_errors_are_those_of_the_original_server() {
-        let shared = testing::shared(2);
+        let node = testing::node(2);
+        let sources = node.sources();
         for (selector, answered) in testing::captured_selectors("@Statistics") {
             if answered {
-                let mut result = statistics(&shared, &selector.to_lowercase(), false, Asker::default());
+                let mut result = statistics(&sources, &node, &selector.to_lowercase(), false, Asker::default());
                 if let (Ok(tables), "COMMANDLOG") = (&mut result, &*selector) {
                     // The second one is ours.
                     tables.truncate(1);
                 }
                 check_columns("@Statistics", &selector, &result);
             } else {
-                check_error("@Statistics", &selector, &statistics(&shared, &selector, false, Asker::default()));
+                check_error("@Statistics", &selector, &statistics(&sources, &node, &selector, false, Asker::default()));
             }
         }
     }
 
+    #[test]
+    fn every_selector_that_is_listed_is_answered() {
+        let node = testing::node(1);
+        for selector in SELECTORS {
+            let answered = statistics(&node.sources(), &node, selector, false, Asker::default());
+            assert!(answered.is_ok_and(|tables| !tables.is_empty()), "{selector}");
+        }
+    }
+
     fn row(selector: &str) -> Vec<OwnedValue> {
-        let tables = tables_of(&statistics(&testing::shared(3), selector, false, Asker::default()));
+        let node = testing::node(3);
+        let tables = tables_of(&statistics(&node.sources(), &node, selector, false, Asker::default()));
         assert_eq!(tables[0].rows.len(), 1, "{selector}");
         tables[0].rows[0].clone()
     }
@@ -266,8 +334,9 @@ mod tests {
 
     #[test]
     fn the_second_parameter_of_topo_asks_for_json() {
-        let shared = testing::shared(1);
-        let size = |json| match &tables_of(&statistics(&shared, "topo", json, Asker::default()))[1].rows[0][1] {
+        let node = testing::node(1);
+        let sources = node.sources();
+        let size = |json| match &tables_of(&statistics(&sources, &node, "topo", json, Asker::default()))[1].rows[0][1] {
             OwnedValue::Bytes(bytes) => bytes.len(),
             other => panic!("not bytes: {other:?}"),
         };

@@ -1,0 +1,27 @@
+//! The system tables: what `@Statistics`, `@SystemCatalog`, `@SystemInformation` and the topology
+//! pushes answer, in the layouts that existing tools read.
+//!
+//! Functions from what a node has counted ([`Sources`], and reports that its threads give) to
+//! tables. Promises the columns of the original server; what this one does not have is answered
+//! with no rows. Owns the types of the figures, so that whoever counts needs to know only those.
+//! Does not know threads, channels, sockets, nor how a call came here.
+
+pub mod compound_figures;
+pub mod expired;
+mod identity;
+pub mod latency;
+pub mod plans;
+pub mod result;
+pub mod saved;
+mod sources;
+pub mod statistics;
+pub mod system_catalog;
+pub mod system_information;
+pub mod task_figures;
+#[cfg(test)]
+mod testing;
+pub mod topology;
+pub mod traffic;
+
+pub use identity::Identity;
+pub use sources::{Collect, Collected, Sources};
