@@ -166,6 +166,9 @@ fn read_manifest(directory: &Path) -> Manifest {
         if line.starts_with('#') {
             continue;
         }
+        let of_workspace = key.trim().ends_with(".workspace") || line.contains("workspace = true");
+        let declares = section.ends_with("dependencies");
+        assert!(!declares || of_workspace, "{}: the workspace names versions, not {line}", manifest.name);
         let name = key.trim().trim_end_matches(".workspace").trim_matches('"').to_string();
         match section.as_str() {
             "dependencies" | "build-dependencies" => manifest.dependencies.insert(name),

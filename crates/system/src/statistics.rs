@@ -279,6 +279,7 @@ mod tests {
     use super::*;
     use crate::testing::{self, check_columns, check_error, tables_of};
     use ferrite_value::OwnedValue;
+    use std::collections::BTreeSet;
 
     #[test]
     fn columns_and_errors_are_those_of_the_original_server() {
@@ -305,6 +306,16 @@ mod tests {
             let answered = statistics(&node.sources(), &node, selector, false, Asker::default());
             assert!(answered.is_ok_and(|tables| !tables.is_empty()), "{selector}");
         }
+    }
+
+    #[test]
+    fn the_page_names_every_selector_and_no_other() {
+        let page = include_str!("../../../docs/system-procedures.md");
+        let (_, section) = page.split_once("| selector | about |").expect("the page has a table of selectors");
+        let rows = section.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let cells = rows.filter_map(|row| row.split(" | ").next());
+        let named: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        assert_eq!(named, SELECTORS.iter().copied().collect());
     }
 
     fn row(selector: &str) -> Vec<OwnedValue> {
