@@ -167,11 +167,26 @@ fn system(length: usize) -> NonNull<u8> {
     let pointer = unsafe { alloc_zeroed(layout) };
     let Some(bytes) = NonNull::new(pointer) else { handle_alloc_error(layout) };
     if length >= EXTENT_BYTES {
-        // SAFETY: the range was just allocated and is ours; the advice changes no contents. Refusal
-        // is harmless.
-        let _ = unsafe { madvise(pointer.cast(), length, Advice::LinuxHugepage) };
+        // SAFETY: the range was just allocated and is ours.
+        unsafe { advise_huge(pointer, length) };
     }
     bytes
+}
+
+/// Miri (`scripts/miri`) knows neither this flag nor the advice below. Both only save time.
+const UNRESERVED: MapFlags = if cfg!(miri) { MapFlags::empty() } else { MapFlags::NORESERVE };
+
+/// Asks for huge pages. Refusal is harmless.
+///
+/// # Safety
+///
+/// The range is mapped, and the caller's.
+unsafe fn advise_huge(start: *mut u8, length: usize) {
+    if cfg!(miri) {
+        return;
+    }
+    // SAFETY: by this function's promise; the advice changes no contents.
+    let _ = unsafe { madvise(start.cast(), length, Advice::LinuxHugepage) };
 }
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -196,15 +211,14 @@ impl Pool {
     fn map_region(&mut self) {
         const REGION_EXTENTS: usize = 32;
         let length = (REGION_EXTENTS + 1) * EXTENT_BYTES;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | UNRESERVED);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that
         // is there.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) };
         let Ok(start) = mapped else { handle_alloc_error(large_layout(length)) };
         let aligned = start.addr().next_multiple_of(EXTENT_BYTES);
-        // SAFETY: the mapping is ours and never unmapped; the advice changes no contents. Refusal
-        // is harmless.
-        let _ = unsafe { madvise(start, length, Advice::LinuxHugepage) };
+        // SAFETY: the mapping is ours and never unmapped.
+        unsafe { advise_huge(start.cast(), length) };
         start.expose_provenance();
         // The last is taken first: the lowest.
         self.unbacked.extend((0..REGION_EXTENTS).rev().map(|number| aligned + number * EXTENT_BYTES));
