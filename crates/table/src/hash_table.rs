@@ -544,26 +544,30 @@ mod tests {
 
     #[test]
     fn entries_survive_growth_and_removal() {
+        const COUNT: u32 = if cfg!(miri) { 3_000 } else { 100_000 };
+        const KEPT: usize = COUNT as usize * 2 / 3;
         let mut table = HashTable::new();
         let tag = |i: u32| tag_of(crate::hashing::mix(i as u64));
-        for i in 0..100_000 {
+        for i in 0..COUNT {
             table.insert(tag(i), RowId(i));
         }
-        assert!((0..100_000).all(|i| table.find(tag(i), |row| row.0 == i).is_some()));
-        for i in (0..100_000).step_by(3) {
+        assert!((0..COUNT).all(|i| table.find(tag(i), |row| row.0 == i).is_some()));
+        for i in (0..COUNT).step_by(3) {
             assert!(table.remove(tag(i), RowId(i)));
             assert!(!table.remove(tag(i), RowId(i)));
         }
-        assert!((0..100_000).all(|i| table.find(tag(i), |row| row.0 == i).is_some() == (i % 3 != 0)));
-        for i in 0..300_000 {
+        assert!((0..COUNT).all(|i| table.find(tag(i), |row| row.0 == i).is_some() == (i % 3 != 0)));
+        for i in 0..3 * COUNT {
             table.insert(tag(i + 1_000_000), RowId(i + 1_000_000));
             assert!(table.remove(tag(i + 1_000_000), RowId(i + 1_000_000)));
         }
-        assert_eq!(table.len(), 66_666);
-        assert!(table.bytes() < 66_666 * 40, "tombstones do not make it grow");
+        assert_eq!(table.len(), KEPT);
+        assert!(table.bytes() < KEPT * 40, "tombstones do not make it grow");
     }
 
-    /// The invariant of the module's head, through two doublings.
+    /// The invariant of the module's head, through two doublings. (Statistics of millions of
+    /// entries, which would take Miri days and tell it nothing new.)
+    #[cfg(not(miri))]
     #[test]
     fn splits_are_spread_over_time_and_memory_grows_evenly() {
         const FIRST: u64 = 1 << 20;
@@ -597,6 +601,7 @@ mod tests {
         }
     }
 
+    #[cfg(not(miri))]
     #[test]
     fn tags_are_twice_as_dense_at_the_first_as_at_the_last() {
         const PLACES: usize = 64;
@@ -619,29 +624,31 @@ mod tests {
 
     #[test]
     fn many_entries_of_one_tag_go_to_the_overflow() {
+        const COUNT: u32 = if cfg!(miri) { 1_000 } else { 50_000 };
         let mut table = HashTable::new();
-        for i in 0..50_000 {
+        for i in 0..COUNT {
             table.insert(u32::MAX, RowId(i));
             table.insert(u32::MAX - 1 - (i % 3), RowId(i));
         }
-        assert_eq!(collect(&table, u32::MAX), (0..50_000).collect::<Vec<_>>());
+        assert_eq!(collect(&table, u32::MAX), (0..COUNT).collect::<Vec<_>>());
         assert!(table.bytes() < 4_000_000);
-        for i in 0..50_000 {
+        for i in 0..COUNT {
             assert!(table.remove(u32::MAX, RowId(i)));
         }
         assert_eq!(collect(&table, u32::MAX), []);
-        assert_eq!(table.len(), 50_000);
+        assert_eq!(table.len(), COUNT as usize);
     }
 
     #[test]
     fn chosen_tags_cannot_make_the_directory_huge() {
+        const COUNT: u32 = if cfg!(miri) { 2_000 } else { 40_000 };
         let mut table = HashTable::new();
         // All tags share their top 20 bits.
-        for i in 0..40_000u32 {
+        for i in 0..COUNT {
             table.insert(0xabcd_e000 | (i % 4096), RowId(i));
         }
-        assert_eq!(table.len(), 40_000);
+        assert_eq!(table.len(), COUNT as usize);
         assert!(table.directory.len() < 1 << 14);
-        assert!((0..40_000u32).all(|i| table.find(0xabcd_e000 | (i % 4096), |row| row.0 == i).is_some()));
+        assert!((0..COUNT).all(|i| table.find(0xabcd_e000 | (i % 4096), |row| row.0 == i).is_some()));
     }
 }
