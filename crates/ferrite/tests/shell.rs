@@ -124,6 +124,8 @@ fn run(server: &Server, directory: &Path, case: &Case) -> String {
     if !output.status.success() {
         shown.push_str(&format!("[exit {}]\n", output.status.code().expect("it ended by itself")));
     }
+    let directory = directory.canonicalize().expect("it is there");
+    let shown = shown.replace(&*directory.to_string_lossy(), "DIRECTORY");
     without_times(&shown.replace(&server.address, "SERVER"))
 }
 

@@ -77,7 +77,8 @@ pub fn procedures(names: &Names, with_defaults: bool) -> OwnedTable {
     table_of(&["name", "parameters", "partitions", "access"], rows)
 }
 
-fn parameters(procedure: &Procedure) -> String {
+/// Names and types, as a declaration has them.
+pub fn parameters(procedure: &Procedure) -> String {
     let one = |parameter: &crate::names::Parameter| format!("{} {}", parameter.name, parameter.type_name);
     procedure.parameters.iter().map(one).collect::<Vec<_>>().join(", ")
 }

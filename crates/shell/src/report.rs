@@ -5,6 +5,7 @@
 //! complains about stands.
 
 use crate::complete::KEYWORDS;
+use crate::describe;
 use crate::lexer::{self, Kind};
 use crate::names::Names;
 use crate::render::json_string;
@@ -41,8 +42,9 @@ pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style
         out.push_str(line);
         out.push('\n');
     }
+    let exists = || (asked.code == Some("42710")).then(|| way_round(asked.statement).to_owned());
     let guess = || guess(&parts.message, asked.statement, located.as_ref(), names?);
-    if let Some(hint) = parts.hint.clone().or_else(guess) {
+    if let Some(hint) = parts.hint.clone().or_else(exists).or_else(guess) {
         out.push_str(&format!("{} {hint}\n", style.hint("hint:")));
     }
     out
@@ -188,6 +190,12 @@ fn name_in(message: &str, statement: &str) -> Option<Span> {
             named.push(rest.split([' ', ',', ';', '\n']).next().unwrap_or_default());
         }
     }
+    // A value that does not fit stands before the column that it does not fit into.
+    if let Some(value) = message.split('\'').nth(1)
+        && let Some(literal) = text_literal(statement, value)
+    {
+        return Some(literal);
+    }
     for quote in ['\'', '"', '`'] {
         named.extend(message.split(quote).skip(1).step_by(2));
     }
@@ -205,6 +213,16 @@ fn name_in(message: &str, statement: &str) -> Option<Span> {
             })
             .map(|token| token.start..token.end)
     })
+}
+
+/// The first literal in single quotes that has this text.
+fn text_literal(statement: &str, value: &str) -> Option<Span> {
+    lexer::tokens(statement)
+        .find(|token| {
+            let inner = token.text(statement).strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+            token.kind == Kind::Text && inner == Some(value)
+        })
+        .map(|token| token.start..token.end)
 }
 
 fn push_caret(out: &mut String, statement: &str, span: &Span, style: Style) {
@@ -234,8 +252,11 @@ fn floor_boundary(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// "Did you mean", when the server has no hint of its own.
+/// "Did you mean" and the like, when the server has no hint of its own.
 fn guess(message: &str, statement: &str, located: Option<&Span>, names: &Names) -> Option<String> {
+    if let Some(rest) = message.strip_prefix("PROCEDURE ") {
+        return parameters_of(rest, names);
+    }
     if let Some(rest) = message.strip_prefix("Procedure ")
         && let Some((name, _)) = rest.split_once(" was not found")
     {
@@ -255,6 +276,33 @@ fn guess(message: &str, statement: &str, located: Option<&Span>, names: &Names) 
         None
     };
     near.map(|near| format!("did you mean {near}?"))
+}
+
+/// What to do where something of this name exists already.
+fn way_round(statement: &str) -> &'static str {
+    let mut words = lexer::tokens(statement).filter(|token| token.kind == Kind::Word);
+    let second = words.nth(1).map(|token| token.text(statement).to_ascii_uppercase());
+    match second.as_deref() {
+        Some("PROCEDURE") => "CREATE OR REPLACE PROCEDURE replaces it",
+        Some("TABLE" | "VIEW" | "INDEX") => "drop it first, or keep it with IF NOT EXISTS",
+        _ => "drop it first, or choose another name",
+    }
+}
+
+/// What a procedure takes, for a message about the number or the type of its parameters. `rest` is
+/// the message from the procedure's name on; its words are those of the original.
+fn parameters_of(rest: &str, names: &Names) -> Option<String> {
+    let (name, complaint) = rest.split_once(' ')?;
+    let counted = complaint.starts_with("EXPECTS ");
+    if !counted && !complaint.starts_with("TYPE ERROR ") {
+        return None;
+    }
+    let procedure = names.procedure(name)?;
+    if procedure.parameters.is_empty() {
+        return Some(format!("{name} takes no parameters"));
+    }
+    let from = if counted { "" } else { ", counted from 0" };
+    Some(format!("{name} takes {}{from}", describe::parameters(procedure)))
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn run_scripts(shell: &mut Shell, options: &SqlOptions, scripted: bool) {
         let flow = match source::open(path) {
             Ok(reader) => shell.run_script(reader, Some(&name)),
             Err(error) => {
-                eprintln!("ferrite: cannot read {name}: {error}");
+                eprintln!("ferrite: {}", source::cannot_read(path, &error));
                 shell.failed = true;
                 Flow::Failed
             }
@@ -184,7 +184,7 @@ pub fn run_load(options: &LoadOptions) -> ExitCode {
     let path = options.file.as_deref().unwrap_or(Path::new("-"));
     let input = match load::Input::open(path) {
         Ok(input) => input,
-        Err(error) => return cannot(&format!("cannot read {}: {error}", path.display())),
+        Err(error) => return cannot(&source::cannot_read(path, &error)),
     };
     let mut session = match Session::connect(&connection, interrupts.clone()) {
         Ok(session) => session,

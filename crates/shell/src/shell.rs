@@ -399,7 +399,18 @@ impl Shell {
     }
 
     fn print_table(&mut self, table: &OwnedTable) -> io::Result<()> {
-        let mut look = self.look();
+        let look = self.look();
+        self.print_as(table, look)
+    }
+
+    /// A table of `describe`. People see nothing where there is nothing: `<null>` would look like a
+    /// default that somebody chose.
+    fn print_described(&mut self, table: &OwnedTable) -> io::Result<()> {
+        let look = Look { null: String::new(), ..self.look() };
+        self.print_as(table, look)
+    }
+
+    fn print_as(&mut self, table: &OwnedTable, mut look: Look) -> io::Result<()> {
         look.expanded = match self.settings.expanded {
             Expanded::On => true,
             Expanded::Off => false,
@@ -503,7 +514,7 @@ impl Shell {
     fn list(&mut self, make: impl Fn(&Names) -> OwnedTable) -> Result<(), Trouble> {
         let names = self.fresh_names()?;
         let table = make(&names.borrow());
-        self.print_table(&table)?;
+        self.print_described(&table)?;
         self.remark(&format!("({})", rows_text(table.rows.len())))?;
         Ok(())
     }
@@ -524,7 +535,7 @@ impl Shell {
             if !heading.is_empty() {
                 self.remark(heading)?;
             }
-            self.print_table(table)?;
+            self.print_described(table)?;
         }
         Ok(Flow::Go)
     }
@@ -595,7 +606,7 @@ impl Shell {
 }
 
 fn cannot_read(path: &str, error: &io::Error) -> BadCommand {
-    BadCommand::new(format!("cannot read {path}: {error}"))
+    BadCommand::new(source::cannot_read(Path::new(path), error))
 }
 
 fn on_off(on: bool) -> &'static str {

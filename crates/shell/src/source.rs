@@ -26,6 +26,15 @@ pub fn unpacked(mut reader: impl BufRead + Send + 'static) -> io::Result<Box<dyn
     }
 }
 
+/// The message about a file that cannot be read. Where a relative name is not found, it says what
+/// it is relative to: most often the caller is in another directory.
+pub fn cannot_read(path: &Path, error: &io::Error) -> String {
+    let seen_from =
+        std::env::current_dir().ok().filter(|_| error.kind() == io::ErrorKind::NotFound && path.is_relative());
+    let place = seen_from.map_or_else(String::new, |dir| format!("; the current directory is {}", dir.display()));
+    format!("cannot read {}: {error}{place}", path.display())
+}
+
 pub fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open(path)?.read_to_string(&mut text)?;
