@@ -303,8 +303,8 @@ pub fn run(options: Options) -> ExitCode {
     let schema = match options.schema.as_ref().map(std::fs::read_to_string).transpose() {
         Ok(schema) => schema,
         Err(error) => {
-            let path = options.schema.as_ref().expect("there was a path to read").display();
-            return fail(&format!("cannot read the schema file {path}: {error}"));
+            let path = options.schema.as_ref().expect("there was a path to read");
+            return fail(&format!("--schema: {}", ferrite_shell::source::cannot_read(path, &error)));
         }
     };
     let mut classes = Vec::new();
@@ -312,7 +312,7 @@ pub fn run(options: Options) -> ExitCode {
         // A wrong one should be named, before anything is done.
         let jar = match std::fs::read(path) {
             Ok(jar) => jar,
-            Err(error) => return fail(&format!("cannot read the jar file {}: {error}", path.display())),
+            Err(error) => return fail(&format!("--classes: {}", ferrite_shell::source::cannot_read(path, &error))),
         };
         if let Err(error) = ferrite_catalog::Classes::default().with_jar(&jar) {
             return fail(&format!("{}: {error}", path.display()));
@@ -338,6 +338,13 @@ pub fn run(options: Options) -> ExitCode {
         Some(AdminListen::Nowhere) => None,
         None => (options.listen.port() == CLIENT_PORT).then(|| (Ipv4Addr::LOCALHOST, ADMIN_PORT).into()),
     };
+    let unused = match (options.schema.is_some(), options.classes.is_empty()) {
+        (true, true) => "--schema was",
+        (true, false) => "--schema and --classes were",
+        (false, false) => "--classes was",
+        (false, true) => "",
+    };
+    let dir = options.dir.clone();
     let started = Server::start(ServerOptions {
         dir: options.dir,
         listen: options.listen,
@@ -381,6 +388,13 @@ pub fn run(options: Options) -> ExitCode {
     };
     let recovery = server.recovery();
     if !recovery.created {
+        if !unused.is_empty() {
+            ferrite_io::errln!(
+                "ferrite: {} holds a database already, so {unused} not used. For a new database give another --dir; to change this \
+                 one use `ferrite sql -f FILE`",
+                dir.display()
+            );
+        }
         if let Some(loaded) = &recovery.snapshot {
             let seconds = loaded.duration.as_secs_f64();
             ferrite_io::errln!(

@@ -169,6 +169,39 @@ fn the_schema_file_runs_once() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_used_says_why() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "not a directory").expect("the file can be written");
+    for wrong in [file.clone(), file.join("below")] {
+        let refused = Server::try_start(&wrong, &[]).err().expect("it is refused");
+        assert!(refused.contains("a file is where a directory must be"), "{refused}");
+        assert!(refused.contains(file.to_str().expect("a plain path")), "{refused}");
+    }
+    let refused = Server::try_start(&dir.path().join("data"), &["--schema", "nosuch.sql"]).err().expect("no such file");
+    assert!(
+        refused.contains("--schema: cannot read nosuch.sql") && refused.contains("the current directory is /"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_schema_that_an_old_database_does_not_get_is_noticed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let schema = dir.path().join("schema.sql");
+    std::fs::write(&schema, common::VOTER).expect("the file can be written");
+    let data = dir.path().join("data");
+    let options = ["--schema", schema.to_str().expect("a plain path")];
+    Server::start(&data, &options).stop();
+    let mut server = Server::start(&data, &options);
+    let mut stderr = server.take_stderr();
+    server.stop();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stderr, &mut text).expect("stderr is text");
+    assert!(text.contains("holds a database already, so --schema was not used"), "{text}");
+}
+
+#[test]
 fn everything_is_there_after_a_restart() {
     let (dir, server, db) = voter(&["--partitions", "2"]);
     for phone in 0..100i64 {

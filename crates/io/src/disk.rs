@@ -43,7 +43,14 @@ impl DiskError {
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: {}", self.operation, self.path.display(), self.source)
+        write!(f, "cannot {} {}: {}", self.operation, self.path.display(), self.source)?;
+        match self.source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                f.write_str("; the user that runs this must be allowed to read and write there")
+            }
+            io::ErrorKind::NotADirectory => f.write_str("; a file is where a directory must be"),
+            _ => Ok(()),
+        }
     }
 }
 
