@@ -4,6 +4,15 @@
 /// Largest frame accepted from or sent to a client, in bytes after the length field (wire-protocol
 /// 1.2).
 pub const FRAME_BYTES_MAX: usize = 52_428_800;
+/// Bytes of one message between two nodes of a cluster, on the lane of entries: a transaction's
+/// changes and what stands around them.
+pub const PEER_MESSAGE_BYTES_MAX: usize = 2_148_532_224;
+/// Bytes that wait to be sent to a node of the cluster, on one lane.
+pub const PEER_OUTBOX_BYTES_MAX: usize = 67_108_864;
+/// Connections to the cluster port that have not said who they are.
+pub const PEER_STRANGERS_MAX: usize = 64;
+/// Within this they must.
+pub const PEER_HANDSHAKE_SECONDS_MAX: u64 = 3;
 /// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be
 /// set: drivers of the protocol refuse larger ones.
 pub const VALUE_BYTES_MAX: usize = 1_048_576;

@@ -1,0 +1,227 @@
+//! Frames: what a connection carries after the handshake. A message is one frame or several, the
+//! last of which is marked.
+
+use ferrite_base::checksum::crc32c_of;
+use std::fmt;
+
+/// Magic, lane, flags, two zeros, length of the body, checksum.
+pub const FRAME_HEADER_BYTES: usize = 16;
+pub const FRAME_BODY_BYTES_MAX: usize = 1 << 20;
+const MAGIC: [u8; 4] = *b"FFRM";
+const LAST: u8 = 1;
+
+/// What a connection is for; each has its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Lane {
+    /// Heartbeats, acknowledgements, seals, consensus: small, and never behind anything else.
+    Control = 0,
+    Entries = 1,
+    Calls = 2,
+    Transfer = 3,
+}
+
+impl Lane {
+    pub const ALL: [Lane; 4] = [Lane::Control, Lane::Entries, Lane::Calls, Lane::Transfer];
+
+    pub fn from_byte(byte: u8) -> Option<Lane> {
+        Lane::ALL.into_iter().find(|lane| *lane as u8 == byte)
+    }
+}
+
+/// Why bytes are no frames. The connection is closed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameError {
+    Malformed(&'static str),
+    /// A message that is larger than its lane allows.
+    TooLarge {
+        bytes_max: usize,
+    },
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameError::Malformed(reason) => f.write_str(reason),
+            FrameError::TooLarge { bytes_max } => write!(f, "a message has more than {bytes_max} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+fn checksum(fixed: &[u8], body: &[u8]) -> u32 {
+    crc32c_of(&[fixed, body])
+}
+
+/// Appends a message as frames.
+pub fn write_message(out: &mut Vec<u8>, lane: Lane, message: &[u8]) {
+    let mut pieces = message.chunks(FRAME_BODY_BYTES_MAX).peekable();
+    // An empty message is one empty frame.
+    let mut next = Some(pieces.next().unwrap_or_default());
+    while let Some(piece) = next {
+        next = pieces.next();
+        let mut header = [0; FRAME_HEADER_BYTES];
+        header[..4].copy_from_slice(&MAGIC);
+        header[4] = lane as u8;
+        header[5] = if next.is_none() { LAST } else { 0 };
+        header[8..12].copy_from_slice(&(piece.len() as u32).to_le_bytes());
+        let checksum = checksum(&header[..12], piece);
+        header[12..].copy_from_slice(&checksum.to_le_bytes());
+        out.extend_from_slice(&header);
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Makes messages of the bytes of one connection, however they are cut.
+#[derive(Debug)]
+pub struct Frames {
+    lane: Lane,
+    message_bytes_max: usize,
+    /// Not looked at yet, or a frame that is not whole.
+    bytes: Vec<u8>,
+    /// The message so far.
+    message: Vec<u8>,
+}
+
+impl Frames {
+    pub fn new(lane: Lane, message_bytes_max: usize) -> Frames {
+        Frames { lane, message_bytes_max, bytes: Vec::new(), message: Vec::new() }
+    }
+
+    /// Takes what came, and gives out the messages that are whole now.
+    pub fn take(&mut self, came: &[u8], mut message: impl FnMut(Vec<u8>)) -> Result<(), FrameError> {
+        self.bytes.extend_from_slice(came);
+        let mut rest = &self.bytes[..];
+        let result = loop {
+            match next(rest, self.lane) {
+                Ok(None) => break Ok(()),
+                Ok(Some((frame, behind))) => {
+                    if self.message.len() + frame.body.len() > self.message_bytes_max {
+                        break Err(FrameError::TooLarge { bytes_max: self.message_bytes_max });
+                    }
+                    self.message.extend_from_slice(frame.body);
+                    rest = behind;
+                    if frame.last {
+                        message(std::mem::take(&mut self.message));
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        let used = self.bytes.len() - rest.len();
+        self.bytes.drain(..used);
+        result
+    }
+
+    /// Bytes that are kept for a message that is not whole.
+    pub fn held(&self) -> usize {
+        self.bytes.len() + self.message.len()
+    }
+}
+
+struct Frame<'a> {
+    last: bool,
+    body: &'a [u8],
+}
+
+/// The first frame and what stands behind it; None where it is not whole.
+fn next(bytes: &[u8], lane: Lane) -> Result<Option<(Frame<'_>, &[u8])>, FrameError> {
+    let Some((header, behind)) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>() else {
+        // What can be judged is judged: garbage is not waited for.
+        let known = bytes.len().min(MAGIC.len());
+        return if bytes[..known] == MAGIC[..known] { Ok(None) } else { Err(FrameError::Malformed("not a frame")) };
+    };
+    if header[..4] != MAGIC {
+        return Err(FrameError::Malformed("not a frame"));
+    }
+    if header[4] != lane as u8 || header[5] & !LAST != 0 || header[6..8] != [0, 0] {
+        return Err(FrameError::Malformed("a frame of another lane, or of another version"));
+    }
+    let length = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes")) as usize;
+    if length > FRAME_BODY_BYTES_MAX {
+        return Err(FrameError::Malformed("a frame is longer than frames are"));
+    }
+    let last = header[5] == LAST;
+    if !last && length == 0 {
+        return Err(FrameError::Malformed("a frame says nothing, and is not the last one"));
+    }
+    let Some((body, behind)) = behind.split_at_checked(length) else { return Ok(None) };
+    if checksum(&header[..12], body).to_le_bytes() != header[12..] {
+        return Err(FrameError::Malformed("the checksum of a frame is wrong"));
+    }
+    Ok(Some((Frame { last, body }, behind)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<Vec<u8>>, FrameError> {
+        let mut messages = Vec::new();
+        frames.take(bytes, |message| messages.push(message))?;
+        Ok(messages)
+    }
+
+    #[test]
+    fn messages_come_back_however_their_bytes_are_cut() {
+        let large = vec![7; FRAME_BODY_BYTES_MAX + 5];
+        let messages = [&b""[..], b"one", &large, b"two"];
+        let mut bytes = Vec::new();
+        messages.iter().for_each(|message| write_message(&mut bytes, Lane::Entries, message));
+        for step in [1_000_000_000, 65_537, 1_009] {
+            let mut frames = Frames::new(Lane::Entries, 1 << 24);
+            let mut got = Vec::new();
+            for piece in bytes.chunks(step) {
+                got.extend(taken(&mut frames, piece).unwrap());
+            }
+            assert_eq!(got, messages);
+            assert_eq!(frames.held(), 0);
+        }
+        let mut frames = Frames::new(Lane::Entries, 1 << 24);
+        let small: Vec<u8> = bytes[..40].to_vec();
+        let got: Vec<_> = small.iter().flat_map(|byte| taken(&mut frames, &[*byte]).unwrap()).collect();
+        assert_eq!(got, messages[..2]);
+    }
+
+    #[test]
+    fn a_message_at_the_limit_fits_and_one_byte_more_does_not() {
+        for (length, fits) in [(100, true), (101, false)] {
+            let mut bytes = Vec::new();
+            write_message(&mut bytes, Lane::Control, &vec![1; length]);
+            assert_eq!(taken(&mut Frames::new(Lane::Control, 100), &bytes).is_ok(), fits);
+        }
+        // In pieces, too.
+        let mut bytes = Vec::new();
+        write_message(&mut bytes, Lane::Control, &vec![1; FRAME_BODY_BYTES_MAX + 1]);
+        let mut frames = Frames::new(Lane::Control, FRAME_BODY_BYTES_MAX);
+        assert_eq!(taken(&mut frames, &bytes), Err(FrameError::TooLarge { bytes_max: FRAME_BODY_BYTES_MAX }));
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let mut bytes = Vec::new();
+        write_message(&mut bytes, Lane::Calls, b"a message");
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 16;
+            // A length that became larger waits for more, and is then wrong.
+            changed.extend([0; 64]);
+            let outcome = taken(&mut Frames::new(Lane::Calls, 1 << 20), &changed);
+            assert!(!matches!(&outcome, Ok(messages) if !messages.is_empty()), "byte {at}: {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_neither_panic_nor_take_memory() {
+        bolero::check!().with_iterations(20_000).with_type::<Vec<u8>>().for_each(|bytes| {
+            let mut frames = Frames::new(Lane::Control, 1 << 16);
+            let mut prefixed = Vec::new();
+            write_message(&mut prefixed, Lane::Control, b"x");
+            prefixed.truncate(bytes.first().map_or(0, |byte| *byte as usize % 18));
+            prefixed.extend_from_slice(bytes);
+            let _ = frames.take(&prefixed, drop);
+            assert!(frames.held() <= prefixed.len());
+        });
+    }
+}

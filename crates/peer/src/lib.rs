@@ -1,0 +1,22 @@
+//! Connections between the nodes of a cluster: handshake, frames, lanes (docs/format/peer.md).
+//!
+//! Owns the sockets of the cluster port. Promises that a message arrives whole or not at all, in
+//! the order of its lane and once; that bulk never delays the control lane, which has a connection
+//! and a thread of its own; that memory follows the bytes that came, never what a peer announces;
+//! and that whoever is not of this cluster hears why, and so does the operator. A message may be
+//! lost with its connection: whoever sends says it again. Does not know what messages say.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod frame;
+mod handshake;
+mod network;
+mod outbox;
+mod roster;
+
+pub use frame::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameError, Frames, Lane, write_message};
+pub use handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal, VERSION};
+pub use network::{Handler, Limits, Peers, Room, start};
+pub use outbox::NotSent;
+pub use roster::Roster;

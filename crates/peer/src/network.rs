@@ -1,0 +1,645 @@
+//! The sockets: two threads, one for the control lane, one for all others.
+//!
+//! Of two nodes the one with the higher id dials, so that there is one connection for each lane. A
+//! newer connection of a lane takes the place of the older one.
+
+use crate::frame::{Frames, Lane};
+use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal};
+use crate::outbox::{NotSent, Outbox};
+use crate::roster::Roster;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{Incarnation, NodeId, limits};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What whoever uses the connections hears, on the connections' threads. Must be quick: a lane's
+/// thread waits.
+pub trait Handler: Send + Sync + 'static {
+    fn connected(&self, node: NodeId, incarnation: Incarnation, lane: Lane);
+    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
+    /// What was sent and not answered may be lost.
+    fn lost(&self, node: NodeId, lane: Lane);
+    /// A line for the operator.
+    fn notice(&self, line: &str);
+}
+
+/// Whether there is room for more from a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    More,
+    /// Nothing more is read until [`Peers::resume`]: the sender waits in turn.
+    Wait,
+}
+
+/// What one node may take of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one message, by lane.
+    pub message_bytes_max: [usize; 4],
+    /// Bytes that wait to be sent on one lane to one node.
+    pub outbox_bytes_max: [usize; 4],
+    /// A handshake takes no longer.
+    pub handshake_time_max: Duration,
+    /// Connections that have not said who they are; the oldest goes for a new one.
+    pub strangers_max: usize,
+    /// Between two attempts to reach a node: at first, and at most.
+    pub redial: (Duration, Duration),
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            message_bytes_max: [1 << 20, limits::PEER_MESSAGE_BYTES_MAX, 64 << 20, 2 << 20],
+            outbox_bytes_max: [4 << 20, limits::PEER_OUTBOX_BYTES_MAX, limits::PEER_OUTBOX_BYTES_MAX, 8 << 20],
+            handshake_time_max: Duration::from_secs(limits::PEER_HANDSHAKE_SECONDS_MAX),
+            strangers_max: limits::PEER_STRANGERS_MAX,
+            redial: (Duration::from_millis(50), Duration::from_secs(1)),
+        }
+    }
+}
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+const FIRST: usize = 2;
+/// Between two looks at deadlines and at nodes to dial.
+const TICK: Duration = Duration::from_millis(50);
+const READ_BYTES: usize = 256 * 1024;
+/// Read from one connection before others have their turn.
+const READ_BYTES_PER_TURN: usize = 1 << 20;
+/// The same line is said once in this time.
+const NOTICE_EVERY: Duration = Duration::from_secs(60);
+const NOTICES_MAX: usize = 64;
+
+/// The way to the other nodes.
+#[derive(Clone)]
+pub struct Peers(Arc<Shared>);
+
+struct Shared {
+    roster: Mutex<Roster>,
+    addresses: Mutex<BTreeMap<NodeId, SocketAddr>>,
+    limits: Limits,
+    handler: Arc<dyn Handler>,
+    /// The control lane's, and the others'.
+    threads: [ThreadShared; 2],
+    stop: AtomicBool,
+    joins: Mutex<Vec<JoinHandle<()>>>,
+    /// What the operator was told, and when.
+    told: Mutex<BTreeMap<String, Instant>>,
+}
+
+struct ThreadShared {
+    /// Of the connections that are open.
+    outboxes: Mutex<BTreeMap<(NodeId, Lane), Outbox>>,
+    waker: Waker,
+    commands: Sender<Command>,
+}
+
+enum Command {
+    /// A connection that was admitted and belongs to the other thread.
+    Adopt(TcpStream, Hello, u16),
+    Resume(NodeId, Lane),
+}
+
+fn thread_of(lane: Lane) -> usize {
+    usize::from(lane != Lane::Control)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("a panic on a connection's thread ends the process")
+}
+
+/// Listens, and connects to the nodes that [`Peers::expect`] names.
+pub fn start(here: Hello, listener: TcpListener, limits: Limits, handler: Arc<dyn Handler>) -> io::Result<Peers> {
+    let (polls, commands): (Vec<Poll>, Vec<_>) = (vec![Poll::new()?, Poll::new()?], vec![unbounded(), unbounded()]);
+    let thread = |number: usize| -> io::Result<ThreadShared> {
+        let waker = Waker::new(polls[number].registry(), WAKER)?;
+        Ok(ThreadShared { outboxes: Mutex::default(), waker, commands: commands[number].0.clone() })
+    };
+    let shared = Arc::new(Shared {
+        roster: Mutex::new(Roster::new(here)),
+        addresses: Mutex::default(),
+        limits,
+        handler,
+        threads: [thread(0)?, thread(1)?],
+        stop: AtomicBool::new(false),
+        joins: Mutex::default(),
+        told: Mutex::default(),
+    });
+    let mut listener = Some(listener);
+    for (number, (poll, (_, commands))) in polls.into_iter().zip(commands).enumerate() {
+        let mut listener = listener.take();
+        if let Some(listener) = &mut listener {
+            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        }
+        let connections = Connections {
+            number,
+            poll,
+            listener,
+            commands,
+            shared: Arc::clone(&shared),
+            open: BTreeMap::new(),
+            next: FIRST,
+            dials: BTreeMap::new(),
+            again: VecDeque::new(),
+            buffer: vec![0; READ_BYTES],
+        };
+        let name = if number == 0 { "peer-control" } else { "peer" };
+        let join = std::thread::Builder::new().name(name.to_owned()).spawn(move || connections.run())?;
+        locked(&shared.joins).push(join);
+    }
+    Ok(Peers(shared))
+}
+
+impl Peers {
+    /// The nodes of the cluster and where they listen. Connections to others are closed.
+    pub fn expect(&self, nodes: &[(NodeId, SocketAddr)]) {
+        locked(&self.0.roster).expect(nodes.iter().map(|(node, _)| *node));
+        *locked(&self.0.addresses) = nodes.iter().copied().collect();
+        self.wake_all();
+    }
+
+    /// Takes the message for sending, whole or not at all.
+    pub fn send(&self, to: NodeId, lane: Lane, message: Arc<[u8]>) -> Result<(), NotSent> {
+        assert!(
+            message.len() <= self.0.limits.message_bytes_max[lane as usize],
+            "a message has at most as many bytes as its lane takes"
+        );
+        let thread = &self.0.threads[thread_of(lane)];
+        let mut outboxes = locked(&thread.outboxes);
+        let outbox = outboxes.get_mut(&(to, lane)).ok_or(NotSent::NotConnected)?;
+        let idle = outbox.waiting() == 0;
+        outbox.put(message)?;
+        drop(outboxes);
+        if idle {
+            thread.waker.wake().expect("a thread that is there can be woken");
+        }
+        Ok(())
+    }
+
+    /// Bytes that wait to be sent; None where the lane is not open.
+    pub fn waiting(&self, to: NodeId, lane: Lane) -> Option<usize> {
+        locked(&self.0.threads[thread_of(lane)].outboxes).get(&(to, lane)).map(Outbox::waiting)
+    }
+
+    /// There is room again for what comes on a lane.
+    pub fn resume(&self, from: NodeId, lane: Lane) {
+        let thread = &self.0.threads[thread_of(lane)];
+        let _ = thread.commands.send(Command::Resume(from, lane));
+        thread.waker.wake().expect("a thread that is there can be woken");
+    }
+
+    /// Closes all connections and ends the threads.
+    pub fn stop(self) {
+        self.0.stop.store(true, Ordering::Release);
+        self.wake_all();
+        for join in locked(&self.0.joins).drain(..) {
+            join.join().expect("a connection's thread does not panic");
+        }
+    }
+
+    fn wake_all(&self) {
+        self.0.threads.iter().for_each(|thread| thread.waker.wake().expect("a thread that is there can be woken"));
+    }
+}
+
+impl Shared {
+    /// Tells the operator, unless that was said not long ago.
+    fn notice(&self, line: String) {
+        let now = Instant::now();
+        let mut told = locked(&self.told);
+        told.retain(|_, at| now.duration_since(*at) < NOTICE_EVERY);
+        if told.len() < NOTICES_MAX && !told.contains_key(&line) {
+            self.handler.notice(&line);
+            told.insert(line, now);
+        }
+    }
+}
+
+enum State {
+    /// We dialed: connecting, then waiting for the answer to our hello.
+    Dialing {
+        node: NodeId,
+        lane: Lane,
+    },
+    /// They dialed, and have not said who they are.
+    Stranger,
+    /// Refused: closed when the answer is out.
+    Refused,
+    Open {
+        node: NodeId,
+        incarnation: Incarnation,
+        lane: Lane,
+        frames: Frames,
+    },
+}
+
+struct Connection {
+    stream: TcpStream,
+    address: SocketAddr,
+    state: State,
+    /// Of the handshake: what came, and what is to be sent.
+    greeting: Vec<u8>,
+    to_send: Vec<u8>,
+    since: Instant,
+    /// The handler has no room.
+    waits: bool,
+}
+
+/// When a node is tried again.
+struct Dial {
+    next: Instant,
+    pause: Duration,
+}
+
+struct Connections {
+    number: usize,
+    poll: Poll,
+    listener: Option<TcpListener>,
+    commands: Receiver<Command>,
+    shared: Arc<Shared>,
+    open: BTreeMap<usize, Connection>,
+    next: usize,
+    dials: BTreeMap<(NodeId, Lane), Dial>,
+    /// Connections that have more to read.
+    again: VecDeque<usize>,
+    buffer: Vec<u8>,
+}
+
+impl Connections {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        let mut ticked = Instant::now() - TICK;
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let timeout = if self.again.is_empty() { TICK } else { Duration::ZERO };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => panic!("waiting for sockets: {error}"),
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept(),
+                    WAKER => self.flush_all(),
+                    Token(number) => {
+                        if event.is_writable() {
+                            self.flush(number);
+                        }
+                        if event.is_readable() || event.is_read_closed() {
+                            self.read(number);
+                        }
+                    }
+                }
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                self.command(command);
+            }
+            for _ in 0..self.again.len() {
+                let number = self.again.pop_front().expect("counted just now");
+                self.read(number);
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.tick();
+            }
+        }
+        let numbers: Vec<usize> = self.open.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.close(number));
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let Some(listener) = &self.listener else { return };
+            // No file descriptors: they come again with the next tick.
+            let Ok((stream, address)) = listener.accept() else { return };
+            let strangers = self.open.iter().filter(|(_, connection)| matches!(connection.state, State::Stranger));
+            let (count, oldest) =
+                strangers.fold((0, None), |(count, oldest), (number, _)| (count + 1, oldest.or(Some(*number))));
+            if count >= self.shared.limits.strangers_max
+                && let Some(oldest) = oldest
+            {
+                self.close(oldest);
+            }
+            self.add(stream, address, State::Stranger, Vec::new());
+        }
+    }
+
+    fn add(&mut self, mut stream: TcpStream, address: SocketAddr, state: State, to_send: Vec<u8>) -> Option<usize> {
+        let number = self.next;
+        self.next += 1;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut stream, Token(number), both).ok()?;
+        // A message is sent when it is there. Where that cannot be set it is only slower.
+        let _ = stream.set_nodelay(true);
+        let (greeting, since) = (Vec::new(), Instant::now());
+        self.open.insert(number, Connection { stream, address, state, greeting, to_send, since, waits: false });
+        Some(number)
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Adopt(stream, hello, version) => {
+                let Ok(address) = stream.peer_addr() else { return };
+                if let Some(number) = self.add(stream, address, State::Stranger, Vec::new()) {
+                    self.welcome(number, &hello, version);
+                }
+            }
+            Command::Resume(node, lane) => {
+                if let Some(number) = self.number_of(node, lane) {
+                    self.open.get_mut(&number).expect("found just now").waits = false;
+                    self.read(number);
+                }
+            }
+        }
+    }
+
+    fn number_of(&self, wanted: NodeId, on: Lane) -> Option<usize> {
+        let is = |connection: &Connection| matches!(&connection.state, State::Open { node, lane, .. } if *node == wanted && *lane == on);
+        self.open.iter().find(|(_, connection)| is(connection)).map(|(number, _)| *number)
+    }
+
+    fn lanes(&self) -> &'static [Lane] {
+        if self.number == 0 { &Lane::ALL[..1] } else { &Lane::ALL[1..] }
+    }
+
+    fn tick(&mut self) {
+        if self.listener.is_some() {
+            self.accept();
+        }
+        let now = Instant::now();
+        let time_max = self.shared.limits.handshake_time_max;
+        let expected: Vec<(NodeId, SocketAddr)> =
+            locked(&self.shared.addresses).iter().map(|(node, address)| (*node, *address)).collect();
+        let is_expected = |node: NodeId| expected.iter().any(|(other, _)| *other == node);
+        let gone = |connection: &Connection| match &connection.state {
+            State::Open { node, .. } => !is_expected(*node),
+            _ => now.duration_since(connection.since) >= time_max,
+        };
+        let over: Vec<usize> = self.open.iter().filter(|(_, open)| gone(open)).map(|(number, _)| *number).collect();
+        over.into_iter().for_each(|number| self.close(number));
+        let here = *locked(&self.shared.roster).here();
+        self.dials.retain(|(node, _), _| is_expected(*node));
+        for (node, address) in expected.into_iter().filter(|(node, _)| *node < here.node) {
+            for lane in self.lanes() {
+                self.dial(node, address, *lane, here, now);
+            }
+        }
+    }
+
+    fn dial(&mut self, to: NodeId, address: SocketAddr, on: Lane, here: Hello, now: Instant) {
+        let is_under_way = self.open.values().any(|connection| match &connection.state {
+            State::Dialing { node, lane } | State::Open { node, lane, .. } => *node == to && *lane == on,
+            _ => false,
+        });
+        let (least, most) = self.shared.limits.redial;
+        let dial = self.dials.entry((to, on)).or_insert(Dial { next: now, pause: least });
+        if is_under_way || now < dial.next {
+            return;
+        }
+        dial.next = now + dial.pause;
+        dial.pause = (dial.pause * 2).min(most);
+        if let Ok(stream) = TcpStream::connect(address) {
+            let hello = Hello { lane: on, ..here }.encode().to_vec();
+            self.add(stream, address, State::Dialing { node: to, lane: on }, hello);
+        }
+    }
+
+    fn read(&mut self, number: usize) {
+        let mut left = READ_BYTES_PER_TURN;
+        loop {
+            let Some(connection) = self.open.get_mut(&number) else { return };
+            if connection.waits || matches!(connection.state, State::Refused) {
+                return;
+            }
+            let mut buffer = std::mem::take(&mut self.buffer);
+            // A greeting is read alone: what comes behind it is for whoever takes the connection.
+            let most = match connection.state {
+                State::Stranger => HELLO_BYTES - connection.greeting.len(),
+                State::Dialing { .. } => ANSWER_BYTES - connection.greeting.len(),
+                _ => buffer.len(),
+            };
+            let read = connection.stream.read(&mut buffer[..most]);
+            let goes_on = match read {
+                Ok(0) => {
+                    self.close(number);
+                    false
+                }
+                Ok(count) => {
+                    self.came(number, &buffer[..count]);
+                    left = left.saturating_sub(count);
+                    true
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => true,
+                // A dialed connection is not connected yet.
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => false,
+                Err(_) => {
+                    self.close(number);
+                    false
+                }
+            };
+            self.buffer = buffer;
+            if !goes_on {
+                return;
+            }
+            if left == 0 {
+                self.again.push_back(number);
+                return;
+            }
+        }
+    }
+
+    fn came(&mut self, number: usize, bytes: &[u8]) {
+        let connection = self.open.get_mut(&number).expect("it was read from");
+        match &mut connection.state {
+            State::Open { node, incarnation, lane, frames } => {
+                let (node, incarnation, lane, handler) = (*node, *incarnation, *lane, &self.shared.handler);
+                let mut waits = false;
+                let taken = frames.take(bytes, |message| {
+                    waits |= handler.received(node, incarnation, lane, message) == Room::Wait;
+                });
+                connection.waits |= waits;
+                if let Err(error) = taken {
+                    self.shared
+                        .notice(format!("node {node} ({}) sent what makes no sense: {error}", connection.address.ip()));
+                    self.close(number);
+                }
+            }
+            State::Stranger | State::Dialing { .. } => {
+                connection.greeting.extend_from_slice(bytes);
+                if let Ok(greeting) = connection.greeting[..].try_into() {
+                    self.greeted(number, &greeting);
+                }
+            }
+            State::Refused => {}
+        }
+    }
+
+    /// The other side has said who it is.
+    fn greeted(&mut self, number: usize, greeting: &[u8; HELLO_BYTES]) {
+        let connection = self.open.get_mut(&number).expect("it was read from");
+        let ip = connection.address.ip();
+        match connection.state {
+            State::Dialing { node, lane } => {
+                let refused =
+                    |reason: String| format!("node {node} ({}) does not connect: {reason}", connection.address);
+                match Answer::decode(greeting) {
+                    Some(Answer { outcome: Ok(version), from }) => {
+                        // It answers for itself, but is it who we wanted?
+                        let admitted = if from.node == node {
+                            locked(&self.shared.roster).admit(&from)
+                        } else {
+                            Err(Refusal::Unknown)
+                        };
+                        match admitted {
+                            Ok(common) if common >= version => self.opened(number, node, from.incarnation, lane),
+                            Ok(_) => self.close(number),
+                            Err(refusal) => {
+                                self.shared.notice(refused(refusal.to_string()));
+                                self.close(number);
+                            }
+                        }
+                    }
+                    Some(Answer { outcome: Err(refusal), .. }) => {
+                        self.shared.notice(refused(format!("it says of this node: {refusal}")));
+                        self.close(number);
+                    }
+                    None => {
+                        self.shared.notice(refused("what answers there is no node".to_owned()));
+                        self.close(number);
+                    }
+                }
+            }
+            _ => match Hello::decode(greeting) {
+                None => {
+                    self.shared.notice(format!("a connection from {ip} is from no node, and was closed"));
+                    self.close(number);
+                }
+                Some(hello) => {
+                    let admitted = {
+                        let mut roster = locked(&self.shared.roster);
+                        // Of two nodes the one with the higher id dials.
+                        let admitted = roster.admit(&hello);
+                        admitted.and_then(|version| {
+                            if hello.node > roster.here().node { Ok(version) } else { Err(Refusal::Unknown) }
+                        })
+                    };
+                    match admitted {
+                        Ok(version) => self.admitted(number, &hello, version),
+                        Err(refusal) => {
+                            self.shared.notice(format!("node {} from {ip} was refused: {refusal}", hello.node));
+                            self.answer(number, &hello, Err(refusal));
+                        }
+                    }
+                }
+            },
+        }
+    }
+
+    /// The connection goes to the thread of its lane.
+    fn admitted(&mut self, number: usize, hello: &Hello, version: u16) {
+        let thread = thread_of(hello.lane);
+        if thread == self.number {
+            return self.welcome(number, hello, version);
+        }
+        let mut connection = self.open.remove(&number).expect("it was read from");
+        if self.poll.registry().deregister(&mut connection.stream).is_ok() {
+            let to = &self.shared.threads[thread];
+            let _ = to.commands.send(Command::Adopt(connection.stream, *hello, version));
+            to.waker.wake().expect("a thread that is there can be woken");
+        }
+    }
+
+    fn welcome(&mut self, number: usize, hello: &Hello, version: u16) {
+        self.answer(number, hello, Ok(version));
+        if self.open.contains_key(&number) {
+            self.opened(number, hello.node, hello.incarnation, hello.lane);
+        }
+    }
+
+    fn answer(&mut self, number: usize, hello: &Hello, outcome: Result<u16, Refusal>) {
+        let from = Hello { lane: hello.lane, ..*locked(&self.shared.roster).here() };
+        let connection = self.open.get_mut(&number).expect("it was read from");
+        connection.to_send.extend(Answer { outcome, from }.encode());
+        if outcome.is_err() {
+            connection.state = State::Refused;
+        }
+        self.flush(number);
+    }
+
+    fn opened(&mut self, number: usize, node: NodeId, incarnation: Incarnation, lane: Lane) {
+        if let Some(older) = self.number_of(node, lane) {
+            self.close(older);
+        }
+        let limits = &self.shared.limits;
+        let frames = Frames::new(lane, limits.message_bytes_max[lane as usize]);
+        let connection = self.open.get_mut(&number).expect("it is open");
+        connection.state = State::Open { node, incarnation, lane, frames };
+        let outbox = Outbox::new(lane, limits.outbox_bytes_max[lane as usize]);
+        locked(&self.shared.threads[self.number].outboxes).insert((node, lane), outbox);
+        if let Some(dial) = self.dials.get_mut(&(node, lane)) {
+            dial.pause = limits.redial.0;
+        }
+        self.shared.handler.connected(node, incarnation, lane);
+        // What came behind the greeting.
+        self.again.push_back(number);
+    }
+
+    fn flush_all(&mut self) {
+        let numbers: Vec<usize> = self.open.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.flush(number));
+    }
+
+    /// Sends what the socket takes.
+    fn flush(&mut self, number: usize) {
+        let Some(connection) = self.open.get_mut(&number) else { return };
+        let mut failed = false;
+        while !connection.to_send.is_empty() && !failed {
+            match connection.stream.write(&connection.to_send) {
+                Ok(count) => drop(connection.to_send.drain(..count)),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => failed = true,
+            }
+        }
+        match &connection.state {
+            State::Refused => failed = true,
+            State::Open { node, lane, .. } if !failed => {
+                let mut outboxes = locked(&self.shared.threads[self.number].outboxes);
+                let outbox = outboxes.get_mut(&(*node, *lane)).expect("an open lane has its outbox");
+                loop {
+                    let bytes = outbox.next();
+                    if bytes.is_empty() {
+                        break;
+                    }
+                    match connection.stream.write(bytes) {
+                        Ok(count) => outbox.sent(count),
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        Err(_) => {
+                            failed = true;
+                            break;
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        if failed {
+            self.close(number);
+        }
+    }
+
+    fn close(&mut self, number: usize) {
+        let Some(mut connection) = self.open.remove(&number) else { return };
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        if let State::Open { node, lane, .. } = connection.state {
+            locked(&self.shared.threads[self.number].outboxes).remove(&(node, lane));
+            self.shared.handler.lost(node, lane);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Two nodes and strangers, on real sockets.
+
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_peer::{ANSWER_BYTES, Answer, Handler, Hello, Lane, Limits, NotSent, Peers, Refusal, Room, start};
+use mio::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Heard {
+    Connected(NodeId, Incarnation, Lane),
+    Received(NodeId, Lane, Vec<u8>),
+    Lost(NodeId, Lane),
+    Notice(String),
+}
+
+#[derive(Default)]
+struct Ears {
+    heard: Mutex<Vec<Heard>>,
+    more: Condvar,
+    /// Whether the lane of calls has no room.
+    full: Mutex<bool>,
+}
+
+impl Ears {
+    fn hear(&self, heard: Heard) {
+        self.heard.lock().unwrap().push(heard);
+        self.more.notify_all();
+    }
+
+    fn wait(&self, what: &str, is: impl Fn(&Heard) -> bool) {
+        self.wait_for(what, |heard| heard.iter().any(&is));
+    }
+
+    fn wait_for(&self, what: &str, enough: impl Fn(&[Heard]) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut heard = self.heard.lock().unwrap();
+        while !enough(&heard) {
+            let left = deadline.checked_duration_since(Instant::now());
+            let Some(left) = left else { panic!("waited in vain for {what}: {heard:?}") };
+            heard = self.more.wait_timeout(heard, left).unwrap().0;
+        }
+    }
+
+    fn received(&self) -> Vec<Vec<u8>> {
+        let heard = self.heard.lock().unwrap();
+        heard
+            .iter()
+            .filter_map(|heard| if let Heard::Received(_, _, message) = heard { Some(message.clone()) } else { None })
+            .collect()
+    }
+}
+
+impl Handler for Ears {
+    fn connected(&self, node: NodeId, incarnation: Incarnation, lane: Lane) {
+        self.hear(Heard::Connected(node, incarnation, lane));
+    }
+
+    fn received(&self, node: NodeId, _: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
+        self.hear(Heard::Received(node, lane, message));
+        if lane == Lane::Calls && *self.full.lock().unwrap() { Room::Wait } else { Room::More }
+    }
+
+    fn lost(&self, node: NodeId, lane: Lane) {
+        self.hear(Heard::Lost(node, lane));
+    }
+
+    fn notice(&self, line: &str) {
+        self.hear(Heard::Notice(line.to_owned()));
+    }
+}
+
+fn hello(node: u32, incarnation: u64) -> Hello {
+    Hello {
+        versions: (1, 1),
+        lane: Lane::Control,
+        cluster: [5; 16],
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        start: incarnation * 1_000 + u64::from(node),
+    }
+}
+
+struct Node {
+    peers: Peers,
+    ears: Arc<Ears>,
+    address: SocketAddr,
+}
+
+fn node_with(hello: Hello, limits: Limits) -> Node {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let ears = Arc::new(Ears::default());
+    let peers = start(hello, listener, limits, Arc::clone(&ears) as Arc<dyn Handler>).unwrap();
+    Node { peers, ears, address }
+}
+
+fn node(number: u32) -> Node {
+    node_with(hello(number, 1), Limits::default())
+}
+
+/// Each expects the other, and all lanes are open.
+fn join(one: &Node, two: &Node) {
+    one.peers.expect(&[(NodeId(2), two.address)]);
+    two.peers.expect(&[(NodeId(1), one.address)]);
+    for lane in Lane::ALL {
+        one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), _, on) if *on == lane));
+        two.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(1), _, on) if *on == lane));
+    }
+}
+
+#[test]
+fn messages_go_both_ways_on_all_lanes_in_their_order() {
+    let (one, two) = (node(1), node(2));
+    assert_eq!(one.peers.send(NodeId(2), Lane::Control, vec![1].into()), Err(NotSent::NotConnected));
+    join(&one, &two);
+    for lane in Lane::ALL {
+        for number in 0..50u8 {
+            // Up to some that are several frames, where the lane takes those.
+            let length = if lane == Lane::Control { 900_000 } else { 2_000_000 };
+            let length = if number % 25 == 24 { length } else { number as usize };
+            let message: Arc<[u8]> = vec![number; length].into();
+            let deadline = Instant::now() + PATIENCE;
+            for (from, to) in [(&one, 2), (&two, 1)] {
+                while let Err(error) = from.peers.send(NodeId(to), lane, Arc::clone(&message)) {
+                    assert_eq!(error, NotSent::Full);
+                    assert!(Instant::now() < deadline, "the other side reads");
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+    for (ears, from) in [(&one.ears, 2), (&two.ears, 1)] {
+        for lane in Lane::ALL {
+            let of_lane = |heard: &[Heard]| -> Vec<u8> {
+                let of = |heard: &Heard| match heard {
+                    Heard::Received(NodeId(node), on, message) if *node == from && *on == lane => {
+                        Some(message.first().copied().unwrap_or(0))
+                    }
+                    _ => None,
+                };
+                heard.iter().filter_map(of).collect()
+            };
+            ears.wait_for("all messages", |heard| of_lane(heard).len() == 50);
+            assert_eq!(of_lane(&ears.heard.lock().unwrap()), (0..50).collect::<Vec<_>>());
+        }
+    }
+    two.peers.stop();
+    one.ears.wait("the loss", |heard| matches!(heard, Heard::Lost(NodeId(2), Lane::Control)));
+    one.peers.stop();
+}
+
+#[test]
+fn a_lane_without_room_holds_its_sender_and_no_other_lane() {
+    let (one, two) = (node(1), node_with(hello(2, 1), Limits { outbox_bytes_max: [1 << 20; 4], ..Limits::default() }));
+    join(&one, &two);
+    *one.ears.full.lock().unwrap() = true;
+    let message: Arc<[u8]> = vec![9; 100_000].into();
+    let deadline = Instant::now() + PATIENCE;
+    let mut sent = 0;
+    // Sockets take some; then it is full.
+    while two.peers.send(NodeId(1), Lane::Calls, Arc::clone(&message)).is_ok()
+        || two.peers.waiting(NodeId(1), Lane::Calls) < Some(500_000)
+    {
+        sent += 1;
+        assert!(Instant::now() < deadline, "it never became full");
+    }
+    assert!(sent > 5);
+    let before = one.ears.received().len();
+    two.peers.send(NodeId(1), Lane::Control, vec![1, 2, 3].into()).unwrap();
+    one.ears.wait("a heartbeat", |heard| matches!(heard, Heard::Received(_, Lane::Control, _)));
+    assert!(one.ears.received().len() <= before + 2, "one that was read already at most");
+    *one.ears.full.lock().unwrap() = false;
+    one.peers.resume(NodeId(2), Lane::Calls);
+    while two.peers.waiting(NodeId(1), Lane::Calls) > Some(0) {
+        assert!(Instant::now() < deadline, "it goes on");
+        std::thread::yield_now();
+    }
+    one.peers.stop();
+    two.peers.stop();
+}
+
+/// Says hello as that, and what is answered.
+fn greet(address: SocketAddr, hello: &Hello) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&hello.encode()).unwrap();
+    let mut answer = [0; ANSWER_BYTES];
+    stream.read_exact(&mut answer).ok()?;
+    Answer::decode(&answer)
+}
+
+#[test]
+fn whoever_is_not_of_the_cluster_hears_why_and_so_does_the_operator() {
+    let one = node(1);
+    one.peers.expect(&[(NodeId(2), "127.0.0.1:1".parse().unwrap())]);
+    let refused = |hello: &Hello| greet(one.address, hello).expect("an answer").outcome.expect_err("it is refused");
+    assert_eq!(refused(&Hello { cluster: [6; 16], ..hello(2, 1) }), Refusal::Cluster);
+    assert_eq!(refused(&Hello { versions: (7, 9), ..hello(2, 1) }), Refusal::Version);
+    assert_eq!(refused(&hello(3, 1)), Refusal::Unknown);
+    assert_eq!(refused(&hello(1, 1)), Refusal::Copied);
+    assert!(greet(one.address, &hello(2, 4)).expect("an answer").outcome.is_ok());
+    assert_eq!(refused(&hello(2, 3)), Refusal::Incarnation);
+    assert_eq!(refused(&Hello { start: 1, ..hello(2, 4) }), Refusal::Copied);
+    for part in ["another cluster", "another version", "not a node of this cluster", "was copied", "an old one"] {
+        one.ears.wait(part, |heard| matches!(heard, Heard::Notice(line) if line.contains(part)));
+    }
+    one.peers.stop();
+}
+
+#[test]
+fn a_flood_of_strangers_and_garbage_holds_nobody_up() {
+    let limits = Limits { strangers_max: 16, ..Limits::default() };
+    let (one, two) = (node_with(hello(1, 1), limits), node(2));
+    let mut silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(one.address).unwrap()).collect();
+    for stream in &mut silent[..100] {
+        // Some are closed already.
+        let _ = stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: there is no such thing here, and this is longer than a hello\r\n\r\n");
+    }
+    join(&one, &two);
+    // Garbage behind a hello that was right, until it is read before the node itself is back.
+    let deadline = Instant::now() + PATIENCE;
+    let is_told = |heard: &Heard| matches!(heard, Heard::Notice(line) if line.contains("makes no sense"));
+    while !one.ears.heard.lock().unwrap().iter().any(is_told) {
+        assert!(Instant::now() < deadline, "garbage is noticed");
+        let mut stream = TcpStream::connect(one.address).unwrap();
+        let _ = stream.write_all(&Hello { lane: Lane::Transfer, ..hello(2, 1) }.encode());
+        let _ = stream.write_all(&[0xee; 4_000]);
+        // Until it is closed.
+        while matches!(stream.read(&mut [0; 64]), Ok(count) if count > 0) {}
+    }
+    // The lane that it took from the node is the node's again.
+    while two.peers.waiting(NodeId(1), Lane::Transfer).is_none() {
+        assert!(Instant::now() < deadline, "the lane comes back");
+        std::thread::yield_now();
+    }
+    two.peers.send(NodeId(1), Lane::Control, vec![1].into()).unwrap();
+    one.ears.wait("a message", |heard| matches!(heard, Heard::Received(..)));
+    one.peers.stop();
+    two.peers.stop();
+}
+
+#[test]
+fn a_stranger_that_says_nothing_is_closed() {
+    let limits = Limits { handshake_time_max: Duration::from_millis(200), ..Limits::default() };
+    let one = node_with(hello(1, 1), limits);
+    let mut streams = [TcpStream::connect(one.address).unwrap(), TcpStream::connect(one.address).unwrap()];
+    // A part of a hello is not one.
+    streams[1].write_all(&hello(2, 1).encode()[..55]).unwrap();
+    for mut stream in streams {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(stream.read(&mut [0; 8]), Ok(0) | Err(_)));
+    }
+    one.peers.stop();
+}
+
+#[test]
+fn a_node_that_starts_again_takes_the_place_of_its_earlier_start() {
+    let (one, two) = (node(1), node(2));
+    join(&one, &two);
+    two.peers.stop();
+    let again = node_with(hello(2, 2), Limits::default());
+    one.peers.expect(&[(NodeId(2), again.address)]);
+    again.peers.expect(&[(NodeId(1), one.address)]);
+    one.ears.wait("the new start", |heard| *heard == Heard::Connected(NodeId(2), Incarnation(2), Lane::Entries));
+    // A node that is not expected any more loses its connections.
+    one.peers.expect(&[]);
+    one.ears.wait_for("the loss", |heard| {
+        heard
+            .iter()
+            .rev()
+            .find(|heard| matches!(heard, Heard::Connected(_, _, Lane::Calls) | Heard::Lost(_, Lane::Calls)))
+            .is_some_and(|last| matches!(last, Heard::Lost(..)))
+    });
+    one.peers.stop();
+    again.peers.stop();
+}
