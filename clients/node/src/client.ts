@@ -4,7 +4,7 @@
 import { EventEmitter } from 'node:events'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import { Connection, type Call } from './connection.js'
-import { CallError, ConnectError, FerriteError, outcomeOf, Status } from './errors.js'
+import { CallError, ConnectError, FerriteError, outcomeOf, Status, ValueError } from './errors.js'
 import { Table, type Response, type Row } from './reader.js'
 import { Result } from './result.js'
 import { Recorder, type ConnectionStatistics, type Statistics } from './statistics.js'
@@ -140,6 +140,7 @@ export class Client extends EventEmitter<ClientEvents> {
 
   /** Runs SQL; `?` in it are parameters. The rows of its (last) result. */
   async query<R = Row>(sql: string, parameters: readonly Parameter[] = [], options?: CallOptions): Promise<R[]> {
+    if (!Array.isArray(parameters)) throw new ValueError("the parameters of a query must be an array, such as [1n, 'a']")
     const result = await this.call<R>('@AdHoc', [sql, ...parameters], options)
     return result.tables.at(-1)?.rows() ?? []
   }
@@ -248,6 +249,7 @@ export class Client extends EventEmitter<ClientEvents> {
       const refuse = (why: string, code: string, status: number = Status.CLIENT_ERROR_NOT_SENT): void =>
         reject(new CallError(why, code, status, 'not-sent', procedure))
       if (this.closed) return refuse('the client is closed', '08003')
+      if (!Array.isArray(parameters)) throw new ValueError(`the parameters of ${procedure} must be an array, such as [1n, 'a']`)
       const signal = options?.signal
       if (signal?.aborted) return refuse('the call was given up before it was sent', '57014')
       let name = this.names.get(procedure)
@@ -572,6 +574,8 @@ class PendingCall implements Call {
 function parseAddress(text: string): { host: string; port: number } {
   const match = /^\s*(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?\s*$/.exec(text)
   const port = match?.[3] === undefined ? 21212 : Number(match[3])
-  if (!match || port < 1 || port > 65535) throw new FerriteError(`'${text}' is not a server: write host, host:port or [address]:port`)
+  if (!match || port < 1 || port > 65535) {
+    throw new FerriteError(`'${text}' is not a server: write host, host:port or [address]:port, with a port from 1 to 65535`)
+  }
   return { host: (match[1] ?? match[2])!, port }
 }

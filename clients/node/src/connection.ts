@@ -103,7 +103,7 @@ export class Connection {
         }
         socket.on('error', (error) => {
           settled()
-          fail(error.message)
+          fail(reason(error))
         })
         socket.on('close', () => {
           settled()
@@ -275,6 +275,20 @@ export class Connection {
       )
     }
     this.events.closed(new ConnectError(`${this.address}: ${why}`, code, this.address))
+  }
+}
+
+/** Why a socket could not be opened, and what to look at. */
+function reason(error: NodeJS.ErrnoException): string {
+  // Of several addresses that all failed, only the code says why.
+  const message = error.message || error.code || 'cannot connect'
+  switch (error.code) {
+    case 'ECONNREFUSED':
+      return `${message}; check that a server listens there`
+    case 'ENOTFOUND':
+      return `${message}; check the host's name`
+    default:
+      return message
   }
 }
 

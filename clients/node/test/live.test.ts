@@ -167,8 +167,16 @@ test('close waits for answers, and refuses what comes later', async (context) =>
 })
 
 test('no server there', async () => {
-  await assert.rejects(Client.connect('127.0.0.1:1'), (error: Error) => error instanceof ConnectError && /could be reached/.test(error.message))
+  await assert.rejects(Client.connect('127.0.0.1:1'), (error: Error) => error instanceof ConnectError && /could be reached.*check that a server listens there/.test(error.message))
+  await assert.rejects(Client.connect('nosuchhost.invalid'), /check the host's name/)
   await assert.rejects(Client.connect('what is this:x'), /is not a server/)
+  await assert.rejects(Client.connect('localhost:99999'), /a port from 1 to 65535/)
+})
+
+test('parameters that are not in an array are refused, not dropped', async (context) => {
+  const client = await connect(context, { servers: server.address })
+  await assert.rejects(client.call('@Ping', 1n as unknown as []), { name: 'ValueError', message: /of @Ping must be an array/ })
+  await assert.rejects(client.query('SELECT ? FROM t', 1n as unknown as []), { name: 'ValueError', message: /must be an array/ })
 })
 
 test('a server killed and started again: every call ends once, every acknowledged row is there', async (context) => {

@@ -4,7 +4,7 @@ use crate::completion::{CallFuture, CallResult, Completion, ResultFuture, Slot};
 use crate::driver::{Driver, DriverOptions};
 use crate::error::ClientError;
 use crate::gate::{Gate, Queued, Submitted, Ticket};
-use crate::options::{ClientOptions, WhenFull};
+use crate::options::{ClientOptions, WhenFull, with_port};
 use crate::prepared::Prepared;
 use crate::rows::Rows;
 use crate::statistics::Statistics;
@@ -59,7 +59,7 @@ impl Client {
     pub fn connect(options: ClientOptions) -> Result<Client, ClientError> {
         options.check().map_err(ClientError::Options)?;
         let driver = Driver::new(DriverOptions {
-            addresses: options.addresses,
+            addresses: options.addresses.iter().filter_map(|address| with_port(address)).collect(),
             connections_per_address: options.connections_per_address,
             credentials: options.credentials,
             connection_timeout: options.connection_timeout,

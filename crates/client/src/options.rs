@@ -4,6 +4,8 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::time::Duration;
 
+const PORT_DEFAULT: &str = "21212";
+
 /// Who logs in. Keeps the digest, not the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
@@ -55,8 +57,8 @@ pub enum WhenFull {
 /// default.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// `host:port` of one or more nodes of the same cluster. Calls go to those that are up, in
-    /// turn.
+    /// `host` or `host:port` of one or more nodes of the same cluster; the port is 21212 unless
+    /// given. Calls go to those that are up, in turn.
     pub addresses: Vec<String>,
     /// Who logs in.
     pub credentials: Credentials,
@@ -89,6 +91,9 @@ impl ClientOptions {
         if self.addresses.is_empty() {
             return Err("name at least one address");
         }
+        if self.addresses.iter().any(|address| with_port(address).is_none()) {
+            return Err("an address is host, host:port or [address]:port, with a port from 1 to 65535");
+        }
         if self.connections_per_address == 0 {
             return Err("connections_per_address must be at least 1");
         }
@@ -97,6 +102,19 @@ impl ClientOptions {
         }
         Ok(())
     }
+}
+
+/// The address with a port, which is the usual one unless given. None: this is not an address.
+pub(crate) fn with_port(address: &str) -> Option<String> {
+    let (host, port) = match address.rsplit_once(':') {
+        // The colons of an IPv6 address stand in brackets.
+        Some((host, port)) if !address.ends_with(']') => (host, port),
+        _ => (address, PORT_DEFAULT),
+    };
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    let is_host = !host.is_empty() && (bracketed || !host.contains(':'));
+    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    (is_host && is_port).then(|| format!("{host}:{port}"))
 }
 
 impl Default for ClientOptions {
@@ -111,6 +129,30 @@ impl Default for ClientOptions {
             connection_timeout: Duration::from_secs(120),
             reconnect_pause: Duration::from_millis(50),
             reconnect_pause_max: Duration::from_secs(5),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_port_or_gets_the_usual_one() {
+        for (address, expected) in [
+            ("localhost", Some("localhost:21212")),
+            ("localhost:1", Some("localhost:1")),
+            ("[::1]", Some("[::1]:21212")),
+            ("[::1]:65535", Some("[::1]:65535")),
+            ("localhost:0", None),
+            ("localhost:65536", None),
+            ("localhost:", None),
+            ("localhost:x", None),
+            ("::1", None),
+            (":21212", None),
+            ("", None),
+        ] {
+            assert_eq!(with_port(address).as_deref(), expected, "{address}");
         }
     }
 }

@@ -58,7 +58,9 @@ public final class ClientOptions {
         var match = java.util.regex.Pattern.compile("(?:\\[([^\\]]+)\\]|([^:\\s]+))(?::(\\d{1,5}))?").matcher(server);
         int port = 0;
         if (match.matches()) port = match.group(3) == null ? 21212 : Integer.parseInt(match.group(3));
-        if (port < 1 || port > 65535) throw new IllegalArgumentException("'" + server + "' is not a server: write host, host:port or [address]:port");
+        if (port < 1 || port > 65535) {
+            throw new IllegalArgumentException("'" + server + "' is not a server: write host, host:port or [address]:port, with a port from 1 to 65535");
+        }
         return new Address(match.group(1) != null ? match.group(1) : match.group(2), port);
     }
 

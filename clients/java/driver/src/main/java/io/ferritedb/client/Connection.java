@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -76,7 +77,7 @@ final class Connection {
             socket = opened;
         } catch (IOException error) {
             close(opened);
-            throw new ConnectException(address + ": " + error.getMessage(), "08001", false, error);
+            throw new ConnectException(address + ": " + reason(error), "08001", false, error);
         } catch (ProtocolException error) {
             close(opened);
             throw new ConnectException(address + ": " + error.getMessage(), error.code(), true, error);
@@ -88,6 +89,13 @@ final class Connection {
         }
         Thread writer = new DriverThread(this::write, "ferrite-writer-" + address);
         writer.start();
+    }
+
+    private static String reason(IOException error) {
+        // Its message is the name alone.
+        if (error instanceof UnknownHostException) return "unknown host; check the host's name";
+        if (error instanceof java.net.ConnectException) return error.getMessage() + "; check that a server listens there";
+        return error.getMessage();
     }
 
     int outstanding() {

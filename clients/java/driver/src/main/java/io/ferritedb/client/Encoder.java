@@ -129,7 +129,8 @@ final class Encoder {
                 || value instanceof LocalDateTime) return SqlType.TIMESTAMP;
         if (value instanceof Point) return SqlType.GEOGRAPHY_POINT;
         if (value instanceof Polygon) return SqlType.GEOGRAPHY;
-        throw new IllegalArgumentException("parameter " + index + ": a " + value.getClass().getName() + " cannot be sent");
+        throw new IllegalArgumentException("parameter " + index + ": a " + value.getClass().getName()
+                + " cannot be sent; give a number, a text, a byte[], a time, a point, a polygon or an array of these");
     }
 
     private void array(Object value, int index) {

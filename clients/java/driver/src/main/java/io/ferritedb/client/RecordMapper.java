@@ -35,8 +35,8 @@ final class RecordMapper<T extends Record> {
                 if (plain(names[candidate]).equals(wanted)) column = candidate;
             }
             if (column < 0) {
-                throw new IllegalArgumentException(type.getSimpleName() + " wants a column for " + components[at].getName()
-                        + "; there are " + String.join(", ", names));
+                throw new IllegalArgumentException(type.getSimpleName() + " needs a column " + components[at].getName()
+                        + "; the columns are " + String.join(", ", names));
             }
             columns[at] = column;
         }

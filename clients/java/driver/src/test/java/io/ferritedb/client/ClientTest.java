@@ -257,7 +257,12 @@ class ClientTest {
     void noServerThere() {
         ConnectException failed = assertThrows(ConnectException.class, () -> Client.to("127.0.0.1:1").connect());
         assertTrue(failed.getMessage().contains("no server could be reached"), failed.getMessage());
+        assertTrue(failed.getMessage().endsWith("; check that a server listens there"), failed.getMessage());
+        failed = assertThrows(ConnectException.class, () -> Client.to("nosuchhost.invalid").connect());
+        assertTrue(failed.getMessage().endsWith("nosuchhost.invalid:21212: unknown host; check the host's name"), failed.getMessage());
         assertThrows(IllegalArgumentException.class, () -> Client.to("what is this:x"));
+        var port = assertThrows(IllegalArgumentException.class, () -> Client.to("localhost:99999"));
+        assertTrue(port.getMessage().contains("a port from 1 to 65535"), port.getMessage());
     }
 
     /** A guard against hanging, which says nothing about speed. */
