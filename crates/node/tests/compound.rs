@@ -238,11 +238,15 @@ fn a_call_that_rests_for_ever_holds_nobody_up_and_ends() {
 
 #[test]
 fn a_stage_queues_as_many_calls_as_the_limit_and_no_more() {
-    let (_dir, server, db) = server(|_| {});
-    let script = |calls: usize| format!("{} | end 1", vec!["Has 1"; calls].join(";"));
-    assert_eq!(statuses(&run(&db, &script(10))), ["1:0"; 10].join(" "));
-    db.fails("Script", (script(11).as_str(),), Status::GracefulFailure, "a stage may queue 10 calls");
-    server.stop().expect("the log is whole");
+    let set = Settings { compound_stage_calls: 2, ..Settings::default() };
+    for (settings, most) in [(Settings::default(), 10), (set, 2)] {
+        let (_dir, server, db) = server(|options| options.settings = settings);
+        let script = |calls: usize| format!("{} | end 1", vec!["Has 1"; calls].join(";"));
+        assert_eq!(statuses(&run(&db, &script(most))), vec!["1:0"; most].join(" "));
+        let refused = format!("a stage may queue {most} calls");
+        db.fails("Script", (script(most + 1).as_str(),), Status::GracefulFailure, &refused);
+        server.stop().expect("the log is whole");
+    }
 }
 
 #[test]

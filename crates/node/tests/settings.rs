@@ -122,6 +122,47 @@ const SQL_CASES: &[Case] = &[
     }),
 ];
 
+/// Limits that calls alone do not reach: the test that sets them, and how.
+const ELSEWHERE: &[(&str, &str, &str)] = &[
+    ("frame-bytes", "settings.rs", "frame_bytes: FRAME_BYTES_LEAST"),
+    ("result-bytes", "settings.rs", "result_bytes: RESULT_BYTES"),
+    ("temporary-bytes", "two_servers.rs", "temporary_bytes: LITTLE"),
+    ("transaction-bytes", "two_servers.rs", "transaction_bytes: LITTLE"),
+    ("connection-outstanding-calls", "server/connection_limits.rs", "connection_outstanding_calls: MOST"),
+    ("connection-outstanding-bytes", "server/connection_limits.rs", "connection_outstanding_bytes: MOST * bytes"),
+    ("node-outstanding-calls", "server/connection_limits.rs", "node_outstanding_calls: MOST"),
+    ("node-outstanding-bytes", "server/connection_limits.rs", "node_outstanding_bytes: MOST * bytes"),
+    ("connections", "server/connection_limits.rs", "limits.connections_max = MOST"),
+    ("connection-unread-seconds", "server/connection_limits.rs", "limits.unread_time_max ="),
+    ("connection-answer-bytes", "server/connection_limits.rs", "limits.unread_bytes_max = MOST"),
+    ("login-seconds", "server/connection_limits.rs", "limits.login_time_max ="),
+    ("frame-seconds", "server/connection_limits.rs", "limits.frame_time_max ="),
+    ("compound-calls", "compound.rs", "compound_calls: 3"),
+    ("compound-stage-calls", "compound.rs", "compound_stage_calls: 2"),
+    ("compound-seconds", "compound.rs", "compound_seconds: 1"),
+    ("schema-seconds", "server/schema_time.rs", "Settings { schema_seconds,"),
+    ("stop-seconds", "stop.rs", "Settings { stop_seconds,"),
+];
+
+#[test]
+fn every_setting_is_tried_at_a_value_of_its_own() {
+    for name in Settings::names() {
+        let of_calls = SQL_CASES.iter().any(|Case(tried, ..)| *tried == name);
+        let elsewhere = ELSEWHERE.iter().find(|(tried, ..)| *tried == name);
+        assert!(of_calls != elsewhere.is_some(), "--limit {name} is tried once: in SQL_CASES or ELSEWHERE");
+        if let Some((_, file, words)) = elsewhere {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
+            let text = std::fs::read_to_string(&path).expect("a test's source");
+            // The list above is none of the places.
+            let places = text.matches(words).count() - usize::from(*file == "settings.rs");
+            assert!(places > 0, "--limit {name}: {file} does not set it with {words}");
+        }
+    }
+    let names = Settings::names();
+    let unknown = SQL_CASES.iter().map(|Case(name, ..)| name).chain(ELSEWHERE.iter().map(|(name, ..)| name));
+    assert_eq!(unknown.filter(|name| !names.contains(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
 /// One after the other: what they set is the process's.
 #[test]
 fn what_is_set_is_in_force_and_takes_nothing_back() {
