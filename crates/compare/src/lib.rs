@@ -5,6 +5,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`load`] | the calls and checks for those who do not speak our protocol |
+//! | `peer` | what is asked of every system that is not ours |
 //! | [`pipeline`] | many calls at a time over their protocols |
 //! | [`postgres`], [`redis`], [`sqlite`] | each system: how it is started, what a call is |
 //! | [`system`] | directories, ports, CPU time |
@@ -17,6 +18,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod load;
+mod peer;
 pub mod pipeline;
 pub mod postgres;
 pub mod redis;
@@ -35,16 +37,17 @@ use ferrite_bench::run::seed_or_random;
 use ferrite_bench::session::{Environment, Session};
 use ferrite_bench::workloads::{Pass, Subject};
 use load::Job;
-use pipeline::{Driven, Moment, Plan, drive};
+use peer::Peer;
+use pipeline::{Moment, Plan};
 use postgres::Postgres;
 use redis::Redis;
 use serde::Serialize;
 use sqlite::Sqlite;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use system::{Place, cpu_of_tree};
+use system::Place;
 
 /// Where a log is in memory.
 const MEMORY: &str = "/dev/shm";
@@ -362,82 +365,5 @@ impl Run<'_> {
             client_cpu_microseconds_per_transaction: ratio(driven.client_cpu.as_secs_f64() * 1e6, answered),
             seconds: driven.seconds,
         })
-    }
-}
-
-/// A system other than ours.
-trait Peer {
-    fn prepare(&mut self, job: &mut Job) -> BenchResult<()>;
-
-    /// `watch` is told the CPU time of the server's processes.
-    fn drive(
-        &self,
-        job: &mut Job,
-        plan: Plan,
-        stop: &AtomicBool,
-        watch: impl FnMut(Moment, Option<Duration>),
-    ) -> BenchResult<Driven>;
-
-    fn count(&self, job: &Job) -> BenchResult<i64>;
-}
-
-impl Peer for Postgres {
-    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
-        Postgres::prepare(self, job)
-    }
-
-    fn drive(
-        &self,
-        job: &mut Job,
-        plan: Plan,
-        stop: &AtomicBool,
-        mut watch: impl FnMut(Moment, Option<Duration>),
-    ) -> BenchResult<Driven> {
-        drive(&mut self.talk(job), plan, stop, |moment| watch(moment, cpu_of_tree(self.process())))
-    }
-
-    fn count(&self, job: &Job) -> BenchResult<i64> {
-        Postgres::count(self, job)
-    }
-}
-
-impl Peer for Redis {
-    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
-        Redis::prepare(self, job)
-    }
-
-    fn drive(
-        &self,
-        job: &mut Job,
-        plan: Plan,
-        stop: &AtomicBool,
-        mut watch: impl FnMut(Moment, Option<Duration>),
-    ) -> BenchResult<Driven> {
-        drive(&mut self.talk(job), plan, stop, |moment| watch(moment, cpu_of_tree(self.process())))
-    }
-
-    fn count(&self, job: &Job) -> BenchResult<i64> {
-        Redis::count(self, job)
-    }
-}
-
-impl Peer for Sqlite {
-    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
-        Sqlite::prepare(self, job)
-    }
-
-    /// There is no server whose time could be told.
-    fn drive(
-        &self,
-        job: &mut Job,
-        plan: Plan,
-        stop: &AtomicBool,
-        mut watch: impl FnMut(Moment, Option<Duration>),
-    ) -> BenchResult<Driven> {
-        Sqlite::drive(self, job, plan, stop, |moment| watch(moment, None))
-    }
-
-    fn count(&self, job: &Job) -> BenchResult<i64> {
-        Sqlite::count(self, job)
     }
 }

@@ -3,8 +3,9 @@
 //! transaction of its own. A vote is a PL/pgSQL function.
 
 use super::load::{Job, JobNote};
-use super::pipeline::Dialect;
-use super::system::{Place, await_port, fail_with_log, free_port, log_file};
+use super::peer::Peer;
+use super::pipeline::{self, Dialect, Driven, Moment, Plan};
+use super::system::{Place, await_port, cpu_of_tree, fail_with_log, free_port, log_file};
 use ferrite_bench::companion::{Companion, find_program};
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
 use ferrite_bench::generator::Outcome;
@@ -15,6 +16,8 @@ use std::net::TcpStream;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// The tables of both workloads, and Voter's function. What the views show is counted in the votes
 /// when it is asked for: by an index for the phone, as the function needs it; PostgreSQL has no
@@ -95,12 +98,12 @@ impl Postgres {
         let places = std::iter::once(place).chain(log_place).collect();
         let mut postgres = Postgres { process, port, version: String::new(), places };
         // It takes connections a moment before it answers them.
-        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let give_up = std::time::Instant::now() + Duration::from_secs(60);
         let mut talk = loop {
             match postgres.connect() {
                 Ok(talk) => break talk,
                 Err(error) if std::time::Instant::now() > give_up => return Err(fail_with_log(error, &log)),
-                Err(_) => std::thread::sleep(std::time::Duration::from_millis(50)),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
             }
         };
         let version = talk.query("SHOW server_version")?;
@@ -111,10 +114,6 @@ impl Postgres {
 
     pub fn version(&self) -> &str {
         &self.version
-    }
-
-    pub fn process(&self) -> u32 {
-        self.process.id()
     }
 
     fn connect(&self) -> BenchResult<Wire> {
@@ -130,7 +129,16 @@ impl Postgres {
         Ok(wire)
     }
 
-    pub fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
+    pub fn stop(self) -> BenchResult<()> {
+        // Fast shutdown: connections are closed.
+        let stopped = self.process.stop(Signal::INT);
+        drop(self.places);
+        stopped
+    }
+}
+
+impl Peer for Postgres {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
         let mut wire = self.connect()?;
         if job.votes() {
             wire.query("TRUNCATE votes, contestants, area_code_state")?;
@@ -160,26 +168,27 @@ impl Postgres {
         Ok(())
     }
 
-    pub fn count(&self, job: &Job) -> BenchResult<i64> {
+    fn drive(
+        &self,
+        job: &mut Job,
+        plan: Plan,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(Moment, Option<Duration>),
+    ) -> BenchResult<Driven> {
+        pipeline::drive(&mut PostgresTalk { postgres: self, job }, plan, stop, |moment| {
+            watch(moment, cpu_of_tree(self.process.id()))
+        })
+    }
+
+    fn count(&self, job: &Job) -> BenchResult<i64> {
         let table = if job.votes() { "votes" } else { "store" };
         let text = self.connect()?.query(&format!("SELECT count(*) FROM {table}"))?;
         text.parse().map_err(|_| BenchError::Load(format!("PostgreSQL counts {text:?}")))
     }
-
-    pub fn stop(self) -> BenchResult<()> {
-        // Fast shutdown: connections are closed.
-        let stopped = self.process.stop(Signal::INT);
-        drop(self.places);
-        stopped
-    }
-
-    pub fn talk<'s>(&'s self, job: &'s mut Job) -> PostgresTalk<'s> {
-        PostgresTalk { postgres: self, job }
-    }
 }
 
 /// PostgreSQL as a [`Dialect`].
-pub struct PostgresTalk<'s> {
+struct PostgresTalk<'s> {
     postgres: &'s Postgres,
     job: &'s mut Job,
 }

@@ -2,8 +2,9 @@
 //! is a Lua script.
 
 use super::load::{Job, JobNote};
-use super::pipeline::Dialect;
-use super::system::{Place, await_port, fail_with_log, free_port, log_file};
+use super::peer::Peer;
+use super::pipeline::{self, Dialect, Driven, Moment, Plan};
+use super::system::{Place, await_port, cpu_of_tree, fail_with_log, free_port, log_file};
 use ferrite_bench::companion::{Companion, find_program};
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
 use ferrite_bench::generator::Outcome;
@@ -11,6 +12,8 @@ use ferrite_bench::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// What a script has to say to a caller: 0 counted, 1 no such contestant, 2 no votes left. Keys:
 /// votes of the phone; arguments: phone, contestant, limit. The totals by contestant and state,
@@ -61,10 +64,6 @@ impl Redis {
         &self.version
     }
 
-    pub fn process(&self) -> u32 {
-        self.process.id()
-    }
-
     fn connect(&self) -> BenchResult<TcpStream> {
         TcpStream::connect(("127.0.0.1", self.port)).doing("connecting to Redis")
     }
@@ -91,8 +90,16 @@ impl Redis {
         }
     }
 
+    pub fn stop(self) -> BenchResult<()> {
+        let stopped = self.process.stop(Signal::TERM);
+        drop(self.place);
+        stopped
+    }
+}
+
+impl Peer for Redis {
     /// Nothing but what the workload needs before it begins.
-    pub fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
         self.ask(&["FLUSHALL"])?;
         if job.votes() {
             self.script = self.ask(&["SCRIPT", "LOAD", VOTE])?;
@@ -130,26 +137,28 @@ impl Redis {
         Ok(())
     }
 
+    fn drive(
+        &self,
+        job: &mut Job,
+        plan: Plan,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(Moment, Option<Duration>),
+    ) -> BenchResult<Driven> {
+        pipeline::drive(&mut RedisTalk { redis: self, job, number: Vec::new() }, plan, stop, |moment| {
+            watch(moment, cpu_of_tree(self.process.id()))
+        })
+    }
+
     /// Votes, or keys, that are there.
-    pub fn count(&self, job: &Job) -> BenchResult<i64> {
+    fn count(&self, job: &Job) -> BenchResult<i64> {
         let sum = "local sum = 0 for _, votes in ipairs(redis.call('HVALS', 'votes_by_contestant_state')) do sum = sum + votes end return sum";
         let text = if job.votes() { self.ask(&["EVAL", sum, "0"])? } else { self.ask(&["DBSIZE"])? };
         text.parse().map_err(|_| BenchError::Load(format!("Redis counts {text:?}")))
     }
-
-    pub fn stop(self) -> BenchResult<()> {
-        let stopped = self.process.stop(Signal::TERM);
-        drop(self.place);
-        stopped
-    }
-
-    pub fn talk<'s>(&'s self, job: &'s mut Job) -> RedisTalk<'s> {
-        RedisTalk { redis: self, job, number: Vec::new() }
-    }
 }
 
 /// Redis as a [`Dialect`].
-pub struct RedisTalk<'s> {
+struct RedisTalk<'s> {
     redis: &'s Redis,
     job: &'s mut Job,
     number: Vec<u8>,

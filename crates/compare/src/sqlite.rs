@@ -3,6 +3,7 @@
 //! crosses a socket or a process, so its figures hold the caller's work too.
 
 use super::load::{Job, JobNote};
+use super::peer::Peer;
 use super::pipeline::{Clock, Driven, Moment, Plan, record};
 use super::system::Place;
 use ferrite_bench::error::{BenchError, BenchResult};
@@ -11,7 +12,7 @@ use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const LIBRARY: &str = "libsqlite3.so.0";
 
@@ -207,8 +208,10 @@ impl Sqlite {
         // SAFETY: called on a row, whose first column there always is.
         self.run(statement, values, |functions, row| unsafe { (functions.column_integer)(row, 0) })
     }
+}
 
-    pub fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
+impl Peer for Sqlite {
+    fn prepare(&mut self, job: &mut Job) -> BenchResult<()> {
         if job.votes() {
             self.execute("DELETE FROM votes; DELETE FROM contestants; DELETE FROM area_code_state;")?;
             for (number, name) in job.contestants() {
@@ -227,7 +230,7 @@ impl Sqlite {
         self.execute("COMMIT")
     }
 
-    pub fn count(&self, job: &Job) -> BenchResult<i64> {
+    fn count(&self, job: &Job) -> BenchResult<i64> {
         let table = if job.votes() { "votes" } else { "store" };
         let statement = self.prepare_statement(&format!("SELECT count(*) FROM {table}"))?;
         let count = self.number(statement, &[]);
@@ -236,14 +239,15 @@ impl Sqlite {
         Ok(count?.unwrap_or(0))
     }
 
-    /// One call after the other.
-    pub fn drive(
+    /// One call after the other. There is no server whose time could be told.
+    fn drive(
         &self,
         job: &mut Job,
         plan: Plan,
         stop: &AtomicBool,
-        mut watch: impl FnMut(Moment),
+        mut watch: impl FnMut(Moment, Option<Duration>),
     ) -> BenchResult<Driven> {
+        let mut watch = |moment| watch(moment, None);
         let mut statements = Statements::new(self, job.votes())?;
         let mut clock = Clock::new(plan);
         let mut before = Instant::now();
