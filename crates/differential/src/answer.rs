@@ -50,10 +50,6 @@ impl Failure {
         self.code.starts_with("22")
     }
 
-    pub fn is_of_constraint(&self) -> bool {
-        self.code.starts_with("23")
-    }
-
     /// It took too long, or too much memory, or is beyond another limit with a name.
     pub fn is_of_limits(&self) -> bool {
         self.code.starts_with("57") || self.code.starts_with("53") || self.code.starts_with("54")

@@ -47,15 +47,6 @@ impl<T> Replica<T> {
         &self.configuration
     }
 
-    /// The last record handed to the log.
-    pub fn appended_sequence(&self) -> Sequence {
-        self.appended
-    }
-
-    pub fn commit_sequence(&self) -> Sequence {
-        self.commit
-    }
-
     /// Answers not released yet.
     pub fn held(&self) -> usize {
         self.held.len()
@@ -165,7 +156,7 @@ mod tests {
         assert_eq!(released(&mut replica), [("one", Outcome::Committed), ("two", Outcome::OutcomeUnknown)]);
         replica.hold_read("late");
         assert_eq!(released(&mut replica), [("late", Outcome::OutcomeUnknown)]);
-        assert_eq!(replica.commit_sequence(), Sequence(1));
+        assert_eq!(replica.commit, Sequence(1));
     }
 
     #[test]

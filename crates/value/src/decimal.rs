@@ -15,8 +15,6 @@ pub const SCALE: u32 = 12;
 pub const ONE: i128 = 1_000_000_000_000;
 /// Largest magnitude of the scaled integer: 38 nines.
 pub const MAX: i128 = 99_999_999_999_999_999_999_999_999_999_999_999_999;
-/// The wire's null (wire-protocol 7.1).
-pub const NULL_WIRE: [u8; 16] = i128::MIN.to_be_bytes();
 
 const ONE_UNSIGNED: u128 = ONE as u128;
 
@@ -234,18 +232,6 @@ impl Decimal {
         let floor = product >> shift;
         let has_fraction = product & ((1i128 << shift) - 1) != 0;
         Some(self.scaled().cmp(&floor).then(if has_fraction { Ordering::Less } else { Ordering::Equal }))
-    }
-
-    /// Sixteen bytes, big-endian two's complement.
-    #[inline]
-    pub fn to_wire(self) -> [u8; 16] {
-        self.scaled().to_be_bytes()
-    }
-
-    /// None when beyond 38 digits; the wire's null is one such, which the caller looks for first.
-    #[inline]
-    pub fn from_wire(bytes: [u8; 16]) -> Option<Decimal> {
-        Self::from_scaled(i128::from_be_bytes(bytes))
     }
 
     /// `[+-]digits[.digits][e[+-]digits]`, all digits taken exactly, decimals beyond the twelfth

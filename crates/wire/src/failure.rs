@@ -61,11 +61,6 @@ pub fn unknown_procedure(name: &str) -> UserError {
 }
 
 #[cold]
-pub fn no_permission(procedure: &str) -> UserError {
-    UserError::new(ErrorKind::Permission, "42501", format!("User does not have permission to invoke {procedure}"))
-}
-
-#[cold]
 pub fn parameter_count(procedure: &str, expected: usize, received: usize) -> UserError {
     UserError::parameters(format!(
         "VOLTDB ERROR: PROCEDURE {procedure} EXPECTS {expected} PARAMS, BUT RECEIVED {received}"

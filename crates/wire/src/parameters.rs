@@ -58,18 +58,6 @@ impl<'a> Parameters<'a> {
         Ok(values)
     }
 
-    /// As [`Parameters::decode`], appended to `out`.
-    pub fn decode_into<'b>(&self, arena: &'b Bump, out: &mut Vec<Value<'b>>) -> Result<(), DecodeError>
-    where
-        'a: 'b,
-    {
-        let mut reader = Reader::new(self.bytes);
-        for _ in 0..self.count {
-            out.push(read_parameter(&mut reader, arena)?);
-        }
-        reader.expect_end()
-    }
-
     /// One parameter, stepping over those before it: what routing needs. `None` when there are not
     /// so many. An array is an error: nothing is partitioned by one.
     #[inline]

@@ -112,11 +112,6 @@ impl std::fmt::Display for Status {
 /// The application status of a response whose procedure set none.
 pub const APPLICATION_STATUS_NOT_SET: i8 = -128;
 
-/// Sent with [`Status::ResponseUnknown`] when leadership moved under a call; test harnesses look
-/// for this sentence.
-pub const LEADER_CHANGED_TEXT: &str =
-    "Transaction dropped due to change in mastership. It is possible the transaction was committed";
-
 /// Handles with a meaning of their own.
 pub mod handles {
     /// Keep-alive `@Ping` of several clients.
@@ -125,8 +120,6 @@ pub mod handles {
     pub const TOPOLOGY_PUSH: i64 = i64::MAX - 1;
     /// Unasked: the table of `@SystemCatalog PROCEDURES`, to subscribers.
     pub const PROCEDURES_PUSH: i64 = i64::MAX - 2;
-    /// Unasked: this node is about to stop.
-    pub const STOP_PUSH: i64 = i64::MAX - 3;
     /// The lowest handle that clients keep out of their own numbering.
     pub const RESERVED_MIN: i64 = i64::MAX - 64;
 
