@@ -134,6 +134,19 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// Takes the first of several entries that stand one behind another; None at their end.
+    pub fn take_first(bytes: &mut &'a [u8]) -> Result<Option<Entry<'a>>, EntryError> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let ends_early = EntryError("an entry ends early");
+        let (head, behind) = bytes.split_first_chunk::<5>().ok_or(ends_early)?;
+        let length = u32::from_le_bytes(head[1..].try_into().expect("4 bytes")) as usize;
+        let (fields, behind) = behind.split_at_checked(length).ok_or(ends_early)?;
+        *bytes = behind;
+        Entry::decode(head[0], fields).map(Some)
+    }
+
     /// Whether it is the entry behind `previous`, with the body that was given to it.
     pub fn follows(&self, previous: Mark) -> bool {
         self.header.follows(self.group, previous) && crc32c(self.body) == self.header.body

@@ -8,6 +8,7 @@
 mod appender;
 mod entry;
 mod identity;
+pub mod message;
 mod replayed;
 
 pub use appender::{Checkpointed, Committing, GroupAppender};

@@ -1,0 +1,231 @@
+//! What nodes say to each other about a group, as bytes (docs/format/peer.md, messages).
+//!
+//! Entries stand in a message as they stand in the log, so that a copy writes what it was sent.
+//! Decoding returns errors, never panics, and allocates no more than what came.
+
+use crate::entry::{Entry, EntryError};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
+use ferrite_replica::group::{Envelope, Header, History, Mark, Member, Message};
+
+const APPEND: u8 = 1;
+const ACKED: u8 = 2;
+const MISMATCH: u8 = 3;
+const REFUSED: u8 = 4;
+
+/// Writes a message; `entries`: those of an append, whole, one behind another.
+///
+/// # Panics
+/// If entries are given to another message.
+pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &[u8]) {
+    let Envelope { from, epoch, message } = envelope;
+    assert!(entries.is_empty() || matches!(message, Message::Append { .. }), "entries go with an append");
+    out.push(match message {
+        Message::Append { .. } => APPEND,
+        Message::Acked { .. } => ACKED,
+        Message::Mismatch { .. } => MISMATCH,
+        Message::Refused { .. } => REFUSED,
+    });
+    out.extend_from_slice(&group.0.to_le_bytes());
+    out.extend_from_slice(&from.node.0.to_le_bytes());
+    for number in [from.incarnation.0, epoch.0] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    match message {
+        Message::Append { previous, commit, round, .. } => {
+            put_mark(out, previous);
+            out.extend_from_slice(&commit.0.to_le_bytes());
+            out.extend_from_slice(&round.to_le_bytes());
+            out.extend_from_slice(entries);
+        }
+        Message::Acked { durable, compares, round } => {
+            put_mark(out, durable);
+            out.push(u8::from(*compares));
+            out.extend_from_slice(&round.to_le_bytes());
+        }
+        Message::Mismatch { history, end, round } => {
+            out.extend_from_slice(&end.0.to_le_bytes());
+            out.extend_from_slice(&round.to_le_bytes());
+            for (epoch, position) in history.starts() {
+                out.extend_from_slice(&epoch.0.to_le_bytes());
+                out.extend_from_slice(&position.0.to_le_bytes());
+            }
+        }
+        Message::Refused { promised } => out.extend_from_slice(&promised.0.to_le_bytes()),
+    }
+}
+
+/// A message with its group, and the entries of an append: as many as it has headers.
+pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
+    let mut rest = Bytes(bytes);
+    let [kind] = rest.array()?;
+    let group = GroupId(rest.u32()?);
+    let from = Member { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) };
+    let epoch = Epoch(rest.u64()?);
+    let mut entries = &[][..];
+    let message = match kind {
+        APPEND => {
+            let (previous, commit, round) = (rest.mark()?, Position(rest.u64()?), rest.u64()?);
+            entries = std::mem::take(&mut rest.0);
+            Message::Append { previous, entries: headers(group, previous, entries)?, commit, round }
+        }
+        ACKED => {
+            let durable = rest.mark()?;
+            let compares = match rest.array()? {
+                [0] => false,
+                [1] => true,
+                _ => return Err(EntryError("a message is malformed")),
+            };
+            Message::Acked { durable, compares, round: rest.u64()? }
+        }
+        MISMATCH => {
+            let (end, round) = (Position(rest.u64()?), rest.u64()?);
+            let mut starts = Vec::new();
+            while !rest.0.is_empty() {
+                starts.push((Epoch(rest.u64()?), Position(rest.u64()?)));
+            }
+            let history = History::new(starts).ok_or(EntryError("a history is out of order"))?;
+            Message::Mismatch { history, end, round }
+        }
+        REFUSED => Message::Refused { promised: Epoch(rest.u64()?) },
+        _ => return Err(EntryError("a message is of an unknown kind")),
+    };
+    if rest.0.is_empty() {
+        Ok((group, Envelope { from, epoch, message }, entries))
+    } else {
+        Err(EntryError("bytes are left over at the end of a message"))
+    }
+}
+
+/// The entries of an append: each follows the one before it, with the body that its checksum says.
+fn headers(group: GroupId, mut previous: Mark, mut entries: &[u8]) -> Result<Vec<Header>, EntryError> {
+    let mut headers = Vec::new();
+    while let Some(entry) = Entry::take_first(&mut entries)? {
+        if entry.group != group || !entry.follows(previous) {
+            return Err(EntryError("an entry of a message does not follow the one before it"));
+        }
+        previous = entry.header.mark;
+        headers.push(entry.header);
+    }
+    Ok(headers)
+}
+
+fn put_mark(out: &mut Vec<u8>, mark: &Mark) {
+    out.extend_from_slice(&mark.epoch.0.to_le_bytes());
+    out.extend_from_slice(&mark.position.0.to_le_bytes());
+    out.extend_from_slice(&mark.chain.to_le_bytes());
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], EntryError> {
+        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(EntryError("a message ends early"))?;
+        self.0 = tail;
+        Ok(*head)
+    }
+
+    fn u32(&mut self) -> Result<u32, EntryError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, EntryError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn mark(&mut self) -> Result<Mark, EntryError> {
+        Ok(Mark { epoch: Epoch(self.u64()?), position: Position(self.u64()?), chain: self.u32()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EntryBuffer;
+
+    fn mark(position: u64) -> Mark {
+        Mark { epoch: Epoch(4), position: Position(position), chain: 77 }
+    }
+
+    /// Two entries behind `mark(9)`.
+    fn entries() -> (Vec<Header>, Vec<u8>) {
+        let (mut headers, mut bytes, mut previous) = (Vec::new(), Vec::new(), mark(9));
+        for body in [&b"first"[..], b"second"] {
+            let mut buffer = EntryBuffer::default();
+            buffer.records().extend_from_slice(body);
+            let header = Header::after(GroupId(3), previous, Epoch(4), false, buffer.checksum(), buffer.len() as u32);
+            bytes.extend(buffer.seal(GroupId(3), &header, Position(8), 5));
+            previous = header.mark;
+            headers.push(header);
+        }
+        (headers, bytes)
+    }
+
+    fn envelopes() -> Vec<(Envelope, Vec<u8>)> {
+        let envelope = |message| Envelope {
+            from: Member { node: NodeId(2), incarnation: Incarnation(6) },
+            epoch: Epoch(4),
+            message,
+        };
+        let (headers, bytes) = entries();
+        let history = History::new(vec![(Epoch(1), Position(1)), (Epoch(4), Position(9))]).unwrap();
+        let append = |entries| Message::Append { previous: mark(9), entries, commit: Position(7), round: 30 };
+        vec![
+            (envelope(append(headers)), bytes),
+            (envelope(append(Vec::new())), Vec::new()),
+            (envelope(Message::Acked { durable: mark(9), compares: true, round: 31 }), Vec::new()),
+            (envelope(Message::Mismatch { history, end: Position(12), round: 32 }), Vec::new()),
+            (envelope(Message::Refused { promised: Epoch(9) }), Vec::new()),
+        ]
+    }
+
+    fn encoded(envelope: &Envelope, entries: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(&mut out, GroupId(3), envelope, entries);
+        out
+    }
+
+    #[test]
+    fn messages_read_back_as_written() {
+        for (envelope, entries) in envelopes() {
+            let bytes = encoded(&envelope, &entries);
+            assert_eq!(decode(&bytes), Ok((GroupId(3), envelope, &entries[..])));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_does_not_follow_is_refused() {
+        for (envelope, entries) in envelopes() {
+            let bytes = encoded(&envelope, &entries);
+            for end in 0..bytes.len() {
+                // An append or a history that is cut between two of its parts is a shorter one.
+                if let Ok((_, shorter, _)) = decode(&bytes[..end]) {
+                    let parts = matches!(shorter.message, Message::Append { .. } | Message::Mismatch { .. });
+                    assert!(parts && shorter != envelope, "{end} of {envelope:?}");
+                }
+            }
+            assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+        }
+        let (envelope, entries) = envelopes().remove(0);
+        let bytes = encoded(&envelope, &entries);
+        let start = bytes.len() - entries.len();
+        for at in start..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 2;
+            // Commit position and time are the frame's checksum's business.
+            let (first, second) = (start + 25..start + 41, start + 79..start + 95);
+            assert_eq!(decode(&changed).is_ok(), first.contains(&at) || second.contains(&at), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_do_not_panic() {
+        bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
+            let _ = decode(bytes);
+            let (envelope, entries) = envelopes().remove(*which as usize % 5);
+            let mut whole = encoded(&envelope, &entries);
+            whole.truncate(*cut as usize % (whole.len() + 1));
+            whole.extend_from_slice(bytes);
+            let _ = decode(&whole);
+        });
+    }
+}
