@@ -42,7 +42,9 @@ pub fn run_demo(environment: &Environment, options: &DemoOptions) -> BenchResult
         return Err(BenchError::Wrong(vec![found]));
     }
     println!();
-    println!("That server and its data are gone. For one that stays:  ferrite server --dir mydata");
+    // As the caller can type it: the program is rarely in the path yet.
+    let program = std::env::args_os().next().unwrap_or_else(|| "ferrite".into());
+    println!("That server and its data are gone. For one that stays:  {} server --dir mydata", program.display());
     println!("Clients connect to its port 21212: any VoltDB client, such as Python's voltdbclient or the JDBC driver");
     println!("(jdbc:voltdb://localhost:21212), or the crate ferrite-client.");
     Ok(())
