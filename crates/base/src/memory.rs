@@ -331,7 +331,7 @@ mod tests {
         let address = first.as_ptr();
         drop(first);
         let again: Vec<Block> = (0..200).map(|_| Block::zeroed(PAGE_BYTES)).collect();
-        assert!(again.iter().all(|block| block.iter().all(|byte| *byte == 0)));
+        assert!(again.iter().all(|block| block[..] == [0; PAGE_BYTES]));
         assert!(address.addr().is_multiple_of(64));
     }
 

@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn finds_what_a_tree_finds() {
-        const SEEDS: usize = if cfg!(miri) { 4 } else { 60 };
-        const STEPS: u64 = if cfg!(miri) { 60 } else { 300 };
+        const SEEDS: usize = if cfg!(miri) { 3 } else { 60 };
+        const STEPS: u64 = if cfg!(miri) { 40 } else { 300 };
         for (seed, base) in [0u64, 1 << 63, u64::MAX - 5_000].into_iter().cycle().take(SEEDS).enumerate() {
             let (mut map, mut model) = (IntegerMap::default(), BTreeMap::new());
             let spread = [20, 300, 2_500, 5_000][seed % 4];

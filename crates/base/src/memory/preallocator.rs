@@ -155,7 +155,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| keep_ahead(3, 2, &stop));
             let blocks: Vec<Block> = (0..600).map(|_| Block::zeroed(PAGE_BYTES)).collect();
-            assert!(blocks.iter().all(|block| block.iter().all(|byte| *byte == 0)));
+            assert!(blocks.iter().all(|block| block[..] == [0; PAGE_BYTES]));
             stop.store(true, Ordering::Release);
             wake_preallocator();
         });
