@@ -5,7 +5,7 @@
 use crate::frame::Frame;
 use crate::rows::{Flow, RowSlot};
 use crate::sorting::sort;
-use crate::window_frame::{Frames, Sorted};
+use crate::window_frame::{Sorted, WindowFrames};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::{AggregateState, Removal};
 use ferrite_expr::{Aggregate, AggregateKind, Context};
@@ -152,7 +152,7 @@ impl<'s> Frame<'s> {
             return self.run_aggregate(function, aggregate, arguments, sorted, partition, collected);
         }
         let key = |place: usize| *collected.input(sorted.order[place], sorted.key);
-        let frames = Frames::new(self, function, sorted, partition.clone(), key)?;
+        let frames = WindowFrames::new(self, function, sorted, partition.clone(), key)?;
         let size = partition.len() as i64;
         let mut dense = 0;
         for place in partition.clone() {
@@ -204,7 +204,7 @@ impl<'s> Frame<'s> {
         collected: &mut Collected<'s>,
     ) -> UserResult<()> {
         let key = |place: usize| *collected.input(sorted.order[place], sorted.key);
-        let frames = Frames::new(self, function, sorted, partition.clone(), key)?;
+        let frames = WindowFrames::new(self, function, sorted, partition.clone(), key)?;
         let value_at = |collected: &Collected<'s>, place: usize| {
             if function.arguments.is_empty() { Value::Null } else { *collected.input(sorted.order[place], argument) }
         };

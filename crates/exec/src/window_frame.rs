@@ -71,7 +71,7 @@ impl Key {
 }
 
 /// The frames of one function over one partition.
-pub(crate) struct Frames<'a> {
+pub(crate) struct WindowFrames<'a> {
     unit: FrameUnit,
     start: Reach,
     end: Reach,
@@ -87,7 +87,7 @@ pub(crate) struct Frames<'a> {
     first_key: usize,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> WindowFrames<'a> {
     /// `key` is the value at a place of what the window is ordered by, where it is one thing.
     pub(crate) fn new<'s>(
         frame: &Frame<'s>,
@@ -95,7 +95,7 @@ impl<'a> Frames<'a> {
         sorted: &'a Sorted,
         partition: Range<usize>,
         key: impl Fn(usize) -> Value<'s>,
-    ) -> UserResult<Frames<'a>> {
+    ) -> UserResult<WindowFrames<'a>> {
         let unit = function.frame.unit;
         let (mut groups, mut group_of) = (Vec::new(), Vec::new());
         if unit == FrameUnit::Groups {
@@ -121,7 +121,7 @@ impl<'a> Frames<'a> {
                 }
             }
         }
-        Ok(Frames { unit, start, end, sorted, partition, groups, group_of, keys, first_key })
+        Ok(WindowFrames { unit, start, end, sorted, partition, groups, group_of, keys, first_key })
     }
 
     /// The frame of the row at this place; possibly empty.
