@@ -9,7 +9,7 @@
 use crate::answer::{AnswerBatch, MailboxHandle};
 use ferrite_base::{NodeId, Sequence};
 use ferrite_log::LogFailed;
-use ferrite_replica::{Configuration, Outcome, Replica};
+use ferrite_replica::{Configuration, Release, Replica};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// This node, as long as it is the only one.
@@ -110,7 +110,7 @@ impl Gate {
     /// their outcome is unknown.
     fn release(&self, replica: &mut Held) {
         for ((mailbox, mut answers), outcome) in replica.take_released() {
-            if outcome == Outcome::OutcomeUnknown {
+            if outcome == Release::OutcomeUnknown {
                 let failure = self.failure().expect("the outcome is unknown only after a failure");
                 answers.replace_all(&failure.outcome_unknown());
             }

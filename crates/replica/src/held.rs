@@ -6,7 +6,7 @@ use ferrite_base::Sequence;
 
 /// What is known of the transaction when its answer leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum Release {
     /// All that the answer saw or did is committed: it may leave as it is.
     Committed,
     /// Executed here, but nobody knows whether it will be there after a restart: the answer must

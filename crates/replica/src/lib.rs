@@ -14,5 +14,5 @@ mod held;
 mod replica;
 
 pub use configuration::Configuration;
-pub use held::Outcome;
+pub use held::Release;
 pub use replica::{Effect, Replica};

@@ -8,7 +8,7 @@
 use ferrite_base::{NodeId, Sequence};
 
 use crate::configuration::Configuration;
-use crate::held::{Held, Outcome};
+use crate::held::{Held, Release};
 
 /// What the caller has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,10 +105,10 @@ impl<T> Replica<T> {
 
     /// Takes the answers that may leave, in the order in which they were held. What the iterator
     /// does not reach stays.
-    pub fn take_released(&mut self) -> impl Iterator<Item = (T, Outcome)> + '_ {
+    pub fn take_released(&mut self) -> impl Iterator<Item = (T, Release)> + '_ {
         std::iter::from_fn(|| match self.held.pop_committed(self.commit) {
-            Some(answer) => Some((answer, Outcome::Committed)),
-            None if self.failed => self.held.pop().map(|answer| (answer, Outcome::OutcomeUnknown)),
+            Some(answer) => Some((answer, Release::Committed)),
+            None if self.failed => self.held.pop().map(|answer| (answer, Release::OutcomeUnknown)),
             None => None,
         })
     }
@@ -122,7 +122,7 @@ mod tests {
 
     const ONE: NodeId = NodeId(1);
 
-    fn released<T>(replica: &mut Replica<T>) -> Vec<(T, Outcome)> {
+    fn released<T>(replica: &mut Replica<T>) -> Vec<(T, Release)> {
         replica.take_released().collect()
     }
 
@@ -130,7 +130,7 @@ mod tests {
     fn one_member_commits_what_it_made_durable() {
         let mut replica = Replica::new(Configuration::single(ONE), Sequence(10));
         replica.hold_read("read before any write");
-        assert_eq!(released(&mut replica), [("read before any write", Outcome::Committed)]);
+        assert_eq!(released(&mut replica), [("read before any write", Release::Committed)]);
         replica.appended(Sequence(12));
         replica.hold(Sequence(11), "eleven");
         replica.hold(Sequence(12), "twelve");
@@ -138,9 +138,9 @@ mod tests {
         assert_eq!(replica.durable(ONE, Sequence(10)), None);
         assert!(released(&mut replica).is_empty());
         assert_eq!(replica.durable(ONE, Sequence(11)), Some(Effect::Commit(Sequence(11))));
-        assert_eq!(released(&mut replica), [("eleven", Outcome::Committed)]);
+        assert_eq!(released(&mut replica), [("eleven", Release::Committed)]);
         assert_eq!(replica.durable(ONE, Sequence(12)), Some(Effect::Commit(Sequence(12))));
-        assert_eq!(released(&mut replica), [("twelve", Outcome::Committed), ("read", Outcome::Committed)]);
+        assert_eq!(released(&mut replica), [("twelve", Release::Committed), ("read", Release::Committed)]);
         assert_eq!(replica.held(), 0);
     }
 
@@ -153,9 +153,9 @@ mod tests {
         replica.durable(ONE, Sequence(1));
         replica.fail();
         assert_eq!(replica.durable(ONE, Sequence(2)), None);
-        assert_eq!(released(&mut replica), [("one", Outcome::Committed), ("two", Outcome::OutcomeUnknown)]);
+        assert_eq!(released(&mut replica), [("one", Release::Committed), ("two", Release::OutcomeUnknown)]);
         replica.hold_read("late");
-        assert_eq!(released(&mut replica), [("late", Outcome::OutcomeUnknown)]);
+        assert_eq!(released(&mut replica), [("late", Release::OutcomeUnknown)]);
         assert_eq!(replica.commit, Sequence(1));
     }
 
@@ -250,8 +250,8 @@ mod tests {
                             let (sequence, expected) = held.pop_front().unwrap();
                             prop_assert_eq!(answer, expected);
                             match outcome {
-                                Outcome::Committed => prop_assert!(sequence <= commit),
-                                Outcome::OutcomeUnknown => prop_assert!(failed_at.is_some() && sequence > commit),
+                                Release::Committed => prop_assert!(sequence <= commit),
+                                Release::OutcomeUnknown => prop_assert!(failed_at.is_some() && sequence > commit),
                             }
                         }
                         // Nothing is kept that could leave.
