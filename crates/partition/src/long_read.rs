@@ -128,10 +128,10 @@ impl Line {
     }
 }
 
-/// What a [`Turn`] holds.
-struct Place(Arc<Line>);
+/// One of the threads for long reads, as a [`Turn`] has it. Dropped, it goes to the next in line.
+struct ThreadSlot(Arc<Line>);
 
-impl Drop for Place {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         loop {
             let next = {
@@ -143,7 +143,7 @@ impl Drop for Place {
                 next
             };
             let Some((mut call, home)) = next else { return };
-            call.turn = Some(Turn::new(Place(Arc::clone(&self.0))));
+            call.turn = Some(Turn::new(ThreadSlot(Arc::clone(&self.0))));
             match home.send(call) {
                 Ok(()) => return,
                 // The server stops, and this call's client is gone. Its turn is this one's still.
@@ -233,7 +233,7 @@ impl LongReads {
         }
         state.free -= 1;
         state.begun += 1;
-        Some((call, Turn::new(Place(Arc::clone(&self.line)))))
+        Some((call, Turn::new(ThreadSlot(Arc::clone(&self.line)))))
     }
 
     pub(crate) fn start(&self, read: LongRead) {
