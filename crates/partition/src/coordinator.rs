@@ -72,7 +72,7 @@ pub struct Coordinator {
     loans: (Sender<Loan>, Receiver<Loan>),
     /// What a running transaction has; empty between transactions.
     stores: Vec<Store>,
-    places: Vec<Place>,
+    positions: Vec<StorePosition>,
     counters: Counters,
     long_reads: LongReads,
     others: Option<Others>,
@@ -123,7 +123,7 @@ impl Coordinator {
             next_job: None,
             loans: unbounded(),
             stores: Vec::new(),
-            places: Vec::new(),
+            positions: Vec::new(),
             counters: Counters::default(),
             long_reads,
             others: None,
@@ -195,9 +195,9 @@ impl Coordinator {
     fn checkpoint(&mut self, snapshot: u64) -> Taken {
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let (mut stores, mut places) = (Vec::new(), Vec::new());
-        for (store, place) in borrowed.iter_mut().flatten() {
+        for (store, position) in borrowed.iter_mut().flatten() {
             stores.push(store.snapshot(|_| true));
-            places.push((FIRST_EPOCH, place.sequence));
+            places.push((FIRST_EPOCH, position.sequence));
         }
         let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
@@ -343,18 +343,18 @@ impl Coordinator {
     fn run_call(&mut self, call: ProgramCall, group: &mut Group) {
         let now = self.clock.wall_micros();
         let mut stores = std::mem::take(&mut self.stores);
-        let mut places = std::mem::take(&mut self.places);
-        group.take(&call.hold, &mut stores, &mut places);
+        let mut positions = std::mem::take(&mut self.positions);
+        group.take(&call.hold, &mut stores, &mut positions);
         if let Some(program) = long_read::program(&call, &stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, &mut stores);
                 let call = ProgramCall { program, ..call };
                 let cancellations = self.long_reads.cancellations();
                 group.reads.push(LongRead::new(call, turn, snapshots, now, &self.gate, cancellations));
-                self.record(&mut stores, &mut places, None, &mut group.payload);
+                self.record(&mut stores, &mut positions, None, &mut group.payload);
             }
-            group.put_back(&mut stores, &mut places);
-            (self.stores, self.places) = (stores, places);
+            group.put_back(&mut stores, &mut positions);
+            (self.stores, self.positions) = (stores, positions);
             return;
         }
         let mut answer = std::mem::take(&mut self.answer);
@@ -365,7 +365,7 @@ impl Coordinator {
         // Those before it in the group need not wait for a call that takes its time.
         let mut slow = || {
             if group.has_output() {
-                outlet.append(ticket, group, &mut places);
+                outlet.append(ticket, group, &mut positions);
                 outlet.release(group);
             }
         };
@@ -376,9 +376,9 @@ impl Coordinator {
         }
         answer.clear();
         self.answer = answer;
-        self.record(&mut stores, &mut places, outcome, &mut group.payload);
-        group.put_back(&mut stores, &mut places);
-        (self.stores, self.places) = (stores, places);
+        self.record(&mut stores, &mut positions, outcome, &mut group.payload);
+        group.put_back(&mut stores, &mut positions);
+        (self.stores, self.positions) = (stores, positions);
         if let (None, Some(recompile)) = (outcome, call.recompile) {
             recompile();
         }
@@ -388,20 +388,20 @@ impl Coordinator {
     fn record(
         &mut self,
         stores: &mut [Store],
-        places: &mut [Place],
+        positions: &mut [StorePosition],
         outcome: Option<CallOutcome>,
         payload: &mut EntryBuffer,
     ) {
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut parts = Vec::new();
-        assert_eq!(stores.len(), places.len(), "each store has its place");
-        for (store, place) in stores.iter().zip(places.iter_mut()) {
-            assert_eq!(store.partition(), place.partition, "stores and places are in one order");
+        assert_eq!(stores.len(), positions.len(), "each store has its position");
+        for (store, position) in stores.iter().zip(positions.iter_mut()) {
+            assert_eq!(store.partition(), position.partition, "stores and positions are in one order");
             if !store.redo().is_empty() {
                 assert!(outcome == Some(CallOutcome::Committed), "a transaction that was rolled back leaves no redo");
-                place.sequence = Sequence(place.sequence.0 + 1);
-                place.changed = true;
-                let (partition, sequence) = (place.partition, place.sequence);
+                position.sequence = Sequence(position.sequence.0 + 1);
+                position.changed = true;
+                let (partition, sequence) = (position.partition, position.sequence);
                 parts.push(Part { partition, epoch: FIRST_EPOCH, sequence, changes: store.redo() });
             }
         }
@@ -480,8 +480,8 @@ impl Coordinator {
         schema_time.ask()?;
         let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
-        let mut places: Vec<Place> = Vec::with_capacity(borrowed.len());
-        take(&mut borrowed, &Hold::All, &mut stores, &mut places);
+        let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
+        take(&mut borrowed, &Hold::All, &mut stores, &mut positions);
         let time = self.clock.wall_micros();
         let applied = schema::apply_watched(&mut stores, &planned, time, &watcher);
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
@@ -503,7 +503,7 @@ impl Coordinator {
                 (self.publish)(compiled);
             }
         }
-        put_back(&mut borrowed, &mut stores, &mut places);
+        put_back(&mut borrowed, &mut stores, &mut positions);
         self.give_back(borrowed);
         applied?;
         classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
@@ -526,13 +526,13 @@ impl Coordinator {
             assert!(store.partition() == partition && store.is_committed(), "a partition lends its own store, at rest");
             let slot = &mut borrowed[partition.index()];
             assert!(wanted[partition.index()] && slot.is_none(), "a store comes once, where it was asked for");
-            *slot = Some((store, Place { partition, sequence, changed: false }));
+            *slot = Some((store, StorePosition { partition, sequence, changed: false }));
         }
         borrowed
     }
 
     fn give_back(&self, borrowed: Borrowed) {
-        for (store, Place { partition, sequence, .. }) in borrowed.into_iter().flatten() {
+        for (store, StorePosition { partition, sequence, .. }) in borrowed.into_iter().flatten() {
             assert!(store.is_committed(), "a store goes back between two transactions");
             let loan = Loan { partition, store, sequence, compiled: Arc::clone(&self.compiled) };
             let back = &self.partitions[partition.index()].back.0;
@@ -552,7 +552,7 @@ fn rows_of(stores: &[Store], tables: &[TableId]) -> i64 {
 }
 
 /// Whose store it is, and where its history stands.
-struct Place {
+struct StorePosition {
     partition: PartitionId,
     sequence: Sequence,
     /// Since the log was told.
@@ -569,17 +569,17 @@ struct Outlet<'c> {
 
 impl Outlet<'_> {
     /// Hands the group's records to the log; a barrier where nothing was changed, as its answers
-    /// may tell of others' changes. `running`: the places that a transaction has which goes on, and
-    /// whose own changes come later. `ticket` is that of the last one that has ended.
-    fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [Place]) {
+    /// may tell of others' changes. `running`: the positions that a transaction has which goes on,
+    /// and whose own changes come later. `ticket` is that of the last one that has ended.
+    fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [StorePosition]) {
         self.gate.appended(ticket);
         let mut waiting = vec![(Arc::clone(self.gate), ticket)];
-        let borrowed = group.borrowed.iter_mut().flatten().map(|(_, place)| place);
-        for place in borrowed.chain(running) {
-            if std::mem::take(&mut place.changed) {
-                let gate = &self.partitions[place.partition.index()].gate;
-                gate.appended(place.sequence);
-                waiting.push((Arc::clone(gate), place.sequence));
+        let borrowed = group.borrowed.iter_mut().flatten().map(|(_, position)| position);
+        for position in borrowed.chain(running) {
+            if std::mem::take(&mut position.changed) {
+                let gate = &self.partitions[position.partition.index()].gate;
+                gate.appended(position.sequence);
+                waiting.push((Arc::clone(gate), position.sequence));
             }
         }
         let payload = std::mem::take(&mut group.payload);
@@ -597,7 +597,7 @@ impl Outlet<'_> {
 }
 
 /// By partition; None for a store that is not here, or that the running transaction has.
-type Borrowed = Vec<Option<(Store, Place)>>;
+type Borrowed = Vec<Option<(Store, StorePosition)>>;
 
 /// What one lending of stores serves.
 struct Group {
@@ -610,12 +610,12 @@ struct Group {
 }
 
 impl Group {
-    fn take(&mut self, hold: &Hold, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
-        take(&mut self.borrowed, hold, stores, places);
+    fn take(&mut self, hold: &Hold, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
+        take(&mut self.borrowed, hold, stores, positions);
     }
 
-    fn put_back(&mut self, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
-        put_back(&mut self.borrowed, stores, places);
+    fn put_back(&mut self, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
+        put_back(&mut self.borrowed, stores, positions);
     }
 
     fn has_output(&self) -> bool {
@@ -657,11 +657,11 @@ impl Group {
 }
 
 /// Moves the stores that a transaction needs to where it can have them in a row.
-fn take(borrowed: &mut Borrowed, hold: &Hold, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
-    let mut one = |lent: &mut Option<(Store, Place)>| {
-        let (store, place) = lent.take().expect("what a call needs was borrowed");
+fn take(borrowed: &mut Borrowed, hold: &Hold, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
+    let mut one = |lent: &mut Option<(Store, StorePosition)>| {
+        let (store, position) = lent.take().expect("what a call needs was borrowed");
         stores.push(store);
-        places.push(place);
+        positions.push(position);
     };
     match hold {
         Hold::All => borrowed.iter_mut().for_each(one),
@@ -669,10 +669,10 @@ fn take(borrowed: &mut Borrowed, hold: &Hold, stores: &mut Vec<Store>, places: &
     }
 }
 
-fn put_back(borrowed: &mut Borrowed, stores: &mut Vec<Store>, places: &mut Vec<Place>) {
-    for (store, place) in stores.drain(..).zip(places.drain(..)) {
-        let slot = &mut borrowed[place.partition.index()];
+fn put_back(borrowed: &mut Borrowed, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
+    for (store, position) in stores.drain(..).zip(positions.drain(..)) {
+        let slot = &mut borrowed[position.partition.index()];
         assert!(slot.is_none(), "a store is put back where it was taken");
-        *slot = Some((store, place));
+        *slot = Some((store, position));
     }
 }
