@@ -14,8 +14,8 @@ use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
-    AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, Hold, MailboxHandle, ProgramCall,
-    Recompile, Reply, Spent,
+    AnswerBatch, CachedCall, CachedCalls, CallBatch, CallHeader, Compiled, Event, MailboxHandle, ProgramCall,
+    Recompile, Reply, Spent, StoreSet,
 };
 use ferrite_sql::Parameterizer;
 use ferrite_value::Value;
@@ -282,7 +282,7 @@ impl Dispatcher {
                     self.send_batches();
                 }
             }
-            Ok(Route::Multi(hold)) => {
+            Ok(Route::Multi(stores)) => {
                 let mut bytes = Vec::new();
                 parameters.copy_to(&mut bytes);
                 connection.taken(body.len());
@@ -291,7 +291,7 @@ impl Dispatcher {
                     compiled: Arc::clone(&self.compiled),
                     parameters: bytes,
                     reply: self.reply(connection, invocation.handle),
-                    hold,
+                    stores,
                     turn: None,
                     time_max: None,
                     retry: Some(self.resend(connection, invocation.handle, body)),
@@ -384,7 +384,7 @@ impl Dispatcher {
                     program: Arc::clone(&plan.program),
                     compiled: Arc::clone(&self.compiled),
                     parameters: self.parameters.clone(),
-                    hold: Hold::All,
+                    stores: StoreSet::All,
                     turn: None,
                     time_max: None,
                     retry: Some(self.resend(connection, invocation.handle, &body)),
@@ -398,7 +398,7 @@ impl Dispatcher {
                         let inbox = &self.shared.partitions[partition.index()];
                         inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the network");
                     }
-                    Route::Multi(hold) => self.multi.push(ProgramCall { hold, ..call }),
+                    Route::Multi(stores) => self.multi.push(ProgramCall { stores, ..call }),
                     Route::Compound => unreachable!("a statement is no compound procedure"),
                 }
             }

@@ -10,7 +10,7 @@ use ferrite_base::TableId;
 use ferrite_catalog::Table;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, Mailbox, ProgramCall, Reply};
+use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_system::expired::expiring;
 use ferrite_value::SqlType;
 use ferrite_wire::{Response, Status, frame};
@@ -127,7 +127,7 @@ impl Expiry {
                     // None: a count of 0.
                     parameters: vec![0; 2],
                     reply,
-                    hold: Hold::All,
+                    stores: StoreSet::All,
                     load: false,
                     // The next round goes by the schema then in force.
                     retry: Some(Box::new(move |_| {

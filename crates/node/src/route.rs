@@ -1,7 +1,7 @@
 //! Which partition a call belongs to.
 
 use ferrite_base::{PartitionId, UserError, UserResult};
-use ferrite_partition::Hold;
+use ferrite_partition::StoreSet;
 use ferrite_plan::{Owners, owner};
 use ferrite_plan::{Program, Routing};
 use ferrite_value::ring::Ring;
@@ -15,7 +15,7 @@ pub enum Route {
         drop_first_parameter: bool,
     },
     /// These or all partitions, through the coordinator.
-    Multi(Hold),
+    Multi(StoreSet),
     /// None: a procedure outside of transactions.
     Compound,
 }
@@ -47,8 +47,8 @@ pub fn route(
         Owners::Any => Route::to(PartitionId(spread % ring.partition_count())),
         // All data is on the one partition.
         Owners::All if ring.partition_count() == 1 => Route::to(PartitionId(0)),
-        Owners::All => Route::Multi(Hold::All),
-        Owners::Several(partitions) => Route::Multi(Hold::Only(partitions.into())),
+        Owners::All => Route::Multi(StoreSet::All),
+        Owners::Several(partitions) => Route::Multi(StoreSet::Only(partitions.into())),
         Owners::None => Route::Compound,
         Owners::Named => return Err(no_destination(program)),
     })

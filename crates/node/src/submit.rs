@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::system::SystemJob;
 use ferrite_base::{UserError, UserResult};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{Compiled, Event, Hold, ProgramCall, Reply};
+use ferrite_partition::{Compiled, Event, ProgramCall, Reply, StoreSet};
 use ferrite_plan::Program;
 use ferrite_wire::Extensions;
 use ferrite_wire::frame as wire_frame;
@@ -107,7 +107,7 @@ pub fn program(
         compiled: Arc::clone(compiled),
         parameters,
         reply: reply.clone(),
-        hold: Hold::All,
+        stores: StoreSet::All,
         retry: Some(Box::new(move |_| {
             // The system thread has ended only when the server stops.
             let _ = system.send(job);
@@ -123,8 +123,8 @@ pub fn program(
         Route::Partition { partition, .. } => {
             let _ = shared.partitions[partition.index()].send(Event::Program(call));
         }
-        Route::Multi(hold) => {
-            call.hold = hold;
+        Route::Multi(stores) => {
+            call.stores = stores;
             let _ = shared.coordinator.send(Job::Calls(vec![*call]));
         }
         Route::Compound => unreachable!("begun above"),

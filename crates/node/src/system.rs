@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult, fault};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Event, Hold, ProgramCall, Reply};
+use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, StoreSet};
 use ferrite_sql::Parameterizer;
 use ferrite_system::result::{SystemResult, SystemTable};
 use ferrite_system::statistics::{self, Asker};
@@ -381,7 +381,7 @@ impl System {
             program,
             compiled: Arc::clone(compiled),
             parameters: load.rows.to_vec(),
-            hold: Hold::All,
+            stores: StoreSet::All,
             reply: reply.clone(),
             retry: Some(Box::new(move |_| {
                 let _ = system.send(job);

@@ -11,7 +11,7 @@ use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
 use crate::counters::{CallOutcome, Counters, Report};
-use crate::event::{Event, Hold, Loan, ProgramCall, Reply};
+use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
 pub use crate::event::{Job, Taken};
 use crate::execute::Executor;
 use crate::gate::Gate;
@@ -306,9 +306,9 @@ impl Coordinator {
             && let Some(mut call) = self.waiting.pop_front()
         {
             if self.admit(&mut call) {
-                match &call.hold {
-                    Hold::All => wanted.fill(true),
-                    Hold::Only(list) => list.iter().for_each(|partition| wanted[partition.index()] = true),
+                match &call.stores {
+                    StoreSet::All => wanted.fill(true),
+                    StoreSet::Only(list) => list.iter().for_each(|partition| wanted[partition.index()] = true),
                 }
                 calls.push(call);
             }
@@ -344,7 +344,7 @@ impl Coordinator {
         let now = self.clock.wall_micros();
         let mut stores = std::mem::take(&mut self.stores);
         let mut positions = std::mem::take(&mut self.positions);
-        group.take(&call.hold, &mut stores, &mut positions);
+        group.take(&call.stores, &mut stores, &mut positions);
         if let Some(program) = long_read::program(&call, &stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, &mut stores);
@@ -481,7 +481,7 @@ impl Coordinator {
         let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
-        take(&mut borrowed, &Hold::All, &mut stores, &mut positions);
+        take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
         let time = self.clock.wall_micros();
         let applied = schema::apply_watched(&mut stores, &planned, time, &watcher);
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
@@ -610,8 +610,8 @@ struct Group {
 }
 
 impl Group {
-    fn take(&mut self, hold: &Hold, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
-        take(&mut self.borrowed, hold, stores, positions);
+    fn take(&mut self, needed: &StoreSet, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
+        take(&mut self.borrowed, needed, stores, positions);
     }
 
     fn put_back(&mut self, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
@@ -657,15 +657,15 @@ impl Group {
 }
 
 /// Moves the stores that a transaction needs to where it can have them in a row.
-fn take(borrowed: &mut Borrowed, hold: &Hold, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
+fn take(borrowed: &mut Borrowed, needed: &StoreSet, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
     let mut one = |lent: &mut Option<(Store, StorePosition)>| {
         let (store, position) = lent.take().expect("what a call needs was borrowed");
         stores.push(store);
         positions.push(position);
     };
-    match hold {
-        Hold::All => borrowed.iter_mut().for_each(one),
-        Hold::Only(list) => list.iter().for_each(|partition| one(&mut borrowed[partition.index()])),
+    match needed {
+        StoreSet::All => borrowed.iter_mut().for_each(one),
+        StoreSet::Only(list) => list.iter().for_each(|partition| one(&mut borrowed[partition.index()])),
     }
 }
 

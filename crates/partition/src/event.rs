@@ -104,7 +104,7 @@ impl Reply {
 
 /// Whose stores a transaction of the coordinator needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Hold {
+pub enum StoreSet {
     All,
     /// In ascending order.
     Only(Box<[PartitionId]>),
@@ -119,7 +119,7 @@ pub struct ProgramCall {
     pub parameters: Vec<u8>,
     pub reply: Reply,
     /// For the coordinator.
-    pub hold: Hold,
+    pub stores: StoreSet,
     /// The parameters are an encoded table: the program is run for each of its rows.
     pub load: bool,
     /// Compiles and sends the call again when the schema changed in between.

@@ -45,6 +45,6 @@ pub mod worker_pool;
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use call_header::CallHeader;
 pub use compiled::Compiled;
-pub use event::{CachedCall, CachedCalls, CallBatch, Event, Hold, ProgramCall, Recompile, Reply, Retry};
+pub use event::{CachedCall, CachedCalls, CallBatch, Event, ProgramCall, Recompile, Reply, Retry, StoreSet};
 pub use progress::{RecoveryProgress, Report, Seen};
 pub use row_counts::RowCounts;

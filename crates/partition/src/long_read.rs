@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use crate::answer::Mailbox;
     use crate::compiled::Compiled;
-    use crate::event::{Hold, Reply};
+    use crate::event::{Reply, StoreSet};
 
     struct Nobody;
 
@@ -311,7 +311,7 @@ mod tests {
             compiled,
             parameters: Vec::new(),
             reply,
-            hold: Hold::All,
+            stores: StoreSet::All,
             retry: None,
             recompile: None,
             turn: None,

@@ -10,7 +10,7 @@ use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, base64, schema_text};
 use ferrite_partition::counters::CallOutcome;
 use ferrite_partition::execute::{Executor, Request};
-use ferrite_partition::{AnswerBatch, Compiled, Hold, Mailbox, ProgramCall, Reply, schema};
+use ferrite_partition::{AnswerBatch, Compiled, Mailbox, ProgramCall, Reply, StoreSet, schema};
 use ferrite_plan::external::{self, Body, Description, Host, RoutineBody};
 use ferrite_plan::{Parameter, Program, Routing};
 use ferrite_table::Store;
@@ -322,7 +322,7 @@ fn a_body_ends_by_the_time_of_its_call() {
             compiled: Arc::clone(&compiled),
             parameters,
             reply: Reply { mailbox: Arc::new(Nobody), connection: 1, handle: 1, sent_micros: 0 },
-            hold: Hold::All,
+            stores: StoreSet::All,
             load: false,
             retry: None,
             recompile: None,

@@ -11,7 +11,7 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::route::{Route, route};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Hold, Mailbox, ProgramCall, Reply};
+use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
 use ferrite_wire::parameters::write_value;
@@ -251,14 +251,14 @@ impl Clients {
                 };
                 doors.partitions[partition.index()].send(Event::Calls(batch)).expect("the node is there");
             }
-            Route::Multi(hold) => {
+            Route::Multi(stores) => {
                 let letterbox = Arc::clone(&doors.letterbox);
                 let call = ProgramCall {
                     program,
                     compiled,
                     parameters,
                     reply: reply(doors, number, now),
-                    hold,
+                    stores,
                     load: false,
                     retry: Some(again(letterbox, number)),
                     recompile: None,
@@ -284,7 +284,7 @@ impl Clients {
             compiled: Arc::clone(&compiled),
             parameters: vec![0; 2],
             reply: reply(doors, number, now),
-            hold: Hold::All,
+            stores: StoreSet::All,
             load: false,
             retry: Some(again(Arc::clone(&doors.letterbox), number)),
             recompile: None,

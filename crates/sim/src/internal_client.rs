@@ -12,7 +12,7 @@ use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{Fault, SimulatedDisk};
 use ferrite_partition::coordinator::{Job, Taken};
-use ferrite_partition::{Compiled, Event, Hold, ProgramCall};
+use ferrite_partition::{Compiled, Event, ProgramCall, StoreSet};
 use ferrite_value::Value;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -133,7 +133,7 @@ impl Server for InternalClient<'_> {
                 compiled,
                 parameters: rows,
                 reply: reply(doors, number, now),
-                hold: Hold::All,
+                stores: StoreSet::All,
                 load: true,
                 retry: Some(again(Arc::clone(&doors.letterbox), number)),
                 recompile: None,

@@ -8,7 +8,7 @@ use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::coordinator::{Job, Taken};
-use ferrite_partition::{AnswerBatch, Event, Hold, Mailbox, ProgramCall, Reply};
+use ferrite_partition::{AnswerBatch, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_wire::{Response, Status, frame};
 use std::cell::Cell;
@@ -137,7 +137,7 @@ impl Server for InternalClient {
             program: Arc::clone(compiled.program(insert)),
             compiled,
             parameters: rows,
-            hold: Hold::All,
+            stores: StoreSet::All,
             reply: self.reply(),
             retry: Some(Box::new(move |_| {
                 let changed = UserError::parameters("the schema was changed meanwhile").with_hint("try again");
