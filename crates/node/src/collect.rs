@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::REPORTS_ASKED_MAX;
 use ferrite_partition::Event;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::counters::Report;
+use ferrite_partition::counters::ThreadReport;
 use ferrite_system::latency::Latencies;
 use ferrite_system::traffic::NetworkReport;
 use ferrite_system::{Collect, Collected};
@@ -25,7 +25,7 @@ pub struct Baselines {
     parties: Parties,
     /// What is to be said of the figures that were collected last.
     words: String,
-    partitions: HashMap<String, (Instant, Vec<Report>)>,
+    partitions: HashMap<String, (Instant, Vec<ThreadReport>)>,
     network: HashMap<String, (Instant, NetworkReport)>,
 }
 
@@ -40,14 +40,14 @@ impl Baselines {
 /// answers as questions make its report that of now; one that comes late does for the next
 /// question.
 struct Parties {
-    to: Sender<Report>,
-    answers: Receiver<Report>,
+    to: Sender<ThreadReport>,
+    answers: Receiver<ThreadReport>,
     known: HashMap<Option<u32>, Party>,
 }
 
 #[derive(Default)]
 struct Party {
-    last: Option<(Instant, Report)>,
+    last: Option<(Instant, ThreadReport)>,
     /// Questions that it has not answered.
     asked: usize,
 }
@@ -61,7 +61,7 @@ impl Default for Parties {
 
 impl Parties {
     /// `send` says whether the party is there: one that has ended has stopped with the server.
-    fn ask(&mut self, party: Option<u32>, send: impl FnOnce(Sender<Report>) -> bool) {
+    fn ask(&mut self, party: Option<u32>, send: impl FnOnce(Sender<ThreadReport>) -> bool) {
         let known = self.known.entry(party).or_default();
         // Whoever asks a stuck one every second fills no queue.
         if known.asked < REPORTS_ASKED_MAX && send(self.to.clone()) {
@@ -79,9 +79,9 @@ impl Parties {
     }
 
     /// In the partitions' order, the coordinator's behind them.
-    fn reports(&self) -> Vec<Report> {
+    fn reports(&self) -> Vec<ThreadReport> {
         let last = self.known.values().filter_map(|party| party.last.as_ref());
-        let mut reports: Vec<Report> = last.map(|(_, report)| report.clone()).collect();
+        let mut reports: Vec<ThreadReport> = last.map(|(_, report)| report.clone()).collect();
         reports.sort_by_key(|report| (report.partition.is_none(), report.partition));
         reports
     }
@@ -114,7 +114,7 @@ fn ask(shared: &Shared, baselines: &mut Baselines) {
     baselines.parties.ask(None, |to| shared.coordinator.send(Job::Report(to)).is_ok());
 }
 
-fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<Report>> {
+fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<ThreadReport>> {
     let mut baselines = shared.baselines.lock().unwrap_or_else(PoisonError::into_inner);
     ask(shared, &mut baselines);
     baselines.parties.wait(Instant::now() + PATIENCE);
@@ -134,7 +134,7 @@ fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<
 }
 
 impl Collect for Shared {
-    fn partitions(&self, selector: &str, interval: bool) -> Collected<Vec<Report>> {
+    fn partitions(&self, selector: &str, interval: bool) -> Collected<Vec<ThreadReport>> {
         partitions(self, selector, interval)
     }
 
@@ -143,7 +143,7 @@ impl Collect for Shared {
     }
 }
 
-fn since(mut report: Report, before: &[Report]) -> Report {
+fn since(mut report: ThreadReport, before: &[ThreadReport]) -> ThreadReport {
     let Some(before) = before.iter().find(|before| before.partition == report.partition) else { return report };
     for (name, counters) in &mut report.procedures {
         if let Some(earlier) = before.procedures.get(name) {
@@ -210,8 +210,8 @@ mod tests {
     use super::*;
     use ferrite_base::PartitionId;
 
-    fn report(partition: Option<u32>, depth: usize) -> Report {
-        Report { partition: partition.map(PartitionId), queue_depth: depth, ..Report::default() }
+    fn report(partition: Option<u32>, depth: usize) -> ThreadReport {
+        ThreadReport { partition: partition.map(PartitionId), queue_depth: depth, ..ThreadReport::default() }
     }
 
     fn depths(parties: &Parties) -> Vec<usize> {

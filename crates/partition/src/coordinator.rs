@@ -10,7 +10,7 @@ use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
-use crate::counters::{CallOutcome, Counters, Report};
+use crate::counters::{CallOutcome, Counters, ThreadReport};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
 pub use crate::event::{Job, Taken};
 use crate::execute::Executor;
@@ -233,8 +233,8 @@ impl Coordinator {
         job
     }
 
-    fn report(&self) -> Report {
-        Report {
+    fn report(&self) -> ThreadReport {
+        ThreadReport {
             partition: None,
             procedures: self.counters.procedures(&self.compiled),
             idle: self.counters.idle,

@@ -281,7 +281,7 @@ fn named<'c>(
 
 /// What a partition, or the coordinator, tells of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ThreadReport {
     /// None: the coordinator.
     pub partition: Option<PartitionId>,
     pub procedures: BTreeMap<String, ProcedureCounters>,

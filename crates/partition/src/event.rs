@@ -5,7 +5,7 @@ use crate::answer::{AnswerBatch, MailboxHandle};
 use crate::call_header::CallHeader;
 use crate::cancel::CallId;
 use crate::compiled::Compiled;
-use crate::counters::Report;
+use crate::counters::ThreadReport;
 use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserError};
@@ -28,7 +28,7 @@ pub enum Event {
     /// sends it to `to` and stands still until it comes back through `back`.
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
     /// Somebody wants to know what was counted here.
-    Report(Sender<Report>),
+    Report(Sender<ThreadReport>),
     /// Finish what is held and end.
     Stop,
 }
@@ -172,7 +172,7 @@ pub enum Job {
     /// Answers when all that came before is executed and durable.
     Quiesce(Reply),
     /// Somebody wants to know what was counted here.
-    Report(Sender<Report>),
+    Report(Sender<ThreadReport>),
     /// A snapshot of this number is to be written to disk.
     Checkpoint {
         snapshot: u64,

@@ -9,7 +9,7 @@ use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
 use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
-use crate::counters::{Counters, Report};
+use crate::counters::{Counters, ThreadReport};
 use crate::event::{CachedCall, CallBatch, Event, Loan, ProgramCall, Reply};
 use crate::execute::{Executor, Request};
 use crate::gate::Gate;
@@ -266,8 +266,8 @@ impl Partition {
         }
     }
 
-    fn report(&self) -> Report {
-        Report {
+    fn report(&self) -> ThreadReport {
+        ThreadReport {
             partition: Some(self.id),
             procedures: self.counters.procedures(&self.compiled),
             idle: self.counters.idle,

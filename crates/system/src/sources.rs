@@ -11,7 +11,7 @@ use ferrite_base::Settings;
 use ferrite_io::Disk;
 use ferrite_log::LogStatistics;
 use ferrite_partition::Compiled;
-use ferrite_partition::counters::Report;
+use ferrite_partition::counters::ThreadReport;
 use ferrite_partition::long_read::LineFigures;
 use ferrite_partition::recovery::Summary;
 use ferrite_value::ring::Ring;
@@ -51,7 +51,7 @@ pub struct Collected<R> {
 /// the same selector.
 pub trait Collect {
     /// The partitions' reports in order, the coordinator's behind them.
-    fn partitions(&self, selector: &str, interval: bool) -> Collected<Vec<Report>>;
+    fn partitions(&self, selector: &str, interval: bool) -> Collected<Vec<ThreadReport>>;
     /// All network threads' figures as one.
     fn network(&self, selector: &str, interval: bool) -> Collected<NetworkReport>;
 }

@@ -13,7 +13,7 @@ use ferrite_catalog::Catalog;
 use ferrite_io::RealDisk;
 use ferrite_log::LogStatistics;
 use ferrite_partition::Compiled;
-use ferrite_partition::counters::Report;
+use ferrite_partition::counters::ThreadReport;
 use ferrite_partition::long_read::LineFigures;
 use ferrite_partition::recovery::Summary;
 use ferrite_value::OwnedValue;
@@ -101,7 +101,7 @@ impl Node {
 
 /// Threads that have counted nothing yet.
 impl Collect for Node {
-    fn partitions(&self, _: &str, _: bool) -> Collected<Vec<Report>> {
+    fn partitions(&self, _: &str, _: bool) -> Collected<Vec<ThreadReport>> {
         Collected { reports: Vec::new(), elapsed: self.started.elapsed() }
     }
 

@@ -8,11 +8,11 @@ use crate::traffic::NetworkReport;
 use ferrite_base::limits as named_limits;
 use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varbinary, Varchar};
 
-type Report = Collected<NetworkReport>;
+type Reports = Collected<NetworkReport>;
 
 /// A row for each procedure that a connection has called. Times are the connection's, over all its
 /// procedures; aborts and failures are counted by procedure only, see PROCEDURE.
-pub fn initiators(sources: &Sources<'_>, collected: &Report) -> SystemTable {
+pub fn initiators(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CONNECTION_HOSTNAME", Varchar),
@@ -47,7 +47,7 @@ pub fn initiators(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     table
 }
 
-pub fn bytes(sources: &Sources<'_>, collected: &Report) -> SystemTable {
+pub fn bytes(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CONNECTION_HOSTNAME", Varchar),
@@ -85,7 +85,7 @@ pub fn bytes(sources: &Sources<'_>, collected: &Report) -> SystemTable {
 
 /// What the connections have outstanding, but for the call that asks: tools wait until there is
 /// nothing.
-pub fn connections(sources: &Sources<'_>, collected: &Report, asker: Asker) -> SystemTable {
+pub fn connections(sources: &Sources<'_>, collected: &Reports, asker: Asker) -> SystemTable {
     const COLUMNS: &Columns = &[
         ("CONNECTION_ID", Bigint),
         ("CLIENT_HOSTNAME", Varchar),
@@ -110,7 +110,7 @@ pub fn connections(sources: &Sources<'_>, collected: &Report, asker: Asker) -> S
     table
 }
 
-pub fn limits(sources: &Sources<'_>, collected: &Report) -> SystemTable {
+pub fn limits(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     // Without a limit, or where the system does not say: NULL.
     let descriptors_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.map(small);
     let descriptors_open = std::fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as i32);
@@ -136,7 +136,7 @@ pub fn limits(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     )
 }
 
-pub fn latency(sources: &Sources<'_>, collected: &Report) -> SystemTable {
+pub fn latency(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     let latencies = &collected.reports.latencies;
     let per_second = latencies.count() as f64 / collected.elapsed.as_secs_f64().max(1e-3);
     let at = |part| count(latencies.quantile(part));
@@ -169,7 +169,7 @@ pub fn latency(sources: &Sources<'_>, collected: &Report) -> SystemTable {
     )
 }
 
-pub fn histogram(sources: &Sources<'_>, collected: &Report, uncompressed: bool) -> SystemTable {
+pub fn histogram(sources: &Sources<'_>, collected: &Reports, uncompressed: bool) -> SystemTable {
     const COMPRESSED: &Columns = &[("HISTOGRAM", Varbinary)];
     const UNCOMPRESSED: &Columns = &[("UNCOMPRESSED_HISTOGRAM", Varbinary)];
     let latencies = &collected.reports.latencies;

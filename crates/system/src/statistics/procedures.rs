@@ -5,7 +5,7 @@ use crate::result::{Cell, Columns, SystemTable, cells};
 use crate::sources::Collected;
 use crate::sources::Sources;
 use crate::topology::MULTI_PARTITION;
-use ferrite_partition::counters::{ProcedureCounters, Report, Spread};
+use ferrite_partition::counters::{ProcedureCounters, Spread, ThreadReport};
 use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varchar};
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const KIND: &Columns = &[("TRANSACTIONAL", Tinyint), ("COMPOUND", Tinyint)];
 /// The original server's word for a procedure's statements taken together.
 const ALL_STATEMENTS: &str = "<ALL>";
 
-type Reports = Collected<Vec<Report>>;
+type Reports = Collected<Vec<ThreadReport>>;
 
 pub fn procedures(sources: &Sources<'_>, collected: &Reports) -> SystemTable {
     let mut table = empty(&[BASE, SITE, PARTITION, PROCEDURE, FIGURES, KIND]);

@@ -8,12 +8,12 @@ use crate::sources::Sources;
 use crate::system_information::{physical_memory_kib, status_kib};
 use ferrite_base::memory;
 use ferrite_catalog::{Catalog, IndexKind, Table, TableKind, VIEW_KEY_INDEX};
-use ferrite_partition::counters::{IndexMemory, Report, TableMemory};
+use ferrite_partition::counters::{IndexMemory, TableMemory, ThreadReport};
 use ferrite_value::OwnedValue;
 use ferrite_value::SqlType::{Bigint, Integer, Timestamp, Tinyint, Varchar};
 use std::sync::Arc;
 
-type Reports = Collected<Vec<Report>>;
+type Reports = Collected<Vec<ThreadReport>>;
 
 /// Each partition's part of each table that the catalog has.
 fn each(collected: &Reports, catalog: &Catalog, mut row: impl FnMut(i32, &Arc<Table>, &TableMemory)) {

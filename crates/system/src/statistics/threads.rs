@@ -4,13 +4,13 @@ use super::{BASE, SITE, base, count, empty, one_row, small};
 use crate::result::{Cell, Columns, SystemTable, cells};
 use crate::sources::Collected;
 use crate::sources::Sources;
-use ferrite_partition::counters::Report;
+use ferrite_partition::counters::ThreadReport;
 use ferrite_value::OwnedValue;
 use ferrite_value::SqlType::{Bigint, Float, Integer};
 
-type Reports = Collected<Vec<Report>>;
+type Reports = Collected<Vec<ThreadReport>>;
 
-fn site(sources: &Sources<'_>, report: &Report) -> i32 {
+fn site(sources: &Sources<'_>, report: &ThreadReport) -> i32 {
     report.partition.map_or(sources.partitions as i32, |id| id.0 as i32)
 }
 
