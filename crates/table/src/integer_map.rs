@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn places_follow_keys_that_move_and_go_when_keys_lie_apart() {
-        const END: u64 = if cfg!(miri) { 4_000 } else { 100_000 };
+        const END: u64 = if cfg!(miri) { 2_500 } else { 100_000 };
         const LAST: RowId = RowId(END as u32 - 1);
         let mut map = IntegerMap::default();
         for key in 0..END {

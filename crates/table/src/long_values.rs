@@ -336,7 +336,8 @@ mod tests {
     fn every_length_around_class_borders_comes_back() {
         let mut longs = LongValues::new(&Arc::default());
         let mut lengths: Vec<usize> = SLOT_BYTES.iter().flat_map(|size| [size - 5, size - 4, size - 3]).collect();
-        lengths.extend([0, 1, 7, 8, 9, 16_320, 100_000, 1_048_576]);
+        lengths.extend([0, 1, 7, 8, 9, 16_320]);
+        lengths.extend(if cfg!(miri) { [16_321, 20_000] } else { [100_000, 1_048_576] });
         let stored: Vec<(Handle, Vec<u8>)> = lengths
             .iter()
             .map(|length| {
