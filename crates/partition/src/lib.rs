@@ -46,5 +46,5 @@ pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use call_header::CallHeader;
 pub use compiled::Compiled;
 pub use event::{CachedCall, CachedCalls, CallBatch, Event, ProgramCall, Recompile, Reply, Retry, StoreSet};
-pub use progress::{RecoveryProgress, Report, Seen};
+pub use progress::{ProgressListener, RecoveryProgress, Seen};
 pub use row_counts::RowCounts;

@@ -4,7 +4,7 @@
 //! is cut is kept.
 
 pub use crate::damage::{LogDamage, Stake};
-use crate::progress::{RecoveryProgress, Report};
+use crate::progress::{ProgressListener, RecoveryProgress};
 use crate::recovery::{Options, Summary, default_threads, open_with};
 use crate::snapshots;
 use crate::start_error::StartError;
@@ -28,7 +28,7 @@ pub fn accept_loss(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     dir: &Path,
-    report: &Report,
+    report: &ProgressListener,
 ) -> Result<Option<(PathBuf, String)>, StartError> {
     let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
     let has_log = disk.list(dir).map_err(failed)?.iter().any(|name| name.starts_with("redo-"));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Takes a line for the operator.
-pub type Report = dyn Fn(&str) + Sync;
+pub type ProgressListener = dyn Fn(&str) + Sync;
 
 const FIRST_NANOS: u64 = 2_000_000_000;
 const EVERY_NANOS: u64 = 1_000_000_000;
@@ -69,13 +69,17 @@ impl std::fmt::Display for Seen {
 
 pub(crate) struct ProgressReporter<'r> {
     clock: Arc<dyn Clock>,
-    report: &'r Report,
+    report: &'r ProgressListener,
     progress: &'r RecoveryProgress,
     next_line: AtomicU64,
 }
 
 impl<'r> ProgressReporter<'r> {
-    pub fn new(clock: Arc<dyn Clock>, report: &'r Report, progress: &'r RecoveryProgress) -> ProgressReporter<'r> {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        report: &'r ProgressListener,
+        progress: &'r RecoveryProgress,
+    ) -> ProgressReporter<'r> {
         let next_line = AtomicU64::new(clock.monotonic_nanos() + FIRST_NANOS);
         ProgressReporter { clock, report, progress, next_line }
     }

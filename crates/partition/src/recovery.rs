@@ -4,7 +4,7 @@
 use crate::commit::{self, Completion, DatabaseLog};
 use crate::compiled::Compiled;
 use crate::damage::{self, LogDamage};
-use crate::progress::{ProgressReporter, RecoveryProgress, Report};
+use crate::progress::{ProgressListener, ProgressReporter, RecoveryProgress};
 use crate::record::{self, Genesis, RecordError};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
@@ -93,7 +93,7 @@ pub struct Options<'r> {
     /// it all.
     pub threads: usize,
     /// Told what the operator should see while it goes on.
-    pub report: &'r Report,
+    pub report: &'r ProgressListener,
     /// Where others look at it.
     pub progress: &'r RecoveryProgress,
     /// Loads the procedures in other languages.
