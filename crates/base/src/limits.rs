@@ -43,6 +43,8 @@ pub const PROCEDURES_MAX: usize = 10_000;
 pub const FUNCTIONS_MAX: usize = 10_000;
 /// Tasks of one database.
 pub const TASKS_MAX: usize = 10_000;
+/// Roles of one database, without the built-in ones.
+pub const ROLES_MAX: usize = 10_000;
 /// Reasons for which a task's calls failed that the log is told in a minute; others are counted.
 pub const TASK_REASONS_MAX: usize = 8;
 /// Columns (or expressions) of one index.

@@ -1,6 +1,6 @@
 //! How many objects there may be: at each limit, and one past it.
 
-use ferrite_base::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TABLE_INDEXES_MAX, TABLES_MAX, TASKS_MAX};
+use ferrite_base::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, ROLES_MAX, TABLE_INDEXES_MAX, TABLES_MAX, TASKS_MAX};
 use ferrite_base::{ErrorKind, UserError};
 use ferrite_catalog::{
     Catalog, Change, Column, IndexKind, Interval, IntervalUnit, NewIndex, OnError, Procedure, RunOn, Schedule, Task,
@@ -131,4 +131,13 @@ fn there_are_so_many_functions_and_tasks() {
     assert_ne!(error.kind(), ErrorKind::Limit, "{error}");
     catalog.functions.insert("LAST".into(), function("LAST").into());
     refused(&catalog, &create("MORE"), "limit of 10000 functions reached");
+}
+
+#[test]
+fn there_are_so_many_roles() {
+    let create = |name: &str| Change::CreateRole { name: name.into(), permissions: Vec::new() };
+    let mut catalog = Catalog::default();
+    catalog.roles.extend((1..ROLES_MAX).map(|number| (format!("r{number}"), Vec::new())));
+    let full = apply(&catalog, &create("last")).expect("at the limit");
+    refused(&full, &create("more"), "limit of 10000 roles reached");
 }

@@ -2,7 +2,7 @@
 
 use super::{Draft, already_exists, check, depended_on, invalid};
 use crate::objects::{Procedure, ProcedurePartitioning};
-use ferrite_base::limits::{PARAMETERS_CEILING, PROCEDURES_MAX};
+use ferrite_base::limits::{PARAMETERS_CEILING, PROCEDURES_MAX, ROLES_MAX};
 use ferrite_base::{TableId, UserError, UserResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -131,6 +131,9 @@ impl Draft {
         check::identifier(name)?;
         if self.catalog.permissions_of(name).is_some() {
             return Err(already_exists(name));
+        }
+        if self.catalog.roles.len() >= ROLES_MAX {
+            return Err(UserError::limit(format!("limit of {ROLES_MAX} roles reached")));
         }
         let mut given = BTreeSet::new();
         for permission in permissions {
