@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 use clap::Parser;
+use ferrite_base::fault::Planted;
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_sim::poison::{Change, Opened, Sample};
 use ferrite_sim::{Counts, Report, run};
@@ -32,8 +33,19 @@ struct Options {
     poison: u64,
 }
 
+/// Seeds ask for panics, which a healthy run survives: a line each, so that nobody takes them for
+/// what is wrong.
+fn report_planted_panics_briefly() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| match panic.payload().downcast_ref::<Planted>() {
+        Some(Planted(point)) => eprintln!("a panic that the seed asks for, at {point:?}"),
+        None => usual(panic),
+    }));
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
+    report_planted_panics_briefly();
     if options.poison > 0 {
         return poison(&options);
     }
