@@ -32,7 +32,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         &["locate", "sources"],
         "whether a JDK needs its compiler depends on whether the bridge's sources came compiled",
     ),
-    ("log", &["error", "options"], "options that are out of range are an error of the log, and errors name options"),
     (
         "log",
         &["first_segment", "recovery"],
@@ -82,17 +81,13 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
             "schema",
             "state",
         ],
-        "the simulator's node, its clients and the model that they are compared with",
+        "the history keeps what was told of backups, restores and the schema as types of the files that drive \
+         them, and those write into it",
     ),
     (
         "sql",
         &["compile/adhoc", "compile/origin", "compile/procedure"],
         "by nature: a program keeps what it was compiled from, to be compiled again",
-    ),
-    (
-        "sql",
-        &["ddl/alter", "ddl/schema"],
-        "ALTER TABLE binds columns as CREATE TABLE does, and is one of the schema's statements",
     ),
     (
         "sql",
@@ -111,20 +106,9 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
             "bind/texts",
             "bind/window",
         ],
-        "by nature: queries in expressions in queries; each clause is bound by a file of its own",
+        "by nature: a scope holds its groups and windows, whose expressions have names of that scope and subqueries",
     ),
-    (
-        "sql",
-        &["parse/alter", "parse/ddl", "parse/table", "parse/task"],
-        "statements hand over to files of their own, which read names and bodies as they do",
-    ),
-    (
-        "sql",
-        &["planner/context", "planner/extremes", "planner/pending", "planner/semi", "planner/statement"],
-        "the planner's context holds what its steps leave for each other",
-    ),
-    ("table", &["compaction", "store"], "compaction moves rows of the store, and the store runs it a step at a time"),
-    ("table", &["index", "look_up"], "the ways to look a key up are parts of the index"),
+    ("table", &["compaction", "store"], "a step of compaction is a method of the store, which holds how far it is"),
     (
         "table",
         &["page_table", "snapshot_pins"],

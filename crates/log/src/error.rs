@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ferrite_base::{ErrorKind, UserError};
 use ferrite_io::{DiskError, LockError};
 
+use crate::durability::Durability;
 use crate::format::DatabaseId;
-use crate::options::Durability;
 
 /// Why a log could not be opened. Nothing was changed on disk, except where the disk itself failed.
 #[derive(Debug)]

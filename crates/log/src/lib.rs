@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod begun;
+mod durability;
 mod error;
 mod first_segment;
 mod format;
@@ -27,11 +28,12 @@ mod statistics;
 mod truncate;
 mod writer;
 
+pub use durability::Durability;
 pub use error::{LogError, LogFailed, OpenError};
 pub use format::{DatabaseId, LogPosition};
 pub use log::{Appender, Completion, Log};
 pub use measure::measure_fsync;
-pub use options::{Durability, LogOptions};
+pub use options::LogOptions;
 pub use recovery::{BlockPlace, Recovery, TornTail, Visitor};
 pub use segment::segment_path;
 pub use statistics::{Histogram, LogStatistics};

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use ferrite_io::{Clock, Disk, DiskError, DiskLock, DiskResult, PatientDisk};
 
+use crate::durability::Durability;
 use crate::error::{LogError, LogFailed, OpenError};
 use crate::format::LogPosition;
 use crate::inbox::{Append, Inbox, Taken};
-use crate::options::{Durability, LogOptions};
+use crate::options::LogOptions;
 use crate::recovery::{self, Recovery, Visitor};
 use crate::statistics::LogStatistics;
 use crate::writer::Writer;

@@ -10,12 +10,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
 use crate::begun::{Begun, BegunFile, KnownEnd};
+use crate::durability::Durability;
 use crate::format::{
     BLOCK_HEADER_BYTES, CLEAN_END, CONTINUES, DatabaseId, LogPosition, OPENED, SegmentHeader, begin_block,
     block_bytes_on_disk, encode_seal, finish_block,
 };
 use crate::inbox::Mark;
-use crate::options::{Durability, LogOptions};
+use crate::options::LogOptions;
 use crate::prepare::{Ahead, Preparer};
 use crate::recovery::{Tail, Unsealed};
 use crate::segment::segment_path;

@@ -9,7 +9,7 @@ use crate::hashing::{hash_integer, hash_values};
 use crate::integer_map::IntegerMap;
 use crate::key_bytes::{KeyBuffer, KeyBytes, append_part, ordered_integer};
 use crate::layout::{RowLayout, Storage};
-use crate::look_up::{Inner, Rows, bytes_range, equal_in_kind, integer_range};
+use crate::look_up::{Inner, Part, Rows, bytes_range, equal_in_kind, integer_of, integer_range};
 use crate::row::{RowStore, SourceRow};
 use bumpalo::Bump;
 use ferrite_base::{RowId, UserResult};
@@ -57,13 +57,6 @@ impl SortedKeys {
     }
 }
 
-pub(crate) struct Part {
-    pub(crate) key: KeyPart,
-    pub(crate) nullable: bool,
-    /// None where an expression decides.
-    pub(crate) kind: Option<Storage>,
-}
-
 pub(crate) struct IndexData {
     pub(crate) definition: Index,
     pub(crate) parts: Vec<Part>,
@@ -76,15 +69,6 @@ pub(crate) struct IndexData {
     /// The same as a list.
     pub(crate) read_columns: Box<[u16]>,
     pub(crate) structure: Structure,
-}
-
-#[inline(always)]
-pub(crate) fn integer_of(value: &Value<'_>) -> Option<i64> {
-    match *value {
-        Value::Integer(x) | Value::Timestamp(x) => Some(x),
-        Value::Date(x) => Some(x as i64),
-        _ => None,
-    }
 }
 
 impl IndexData {

@@ -1,8 +1,8 @@
 //! What a look-up or range in an index finds: bounds brought to the index's own form, and the
 //! iterator over its rows.
 
+use crate::evaluation::KeyPart;
 use crate::hash_table::Candidates;
-use crate::index::{Part, integer_of};
 use crate::key_bytes::{KeyBuffer, KeyBytes, append_part, ordered_integer, successor};
 use crate::layout::Storage;
 use crate::row::RowStore;
@@ -62,6 +62,23 @@ impl Iterator for Rows<'_> {
             Inner::Bytes(entries) => &step(entries, self.descending)?.1,
         };
         Some(RowId(*row))
+    }
+}
+
+/// A part of an index's key.
+pub(crate) struct Part {
+    pub(crate) key: KeyPart,
+    pub(crate) nullable: bool,
+    /// None where an expression decides.
+    pub(crate) kind: Option<Storage>,
+}
+
+#[inline(always)]
+pub(crate) fn integer_of(value: &Value<'_>) -> Option<i64> {
+    match *value {
+        Value::Integer(x) | Value::Timestamp(x) => Some(x),
+        Value::Date(x) => Some(x as i64),
+        _ => None,
     }
 }
 

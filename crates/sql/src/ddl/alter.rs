@@ -1,6 +1,6 @@
 //! ALTER TABLE: each action bound against the table as the actions before it leave it.
 
-use super::schema::{check_of, column, ignored_declaration, key_of, stored_default, warn_of_parts};
+use super::parts::{check_of, column, ignored_declaration, key_of, stored_default, warn_of_parts};
 use crate::bind::literal::declared;
 use crate::parse::statement::{AlterAction, ConstraintKind, CreateTable, TimeToLiveClause};
 use crate::parse::table::too_many_checks;
@@ -160,7 +160,7 @@ fn converted_default(table: &Table, column: u16, to: &ColumnType) -> UserResult<
                 .map_err(|_| cannot())?;
             let kept = ferrite_value::convert::as_kept(stored.as_value(), to, &column.name).map_err(|_| cannot())?;
             let default = Some(Expr::Constant(kept.to_owned_value()));
-            let text = super::schema::default_text(default.as_ref());
+            let text = super::parts::default_text(default.as_ref());
             Ok((default, text))
         }
         Some(Expr::Call { function: Function::Now, .. }) if to.sql_type == SqlType::Timestamp => {

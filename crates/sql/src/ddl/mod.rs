@@ -3,5 +3,6 @@
 
 mod alter;
 mod names;
+mod parts;
 pub(crate) mod schema;
 mod view;

@@ -1,7 +1,7 @@
 //! ALTER: the actions on tables and streams, and new names for other objects.
 
 use super::cursor::Cursor;
-use super::ddl::{procedure_name, written};
+use super::pieces::{procedure_name, written};
 use super::statement::{AlterAction, CreateTable, Ddl, Renamed};
 use super::table::{column, export_clause, table_constraint, time_to_live};
 use ferrite_base::{UserError, UserResult};

@@ -1,9 +1,10 @@
 //! Schema statements but CREATE TABLE: the productions of our own grammar.
 
-use super::cursor::{Cursor, lexeme_text, parse_with};
+use super::cursor::{Cursor, parse_with};
+use super::pieces::{procedure_name, using_hash, written, written_list};
 use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
 use super::tokens::{self, Lexeme};
-use ferrite_base::{UserError, UserResult, earlier};
+use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{DecimalScale, TableKind, base64};
 use sqlparser::ast;
 use sqlparser::tokenizer::{Location, Token};
@@ -234,41 +235,6 @@ fn not_migrating(predicate: Option<WrittenExpr>) -> WrittenExpr {
     }
 }
 
-/// `USING HASH | BTREE | TREE`; without it an index is ordered.
-pub(crate) fn using_hash(cursor: &mut Cursor<'_>) -> UserResult<bool> {
-    if !cursor.accept("USING") {
-        return Ok(false);
-    }
-    if cursor.accept("HASH") {
-        return Ok(true);
-    }
-    if cursor.accept("BTREE") || cursor.accept("TREE") || cursor.accept("ORDERED") {
-        return Ok(false);
-    }
-    Err(cursor.unexpected("HASH or BTREE"))
-}
-
-/// A parsed expression from its lexemes. No parameters: it is part of the schema.
-pub(crate) fn written(cursor: &Cursor<'_>, lexemes: &[Lexeme]) -> UserResult<WrittenExpr> {
-    let mut placeholders = 0;
-    let expr = Cursor::expression(lexemes, &mut placeholders)?;
-    if placeholders > 0 {
-        return Err(UserError::ddl("42601", "a schema definition must not have parameters"));
-    }
-    Ok(WrittenExpr { expr, text: cursor.text_of(lexemes).to_owned() })
-}
-
-/// `(expression, ...)`
-pub(crate) fn written_list(cursor: &mut Cursor<'_>) -> UserResult<Vec<WrittenExpr>> {
-    let items = cursor.parenthesized_list()?;
-    // ASC and DESC change nothing: an index is read both ways.
-    let without_direction = |item: &'_ [Lexeme]| match item.last() {
-        Some(last) if item.len() > 1 && (last.is_word("ASC") || last.is_word("DESC")) => item.len() - 1,
-        _ => item.len(),
-    };
-    items.into_iter().map(|item| written(cursor, &item[..without_direction(item)])).collect()
-}
-
 /// The word before PROCEDURE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -384,29 +350,6 @@ fn class_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
     }
 }
 
-/// A procedure keeps its name as written; lookups ignore case.
-pub(crate) fn procedure_name(cursor: &mut Cursor<'_>) -> UserResult<String> {
-    let mut name = String::new();
-    loop {
-        match cursor.advance() {
-            Some(Token::Word(word)) => {
-                super::cursor::check_name(&word.value)?;
-                name.push_str(&word.value);
-            }
-            _ => return Err(cursor.unexpected("a procedure name")),
-        }
-        if !cursor.accept_token(&Token::Period) {
-            return Ok(name);
-        }
-        name.push('.');
-        if earlier::values() {
-            // What stood behind the dot was in lower case, however it was written.
-            name.push_str(&cursor.name("a procedure name")?.to_lowercase());
-            return Ok(name);
-        }
-    }
-}
-
 fn declared_parameters(cursor: &mut Cursor<'_>) -> UserResult<Vec<(String, ferrite_value::ColumnType)>> {
     let mut parameters: Vec<(String, ferrite_value::ColumnType)> = Vec::new();
     if cursor.accept_token(&Token::RParen) {
@@ -501,11 +444,4 @@ fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         "PROCEDURE" => Ddl::DropProcedure { name, if_exists },
         _ => Ddl::DropRole { name, if_exists },
     })
-}
-
-impl<'l> Cursor<'l> {
-    /// The text that these lexemes of it were made from.
-    pub fn text_of(&self, lexemes: &[Lexeme]) -> &'l str {
-        lexeme_text(self.whole_text(), lexemes)
-    }
 }

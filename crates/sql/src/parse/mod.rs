@@ -7,6 +7,7 @@ pub(crate) mod cursor;
 pub(crate) mod data_change;
 pub(crate) mod ddl;
 pub(crate) mod figures;
+pub(crate) mod pieces;
 pub(crate) mod procedure;
 pub(crate) mod statement;
 pub(crate) mod table;

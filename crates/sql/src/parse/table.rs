@@ -1,7 +1,7 @@
 //! CREATE TABLE and CREATE STREAM.
 
 use super::cursor::Cursor;
-use super::ddl::{using_hash, written, written_list};
+use super::pieces::{using_hash, written, written_list};
 use super::statement::{
     ColumnDefinition, ConstraintDefinition, ConstraintKind, CreateTable, Ddl, TimeToLiveClause, WrittenExpr,
 };

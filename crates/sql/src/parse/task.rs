@@ -1,7 +1,7 @@
 //! CREATE TASK and ALTER TASK.
 
 use super::cursor::Cursor;
-use super::ddl::procedure_name;
+use super::pieces::procedure_name;
 use super::statement::Ddl;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Cron, Interval, IntervalUnit, OnError, RunOn, Schedule, Task, TaskAction};

@@ -2,9 +2,9 @@
 
 use super::estimate::{NoStatistics, ROWS_UNKNOWN, Statistics};
 use super::routing::Facts;
-use super::statement::PlannedSubquery;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, Table};
+use ferrite_expr::Expr;
 use ferrite_plan::{Query, Subquery};
 
 /// Which stores the program will see when it runs.
@@ -14,6 +14,14 @@ pub(crate) enum Reach {
     Local,
     /// All partitions'.
     All,
+}
+
+/// How far a subquery is.
+#[derive(Default)]
+pub(super) struct PlannedSubquery {
+    pub(super) done: bool,
+    /// It has become one that looks for this among its rows.
+    pub(super) operand: Option<Expr>,
 }
 
 /// Lives for one program: slots and subqueries are numbered through the whole of it.

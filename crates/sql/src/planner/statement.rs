@@ -5,7 +5,7 @@
 //! block gets its order and access paths, from the inside out, and what it says about partitions is
 //! noted.
 
-use super::context::PlanContext;
+use super::context::{PlanContext, PlannedSubquery};
 use super::pending::PendingSource;
 use super::semi::{self, Decorrelated};
 use super::{Arranged, Changed, arrange, arrange_change, extremes};
@@ -285,14 +285,6 @@ impl PlanContext<'_> {
         };
         arrange_change(self, table, slot, pending, conjuncts(filter))
     }
-}
-
-/// How far a subquery is.
-#[derive(Default)]
-pub(super) struct PlannedSubquery {
-    done: bool,
-    /// It has become one that looks for this among its rows.
-    operand: Option<Expr>,
 }
 
 /// What stands in a query's place while it is planned.
