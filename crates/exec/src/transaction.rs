@@ -9,7 +9,7 @@ use ferrite_value::Value;
 
 /// Runs the program on `stores`: one partition's for a single-partition call, all partitions' for
 /// the others. The caller sets marks before, and after an error rolls all stores back to them; see
-/// [`run_transaction`].
+/// [`run_transaction`]. The steps are in `procedure.rs`.
 pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {
     let program = call.program;
     assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");

@@ -116,7 +116,7 @@ impl Dispatcher {
     }
 
     /// Handles the complete frames of `bytes`, as many as the connection and the node may have
-    /// outstanding, and says how many bytes they took.
+    /// outstanding, and says how many bytes they took. After the login each goes to [`Self::call`].
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
         connection.has_frames = false;
@@ -225,7 +225,9 @@ impl Dispatcher {
         connection.logged_in = true;
     }
 
-    /// One invocation: the door of the main path.
+    /// One invocation: the door of the main path. A call of one partition is in its batch
+    /// afterwards, and goes on in `Partition::run_calls` (`crates/partition/src/thread.rs`) when
+    /// the turn sends the batches.
     #[inline]
     fn call(&mut self, connection: &mut Connection, body: &[u8]) {
         let invocation = match Invocation::parse(body) {
@@ -506,14 +508,15 @@ impl Dispatcher {
 
     /// Hands every partition its calls, and then the coordinator those of several partitions.
     pub fn send_batches(&mut self) {
-        self.send_single();
+        self.send_to_partitions();
         if !self.multi.is_empty() {
             let calls = std::mem::take(&mut self.multi);
             self.shared.coordinator.send(Job::Calls(calls)).expect("the coordinator outlives the network");
         }
     }
 
-    fn send_single(&mut self) {
+    /// A batch is an `Event::Calls` in its partition's inbox.
+    fn send_to_partitions(&mut self) {
         let mut sent_micros = 0;
         for (partition, batch) in self.batches.iter_mut().enumerate() {
             if batch.calls.is_empty() {

@@ -144,6 +144,9 @@ impl NetworkThread {
         }
     }
 
+    /// One turn. The main path begins here, at [`Self::read`], which leaves calls in the
+    /// dispatcher's batches; `send_batches` hands these to the partitions. It ends here, too: the
+    /// answers that have come are mail, which [`Self::take`] delivers.
     fn turn(&mut self, events: &Events) {
         self.dispatcher.look_at_catalog();
         for event in events {
@@ -187,6 +190,7 @@ impl NetworkThread {
         }
     }
 
+    /// Carries out what other threads have sent: answers, most of all.
     fn take(&mut self, mail: Mail) {
         match mail {
             Mail::Answers(mut answers) => {
@@ -372,7 +376,8 @@ impl NetworkThread {
         }
     }
 
-    /// Reads once, and dispatches every complete frame.
+    /// Lets a connection read once and dispatches what came; the rest is about who waits for room,
+    /// and who can go on. The bytes go on in [`Self::read_and_dispatch`].
     fn read(&mut self, index: usize) {
         if self.connections[index].as_ref().is_none_or(|connection| connection.held) {
             return;
@@ -403,7 +408,8 @@ impl NetworkThread {
         }
     }
 
-    /// Frames that waited go first; then one read, if the connection may hold more.
+    /// Frames that waited go first; then one read, if the connection may hold more: by
+    /// [`read::read_once`], which passes complete frames to [`Dispatcher::frames`].
     fn read_and_dispatch(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         if !is_admin(connection.id) {
@@ -452,7 +458,8 @@ impl NetworkThread {
         self.settle(index);
     }
 
-    /// Sends answers to their connections. Those of connections that are gone are dropped.
+    /// Sends answers to their connections: the end of the main path. Those of connections that are
+    /// gone are dropped.
     fn deliver(&mut self, answers: &mut AnswerBatch) {
         let (mut start, mut answered) = (0, Outstanding::default());
         let only_run = answers.runs.len() == 1;

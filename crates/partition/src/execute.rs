@@ -179,7 +179,9 @@ impl Executor {
         finish(result, writer)
     }
 
-    /// Runs the program; the answer is written but for its end.
+    /// Runs the program; the answer is written but for its end. What fails is rolled back by
+    /// [`ferrite_exec::run_transaction`] or [`external::run`]; what panics, by `contained` around
+    /// both.
     #[inline(always)]
     fn execute<'o>(
         &mut self,

@@ -106,8 +106,8 @@ impl Gate {
         self.replica.lock().expect("a panic within the gate ends the process")
     }
 
-    /// Lets go of every answer that is committed; when the log has failed, tells the others that
-    /// their outcome is unknown.
+    /// Sends every answer that is committed to its network thread's mailbox; when the log has
+    /// failed, tells the others that their outcome is unknown.
     fn release(&self, replica: &mut Held) {
         for ((mailbox, mut answers), outcome) in replica.take_released() {
             if outcome == Release::OutcomeUnknown {

@@ -197,6 +197,7 @@ impl Partition {
         self.store.as_ref()
     }
 
+    /// One event, to its end. The main path's are the batches of calls that network threads send.
     fn handle(&mut self, event: Event) -> Handled {
         match event {
             Event::Calls(batch) => self.run_calls(batch),
@@ -280,7 +281,7 @@ impl Partition {
     }
 
     /// The main path: every call of the batch in turn, then one hand-over to the log for all of
-    /// them.
+    /// them. Their answers wait in the gate until the log has what they could have seen.
     fn run_calls(&mut self, mut batch: CallBatch) {
         let sent_micros = batch.sent_micros;
         let mut answers =
@@ -326,7 +327,8 @@ impl Partition {
         self.gate.hold(batch.mailbox, answers);
     }
 
-    /// A call of a procedure.
+    /// A call of a procedure: finds its program and counts it. [`Executor::call`] runs it and writes
+    /// the answer.
     #[inline(always)]
     fn run_call(
         &mut self,
@@ -487,7 +489,8 @@ impl Partition {
         EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default())
     }
 
-    /// Hands the batch's redo to the log.
+    /// Hands the batch's redo to the log. When it is durable the log's thread calls the completion
+    /// (`commit.rs`), and that the gate, which lets the answers go.
     fn append(&mut self, mut redo: EntryBuffer, writer: BatchWriter) {
         let (first, count) = (writer.first(), writer.count());
         assert!(self.store.as_ref().is_some_and(Store::is_committed), "what the log is handed is committed here");

@@ -18,7 +18,8 @@ use sqlparser::ast;
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// Binds a statement that is not a schema change.
+    /// The binder's door: binds a statement that is not a schema change. Queries go on in
+    /// `query.rs`, data changes below.
     pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
         match statement {
             SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),

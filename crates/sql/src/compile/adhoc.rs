@@ -84,6 +84,9 @@ pub(crate) fn compile_with(
     compile(catalog, &NoStatistics, statements, presets, reach)
 }
 
+/// What all of the above come to: each statement is bound ([`Binder::statement`]) and planned
+/// (`PlanContext::plan_statement`), which also notes what it needs of the partitions; from that
+/// follows where the program runs.
 fn compile(
     catalog: &Catalog,
     statistics: &dyn Statistics,

@@ -22,7 +22,8 @@ use std::sync::Arc;
 const BLOCK: usize = 16_384;
 
 impl PlanContext<'_> {
-    /// Plans a bound statement.
+    /// The planner's door: plans a bound statement, in place. A block of a query goes on in
+    /// `select` below, which has its sources arranged (`arrange` in `mod.rs`).
     pub fn plan_statement(&mut self, plan: &mut Plan) -> UserResult<()> {
         self.plan_common_tables()?;
         match plan {
