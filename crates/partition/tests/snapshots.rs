@@ -4,7 +4,7 @@
 mod common;
 
 use common::crashing_disk::CrashingDisk;
-use common::{Node, SCHEMA, fill, log_options};
+use common::{Node, SCHEMA, fill, fill_watched, log_options};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_partition::loss;
 use ferrite_partition::recovery::{self, Options, StartError};
@@ -225,11 +225,10 @@ fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
     fill(&mut node, 0, 50);
     node.save().expect("a healthy disk");
     let (mut histories, mut sequences) = (vec![node.contents()], vec![node.0.sequences.clone()]);
-    for id in 50..90 {
-        fill(&mut node, id, id + 1);
+    fill_watched(&mut node, 50, 90, &mut |node| {
         histories.push(node.contents());
         sequences.push(node.0.sequences.clone());
-    }
+    });
     node.close();
     // A block in the middle of what stands behind the snapshot.
     let segment = files(&dir, ".log").into_iter().rev().nth(1).expect("there are several");

@@ -61,6 +61,11 @@ impl Node {
     /// Inserts a row where its first column says that it belongs; into a replicated table,
     /// everywhere.
     pub fn insert(&mut self, table: TableId, row: &[Value<'_>]) {
+        self.insert_watched(table, row, &mut |_| {});
+    }
+
+    /// The same; `after` sees the node after each transaction.
+    pub fn insert_watched(&mut self, table: TableId, row: &[Value<'_>], after: &mut dyn FnMut(&Node)) {
         for partition in 0..self.0.stores.len() {
             let store = &self.0.stores[partition];
             let definition = Arc::clone(store.table(table).definition());
@@ -68,6 +73,7 @@ impl Node {
                 self.change(partition, |store| {
                     store.insert(table, row).expect("a row that fits");
                 });
+                after(self);
             }
         }
     }
@@ -169,6 +175,11 @@ pub const SCHEMA: &str = "
 
 /// Rows of all kinds, numbers from `from` to `to`.
 pub fn fill(node: &mut Node, from: i64, to: i64) {
+    fill_watched(node, from, to, &mut |_| {});
+}
+
+/// The same; `after` sees the node after each transaction.
+pub fn fill_watched(node: &mut Node, from: i64, to: i64, after: &mut dyn FnMut(&Node)) {
     let (events, kinds, visits) = (node.table("EVENTS"), node.table("KINDS"), node.table("VISITS"));
     let columns = node.0.compiled.catalog.table(events).expect("it is there").columns.len();
     for id in from..to {
@@ -186,10 +197,10 @@ pub fn fill(node: &mut Node, from: i64, to: i64) {
             Value::Bytes(&body.as_bytes()[..body.len().min(290)]),
         ];
         row.resize(columns, Value::Null);
-        node.insert(events, &row);
-        node.insert(visits, &[Value::Integer(id), Value::Integer(id % 3)]);
+        node.insert_watched(events, &row, after);
+        node.insert_watched(visits, &[Value::Integer(id), Value::Integer(id % 3)], after);
         if id % 10 == 0 {
-            node.insert(kinds, &[Value::Integer(id), Value::Text(&note)]);
+            node.insert_watched(kinds, &[Value::Integer(id), Value::Text(&note)], after);
         }
     }
 }
