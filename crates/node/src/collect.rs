@@ -108,10 +108,10 @@ pub fn begin(shared: &Shared) {
 }
 
 fn ask(shared: &Shared, baselines: &mut Baselines) {
-    for (id, partition) in shared.partitions.iter().enumerate() {
-        baselines.parties.ask(Some(id as u32), |to| partition.send(Event::Report(to)).is_ok());
+    for id in shared.routes.partitions() {
+        baselines.parties.ask(Some(id.0), |to| shared.routes.to_partition(id, Event::Report(to)).is_ok());
     }
-    baselines.parties.ask(None, |to| shared.coordinator.send(Job::Report(to)).is_ok());
+    baselines.parties.ask(None, |to| shared.routes.to_coordinator(Job::Report(to)).is_ok());
 }
 
 fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<ThreadReport>> {

@@ -3,13 +3,13 @@
 
 use crate::connection::{self, Connection, is_admin};
 use crate::mailbox::Mail;
+use crate::message::SystemJob;
 use crate::route::{self, Route};
 use crate::shared::Shared;
 use crate::submit;
-use crate::system::SystemJob;
 use crate::work::Room;
 use bumpalo::Bump;
-use ferrite_base::{ProcedureId, UserError, limits, memory};
+use ferrite_base::{PartitionId, ProcedureId, UserError, limits, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
@@ -265,7 +265,7 @@ impl Dispatcher {
         }
         self.spread = self.spread.wrapping_add(1);
         let parameters = &invocation.parameters;
-        match route::route(program, &invocation.extensions, parameters, &self.shared.ring, self.spread) {
+        match route::route(program, &invocation.extensions, parameters, &self.shared.routes.ring, self.spread) {
             Ok(Route::Partition { partition, drop_first_parameter }) => {
                 let batch = &mut self.batches[partition.index()];
                 let parameters_start = batch.bytes.len() as u32;
@@ -351,7 +351,9 @@ impl Dispatcher {
         plan.write_parameters(&self.parameterizer, text, &given, &self.arena, &mut self.parameters)?;
         let parameters = Parameters::parse(&self.parameters).ok()?;
         self.spread = self.spread.wrapping_add(1);
-        match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.ring, self.spread).ok()? {
+        match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.routes.ring, self.spread)
+            .ok()?
+        {
             Route::Partition { partition, .. } if !plan.program.may_take_long() => {
                 connection.taken(body.len());
                 connection.ad_hoc_calls += 1;
@@ -397,8 +399,8 @@ impl Dispatcher {
                 match route {
                     Route::Partition { partition, .. } => {
                         self.send_batches();
-                        let inbox = &self.shared.partitions[partition.index()];
-                        inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the network");
+                        let sent = self.shared.routes.to_partition(partition, Event::Program(Box::new(call)));
+                        sent.expect("partitions outlive the network");
                     }
                     Route::Multi(stores) => self.multi.push(ProgramCall { stores, ..call }),
                     Route::Compound => unreachable!("a statement is no compound procedure"),
@@ -511,7 +513,7 @@ impl Dispatcher {
         self.send_to_partitions();
         if !self.multi.is_empty() {
             let calls = std::mem::take(&mut self.multi);
-            self.shared.coordinator.send(Job::Calls(calls)).expect("the coordinator outlives the network");
+            self.shared.routes.to_coordinator(Job::Calls(calls)).expect("the coordinator outlives the network");
         }
     }
 
@@ -536,7 +538,10 @@ impl Dispatcher {
                     .then(|| Box::new(CachedCalls { calls: full.cached, recompile: Arc::clone(&self.recompile) })),
                 sent_micros,
             });
-            self.shared.partitions[partition].send(event).expect("partitions outlive the network");
+            self.shared
+                .routes
+                .to_partition(PartitionId(partition as u32), event)
+                .expect("partitions outlive the network");
         }
     }
 }

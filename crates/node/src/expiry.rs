@@ -4,9 +4,10 @@
 //! It sleeps while no table has a time to live. It waits for a batch's answer before it sends the
 //! next one, so that it never has more than one batch in a partition's inbox.
 
+use crate::message::ExpiryNotice;
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use ferrite_base::TableId;
+use ferrite_base::{PartitionId, TableId};
 use ferrite_catalog::Table;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
@@ -18,27 +19,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the thread is told.
-pub enum Notice {
-    CatalogChanged,
-    /// A batch was answered; how many rows it deleted, where it did not fail.
-    Answered {
-        partition: u64,
-        deleted: Option<u64>,
-    },
-    Stop,
-}
-
 pub struct Expiry {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    inbox: Receiver<Notice>,
+    inbox: Receiver<ExpiryNotice>,
     answers: Arc<Answers>,
     stopping: bool,
 }
 
 /// Takes the answers of batches; the connection of each is its partition.
-struct Answers(Sender<Notice>);
+struct Answers(Sender<ExpiryNotice>);
 
 impl Mailbox for Answers {
     fn deliver(&self, answers: AnswerBatch) {
@@ -47,7 +37,7 @@ impl Mailbox for Answers {
             let deleted = deleted_rows(&answers.bytes[start..run.end as usize]);
             start = run.end as usize;
             // The thread has ended only when the server stops.
-            let _ = self.0.send(Notice::Answered { partition: run.connection, deleted });
+            let _ = self.0.send(ExpiryNotice::Answered { partition: run.connection, deleted });
         }
     }
 }
@@ -61,7 +51,11 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
 }
 
 impl Expiry {
-    pub fn new(shared: Arc<Shared>, clock: Arc<dyn Clock>, notices: (Sender<Notice>, Receiver<Notice>)) -> Expiry {
+    pub fn new(
+        shared: Arc<Shared>,
+        clock: Arc<dyn Clock>,
+        notices: (Sender<ExpiryNotice>, Receiver<ExpiryNotice>),
+    ) -> Expiry {
         Expiry { shared, clock, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
     }
 
@@ -81,12 +75,12 @@ impl Expiry {
             }
             let Some((table, moment)) = due.iter().min_by_key(|(_, moment)| **moment).map(|(id, at)| (*id, *at)) else {
                 let told = self.inbox.recv();
-                self.stopping |= !matches!(told, Ok(Notice::CatalogChanged | Notice::Answered { .. }));
+                self.stopping |= !matches!(told, Ok(ExpiryNotice::CatalogChanged | ExpiryNotice::Answered { .. }));
                 continue;
             };
             if moment > now {
                 match self.inbox.recv_timeout(Duration::from_nanos(moment - now)) {
-                    Ok(Notice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+                    Ok(ExpiryNotice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
                     Ok(_) | Err(RecvTimeoutError::Timeout) => {}
                 }
                 continue;
@@ -131,15 +125,16 @@ impl Expiry {
                     load: false,
                     // The next round goes by the schema then in force.
                     retry: Some(Box::new(move |_| {
-                        let _ = answers.0.send(Notice::Answered { partition: number, deleted: None });
+                        let _ = answers.0.send(ExpiryNotice::Answered { partition: number, deleted: None });
                     })),
                     recompile: None,
                 });
                 if table.is_partitioned() {
-                    let inbox = &self.shared.partitions[*partition as usize];
-                    inbox.send(Event::Program(call)).expect("partitions outlive the expiry thread");
+                    let id = PartitionId(*partition as u32);
+                    let sent = self.shared.routes.to_partition(id, Event::Program(call));
+                    sent.expect("partitions outlive the expiry thread");
                 } else {
-                    let sent = self.shared.coordinator.send(Job::Calls(vec![*call]));
+                    let sent = self.shared.routes.to_coordinator(Job::Calls(vec![*call]));
                     sent.expect("the coordinator outlives the expiry thread");
                 }
             }
@@ -147,7 +142,7 @@ impl Expiry {
             unfinished.clear();
             while waiting > 0 {
                 match self.inbox.recv() {
-                    Ok(Notice::Answered { partition, deleted }) => {
+                    Ok(ExpiryNotice::Answered { partition, deleted }) => {
                         waiting -= 1;
                         failed |= deleted.is_none();
                         if let Some(rows @ 1..) = deleted {
@@ -162,8 +157,8 @@ impl Expiry {
                             unfinished.push(partition);
                         }
                     }
-                    Ok(Notice::CatalogChanged) => {}
-                    Ok(Notice::Stop) | Err(_) => self.stopping = true,
+                    Ok(ExpiryNotice::CatalogChanged) => {}
+                    Ok(ExpiryNotice::Stop) | Err(_) => self.stopping = true,
                 }
             }
         }
@@ -174,6 +169,6 @@ impl Expiry {
 }
 
 /// The way to the expiry thread, and its end of it.
-pub fn notices() -> (Sender<Notice>, Receiver<Notice>) {
+pub fn notices() -> (Sender<ExpiryNotice>, Receiver<ExpiryNotice>) {
     unbounded()
 }

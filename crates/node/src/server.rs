@@ -3,19 +3,22 @@
 use crate::backup;
 use crate::collect;
 use crate::compound::{self, Compounds, Worker};
+pub use crate::connections::ConnectionLimits;
+use crate::connections::Connections;
 use crate::expiry::{self, Expiry};
 use crate::listen::{connections_max, listen_on};
 use crate::mailbox::NetworkMailbox;
+use crate::message::{SnapshotJob, SystemJob};
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::PlanCache;
 use crate::privilege;
-pub use crate::shared::ConnectionLimits;
-use crate::shared::{Connections, Shared};
-use crate::snapshots::{SnapshotJob, SnapshotSettings, SnapshotThread};
+use crate::routes::Routes;
+use crate::shared::Shared;
+use crate::snapshots::{SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
 use crate::status_listener;
 use crate::stop::{self, Insist, Insistence, Stopped, Threads};
-use crate::system::{System, SystemJob};
+use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crate::work::Work;
 use arc_swap::ArcSwap;
@@ -260,7 +263,6 @@ impl Server {
             store.set_transaction_bytes_max(options.settings.transaction_bytes);
         }
         let limits = CallLimits::new(options.query_time_max, &options.settings);
-        let ring = Arc::new(Ring::new_default(recovered.genesis.partitions));
         let (coordinator, jobs) = unbounded::<Job>();
         let (system, system_jobs) = unbounded::<SystemJob>();
         let (snapshots, snapshot_jobs) = unbounded::<SnapshotJob>();
@@ -271,29 +273,31 @@ impl Server {
         let (long_reads, reads) =
             LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
         let shared = Arc::new(Shared {
-            compiled: ArcSwap::new(Arc::clone(&recovered.compiled)),
-            partitions: inboxes.iter().map(|(sender, _)| sender.clone()).collect(),
-            coordinator: coordinator.clone(),
+            compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
+            routes: Arc::new(Routes::new(
+                Ring::new_default(recovered.genesis.partitions),
+                inboxes.iter().map(|(sender, _)| sender.clone()).collect(),
+                coordinator.clone(),
+            )),
             system,
-            plan_cache: PlanCache::default(),
+            plan_cache: Arc::new(PlanCache::default()),
             expiry: notices.0.clone(),
             expired: Default::default(),
             task_thread: task_notices.0.clone(),
             tasks: Default::default(),
-            compounds,
+            compounds: Arc::new(compounds),
             long_reads: long_reads.line(),
             cancellations: Arc::clone(long_reads.cancellations()),
-            connections: Connections::new(ConnectionLimits {
+            connections: Arc::new(Connections::new(ConnectionLimits {
                 connections_max: connections_max(options.connection_limits.connections_max, options.network_threads),
                 ..options.connection_limits
-            }),
-            work: Work::new(&options.settings),
+            })),
+            work: Arc::new(Work::new(&options.settings)),
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
             network: OnceLock::new(),
-            ring,
-            identity: identity(listen, admin_listen, backups, &recovered.genesis, &options),
+            identity: Arc::new(identity(listen, admin_listen, backups, &recovered.genesis, &options)),
             log: Arc::clone(recovered.log.statistics()),
-            recovery: recovered.summary.clone(),
+            recovery: Arc::new(recovered.summary.clone()),
             snapshots,
             snapshot_status: Arc::default(),
             disk: Arc::clone(&disk) as Arc<dyn Disk>,

@@ -4,6 +4,7 @@
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
 //! time: all who ask while one is being written get the next.
 
+use crate::message::{SnapshotJob, Told};
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{limits, memory};
@@ -51,15 +52,6 @@ impl Default for SnapshotSettings {
     fn default() -> Self {
         SnapshotSettings { threads: 2, bytes_per_second: None, log_bytes: Some(1 << 30), interval: None }
     }
-}
-
-/// Told when the snapshot that was asked for is there, or why not.
-pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
-
-pub enum SnapshotJob {
-    /// None: nobody waits.
-    Save(Option<Told>),
-    Stop,
 }
 
 pub struct SnapshotThread {
@@ -134,8 +126,8 @@ impl SnapshotThread {
         let begun_ms = self.clock.wall_micros() / 1_000;
         let (to, taken) = bounded(1);
         self.shared
-            .coordinator
-            .send(Job::Checkpoint { snapshot, to })
+            .routes
+            .to_coordinator(Job::Checkpoint { snapshot, to })
             .expect("the coordinator outlives the snapshot thread");
         let taken = taken.recv().expect("the coordinator answers before it ends");
         let (shared, status) = (&self.shared, &self.shared.snapshot_status);

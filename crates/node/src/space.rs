@@ -7,7 +7,7 @@
 //! whoever writes looks ([`MeteredDisk`]) each time a sixteenth of it was written, by whatever part
 //! of the server; and a thread looks now and then, since others may fill the disk too. Snapshots
 //! end when half of the reserve is gone: the rest is the log's. Which calls are refused is
-//! [`crate::shared::Mode`]'s business.
+//! [`crate::mode::Mode`]'s business.
 
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, RecvTimeoutError};

@@ -6,11 +6,9 @@
 //! answer leaves only when the log has what it says. Does not know signals.
 
 use crate::mailbox::Mail;
+use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
 use crate::server::{CompoundThreads, PagePreallocator, join, spawn};
 use crate::shared::Shared;
-use crate::snapshots::SnapshotJob;
-use crate::system::SystemJob;
-use crate::{expiry, tasks};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use ferrite_log::LogFailed;
 use ferrite_partition::Event;
@@ -65,20 +63,20 @@ impl Threads {
         shared.cancellations.stop();
         tell_network(shared, || Mail::Stop);
         join(self.network);
-        let _ = shared.task_thread.send(tasks::Notice::Stop);
+        let _ = shared.task_thread.send(TaskNotice::Stop);
         join([self.tasks]);
         self.compounds.stop(shared);
         let _ = shared.system.send(SystemJob::Stop);
         join([self.system]);
-        let _ = shared.expiry.send(expiry::Notice::Stop);
+        let _ = shared.expiry.send(ExpiryNotice::Stop);
         join([self.expiry]);
         shared.snapshot_status.stop.store(true, Ordering::Relaxed);
         let _ = shared.snapshots.send(SnapshotJob::Stop);
         join([self.snapshots]);
-        let _ = shared.coordinator.send(Job::Stop);
+        let _ = shared.routes.to_coordinator(Job::Stop);
         join([self.coordinator]);
-        for partition in &shared.partitions {
-            let _ = partition.send(Event::Stop);
+        for partition in shared.routes.partitions() {
+            let _ = shared.routes.to_partition(partition, Event::Stop);
         }
         join(self.partitions);
         join(self.reports);

@@ -2,9 +2,9 @@
 //! one by one.
 
 use crate::connection::{is_admin, is_of_compound};
+use crate::message::SystemJob;
 use crate::route::{self, Route};
 use crate::shared::Shared;
-use crate::system::SystemJob;
 use ferrite_base::{UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, Event, ProgramCall, Reply, StoreSet};
@@ -57,7 +57,7 @@ pub fn procedure(
     let called = compiled.program(id);
     shared.mode.admit(called.read_only, is_admin(reply.connection))?;
     let parameters = &invocation.parameters;
-    let route = route::route(called, &invocation.extensions, parameters, &shared.ring, reply.handle as u32)?;
+    let route = route::route(called, &invocation.extensions, parameters, &shared.routes.ring, reply.handle as u32)?;
     let mut bytes = Vec::new();
     match route {
         // The partition's key, which a directed procedure does not take.
@@ -121,11 +121,11 @@ pub fn program(
     // answers then.
     match route {
         Route::Partition { partition, .. } => {
-            let _ = shared.partitions[partition.index()].send(Event::Program(call));
+            let _ = shared.routes.to_partition(partition, Event::Program(call));
         }
         Route::Multi(stores) => {
             call.stores = stores;
-            let _ = shared.coordinator.send(Job::Calls(vec![*call]));
+            let _ = shared.routes.to_coordinator(Job::Calls(vec![*call]));
         }
         Route::Compound => unreachable!("begun above"),
     }

@@ -3,8 +3,8 @@
 
 use crate::connection::{is_admin, public_id};
 use crate::load::{self, Load};
+use crate::message::{SnapshotJob, SystemJob, Told};
 use crate::shared::Shared;
-use crate::snapshots::{SnapshotJob, Told};
 use crate::{adhoc, administration, backup, compiling, privilege, query_statistics, submit};
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
@@ -28,21 +28,6 @@ use crate::route::{self, Route};
 
 /// A parameter set on the wire: the count, 0.
 const NO_PARAMETERS: &[u8] = &[0, 0];
-
-pub enum SystemJob {
-    /// A call's whole frame body; it has been parsed before, so it parses.
-    Call {
-        body: Vec<u8>,
-        reply: Reply,
-    },
-    /// An ad hoc call that failed with a plan for many texts: its own plan, made from the text as
-    /// it is written, says why.
-    AsWritten {
-        body: Vec<u8>,
-        reply: Reply,
-    },
-    Stop,
-}
 
 /// What became of a call.
 enum Handled {
@@ -210,7 +195,8 @@ impl System {
                 if let Some(parameterizer) = parameterizer {
                     self.shared.plan_cache.met(compiled, &*self.shared.row_counts, parameterizer, text, &program);
                 }
-                let route = route::route(&program, &Default::default(), &rest, &self.shared.ring, reply.handle as u32)?;
+                let route =
+                    route::route(&program, &Default::default(), &rest, &self.shared.routes.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
                 self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
@@ -243,7 +229,7 @@ impl System {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
         self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
-        let partition = route::partition_of_value(key, &self.shared.ring)?;
+        let partition = route::partition_of_value(key, &self.shared.routes.ring)?;
         let given = invocation.parameters.without_first().and_then(|rest| rest.without_first())?;
         let mut bytes = Vec::new();
         given.copy_to(&mut bytes);
@@ -267,7 +253,8 @@ impl System {
         // The query's answer has no place for them.
         self.words_of_figures();
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
-        let route = route::route(&program, &Default::default(), &nothing, &self.shared.ring, reply.handle as u32)?;
+        let route =
+            route::route(&program, &Default::default(), &nothing, &self.shared.routes.ring, reply.handle as u32)?;
         submit::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
@@ -281,7 +268,7 @@ impl System {
     fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
         let time_max = Some(Duration::from_secs(self.shared.settings.schema_seconds));
         let job = Job::Schema { text, limits, time_max, reply: reply.clone() };
-        self.shared.coordinator.send(job).expect("the coordinator outlives the system thread");
+        self.shared.routes.to_coordinator(job).expect("the coordinator outlives the system thread");
     }
 
     /// The contents of two tables change places: a schema change, since it is the names that move.
@@ -338,7 +325,10 @@ impl System {
 
     /// The answer comes when all that was taken before is executed and durable.
     fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
-        self.shared.coordinator.send(Job::Quiesce(reply.clone())).expect("the coordinator outlives the system thread");
+        self.shared
+            .routes
+            .to_coordinator(Job::Quiesce(reply.clone()))
+            .expect("the coordinator outlives the system thread");
         Ok(Handled::PassedOn)
     }
 
@@ -391,14 +381,14 @@ impl System {
         };
         match load.key {
             Some(key) => {
-                let partition = self.shared.ring.partition_of_optional(key.map(hash::partition_token_bytes));
-                let inbox = &self.shared.partitions[partition.index()];
-                inbox.send(Event::Program(Box::new(call))).expect("partitions outlive the system thread");
+                let partition = self.shared.routes.ring.partition_of_optional(key.map(hash::partition_token_bytes));
+                let sent = self.shared.routes.to_partition(partition, Event::Program(Box::new(call)));
+                sent.expect("partitions outlive the system thread");
             }
             None => {
                 self.shared
-                    .coordinator
-                    .send(Job::Calls(vec![call]))
+                    .routes
+                    .to_coordinator(Job::Calls(vec![call]))
                     .expect("the coordinator outlives the system thread");
             }
         }
@@ -423,7 +413,8 @@ impl System {
         plan.write_parameters(parameterizer, text, given, &arena, &mut bytes)?;
         let parameters = Parameters::parse(&bytes).ok()?;
         let spread = reply.handle as u32;
-        let route = route::route(&plan.program, &Default::default(), &parameters, &self.shared.ring, spread).ok()?;
+        let route =
+            route::route(&plan.program, &Default::default(), &parameters, &self.shared.routes.ring, spread).ok()?;
         submit::program(&self.shared, Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
     }
 }

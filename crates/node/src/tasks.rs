@@ -10,8 +10,8 @@ mod complaints;
 use complaints::Complaints;
 use ferrite_system::task_figures::RunFigures;
 
+use crate::message::{SystemJob, TaskNotice};
 use crate::shared::Shared;
-use crate::system::SystemJob;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_catalog::{OnError, RunOn, Schedule, Task};
 use ferrite_io::Clock;
@@ -23,24 +23,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the thread is told.
-pub enum Notice {
-    CatalogChanged,
-    /// A call of the run with this number was answered; None: it succeeded.
-    Answered {
-        run: u64,
-        failure: Option<String>,
-    },
-    Stop,
-}
-
 /// Between two looks at the calendar: the wall clock may be set meanwhile.
 const CALENDAR_LOOK: Duration = Duration::from_secs(30);
 
 pub struct Tasks {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    inbox: Receiver<Notice>,
+    inbox: Receiver<TaskNotice>,
     answers: Arc<Answers>,
     /// By numbers that are not given twice, so that a late answer finds its own run or none.
     runs: BTreeMap<u64, Run>,
@@ -70,7 +59,7 @@ enum Due {
 }
 
 /// Takes the answers of calls; the connection of each is its run.
-struct Answers(Sender<Notice>);
+struct Answers(Sender<TaskNotice>);
 
 impl Mailbox for Answers {
     fn deliver(&self, answers: AnswerBatch) {
@@ -79,7 +68,7 @@ impl Mailbox for Answers {
             let failure = failure(&answers.bytes[start..run.end as usize]);
             start = run.end as usize;
             // The thread has ended only when the server stops.
-            let _ = self.0.send(Notice::Answered { run: run.connection, failure });
+            let _ = self.0.send(TaskNotice::Answered { run: run.connection, failure });
         }
     }
 }
@@ -95,7 +84,11 @@ fn failure(bytes: &[u8]) -> Option<String> {
 }
 
 impl Tasks {
-    pub fn new(shared: Arc<Shared>, clock: Arc<dyn Clock>, notices: (Sender<Notice>, Receiver<Notice>)) -> Tasks {
+    pub fn new(
+        shared: Arc<Shared>,
+        clock: Arc<dyn Clock>,
+        notices: (Sender<TaskNotice>, Receiver<TaskNotice>),
+    ) -> Tasks {
         let answers = Arc::new(Answers(notices.0));
         Tasks {
             shared,
@@ -122,9 +115,9 @@ impl Tasks {
                 Some(wait) => self.inbox.recv_timeout(wait),
             };
             match told {
-                Ok(Notice::CatalogChanged) => self.follow_catalog(),
-                Ok(Notice::Answered { run, failure }) => self.answered(run, failure),
-                Ok(Notice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+                Ok(TaskNotice::CatalogChanged) => self.follow_catalog(),
+                Ok(TaskNotice::Answered { run, failure }) => self.answered(run, failure),
+                Ok(TaskNotice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -307,6 +300,6 @@ fn request(task: &Task, partition: Option<u32>) -> Option<Vec<u8>> {
 }
 
 /// The way to the task thread, and its end of it.
-pub fn notices() -> (Sender<Notice>, Receiver<Notice>) {
+pub fn notices() -> (Sender<TaskNotice>, Receiver<TaskNotice>) {
     unbounded()
 }

@@ -1,7 +1,9 @@
 //! A node without threads, for tests.
 
 use crate::compound::Compounds;
-use crate::shared::{ConnectionLimits, Connections, Shared};
+use crate::connections::{ConnectionLimits, Connections};
+use crate::routes::Routes;
+use crate::shared::Shared;
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
@@ -18,24 +20,26 @@ use std::time::Instant;
 pub fn shared(partitions: usize) -> Shared {
     let compiled = Compiled::new(Arc::new(Catalog::default()), &Default::default()).expect("an empty schema compiles");
     Shared {
-        compiled: ArcSwap::new(Arc::new(compiled)),
-        partitions: (0..partitions).map(|_| unbounded().0).collect(),
-        coordinator: unbounded().0,
+        compiled: Arc::new(ArcSwap::new(Arc::new(compiled))),
+        routes: Arc::new(Routes::new(
+            Ring::new_default(partitions as u32),
+            (0..partitions).map(|_| unbounded().0).collect(),
+            unbounded().0,
+        )),
         system: unbounded().0,
         plan_cache: Default::default(),
         expiry: unbounded().0,
         expired: Default::default(),
         task_thread: unbounded().0,
         tasks: Default::default(),
-        compounds: Compounds::new(&Settings::default(), Arc::new(ferrite_io::SystemClock)).0,
+        compounds: Arc::new(Compounds::new(&Settings::default(), Arc::new(ferrite_io::SystemClock)).0),
         long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
         cancellations: Arc::default(),
-        connections: Connections::new(ConnectionLimits::default()),
-        work: Work::new(&Settings::default()),
+        connections: Arc::new(Connections::new(ConnectionLimits::default())),
+        work: Arc::new(Work::new(&Settings::default())),
         row_counts: Arc::new(RowCounts::new(partitions)),
         network: OnceLock::new(),
-        ring: Arc::new(Ring::new_default(partitions as u32)),
-        identity: Identity {
+        identity: Arc::new(Identity {
             host_id: 0,
             host_name: "host1".to_owned(),
             listen: "127.0.0.1:21212".parse().expect("an address"),
@@ -50,7 +54,7 @@ pub fn shared(partitions: usize) -> Shared {
             dir: "/data/one".into(),
             durability: "interval=5".to_owned(),
             query_time_max: std::time::Duration::from_secs(10),
-        },
+        }),
         log: Arc::default(),
         recovery: Default::default(),
         snapshots: unbounded().0,

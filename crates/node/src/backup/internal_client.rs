@@ -90,7 +90,7 @@ impl InternalClient {
     }
 
     fn send(&self, job: Job) -> UserResult<()> {
-        self.shared.coordinator.send(job).map_err(|_| stopping())
+        self.shared.routes.to_coordinator(job).map_err(|_| stopping())
     }
 }
 
@@ -104,7 +104,7 @@ impl Server for InternalClient {
     }
 
     fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId> {
-        crate::route::partition_of_value(value, &self.shared.ring)
+        crate::route::partition_of_value(value, &self.shared.routes.ring)
     }
 
     fn change_schema(&self, text: &str) -> UserResult<()> {
@@ -148,7 +148,7 @@ impl Server for InternalClient {
         };
         match partition {
             Some(partition) => {
-                let sent = self.shared.partitions[partition.index()].send(Event::Program(Box::new(call)));
+                let sent = self.shared.routes.to_partition(partition, Event::Program(Box::new(call)));
                 sent.map_err(|_| stopping())?;
             }
             None => self.send(Job::Calls(vec![call]))?,

@@ -1,0 +1,55 @@
+//! What a node's threads are told by others: the system, snapshot, expiry and task threads. What
+//! network threads are told is mail (`mailbox.rs`), partitions have events, the coordinator jobs.
+//!
+//! A leaf: whoever sends a message need not know the thread that takes it.
+
+use ferrite_partition::Reply;
+use ferrite_partition::snapshots::Saved;
+
+/// For the system thread.
+pub enum SystemJob {
+    /// A call's whole frame body; it has been parsed before, so it parses.
+    Call {
+        body: Vec<u8>,
+        reply: Reply,
+    },
+    /// An ad hoc call that failed with a plan for many texts: its own plan, made from the text as
+    /// it is written, says why.
+    AsWritten {
+        body: Vec<u8>,
+        reply: Reply,
+    },
+    Stop,
+}
+
+/// Told when the snapshot that was asked for is there, or why not.
+pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
+
+/// For the snapshot thread.
+pub enum SnapshotJob {
+    /// None: nobody waits.
+    Save(Option<Told>),
+    Stop,
+}
+
+/// For the expiry thread.
+pub enum ExpiryNotice {
+    CatalogChanged,
+    /// A batch was answered; how many rows it deleted, where it did not fail.
+    Answered {
+        partition: u64,
+        deleted: Option<u64>,
+    },
+    Stop,
+}
+
+/// For the task thread.
+pub enum TaskNotice {
+    CatalogChanged,
+    /// A call of the run with this number was answered; None: it succeeded.
+    Answered {
+        run: u64,
+        failure: Option<String>,
+    },
+    Stop,
+}

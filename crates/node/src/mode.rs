@@ -1,0 +1,145 @@
+//! Which calls a node takes: all, reads only, or none.
+
+use ferrite_base::{ErrorKind, UserError, UserResult};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+/// Which calls are taken. System procedures always are.
+#[derive(Default)]
+pub struct Mode {
+    /// One of the states below, and perhaps [`DISK_LOW`].
+    state: AtomicU8,
+    /// Free bytes of the disk and how many of them are the reserve, when that was looked at last.
+    free: AtomicU64,
+    reserve: AtomicU64,
+}
+
+const RUNNING: u8 = 0;
+const PAUSED: u8 = 1;
+const STOPPING: u8 = 2;
+const STATES: u8 = 3;
+/// The disk has less room than its reserve: writes are refused, in whatever state.
+const DISK_LOW: u8 = 4;
+
+impl Mode {
+    fn set(&self, state: u8) {
+        let kept = |before: u8| Some(before & !STATES | state);
+        self.state.fetch_update(Relaxed, Relaxed, kept).expect("there is always a next state");
+    }
+
+    pub fn run(&self) {
+        self.set(RUNNING);
+    }
+
+    /// Writes are refused from now on. A call that is being routed at this moment may still get
+    /// through.
+    pub fn pause(&self) {
+        self.set(PAUSED);
+    }
+
+    /// All calls are refused from now on.
+    pub fn stop(&self) {
+        self.set(STOPPING);
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.state.load(Relaxed) & STATES == RUNNING
+    }
+
+    /// Says how much room the disk has. Whether that has changed anything.
+    pub fn disk_has(&self, free: u64, reserve: u64) -> bool {
+        self.free.store(free, Relaxed);
+        self.reserve.store(reserve, Relaxed);
+        let before = if free < reserve {
+            self.state.fetch_or(DISK_LOW, Relaxed)
+        } else {
+            self.state.fetch_and(!DISK_LOW, Relaxed)
+        };
+        (before & DISK_LOW != 0) != (free < reserve)
+    }
+
+    /// Free bytes and the reserve, where less than half of it is free.
+    pub fn reserve_is_half_gone(&self) -> Option<(u64, u64)> {
+        let (free, reserve) = (self.free.load(Relaxed), self.reserve.load(Relaxed));
+        (free < reserve / 2).then_some((free, reserve))
+    }
+
+    /// Free bytes of the disk, when that was looked at last.
+    pub fn disk_free(&self) -> u64 {
+        self.free.load(Relaxed)
+    }
+
+    pub fn is_disk_low(&self) -> bool {
+        self.state.load(Relaxed) & DISK_LOW != 0
+    }
+
+    /// Whether a program may run now. A connection to the administration port may write while the
+    /// server is paused.
+    #[inline]
+    pub fn admit(&self, read_only: bool, admin: bool) -> UserResult<()> {
+        match self.state.load(Relaxed) {
+            RUNNING => Ok(()),
+            mode => self.admit_by(mode, read_only, admin),
+        }
+    }
+
+    #[cold]
+    fn admit_by(&self, mode: u8, read_only: bool, admin: bool) -> UserResult<()> {
+        let text = match mode & STATES {
+            STOPPING => "Server is shutting down.",
+            _ if read_only => return Ok(()),
+            PAUSED if !admin => "Server is paused and is available in read-only mode - please try again later.",
+            _ if mode & DISK_LOW != 0 => return Err(self.disk_low()),
+            _ => return Ok(()),
+        };
+        Err(UserError::new(ErrorKind::Unavailable, "57P03", text))
+    }
+
+    fn disk_low(&self) -> UserError {
+        let text = "the disk of the redo log has less room than its reserve: writes are refused";
+        UserError::new(ErrorKind::Unavailable, "53100", text)
+            .with_detail(format!(
+                "{} bytes are free, the reserve is {} bytes (--disk-reserve)",
+                self.free.load(Relaxed),
+                self.reserve.load(Relaxed)
+            ))
+            .with_hint("free disk space: writes are taken again as soon as there is room, and reads go on meanwhile")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_disk_refuses_writes_in_whatever_state() {
+        let mode = Mode::default();
+        let code = |read_only| mode.admit(read_only, false).err().map(|error| error.code().to_owned());
+        let is = |reads: Option<&str>, writes: Option<&str>| {
+            assert_eq!((code(true).as_deref(), code(false).as_deref()), (reads, writes));
+        };
+        is(None, None);
+        assert!(!mode.disk_has(100, 100), "at the mark there is room");
+        assert_eq!(mode.reserve_is_half_gone(), None);
+        assert!(mode.disk_has(99, 100) && !mode.disk_has(98, 100));
+        is(None, Some("53100"));
+        assert!(mode.is_running() && mode.is_disk_low());
+        let error = mode.admit(false, false).expect_err("refused").to_string();
+        assert!(error.contains("98 bytes are free") && error.contains("--disk-reserve"), "{error}");
+        mode.pause();
+        is(None, Some("57P03"));
+        mode.run();
+        // What is resumed is not the disk.
+        is(None, Some("53100"));
+        mode.stop();
+        is(Some("57P03"), Some("57P03"));
+        assert!(mode.disk_has(100, 100));
+        mode.disk_has(50, 100);
+        assert_eq!(mode.reserve_is_half_gone(), None);
+        mode.disk_has(49, 100);
+        assert_eq!(mode.reserve_is_half_gone(), Some((49, 100)));
+        mode.disk_has(100, 100);
+        mode.run();
+        is(None, None);
+    }
+}

@@ -1,0 +1,45 @@
+//! Where calls go: the partition that a value belongs to, the inboxes of partitions and coordinator.
+//!
+//! The one place that knows which thread executes a partition's calls. Today a node leads all
+//! partitions for as long as it runs; where it leads some of them only, this becomes a table that is
+//! read once a turn, as the catalog is.
+
+use crossbeam_channel::Sender;
+use ferrite_base::PartitionId;
+use ferrite_partition::Event;
+use ferrite_partition::coordinator::Job;
+use ferrite_value::ring::Ring;
+
+pub struct Routes {
+    pub ring: Ring,
+    partitions: Vec<Sender<Event>>,
+    coordinator: Sender<Job>,
+}
+
+/// The thread has ended, which it does only when the server stops.
+#[derive(Debug)]
+pub struct Ended;
+
+impl Routes {
+    pub fn new(ring: Ring, partitions: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
+        Routes { ring, partitions, coordinator }
+    }
+
+    pub fn partition_count(&self) -> usize {
+        self.partitions.len()
+    }
+
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        (0..self.partitions.len() as u32).map(PartitionId)
+    }
+
+    #[inline]
+    pub fn to_partition(&self, partition: PartitionId, event: Event) -> Result<(), Ended> {
+        self.partitions[partition.index()].send(event).map_err(|_| Ended)
+    }
+
+    #[inline]
+    pub fn to_coordinator(&self, job: Job) -> Result<(), Ended> {
+        self.coordinator.send(job).map_err(|_| Ended)
+    }
+}
