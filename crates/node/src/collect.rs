@@ -158,7 +158,7 @@ fn since(mut report: ThreadReport, before: &[ThreadReport]) -> ThreadReport {
 
 fn network(shared: &Shared, selector: &str, interval: bool) -> Collected<NetworkReport> {
     let (to, answers) = unbounded();
-    let threads = shared.network.get().map_or(&[][..], Vec::as_slice);
+    let threads = &shared.network;
     threads.iter().for_each(|thread| thread.send(Mail::Report(to.clone())));
     drop(to);
     let mut all = NetworkReport::default();

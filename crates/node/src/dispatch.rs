@@ -441,7 +441,7 @@ impl Dispatcher {
                     match target.filter(|target| *target != connection::public_id(connection.id)) {
                         None => self.cancel(connection, handle),
                         Some(target) => {
-                            for mailbox in self.shared.network.get().into_iter().flatten() {
+                            for mailbox in self.shared.network.iter() {
                                 mailbox.send(Mail::Cancel { connection: target, handle });
                             }
                         }

@@ -5,23 +5,35 @@
 //! next one, so that it never has more than one batch in a partition's inbox.
 
 use crate::message::ExpiryNotice;
-use crate::shared::Shared;
+use crate::mode::Mode;
+use crate::routes::Routes;
+use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::{PartitionId, TableId};
 use ferrite_catalog::Table;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
-use ferrite_system::expired::expiring;
+use ferrite_system::expired::{Figures, expiring};
 use ferrite_value::SqlType;
 use ferrite_wire::{Response, Status, frame};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What the thread uses of its node.
+pub struct Handles {
+    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub routes: Arc<Routes>,
+    pub mode: Arc<Mode>,
+    pub figures: Arc<Figures>,
+    pub clock: Arc<dyn Clock>,
+    /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
+    pub drop_migrating: bool,
+}
+
 pub struct Expiry {
-    shared: Arc<Shared>,
-    clock: Arc<dyn Clock>,
+    node: Handles,
     inbox: Receiver<ExpiryNotice>,
     answers: Arc<Answers>,
     stopping: bool,
@@ -51,25 +63,21 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
 }
 
 impl Expiry {
-    pub fn new(
-        shared: Arc<Shared>,
-        clock: Arc<dyn Clock>,
-        notices: (Sender<ExpiryNotice>, Receiver<ExpiryNotice>),
-    ) -> Expiry {
-        Expiry { shared, clock, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
+    pub fn new(node: Handles, notices: (Sender<ExpiryNotice>, Receiver<ExpiryNotice>)) -> Expiry {
+        Expiry { node, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
     }
 
     pub fn run(mut self) {
         // When each table's next round begins.
         let mut due: BTreeMap<TableId, u64> = BTreeMap::new();
-        let drop_migrating = self.shared.identity.drop_migrating;
+        let drop_migrating = self.node.drop_migrating;
         while !self.stopping {
-            let compiled = self.shared.compiled.load_full();
-            let now = self.clock.monotonic_nanos();
+            let compiled = self.node.compiled.load_full();
+            let now = self.node.clock.monotonic_nanos();
             let expires =
                 |table: &TableId| expiring(&compiled.catalog, drop_migrating).any(|expiring| expiring.id == *table);
             due.retain(|table, _| expires(table));
-            self.shared.expired.retain(|table| expires(&table));
+            self.node.figures.retain(|table| expires(&table));
             for table in expiring(&compiled.catalog, drop_migrating) {
                 due.entry(table.id).or_insert(now);
             }
@@ -88,7 +96,7 @@ impl Expiry {
             let definition = compiled.catalog.table(table).expect("kept only if it is there");
             let frequency = definition.time_to_live.map_or(1, |time| time.max_frequency);
             // Where the disk has no room for deletions, rows expire when it has.
-            if !self.shared.mode.is_disk_low() {
+            if !self.node.mode.is_disk_low() {
                 self.round(&compiled, definition);
             }
             due.insert(table, now + 1_000_000_000 / u64::from(frequency));
@@ -100,17 +108,17 @@ impl Expiry {
     fn round(&mut self, compiled: &Arc<Compiled>, table: &Table) {
         let Some(time) = table.time_to_live else { return };
         let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;
-        let cutoff = time.cutoff(self.clock.wall_micros(), is_timestamp);
+        let cutoff = time.cutoff(self.node.clock.wall_micros(), is_timestamp);
         let program = Arc::new(ferrite_sql::expire_program(table, &time, cutoff));
-        let partitions = if table.is_partitioned() { self.shared.partition_count() as u64 } else { 1 };
+        let partitions = if table.is_partitioned() { self.node.routes.partition_count() as u64 } else { 1 };
         let mut unfinished: Vec<u64> = (0..partitions).collect();
-        let figures = &self.shared.expired;
+        let figures = &self.node.figures;
         figures.change(table.id, |expired| (expired.rows_last_round, expired.remaining) = (0, None));
         let mut failed = false;
         while !unfinished.is_empty() && !self.stopping {
             for partition in &unfinished {
                 let answers: Arc<Answers> = Arc::clone(&self.answers);
-                let sent_micros = self.clock.wall_micros();
+                let sent_micros = self.node.clock.wall_micros();
                 let reply = Reply { mailbox: answers.clone(), connection: *partition, handle: 0, sent_micros };
                 let number = *partition;
                 let call = Box::new(ProgramCall {
@@ -131,10 +139,10 @@ impl Expiry {
                 });
                 if table.is_partitioned() {
                     let id = PartitionId(*partition as u32);
-                    let sent = self.shared.routes.to_partition(id, Event::Program(call));
+                    let sent = self.node.routes.to_partition(id, Event::Program(call));
                     sent.expect("partitions outlive the expiry thread");
                 } else {
-                    let sent = self.shared.routes.to_coordinator(Job::Calls(vec![*call]));
+                    let sent = self.node.routes.to_coordinator(Job::Calls(vec![*call]));
                     sent.expect("the coordinator outlives the expiry thread");
                 }
             }
@@ -146,7 +154,7 @@ impl Expiry {
                         waiting -= 1;
                         failed |= deleted.is_none();
                         if let Some(rows @ 1..) = deleted {
-                            let now = self.clock.wall_micros();
+                            let now = self.node.clock.wall_micros();
                             figures.change(table.id, |expired| {
                                 expired.rows += rows;
                                 expired.rows_last_round += rows;

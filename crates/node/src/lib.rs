@@ -28,6 +28,7 @@ mod mode;
 mod network;
 mod plan_cache;
 pub mod privilege;
+mod publish;
 mod query_statistics;
 pub mod route;
 mod routes;

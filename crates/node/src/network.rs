@@ -264,14 +264,12 @@ impl NetworkThread {
                         refuse(stream);
                         continue;
                     }
-                    let threads = self.shared.network.get().map_or(1, Vec::len);
-                    let thread = self.next_thread % threads;
+                    let thread = self.next_thread % self.shared.network.len();
                     self.next_thread += 1;
                     if thread == 0 {
                         self.open(stream, admin);
                     } else {
-                        self.shared.network.get().expect("there is more than one thread")[thread]
-                            .send(Mail::Accepted { stream, admin });
+                        self.shared.network[thread].send(Mail::Accepted { stream, admin });
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
@@ -403,7 +401,7 @@ impl NetworkThread {
     /// The node has room again, for those who wait on any thread.
     #[cold]
     fn wake_held(&self) {
-        for mailbox in self.shared.network.get().into_iter().flatten() {
+        for mailbox in self.shared.network.iter() {
             mailbox.send(Mail::Room);
         }
     }

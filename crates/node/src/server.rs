@@ -7,11 +7,12 @@ pub use crate::connections::ConnectionLimits;
 use crate::connections::Connections;
 use crate::expiry::{self, Expiry};
 use crate::listen::{connections_max, listen_on};
-use crate::mailbox::NetworkMailbox;
+use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::{SnapshotJob, SystemJob};
 use crate::network::{self, Listeners, NetworkThread};
 use crate::plan_cache::PlanCache;
 use crate::privilege;
+use crate::publish::Publisher;
 use crate::routes::Routes;
 use crate::shared::Shared;
 use crate::snapshots::{SnapshotSettings, SnapshotThread};
@@ -272,6 +273,7 @@ impl Server {
         let inboxes: Vec<_> = recovered.stores.iter().map(|_| unbounded::<Event>()).collect();
         let (long_reads, reads) =
             LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
+        let ends = network_ends(options.network_threads)?;
         let shared = Arc::new(Shared {
             compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
             routes: Arc::new(Routes::new(
@@ -294,7 +296,7 @@ impl Server {
             })),
             work: Arc::new(Work::new(&options.settings)),
             row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
-            network: OnceLock::new(),
+            network: ends.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
             identity: Arc::new(identity(listen, admin_listen, backups, &recovered.genesis, &options)),
             log: Arc::clone(recovered.log.statistics()),
             recovery: Arc::new(recovered.summary.clone()),
@@ -328,8 +330,13 @@ impl Server {
             partitions.push(spawn(&format!("partition-{id}"), move || partition.run())?);
         }
         let gate = Gate::new(ferrite_base::Sequence(0), failure);
-        let publisher = Arc::clone(&shared);
-        let (expiry_clock, task_clock) = (Arc::clone(&clock), Arc::clone(&clock));
+        let publisher = Publisher {
+            compiled: Arc::clone(&shared.compiled),
+            plan_cache: Arc::clone(&shared.plan_cache),
+            expiry: shared.expiry.clone(),
+            tasks: shared.task_thread.clone(),
+            network: Arc::clone(&shared.network),
+        };
         let multi = Coordinator::new(
             jobs,
             borrowers,
@@ -346,13 +353,25 @@ impl Server {
         let snapshots = SnapshotThread {
             snapshots: recovered.snapshots,
             inbox: snapshot_jobs,
-            shared: Arc::clone(&shared),
-            clock,
+            routes: Arc::clone(&shared.routes),
+            mode: Arc::clone(&shared.mode),
+            work: Arc::clone(&shared.work),
+            log: Arc::clone(&shared.log),
+            status: Arc::clone(&shared.snapshot_status),
+            clock: Arc::clone(&clock),
             settings: options.snapshots,
             log_bytes_before: recovered.summary.log_bytes,
         };
         let snapshots = spawn("snapshot", move || snapshots.run())?;
-        let expiry = Expiry::new(Arc::clone(&shared), expiry_clock, notices);
+        let handles = expiry::Handles {
+            compiled: Arc::clone(&shared.compiled),
+            routes: Arc::clone(&shared.routes),
+            mode: Arc::clone(&shared.mode),
+            figures: Arc::clone(&shared.expired),
+            clock: Arc::clone(&clock),
+            drop_migrating: options.drop_migrating,
+        };
+        let expiry = Expiry::new(handles, notices);
         let expiry = spawn("expiry", move || expiry.run())?;
         let mut reports = Vec::new();
         // A lone report may take as many cores again as reports have threads.
@@ -367,7 +386,7 @@ impl Server {
         let systems = System { shared: Arc::clone(&shared), inbox: system_jobs };
         let system = spawn("system", move || systems.run())?;
         let watch = Arc::new(SpaceWatch {
-            shared: Arc::clone(&shared),
+            mode: Arc::clone(&shared.mode),
             disk: Arc::clone(&options.disk),
             dirs: vec![options.dir.clone()],
             reserve: options.settings.disk_reserve_bytes,
@@ -382,17 +401,22 @@ impl Server {
                 watch.look();
             }
         });
-        let tasks = Tasks::new(Arc::clone(&shared), task_clock, task_notices);
+        let handles = tasks::Handles {
+            compiled: Arc::clone(&shared.compiled),
+            mode: Arc::clone(&shared.mode),
+            system: shared.system.clone(),
+            figures: Arc::clone(&shared.tasks),
+            clock: Arc::clone(&clock),
+            partition_count: shared.partition_count(),
+        };
+        let tasks = Tasks::new(handles, task_notices);
         let tasks = spawn("tasks", move || tasks.run())?;
         let compounds = CompoundThreads::start(&shared, compound_inboxes)?;
         let (told, stop) = bounded(0);
         let space = (told, spawn("space", move || watch.run(&stop))?);
         collect::begin(&shared);
-        let network = start_network(
-            &shared,
-            Listeners { clients: listener, admin: admin.map(|(listener, _)| listener) },
-            options.network_threads,
-        )?;
+        let network =
+            start_network(&shared, Listeners { clients: listener, admin: admin.map(|(listener, _)| listener) }, ends)?;
         let log = recovered.log;
         backup::drop_leftovers(&shared);
         Ok(Server {
@@ -486,20 +510,31 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         .map_err(ServerError::Threads)
 }
 
-fn start_network(shared: &Arc<Shared>, listeners: Listeners, count: usize) -> Result<Vec<JoinHandle<()>>, ServerError> {
-    let mut polls = Vec::new();
-    let mut mailboxes: Vec<Arc<NetworkMailbox>> = Vec::new();
-    for _ in 0..count.max(1) {
-        let poll = Poll::new().map_err(ServerError::Threads)?;
-        let waker = Waker::new(poll.registry(), network::WAKER).map_err(ServerError::Threads)?;
+/// What a network thread is woken by and told through, made before there are threads.
+struct NetworkEnd {
+    poll: Poll,
+    mailbox: Arc<NetworkMailbox>,
+    mail: Receiver<Mail>,
+}
+
+fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ServerError> {
+    let end = |_| {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), network::WAKER)?;
         let (mailbox, mail) = NetworkMailbox::new(waker);
-        mailboxes.push(Arc::clone(&mailbox));
-        polls.push((poll, mailbox, mail));
-    }
-    assert!(shared.network.set(mailboxes).is_ok(), "the network is started once");
+        Ok(NetworkEnd { poll, mailbox, mail })
+    };
+    (0..count.max(1)).map(end).collect::<io::Result<_>>().map_err(ServerError::Threads)
+}
+
+fn start_network(
+    shared: &Arc<Shared>,
+    listeners: Listeners,
+    ends: Vec<NetworkEnd>,
+) -> Result<Vec<JoinHandle<()>>, ServerError> {
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
-    for (number, (poll, mailbox, mail)) in polls.into_iter().enumerate() {
+    for (number, NetworkEnd { poll, mailbox, mail }) in ends.into_iter().enumerate() {
         let thread = NetworkThread::new(poll, listeners.take(), mail, mailbox, Arc::clone(shared))
             .map_err(ServerError::Threads)?;
         threads.push(spawn(&format!("network-{number}"), move || thread.run())?);

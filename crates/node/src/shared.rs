@@ -40,7 +40,7 @@ pub struct Shared {
     pub work: Arc<Work>,
     /// How many rows the tables had not long ago, for the planner.
     pub row_counts: Arc<RowCounts>,
-    pub network: OnceLock<Vec<Arc<NetworkMailbox>>>,
+    pub network: Arc<[Arc<NetworkMailbox>]>,
     pub identity: Arc<Identity>,
     pub log: Arc<LogStatistics>,
     pub recovery: Arc<Summary>,
@@ -89,17 +89,5 @@ impl Shared {
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
         self.cancellations.add(connection, cancel);
         self.long_reads.drop_cancelled();
-    }
-
-    /// Makes a new catalog version the one that calls are routed with, and tells subscribers.
-    pub fn publish(&self, compiled: Arc<Compiled>) {
-        self.compiled.store(compiled);
-        self.plan_cache.clear();
-        // Gone only when the server stops.
-        let _ = self.expiry.send(ExpiryNotice::CatalogChanged);
-        let _ = self.task_thread.send(TaskNotice::CatalogChanged);
-        for mailbox in self.network.get().into_iter().flatten() {
-            mailbox.send(crate::mailbox::Mail::CatalogChanged);
-        }
     }
 }

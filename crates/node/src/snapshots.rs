@@ -5,13 +5,16 @@
 //! time: all who ask while one is being written get the next.
 
 use crate::message::{SnapshotJob, Told};
-use crate::shared::Shared;
+use crate::mode::Mode;
+use crate::routes::Routes;
+use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{limits, memory};
 use ferrite_io::Clock;
+use ferrite_log::LogStatistics;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
-use ferrite_system::saved::Attempt;
+use ferrite_system::saved::{Attempt, SnapshotStatus};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,7 +60,11 @@ impl Default for SnapshotSettings {
 pub struct SnapshotThread {
     pub snapshots: Snapshots,
     pub inbox: Receiver<SnapshotJob>,
-    pub shared: Arc<Shared>,
+    pub routes: Arc<Routes>,
+    pub mode: Arc<Mode>,
+    pub work: Arc<Work>,
+    pub log: Arc<LogStatistics>,
+    pub status: Arc<SnapshotStatus>,
     pub clock: Arc<dyn Clock>,
     pub settings: SnapshotSettings,
     /// Bytes of log that recovery read: those since the last snapshot.
@@ -76,7 +83,7 @@ impl SnapshotThread {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    let grown = before + self.shared.log.written_bytes.load(Relaxed) - written;
+                    let grown = before + self.log.written_bytes.load(Relaxed) - written;
                     if Instant::now() < quiet_until || !self.is_due(grown, last.elapsed()) {
                         continue;
                     }
@@ -88,7 +95,7 @@ impl SnapshotThread {
                     SnapshotJob::Stop => return,
                 }
             }
-            let position = self.shared.log.written_bytes.load(Relaxed);
+            let position = self.log.written_bytes.load(Relaxed);
             let outcome = self.save(asked.len());
             match &outcome {
                 Ok(saved) => {
@@ -125,26 +132,25 @@ impl SnapshotThread {
         let snapshot = self.snapshots.next_number();
         let begun_ms = self.clock.wall_micros() / 1_000;
         let (to, taken) = bounded(1);
-        self.shared
-            .routes
+        self.routes
             .to_coordinator(Job::Checkpoint { snapshot, to })
             .expect("the coordinator outlives the snapshot thread");
         let taken = taken.recv().expect("the coordinator answers before it ends");
-        let (shared, status) = (&self.shared, &self.shared.snapshot_status);
+        let (mode, status) = (&self.mode, &self.status);
         status.bytes_done.store(0, Relaxed);
         status.running.store(snapshot, Relaxed);
         let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
-        let frees_room = leaves_room(shared.mode.disk_free(), memory::bytes_used() as u64);
+        let frees_room = leaves_room(mode.disk_free(), memory::bytes_used() as u64);
         let pace = |bytes: u64| {
             let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
             let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
-            let busy = shared.work.outstanding().calls > waiting;
+            let busy = self.work.outstanding().calls > waiting;
             let until = goes_on(rate, done, begun.elapsed(), worked, busy);
             loop {
                 if status.stop.load(Relaxed) {
                     return Err(SaveError::Stopped);
                 }
-                if let Some((free, reserve)) = shared.mode.reserve_is_half_gone()
+                if let Some((free, reserve)) = mode.reserve_is_half_gone()
                     && !(frees_room && free >= limits::LOG_SEGMENT_BYTES)
                 {
                     return Err(SaveError::NoRoom { free, reserve });

@@ -9,7 +9,7 @@
 //! end when half of the reserve is gone: the rest is the log's. Which calls are refused is
 //! [`crate::mode::Mode`]'s business.
 
-use crate::shared::Shared;
+use crate::mode::Mode;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_io::{Disk, DiskResult, MeteredDisk};
 use ferrite_partition::gate::SharedFailure;
@@ -23,7 +23,7 @@ const LOOKS_PER_RESERVE: u64 = 16;
 const LOOK_BYTES_MIN: u64 = 1_048_576;
 
 pub struct SpaceWatch {
-    pub shared: Arc<Shared>,
+    pub mode: Arc<Mode>,
     /// The one that is asked for its room.
     pub disk: Arc<dyn Disk>,
     /// Directories of the log and the like; several may be on one disk.
@@ -60,7 +60,7 @@ impl SpaceWatch {
         match free(&*self.disk, &self.dirs) {
             Ok(free) => {
                 *failed = false;
-                if self.shared.mode.disk_has(free, self.reserve) {
+                if self.mode.disk_has(free, self.reserve) {
                     self.tell(free);
                 }
             }
@@ -79,7 +79,7 @@ impl SpaceWatch {
             return;
         }
         let reserve = self.reserve;
-        if self.shared.mode.is_disk_low() {
+        if self.mode.is_disk_low() {
             ferrite_io::errln!(
                 "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): writes are \
                  refused until there is more"

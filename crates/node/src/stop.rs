@@ -145,7 +145,7 @@ pub(crate) fn stop(
 }
 
 fn tell_network(shared: &Shared, mail: impl Fn() -> Mail) {
-    for mailbox in shared.network.get().into_iter().flatten() {
+    for mailbox in shared.network.iter() {
         mailbox.send(mail());
     }
 }

@@ -8,14 +8,15 @@
 mod complaints;
 
 use complaints::Complaints;
-use ferrite_system::task_figures::RunFigures;
+use ferrite_system::task_figures::{Figures, RunFigures};
 
 use crate::message::{SystemJob, TaskNotice};
-use crate::shared::Shared;
+use crate::mode::Mode;
+use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_catalog::{OnError, RunOn, Schedule, Task};
 use ferrite_io::Clock;
-use ferrite_partition::{AnswerBatch, Mailbox, Reply};
+use ferrite_partition::{AnswerBatch, Compiled, Mailbox, Reply};
 use ferrite_value::Value;
 use ferrite_wire::invocation::Extensions;
 use ferrite_wire::{RequestWriter, Response, Status, frame};
@@ -26,9 +27,18 @@ use std::time::Duration;
 /// Between two looks at the calendar: the wall clock may be set meanwhile.
 const CALENDAR_LOOK: Duration = Duration::from_secs(30);
 
+/// What the thread uses of its node.
+pub struct Handles {
+    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub mode: Arc<Mode>,
+    pub system: Sender<SystemJob>,
+    pub figures: Arc<Figures>,
+    pub clock: Arc<dyn Clock>,
+    pub partition_count: usize,
+}
+
 pub struct Tasks {
-    shared: Arc<Shared>,
-    clock: Arc<dyn Clock>,
+    node: Handles,
     inbox: Receiver<TaskNotice>,
     answers: Arc<Answers>,
     /// By numbers that are not given twice, so that a late answer finds its own run or none.
@@ -84,15 +94,10 @@ fn failure(bytes: &[u8]) -> Option<String> {
 }
 
 impl Tasks {
-    pub fn new(
-        shared: Arc<Shared>,
-        clock: Arc<dyn Clock>,
-        notices: (Sender<TaskNotice>, Receiver<TaskNotice>),
-    ) -> Tasks {
+    pub fn new(node: Handles, notices: (Sender<TaskNotice>, Receiver<TaskNotice>)) -> Tasks {
         let answers = Arc::new(Answers(notices.0));
         Tasks {
-            shared,
-            clock,
+            node,
             inbox: notices.1,
             answers,
             runs: BTreeMap::new(),
@@ -107,7 +112,7 @@ impl Tasks {
         while !self.stopping {
             self.start_due();
             self.complaints
-                .due(self.clock.monotonic_nanos())
+                .due(self.node.clock.monotonic_nanos())
                 .iter()
                 .for_each(|line| ferrite_io::errln!("ferrite: {line}"));
             let told = match self.nearest() {
@@ -125,7 +130,7 @@ impl Tasks {
 
     /// Runs for the tasks that are there; those of tasks that are as they were go on.
     fn follow_catalog(&mut self) {
-        let compiled = self.shared.compiled.load_full();
+        let compiled = self.node.compiled.load_full();
         let tasks = &compiled.catalog.tasks;
         let same = |run: &Run| tasks.get(&run.task.name).is_some_and(|task| Arc::ptr_eq(task, &run.task));
         // A task that was changed waits for the call that it has outstanding: its next run takes
@@ -144,14 +149,14 @@ impl Tasks {
             }
             let partitions: Vec<Option<u32>> = match task.run_on {
                 RunOn::Database | RunOn::Hosts => vec![None],
-                RunOn::Partitions => (0..self.shared.partition_count() as u32).map(Some).collect(),
+                RunOn::Partitions => (0..self.node.partition_count as u32).map(Some).collect(),
             };
             for partition in partitions {
                 let figures = RunFigures::new(task, partition);
                 let mut run =
                     Run { task: Arc::clone(task), partition, due: None, sent: None, of_before: false, figures };
                 if task.enabled {
-                    run.schedule(&*self.clock, None);
+                    run.schedule(&*self.node.clock, None);
                 }
                 let before = outstanding.iter().find(|(name, on, ..)| *name == task.name && *on == partition);
                 let number = match before {
@@ -171,12 +176,12 @@ impl Tasks {
     }
 
     fn publish(&self) {
-        self.shared.tasks.set(self.runs.values().map(|run| run.figures.clone()).collect());
+        self.node.figures.set(self.runs.values().map(|run| run.figures.clone()).collect());
     }
 
     /// How long until something is due.
     fn nearest(&self) -> Option<Duration> {
-        let (now, wall) = (self.clock.monotonic_nanos(), self.clock.wall_micros());
+        let (now, wall) = (self.node.clock.monotonic_nanos(), self.node.clock.wall_micros());
         let wait = |due: &Due| match due {
             Due::Monotonic(at) => Duration::from_nanos(at.saturating_sub(now)),
             Due::Wall(at) => Duration::from_micros(u64::try_from(at - wall).unwrap_or(0)).min(CALENDAR_LOOK),
@@ -186,8 +191,8 @@ impl Tasks {
     }
 
     fn start_due(&mut self) {
-        let (now, wall) = (self.clock.monotonic_nanos(), self.clock.wall_micros());
-        let takes_calls = self.shared.mode.is_running() && !self.shared.mode.is_disk_low();
+        let (now, wall) = (self.node.clock.monotonic_nanos(), self.node.clock.wall_micros());
+        let takes_calls = self.node.mode.is_running() && !self.node.mode.is_disk_low();
         let mut changed = false;
         for (number, run) in &mut self.runs {
             let late = match run.due {
@@ -199,7 +204,7 @@ impl Tasks {
             changed = true;
             run.figures.set_paused(!takes_calls);
             if !takes_calls {
-                run.schedule(&*self.clock, Some(now));
+                run.schedule(&*self.node.clock, Some(now));
                 continue;
             }
             run.figures.waited(late);
@@ -207,13 +212,13 @@ impl Tasks {
             if matches!(run.task.schedule, Schedule::Delay(_)) {
                 run.due = None;
             } else {
-                run.schedule(&*self.clock, Some(now));
+                run.schedule(&*self.node.clock, Some(now));
             }
             let answers: Arc<Answers> = Arc::clone(&self.answers);
             let reply = Reply { mailbox: answers, connection: *number, handle: 0, sent_micros: wall };
             match request(&run.task, run.partition) {
                 // The system thread ends after this one.
-                Some(body) => drop(self.shared.system.send(SystemJob::Call { body, reply })),
+                Some(body) => drop(self.node.system.send(SystemJob::Call { body, reply })),
                 None => reply.refuse(&ferrite_base::UserError::parameters("the task's parameters cannot be encoded")),
             }
         }
@@ -223,7 +228,7 @@ impl Tasks {
     }
 
     fn answered(&mut self, number: u64, failure: Option<String>) {
-        let now = self.clock.monotonic_nanos();
+        let now = self.node.clock.monotonic_nanos();
         // Of a task that was dropped meanwhile.
         let Some(run) = self.runs.get_mut(&number) else { return };
         let took = now - run.sent.take().unwrap_or(now);
@@ -249,11 +254,11 @@ impl Tasks {
         }
         let passed = match run.due {
             Some(Due::Monotonic(at)) => at <= now,
-            Some(Due::Wall(at)) => at <= self.clock.wall_micros(),
+            Some(Due::Wall(at)) => at <= self.node.clock.wall_micros(),
             None => matches!(run.task.schedule, Schedule::Delay(_)),
         };
         if passed && task.enabled && !run.figures.has_failed() {
-            run.schedule(&*self.clock, Some(now));
+            run.schedule(&*self.node.clock, Some(now));
         }
         self.publish();
     }

@@ -38,7 +38,7 @@ pub fn shared(partitions: usize) -> Shared {
         connections: Arc::new(Connections::new(ConnectionLimits::default())),
         work: Arc::new(Work::new(&Settings::default())),
         row_counts: Arc::new(RowCounts::new(partitions)),
-        network: OnceLock::new(),
+        network: Arc::new([]),
         identity: Arc::new(Identity {
             host_id: 0,
             host_name: "host1".to_owned(),
