@@ -17,6 +17,12 @@ const CUT: &[(&str, &str, &[&str])] = &[
     ("sql", "errors.rs", &["crate::bind", "crate::parse", "crate::planner", "crate::compile", "crate::ddl"]),
     ("sql", "explaining.rs", &["crate::bind", "crate::compile", "crate::ddl"]),
     ("sql", "spelling.rs", &["crate::"]),
+    // Leaves: what threads of a node tell each other, and what they look at.
+    ("node", "message.rs", &["crate::"]),
+    ("node", "mode.rs", &["crate::"]),
+    ("node", "connections.rs", &["crate::"]),
+    ("node", "routes.rs", &["crate::"]),
+    ("node", "cancelling.rs", &["crate::"]),
 ];
 
 fn sources(place: &Path) -> Vec<PathBuf> {

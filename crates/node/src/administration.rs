@@ -1,27 +1,38 @@
 //! System procedures that run the server: resuming, stopping, notes; and those of the original
 //! server that have nothing to do here, answered truthfully or refused with a hint.
 
-use crate::shared::Shared;
+use crate::mode::Mode;
 use ferrite_base::{ErrorKind, UserError, UserResult, limits};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::snapshots::Saved;
+use ferrite_system::Identity;
 use ferrite_system::result::{SystemResult, SystemTable, cells};
 use ferrite_value::{SqlType, Value};
+use std::sync::{Arc, OnceLock};
 
-pub fn call(shared: &Shared, name: &str, parameters: &[Value<'_>]) -> SystemResult {
+/// Stops the server; set by whoever runs it.
+pub type Shutdown = OnceLock<Box<dyn Fn() + Send + Sync>>;
+
+/// What these procedures use of their node.
+pub struct Administration {
+    pub mode: Arc<Mode>,
+    pub shutdown: Arc<Shutdown>,
+}
+
+pub fn call(node: &Administration, name: &str, parameters: &[Value<'_>]) -> SystemResult {
     match name {
         "@Resume" | "@CancelShutdown" => {
             none(name, parameters)?;
-            shared.mode.run();
+            node.mode.run();
             status(0)
         }
         "@PrepareShutdown" => {
             none(name, parameters)?;
-            shared.mode.stop();
+            node.mode.stop();
             // Clients hand it back to @Shutdown; it stands for nothing.
             status(SystemClock.wall_micros())
         }
-        "@Shutdown" => shut_down(shared),
+        "@Shutdown" => shut_down(node),
         "@Note" => note(parameters),
         "@GC" => {
             none(name, parameters)?;
@@ -56,7 +67,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// A row per partition, as for any snapshot that was waited for.
-pub fn snapshot_saved(shared: &Shared, outcome: Result<&Saved, &str>) -> SystemTable {
+pub fn snapshot_saved(identity: &Identity, partitions: usize, outcome: Result<&Saved, &str>) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("HOST_ID", SqlType::Integer),
         ("HOSTNAME", SqlType::Varchar),
@@ -68,8 +79,7 @@ pub fn snapshot_saved(shared: &Shared, outcome: Result<&Saved, &str>) -> SystemT
         Ok(_) => ("SUCCESS", ""),
         Err(error) => ("FAILURE", error),
     };
-    let identity = &shared.identity;
-    for partition in 0..shared.partition_count() as i64 {
+    for partition in 0..partitions as i64 {
         table.row(cells![i64::from(identity.host_id), identity.host_name.clone(), partition, result, message]);
     }
     table
@@ -99,12 +109,12 @@ pub fn one_or_no_number(name: &str, parameters: &[Value<'_>]) -> UserResult<()> 
 }
 
 /// The answer comes before the end: all that was taken is answered first.
-fn shut_down(shared: &Shared) -> SystemResult {
-    let Some(stop) = shared.shutdown.get() else {
+fn shut_down(node: &Administration) -> SystemResult {
+    let Some(stop) = node.shutdown.get() else {
         return Err(UserError::new(ErrorKind::Permission, "42501", "this server cannot be stopped by a call")
             .with_hint("stop its process"));
     };
-    shared.mode.stop();
+    node.mode.stop();
     stop();
     status(0)
 }

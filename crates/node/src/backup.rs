@@ -4,18 +4,19 @@
 
 mod internal_client;
 
-use crate::shared::Shared;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
 use ferrite_base::limits::BACKUP_SCANS_MAX;
 use ferrite_base::{UserError, UserResult};
-use ferrite_io::{Clock, SystemClock, SystemRandom, Yielding, lower_priority};
+use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_partition::{AnswerBatch, Reply};
 use ferrite_snapshot::Files;
+use ferrite_system::Identity;
 use ferrite_system::result::{SystemResult, SystemTable, cells, write_response};
 use ferrite_system::saved::BackupAttempt;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
+pub use internal_client::Handles;
 use internal_client::InternalClient;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -30,9 +31,27 @@ const OUTCOME: [(&str, SqlType); 2] = [("RESULT", Varchar), ("ERR_MSG", Varchar)
 /// Backups that are remembered for statistics.
 const REMEMBERED: usize = 16;
 
+/// Backups of a node, and what they use of it.
+pub struct Backups {
+    handles: Handles,
+    identity: Arc<Identity>,
+    disk: Arc<dyn Disk>,
+    turn: Turn,
+}
+
+impl Backups {
+    pub fn new(handles: Handles, identity: Arc<Identity>, disk: Arc<dyn Disk>) -> Backups {
+        Backups { handles, identity, disk, turn: Turn::default() }
+    }
+
+    pub fn attempts(&self) -> Vec<BackupAttempt> {
+        self.turn.attempts()
+    }
+}
+
 /// One save or restore at a time, and what became of the last saves.
 #[derive(Default)]
-pub struct Turn {
+struct Turn {
     taken: AtomicBool,
     /// Threads that look through directories.
     scans: Arc<AtomicUsize>,
@@ -102,38 +121,38 @@ impl Drop for Taken<'_> {
 }
 
 /// Answers one of the four, from a thread of its own where that takes long.
-pub fn call(shared: &Arc<Shared>, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<()> {
-    let place = &shared.identity.backups;
+pub fn call(node: &Arc<Backups>, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<()> {
+    let place = &node.identity.backups;
     let result = match name {
         "@SnapshotSave" => match request::save(parameters, place) {
             Ok(request) => {
-                let (shared, reply) = (Arc::clone(shared), reply.clone());
-                return spawn(move || run_save(&shared, request, &reply));
+                let (node, reply) = (Arc::clone(node), reply.clone());
+                return spawn(move || run_save(&node, request, &reply));
             }
-            Err(error) => Ok(vec![request_failed(shared, &error)]),
+            Err(error) => Ok(vec![request_failed(node, &error)]),
         },
         "@SnapshotRestore" => {
             let request = request::restore(parameters, place)?;
-            let (shared, reply) = (Arc::clone(shared), reply.clone());
-            return spawn(move || answer(&reply, &run_restore(&shared, &request)));
+            let (node, reply) = (Arc::clone(node), reply.clone());
+            return spawn(move || answer(&reply, &run_restore(&node, &request)));
         }
         "@SnapshotScan" => {
-            let dir = scanned(shared, parameters)?;
-            let going = shared.backup.scan()?;
-            let (shared, reply) = (Arc::clone(shared), reply.clone());
+            let dir = scanned(node, parameters)?;
+            let going = node.turn.scan()?;
+            let (node, reply) = (Arc::clone(node), reply.clone());
             return spawn(move || {
-                let result = scan(&shared, &dir);
+                let result = scan(&node, &dir);
                 // Who is answered may ask again at once.
                 drop(going);
                 answer(&reply, &result);
             });
         }
         _ => {
-            let asked = deletions(shared, parameters)?;
-            let going = shared.backup.scan()?;
-            let (shared, reply) = (Arc::clone(shared), reply.clone());
+            let asked = deletions(node, parameters)?;
+            let going = node.turn.scan()?;
+            let (node, reply) = (Arc::clone(node), reply.clone());
             return spawn(move || {
-                let result = delete(&shared, asked);
+                let result = delete(&node, asked);
                 drop(going);
                 answer(&reply, &result);
             });
@@ -151,37 +170,36 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> UserResult<()> {
     spawned.map(drop).map_err(|error| UserError::internal(format!("no thread can be started: {error}")))
 }
 
-fn run_save(shared: &Arc<Shared>, request: request::Save, reply: &Reply) {
+fn run_save(node: &Arc<Backups>, request: request::Save, reply: &Reply) {
     let block = request.block;
-    let client = InternalClient::new(Arc::clone(shared));
-    let begun =
-        shared.backup.take().and_then(|turn| Ok((turn, save::begin(&client, Arc::clone(&shared.disk), request)?)));
+    let client = InternalClient::new(node.handles.clone());
+    let begun = node.turn.take().and_then(|turn| Ok((turn, save::begin(&client, Arc::clone(&node.disk), request)?)));
     let (turn, begun) = match begun {
         Ok(begun) => begun,
-        Err(error) => return answer(reply, &Ok(vec![request_failed(shared, &error)])),
+        Err(error) => return answer(reply, &Ok(vec![request_failed(node, &error)])),
     };
-    shared.backup.begun(&begun);
+    node.turn.begun(&begun);
     if !block {
-        answer(reply, &Ok(vec![by_table(shared, &begun.tables())]));
+        answer(reply, &Ok(vec![by_table(node, &begun.tables())]));
     }
     let result = begun.write(&mut SystemRandom);
     if let Err(error) = &result {
         ferrite_io::errln!("ferrite: {error}");
     }
-    shared.backup.ended(&result);
+    node.turn.ended(&result);
     // Who was told may begin the next at once.
     drop(turn);
     if block {
-        answer(reply, &Ok(vec![by_site(shared, result)]));
+        answer(reply, &Ok(vec![by_site(node, result)]));
     }
 }
 
 /// The answer to a request that cannot be fulfilled. Its columns are those of one that can, since
 /// tools read them by position.
-fn request_failed(shared: &Shared, error: &UserError) -> SystemTable {
+fn request_failed(node: &Backups, error: &UserError) -> SystemTable {
     let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
     let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));
-    let identity = &shared.identity;
+    let identity = &node.identity;
     let words = format!("{}{hint}", error.message());
     table.row(cells![identity.host_id, identity.host_name.as_str(), "", "FAILURE", words]);
     table
@@ -196,60 +214,60 @@ fn columns<const N: usize>(middle: [(&'static str, SqlType); N]) -> Vec<(&'stati
 }
 
 /// The answer of a save that goes on.
-fn by_table(shared: &Shared, tables: &[String]) -> SystemTable {
+fn by_table(node: &Backups, tables: &[String]) -> SystemTable {
     let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
     for name in tables {
-        table.row(cells![shared.identity.host_id, shared.identity.host_name.as_str(), name.as_str(), "SUCCESS", ""]);
+        table.row(cells![node.identity.host_id, node.identity.host_name.as_str(), name.as_str(), "SUCCESS", ""]);
     }
     table
 }
 
 /// The answer of a save that was waited for.
-fn by_site(shared: &Shared, result: UserResult<u64>) -> SystemTable {
+fn by_site(node: &Backups, result: UserResult<u64>) -> SystemTable {
     let mut table = SystemTable::new(&columns([("SITE_ID", Integer)]));
     let (said, text) = match &result {
         Ok(_) => ("SUCCESS", ""),
         Err(error) => ("FAILURE", error.message()),
     };
-    let host = shared.identity.host_name.as_str();
-    for site in 0..shared.partition_count() {
-        table.row(cells![shared.identity.host_id, host, site as i32, said, text]);
+    let host = node.identity.host_name.as_str();
+    for site in 0..node.handles.routes.partition_count() {
+        table.row(cells![node.identity.host_id, host, site as i32, said, text]);
     }
     table
 }
 
-fn run_restore(shared: &Arc<Shared>, request: &request::Restore) -> SystemResult {
-    let _turn = shared.backup.take()?;
-    let client = InternalClient::new(Arc::clone(shared));
-    let files = Files::new(Arc::clone(&shared.disk), &request.dir);
+fn run_restore(node: &Arc<Backups>, request: &request::Restore) -> SystemResult {
+    let _turn = node.turn.take()?;
+    let client = InternalClient::new(node.handles.clone());
+    let files = Files::new(Arc::clone(&node.disk), &request.dir);
     let restored = restore::restore(&client, &files, request)?;
     let mut table = SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]));
-    let host = shared.identity.host_name.as_str();
+    let host = node.identity.host_name.as_str();
     for name in restored.keys() {
-        for site in 0..shared.partition_count() as i32 {
-            table.row(cells![shared.identity.host_id, host, site, name.as_str(), site, "SUCCESS", ""]);
+        for site in 0..node.handles.routes.partition_count() as i32 {
+            table.row(cells![node.identity.host_id, host, site, name.as_str(), site, "SUCCESS", ""]);
         }
     }
     Ok(vec![table])
 }
 
 /// After a start: what a restore left that a crash has ended.
-pub fn drop_leftovers(shared: &Arc<Shared>) {
-    if let Err(error) = restore::drop_leftovers(&InternalClient::new(Arc::clone(shared))) {
+pub fn drop_leftovers(node: &Arc<Backups>) {
+    if let Err(error) = restore::drop_leftovers(&InternalClient::new(node.handles.clone())) {
         ferrite_io::errln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
     }
 }
 
-fn scanned(shared: &Shared, parameters: &[Value<'_>]) -> UserResult<PathBuf> {
+fn scanned(node: &Backups, parameters: &[Value<'_>]) -> UserResult<PathBuf> {
     match parameters {
-        [Value::Text(path)] => shared.identity.backups.directory(path),
+        [Value::Text(path)] => node.identity.backups.directory(path),
         _ => Err(UserError::parameters("@SnapshotScan takes a path")),
     }
 }
 
-fn scan(shared: &Shared, dir: &Path) -> SystemResult {
+fn scan(node: &Backups, dir: &Path) -> SystemResult {
     let path = dir.display().to_string();
-    let (host_id, host) = (shared.identity.host_id, shared.identity.host_name.as_str());
+    let (host_id, host) = (node.identity.host_id, node.identity.host_name.as_str());
     let mut snapshots = SystemTable::new(&[
         ("PATH", Varchar),
         ("NONCE", Varchar),
@@ -290,7 +308,7 @@ fn scan(shared: &Shared, dir: &Path) -> SystemResult {
         ]);
         return Ok(vec![snapshots, space, files]);
     }
-    for seen in listing::look(&shared.disk, dir)? {
+    for seen in listing::look(&node.disk, dir)? {
         let whole = if seen.fault.is_none() { "TRUE" } else { "FALSE" };
         let result = if seen.fault.is_none() { "SUCCESS" } else { "FAILURE" };
         let incomplete = if seen.fault.is_none() { "" } else { seen.tables.as_str() };
@@ -330,7 +348,7 @@ fn scan(shared: &Shared, dir: &Path) -> SystemResult {
 }
 
 /// Directories and nonces. All are judged before the first file goes.
-fn deletions(shared: &Shared, parameters: &[Value<'_>]) -> UserResult<Vec<(PathBuf, String)>> {
+fn deletions(node: &Backups, parameters: &[Value<'_>]) -> UserResult<Vec<(PathBuf, String)>> {
     let pairs = match parameters {
         [paths, nonces] => texts(paths).zip(texts(nonces)).filter(|(paths, nonces)| paths.len() == nonces.len()),
         _ => None,
@@ -341,11 +359,11 @@ fn deletions(shared: &Shared, parameters: &[Value<'_>]) -> UserResult<Vec<(PathB
     let asked = paths
         .into_iter()
         .zip(nonces)
-        .map(|(path, nonce)| Ok((shared.identity.backups.directory(path)?, checked_nonce(nonce)?.to_owned())));
+        .map(|(path, nonce)| Ok((node.identity.backups.directory(path)?, checked_nonce(nonce)?.to_owned())));
     asked.collect()
 }
 
-fn delete(shared: &Shared, asked: Vec<(PathBuf, String)>) -> SystemResult {
+fn delete(node: &Backups, asked: Vec<(PathBuf, String)>) -> SystemResult {
     let mut table = SystemTable::new(&columns([
         ("PATH", Varchar),
         ("PATHTYPE", Varchar),
@@ -355,11 +373,11 @@ fn delete(shared: &Shared, asked: Vec<(PathBuf, String)>) -> SystemResult {
         ("DELETED", Varchar),
     ]));
     for (dir, nonce) in asked {
-        for removed in listing::remove(&shared.disk, &dir, &nonce)? {
+        for removed in listing::remove(&node.disk, &dir, &nonce)? {
             let (deleted, result) = if removed.result.is_ok() { ("TRUE", "SUCCESS") } else { ("FALSE", "FAILURE") };
             table.row(cells![
-                shared.identity.host_id,
-                shared.identity.host_name.as_str(),
+                node.identity.host_id,
+                node.identity.host_name.as_str(),
                 dir.display().to_string(),
                 PATH_TYPE,
                 nonce.as_str(),

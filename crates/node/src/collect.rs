@@ -1,17 +1,28 @@
 //! Asking the threads for their figures, and what was answered the time before.
 
-use crate::mailbox::Mail;
-use crate::shared::Shared;
+use crate::backup::Backups;
+use crate::compound::Compounds;
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::mode::Mode;
+use crate::plan_cache::PlanCache;
+use crate::routes::Routes;
+use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::Settings;
 use ferrite_base::limits::REPORTS_ASKED_MAX;
-use ferrite_partition::Event;
+use ferrite_io::Disk;
+use ferrite_log::LogStatistics;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::counters::ThreadReport;
+use ferrite_partition::long_read::LongReadLine;
+use ferrite_partition::recovery::Summary;
+use ferrite_partition::{Compiled, Event};
 use ferrite_system::latency::Latencies;
+use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::traffic::NetworkReport;
-use ferrite_system::{Collect, Collected};
+use ferrite_system::{Collect, Collected, Identity, Sources, expired, task_figures};
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long to wait for a thread that is busy with a long transaction, or has much before it; then
@@ -27,13 +38,6 @@ pub struct Baselines {
     words: String,
     partitions: HashMap<String, (Instant, Vec<ThreadReport>)>,
     network: HashMap<String, (Instant, NetworkReport)>,
-}
-
-impl Baselines {
-    /// Whose figures were old in the last collection. Empty: all were those of that moment.
-    pub fn take_words(&mut self) -> String {
-        std::mem::take(&mut self.words)
-    }
 }
 
 /// The partitions and the coordinator. Each answers its questions in their order, so that as many
@@ -101,45 +105,132 @@ impl Parties {
     }
 }
 
-/// Asks for what the threads begin with, so that there is something to stand in for whoever is busy
-/// later. Waits for nobody.
-pub fn begin(shared: &Shared) {
-    ask(shared, &mut shared.baselines.lock().unwrap_or_else(PoisonError::into_inner));
+/// What the system tables show: each thread that counts, and what it has counted. For whoever
+/// answers these tables only.
+pub struct Collector {
+    pub identity: Arc<Identity>,
+    pub settings: Settings,
+    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub routes: Arc<Routes>,
+    pub network: Arc<[Arc<NetworkMailbox>]>,
+    pub mode: Arc<Mode>,
+    pub started: Instant,
+    pub log: Arc<LogStatistics>,
+    pub disk: Arc<dyn Disk>,
+    pub recovery: Arc<Summary>,
+    pub snapshots: Arc<SnapshotStatus>,
+    pub backups: Arc<Backups>,
+    pub expired: Arc<expired::Figures>,
+    pub tasks: Arc<task_figures::Figures>,
+    pub compounds: Arc<Compounds>,
+    pub long_reads: LongReadLine,
+    pub plan_cache: Arc<PlanCache>,
+    pub baselines: Mutex<Baselines>,
 }
 
-fn ask(shared: &Shared, baselines: &mut Baselines) {
-    for id in shared.routes.partitions() {
-        baselines.parties.ask(Some(id.0), |to| shared.routes.to_partition(id, Event::Report(to)).is_ok());
+impl Collector {
+    /// Asks for what the threads begin with, so that there is something to stand in for whoever is
+    /// busy later. Waits for nobody.
+    pub fn begin(&self) {
+        self.ask(&mut self.lock());
     }
-    baselines.parties.ask(None, |to| shared.routes.to_coordinator(Job::Report(to)).is_ok());
-}
 
-fn partitions(shared: &Shared, selector: &str, interval: bool) -> Collected<Vec<ThreadReport>> {
-    let mut baselines = shared.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-    ask(shared, &mut baselines);
-    baselines.parties.wait(Instant::now() + PATIENCE);
-    baselines.words = baselines.parties.words();
-    let reports = baselines.parties.reports();
-    if !interval {
-        return Collected { reports, elapsed: shared.started.elapsed() };
-    }
-    let now = Instant::now();
-    match baselines.partitions.insert(selector.to_owned(), (now, reports.clone())) {
-        None => Collected { reports, elapsed: shared.started.elapsed() },
-        Some((then, before)) => {
-            let reports = reports.into_iter().map(|report| since(report, &before)).collect();
-            Collected { reports, elapsed: now - then }
+    /// What the system tables are made of.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources {
+            identity: &self.identity,
+            settings: &self.settings,
+            compiled: self.compiled.load_full(),
+            ring: &self.routes.ring,
+            partitions: self.routes.partition_count(),
+            started: self.started,
+            running: self.mode.is_running(),
+            log: &self.log,
+            disk: &*self.disk,
+            recovery: &self.recovery,
+            snapshot_status: &self.snapshots,
+            backups: self.backups.attempts(),
+            expired: &self.expired,
+            tasks: &self.tasks,
+            compounds: &self.compounds.figures,
+            long_reads: self.long_reads.now(),
+            plans: self.plan_cache.statistics(),
         }
     }
+
+    /// Whose figures were old in the last collection. Empty: all were those of that moment.
+    pub fn take_words(&self) -> String {
+        std::mem::take(&mut self.lock().words)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Baselines> {
+        self.baselines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, baselines: &mut Baselines) {
+        for id in self.routes.partitions() {
+            baselines.parties.ask(Some(id.0), |to| self.routes.to_partition(id, Event::Report(to)).is_ok());
+        }
+        baselines.parties.ask(None, |to| self.routes.to_coordinator(Job::Report(to)).is_ok());
+    }
 }
 
-impl Collect for Shared {
+impl Collect for Collector {
     fn partitions(&self, selector: &str, interval: bool) -> Collected<Vec<ThreadReport>> {
-        partitions(self, selector, interval)
+        let mut baselines = self.lock();
+        self.ask(&mut baselines);
+        baselines.parties.wait(Instant::now() + PATIENCE);
+        baselines.words = baselines.parties.words();
+        let reports = baselines.parties.reports();
+        if !interval {
+            return Collected { reports, elapsed: self.started.elapsed() };
+        }
+        let now = Instant::now();
+        match baselines.partitions.insert(selector.to_owned(), (now, reports.clone())) {
+            None => Collected { reports, elapsed: self.started.elapsed() },
+            Some((then, before)) => {
+                let reports = reports.into_iter().map(|report| since(report, &before)).collect();
+                Collected { reports, elapsed: now - then }
+            }
+        }
     }
 
     fn network(&self, selector: &str, interval: bool) -> Collected<NetworkReport> {
-        network(self, selector, interval)
+        let (to, answers) = unbounded();
+        let threads = &self.network;
+        threads.iter().for_each(|thread| thread.send(Mail::Report(to.clone())));
+        drop(to);
+        let mut all = NetworkReport::default();
+        for report in gather(&answers, threads.len()) {
+            all.connections.extend(report.connections);
+            all.closed.bytes_read += report.closed.bytes_read;
+            all.closed.messages_read += report.closed.messages_read;
+            all.closed.bytes_written += report.closed.bytes_written;
+            all.closed.messages_written += report.closed.messages_written;
+            all.latencies.merge(&report.latencies);
+            all.accepted += report.accepted;
+            all.refused += report.refused;
+        }
+        all.connections.sort_by_key(|connection| connection.connection_id);
+        if !interval {
+            return Collected { reports: all, elapsed: self.started.elapsed() };
+        }
+        let mut baselines = self.lock();
+        let now = Instant::now();
+        match baselines.network.insert(selector.to_owned(), (now, all.clone())) {
+            None => Collected { reports: all, elapsed: self.started.elapsed() },
+            Some((then, before)) => {
+                for connection in &mut all.connections {
+                    let earlier =
+                        before.connections.iter().find(|earlier| earlier.connection_id == connection.connection_id);
+                    if let Some(earlier) = earlier {
+                        connection.traffic = connection.traffic.since(&earlier.traffic);
+                    }
+                }
+                all.latencies = difference(&all.latencies, &before.latencies);
+                Collected { reports: all, elapsed: now - then }
+            }
+        }
     }
 }
 
@@ -154,44 +245,6 @@ fn since(mut report: ThreadReport, before: &[ThreadReport]) -> ThreadReport {
     report.idle = report.idle.since(&before.idle);
     report.queue = report.queue.since(&before.queue);
     report
-}
-
-fn network(shared: &Shared, selector: &str, interval: bool) -> Collected<NetworkReport> {
-    let (to, answers) = unbounded();
-    let threads = &shared.network;
-    threads.iter().for_each(|thread| thread.send(Mail::Report(to.clone())));
-    drop(to);
-    let mut all = NetworkReport::default();
-    for report in gather(&answers, threads.len()) {
-        all.connections.extend(report.connections);
-        all.closed.bytes_read += report.closed.bytes_read;
-        all.closed.messages_read += report.closed.messages_read;
-        all.closed.bytes_written += report.closed.bytes_written;
-        all.closed.messages_written += report.closed.messages_written;
-        all.latencies.merge(&report.latencies);
-        all.accepted += report.accepted;
-        all.refused += report.refused;
-    }
-    all.connections.sort_by_key(|connection| connection.connection_id);
-    if !interval {
-        return Collected { reports: all, elapsed: shared.started.elapsed() };
-    }
-    let mut baselines = shared.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = Instant::now();
-    match baselines.network.insert(selector.to_owned(), (now, all.clone())) {
-        None => Collected { reports: all, elapsed: shared.started.elapsed() },
-        Some((then, before)) => {
-            for connection in &mut all.connections {
-                let earlier =
-                    before.connections.iter().find(|earlier| earlier.connection_id == connection.connection_id);
-                if let Some(earlier) = earlier {
-                    connection.traffic = connection.traffic.since(&earlier.traffic);
-                }
-            }
-            all.latencies = difference(&all.latencies, &before.latencies);
-            Collected { reports: all, elapsed: now - then }
-        }
-    }
 }
 
 /// A thread that did not answer in time makes the later figures the smaller ones: then there is

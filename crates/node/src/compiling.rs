@@ -1,17 +1,20 @@
 //! How long the compiling of a client's statements may take: as long as a call may execute. What
 //! was compiled once and is compiled again, as procedures are at a start, is not asked about.
 
-use crate::shared::Shared;
 use ferrite_base::{UserError, UserResult, Watcher};
 use ferrite_io::coarse_monotonic;
-use ferrite_partition::cancel::CallId;
+use ferrite_partition::cancel::{CallId, Cancellations};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Compiles on behalf of a call, until its time is up or nobody wants it any more.
-pub fn within<T>(shared: &Shared, call: CallId, compile: impl FnOnce() -> UserResult<T>) -> UserResult<T> {
-    let (begun, time_max) = (coarse_monotonic(), shared.identity.query_time_max);
-    let cancellations = Arc::clone(&shared.cancellations);
+pub fn within<T>(
+    cancellations: &Arc<Cancellations>,
+    time_max: Duration,
+    call: CallId,
+    compile: impl FnOnce() -> UserResult<T>,
+) -> UserResult<T> {
+    let (begun, cancellations) = (coarse_monotonic(), Arc::clone(cancellations));
     let watcher = Watcher::new(move || {
         let taken = coarse_monotonic().saturating_sub(begun);
         if cancellations.stops(call, taken) {

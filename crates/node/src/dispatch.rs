@@ -1,15 +1,20 @@
 //! From frames to work: login, the calls that a network thread answers itself, and batches for the
 //! partitions.
 
+use crate::cancelling::Cancelling;
 use crate::connection::{self, Connection, is_admin};
-use crate::mailbox::Mail;
+use crate::connections::Connections;
+use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::SystemJob;
+use crate::mode::Mode;
+use crate::plan_cache::PlanCache;
 use crate::route::{self, Route};
-use crate::shared::Shared;
-use crate::submit;
-use crate::work::Room;
+use crate::routes::Routes;
+use crate::submit::Submit;
+use crate::work::{Room, Work};
+use arc_swap::ArcSwap;
 use bumpalo::Bump;
-use ferrite_base::{PartitionId, ProcedureId, UserError, limits, memory};
+use ferrite_base::{PartitionId, ProcedureId, Settings, UserError, limits, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
@@ -18,6 +23,7 @@ use ferrite_partition::{
     Recompile, Reply, Spent, StoreSet,
 };
 use ferrite_sql::Parameterizer;
+use ferrite_system::Identity;
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
@@ -39,8 +45,26 @@ struct Batch {
 const SPARES_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 1024 * 1024;
 
+/// What a network thread uses of its node.
+#[derive(Clone)]
+pub struct Handles {
+    pub submit: Arc<Submit>,
+    pub plan_cache: Arc<PlanCache>,
+    pub work: Arc<Work>,
+    pub connections: Arc<Connections>,
+    pub cancelling: Arc<Cancelling>,
+    pub identity: Arc<Identity>,
+    /// Of all network threads, in their order.
+    pub mailboxes: Arc<[Arc<NetworkMailbox>]>,
+    pub settings: Settings,
+}
+
 pub struct Dispatcher {
-    shared: Arc<Shared>,
+    node: Handles,
+    /// These three of [`Submit`] are on every call's path.
+    in_force: Arc<ArcSwap<Compiled>>,
+    mode: Arc<Mode>,
+    routes: Arc<Routes>,
     mailbox: MailboxHandle,
     compiled: Arc<Compiled>,
     batches: Vec<Batch>,
@@ -78,16 +102,21 @@ impl Now {
 }
 
 impl Dispatcher {
-    pub fn new(shared: Arc<Shared>, mailbox: MailboxHandle) -> Dispatcher {
-        let compiled = shared.compiled.load_full();
-        let batches = (0..shared.partition_count()).map(|_| Batch::default()).collect();
-        let system = shared.system.clone();
+    pub fn new(node: Handles, mailbox: MailboxHandle) -> Dispatcher {
+        let (in_force, mode) = (Arc::clone(&node.submit.compiled), Arc::clone(&node.submit.mode));
+        let routes = Arc::clone(&node.submit.routes);
+        let compiled = in_force.load_full();
+        let batches = routes.partitions().map(|_| Batch::default()).collect();
+        let system = node.submit.system.clone();
         let recompile: Recompile = Arc::new(move |reply, body| {
             // The system thread has ended only when the server stops.
             let _ = system.send(SystemJob::AsWritten { body: body.to_vec(), reply });
         });
         Dispatcher {
-            shared,
+            node,
+            in_force,
+            mode,
+            routes,
             mailbox,
             compiled,
             batches,
@@ -109,9 +138,9 @@ impl Dispatcher {
 
     /// Takes up a new catalog version. Batches never mix versions.
     pub fn look_at_catalog(&mut self) {
-        if !std::ptr::eq(&**self.shared.compiled.load(), &*self.compiled) {
+        if !std::ptr::eq(&**self.in_force.load(), &*self.compiled) {
             self.send_batches();
-            self.compiled = self.shared.compiled.load_full();
+            self.compiled = self.in_force.load_full();
         }
     }
 
@@ -121,7 +150,7 @@ impl Dispatcher {
         let mut consumed = 0;
         connection.has_frames = false;
         let before = connection.work();
-        let room = if is_admin(connection.id) { Room::ENDLESS } else { self.shared.work.room() };
+        let room = if is_admin(connection.id) { Room::ENDLESS } else { self.node.work.room() };
         while !connection.closing {
             let held = connection.logged_in && !room.has_more_than(connection.work() - before);
             if held || !connection.wants_reading() {
@@ -158,7 +187,7 @@ impl Dispatcher {
         if consumed > 0 {
             connection.frame_came();
         }
-        self.shared.work.take(connection.work() - before);
+        self.node.work.take(connection.work() - before);
         if connection.closing { bytes.len() } else { consumed }
     }
 
@@ -167,7 +196,7 @@ impl Dispatcher {
     /// Calls that come in one read are smaller.
     #[cold]
     pub fn refuse_if_too_large(&self, connection: &mut Connection) {
-        let most = self.shared.settings.frame_bytes;
+        let most = self.node.settings.frame_bytes;
         let Some(bytes) = incomplete_call(connection) else { return };
         if bytes > most {
             let error = UserError::limit(format!("the call has {bytes} bytes, more than the {most} that one may have"))
@@ -213,7 +242,7 @@ impl Dispatcher {
             connection.closing = true;
             return;
         }
-        let identity = &self.shared.identity;
+        let identity = &self.node.identity;
         let accepted = LoginAccepted {
             host_id: identity.host_id,
             connection_id: connection::public_id(connection.id),
@@ -257,7 +286,7 @@ impl Dispatcher {
             return response::write_error(connection.out(), invocation.handle, &error);
         };
         let program = self.compiled.program(id);
-        if let Err(error) = self.shared.mode.admit(program.read_only, is_admin(connection.id)) {
+        if let Err(error) = self.mode.admit(program.read_only, is_admin(connection.id)) {
             return response::write_error(connection.out(), invocation.handle, &error);
         }
         if self.has_own_time(connection, &invocation) {
@@ -265,7 +294,7 @@ impl Dispatcher {
         }
         self.spread = self.spread.wrapping_add(1);
         let parameters = &invocation.parameters;
-        match route::route(program, &invocation.extensions, parameters, &self.shared.routes.ring, self.spread) {
+        match route::route(program, &invocation.extensions, parameters, &self.routes.ring, self.spread) {
             Ok(Route::Partition { partition, drop_first_parameter }) => {
                 let batch = &mut self.batches[partition.index()];
                 let parameters_start = batch.bytes.len() as u32;
@@ -312,7 +341,7 @@ impl Dispatcher {
     #[inline]
     fn has_own_time(&self, connection: &Connection, invocation: &Invocation<'_>) -> bool {
         invocation.extensions.batch_timeout_ms.is_some()
-            && submit::time_asked(&self.shared, &invocation.extensions, is_admin(connection.id)).is_some()
+            && self.node.submit.time_asked(&invocation.extensions, is_admin(connection.id)).is_some()
     }
 
     /// A procedure's call that goes by itself.
@@ -322,7 +351,7 @@ impl Dispatcher {
         let reply = self.reply(connection, invocation.handle);
         // What was sent before it goes before it.
         self.send_batches();
-        if let Err(error) = submit::procedure(&self.shared, invocation, &self.compiled, body, &reply) {
+        if let Err(error) = self.node.submit.procedure(invocation, &self.compiled, body, &reply) {
             reply.refuse(&error);
         }
     }
@@ -335,7 +364,7 @@ impl Dispatcher {
         let reply = self.reply(connection, invocation.handle);
         // What was sent before it goes before it.
         self.send_batches();
-        self.shared.compounds.begin(self.compiled.program(id), parameters, reply);
+        self.node.submit.compounds.begin(self.compiled.program(id), parameters, reply);
     }
 
     /// An ad hoc statement whose plan is at hand goes the way of a procedure call. None: it has to
@@ -343,17 +372,15 @@ impl Dispatcher {
     fn ad_hoc(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) -> Option<()> {
         let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return None };
         let given = invocation.parameters.without_first().ok()?;
-        let plan = self.shared.plan_cache.find(&self.compiled, &mut self.parameterizer, text, given.count())?;
+        let plan = self.node.plan_cache.find(&self.compiled, &mut self.parameterizer, text, given.count())?;
         // One that is refused is told so by the system thread.
-        self.shared.mode.admit(plan.program.read_only, is_admin(connection.id)).ok()?;
+        self.mode.admit(plan.program.read_only, is_admin(connection.id)).ok()?;
         self.arena.reset();
         self.parameters.clear();
         plan.write_parameters(&self.parameterizer, text, &given, &self.arena, &mut self.parameters)?;
         let parameters = Parameters::parse(&self.parameters).ok()?;
         self.spread = self.spread.wrapping_add(1);
-        match route::route(&plan.program, &Extensions::default(), &parameters, &self.shared.routes.ring, self.spread)
-            .ok()?
-        {
+        match route::route(&plan.program, &Extensions::default(), &parameters, &self.routes.ring, self.spread).ok()? {
             Route::Partition { partition, .. } if !plan.program.may_take_long() => {
                 connection.taken(body.len());
                 connection.ad_hoc_calls += 1;
@@ -399,7 +426,7 @@ impl Dispatcher {
                 match route {
                     Route::Partition { partition, .. } => {
                         self.send_batches();
-                        let sent = self.shared.routes.to_partition(partition, Event::Program(Box::new(call)));
+                        let sent = self.routes.to_partition(partition, Event::Program(Box::new(call)));
                         sent.expect("partitions outlive the network");
                     }
                     Route::Multi(stores) => self.multi.push(ProgramCall { stores, ..call }),
@@ -423,7 +450,7 @@ impl Dispatcher {
     /// it up again.
     fn resend(&self, connection: &Connection, handle: i64, body: &[u8]) -> ferrite_partition::Retry {
         let job = SystemJob::Call { body: body.to_vec(), reply: self.reply(connection, handle) };
-        let system = self.shared.system.clone();
+        let system = self.node.submit.system.clone();
         Box::new(move |_| {
             let _ = system.send(job);
         })
@@ -441,7 +468,7 @@ impl Dispatcher {
                     match target.filter(|target| *target != connection::public_id(connection.id)) {
                         None => self.cancel(connection, handle),
                         Some(target) => {
-                            for mailbox in self.shared.network.iter() {
+                            for mailbox in self.node.mailboxes.iter() {
                                 mailbox.send(Mail::Cancel { connection: target, handle });
                             }
                         }
@@ -463,7 +490,8 @@ impl Dispatcher {
                 connection.taken(body.len());
                 let reply = self.reply(connection, invocation.handle);
                 self.send_batches();
-                self.shared
+                self.node
+                    .submit
                     .system
                     .send(SystemJob::Call { body: body.to_vec(), reply })
                     .expect("the system thread outlives the network");
@@ -479,7 +507,7 @@ impl Dispatcher {
         let until_micros = self.now.cut();
         if connection.outstanding() > 0 {
             connection.listed = true;
-            self.shared.cancel(connection.id, Cancel::Calls { handle, until_micros });
+            self.node.cancelling.cancel(connection.id, Cancel::Calls { handle, until_micros });
         }
     }
 
@@ -513,7 +541,7 @@ impl Dispatcher {
         self.send_to_partitions();
         if !self.multi.is_empty() {
             let calls = std::mem::take(&mut self.multi);
-            self.shared.routes.to_coordinator(Job::Calls(calls)).expect("the coordinator outlives the network");
+            self.routes.to_coordinator(Job::Calls(calls)).expect("the coordinator outlives the network");
         }
     }
 
@@ -538,10 +566,7 @@ impl Dispatcher {
                     .then(|| Box::new(CachedCalls { calls: full.cached, recompile: Arc::clone(&self.recompile) })),
                 sent_micros,
             });
-            self.shared
-                .routes
-                .to_partition(PartitionId(partition as u32), event)
-                .expect("partitions outlive the network");
+            self.routes.to_partition(PartitionId(partition as u32), event).expect("partitions outlive the network");
         }
     }
 }

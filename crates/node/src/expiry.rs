@@ -8,7 +8,7 @@ use crate::message::ExpiryNotice;
 use crate::mode::Mode;
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_base::{PartitionId, TableId};
 use ferrite_catalog::Table;
 use ferrite_io::Clock;
@@ -174,9 +174,4 @@ impl Expiry {
             figures.change(table.id, |expired| expired.remaining = Some(0));
         }
     }
-}
-
-/// The way to the expiry thread, and its end of it.
-pub fn notices() -> (Sender<ExpiryNotice>, Receiver<ExpiryNotice>) {
-    unbounded()
 }

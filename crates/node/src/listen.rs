@@ -3,7 +3,7 @@
 //! What is set on a listening socket holds for every connection that it accepts, which spares
 //! system calls for each.
 
-use crate::server::ServerError;
+use crate::options::ServerError;
 use ferrite_base::limits;
 use mio::net::TcpListener;
 use rustix::net::sockopt;

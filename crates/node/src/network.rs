@@ -4,9 +4,8 @@
 //! batch, then writes the answers that have come. Nothing here waits for a transaction.
 
 use crate::connection::{self, Connection, is_admin};
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Handles};
 use crate::mailbox::{Mail, NetworkMailbox};
-use crate::shared::Shared;
 use crate::work::Outstanding;
 use crossbeam_channel::Receiver;
 use ferrite_base::{limits, memory};
@@ -52,7 +51,7 @@ pub struct NetworkThread {
     listeners: Option<Listeners>,
     mail: Receiver<Mail>,
     mailbox: Arc<NetworkMailbox>,
-    shared: Arc<Shared>,
+    node: Handles,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     /// Where the next accepted connection goes.
@@ -89,7 +88,7 @@ impl NetworkThread {
         mut listeners: Option<Listeners>,
         mail: Receiver<Mail>,
         mailbox: Arc<NetworkMailbox>,
-        shared: Arc<Shared>,
+        node: Handles,
     ) -> io::Result<NetworkThread> {
         if let Some(Listeners { clients, admin }) = &mut listeners {
             poll.registry().register(clients, LISTENER, Interest::READABLE)?;
@@ -97,7 +96,7 @@ impl NetworkThread {
                 poll.registry().register(admin, ADMIN_LISTENER, Interest::READABLE)?;
             }
         }
-        let limits = shared.connections.limits;
+        let limits = node.connections.limits;
         let sweep_every = [limits.login_time_max, limits.unread_time_max, limits.frame_time_max]
             .into_iter()
             .fold(SWEEP, |every, time| every.min(time / 4));
@@ -107,8 +106,8 @@ impl NetworkThread {
             listeners,
             mail,
             mailbox,
-            dispatcher: Dispatcher::new(Arc::clone(&shared), handle),
-            shared,
+            dispatcher: Dispatcher::new(node.clone(), handle),
+            node,
             connections: Vec::new(),
             free: Vec::new(),
             next_thread: 0,
@@ -198,7 +197,7 @@ impl NetworkThread {
                 self.dispatcher.recycle(answers);
             }
             // One that was on its way here when the stop came is closed.
-            Mail::Accepted { .. } if self.stopping => self.shared.connections.closed(),
+            Mail::Accepted { .. } if self.stopping => self.node.connections.closed(),
             Mail::Accepted { stream, admin } => self.open(stream, admin),
             Mail::Cancel { connection: number, handle } => {
                 let mut open = self.connections.iter_mut().flatten();
@@ -259,17 +258,17 @@ impl NetworkThread {
             match listener.accept() {
                 Ok((stream, _)) => {
                     self.accepted += 1;
-                    if !self.shared.connections.opened(admin) {
+                    if !self.node.connections.opened(admin) {
                         self.refused += 1;
                         refuse(stream);
                         continue;
                     }
-                    let thread = self.next_thread % self.shared.network.len();
+                    let thread = self.next_thread % self.node.mailboxes.len();
                     self.next_thread += 1;
                     if thread == 0 {
                         self.open(stream, admin);
                     } else {
-                        self.shared.network[thread].send(Mail::Accepted { stream, admin });
+                        self.node.mailboxes[thread].send(Mail::Accepted { stream, admin });
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
@@ -294,14 +293,14 @@ impl NetworkThread {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let id = connection::id(self.shared.connections.next_number(), index, admin);
-        let settings = &self.shared.settings;
+        let id = connection::id(self.node.connections.next_number(), index, admin);
+        let settings = &self.node.settings;
         let (calls, bytes) = (settings.connection_outstanding_calls, settings.connection_outstanding_bytes);
         let mut connection = Connection::new(stream, id, Outstanding { calls, bytes });
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
             self.free.push(index);
-            self.shared.connections.closed();
+            self.node.connections.closed();
             return;
         }
         self.connections[index] = Some(connection);
@@ -318,14 +317,14 @@ impl NetworkThread {
             let _ = self.poll.registry().deregister(&mut connection.stream);
             self.ledger.gone(&connection);
             self.free.push(index);
-            self.shared.connections.closed();
+            self.node.connections.closed();
             self.freed = true;
             if connection.outstanding() > 0 {
                 // What it has sent that is not executed yet is not worth it any more.
                 self.gone.insert(connection.id, connection.work());
-                self.shared.cancel(connection.id, Cancel::Gone);
+                self.node.cancelling.cancel(connection.id, Cancel::Gone);
             } else if connection.listed {
-                self.shared.cancellations.forget(connection.id);
+                self.node.cancelling.list.forget(connection.id);
             }
         }
     }
@@ -340,7 +339,7 @@ impl NetworkThread {
         self.ledger.answered_in_vain(answered);
         if outstanding.calls == 0 {
             self.gone.remove(&connection);
-            self.shared.cancellations.forget(connection);
+            self.node.cancelling.list.forget(connection);
         }
         answered
     }
@@ -388,8 +387,8 @@ impl NetworkThread {
                 self.held.push(index);
             }
             if connection.lacks_memory {
-                self.shared.work.lacks_memory();
-            } else if self.shared.work.found_full() {
+                self.node.work.lacks_memory();
+            } else if self.node.work.found_full() {
                 self.wake_held();
             }
         }
@@ -401,7 +400,7 @@ impl NetworkThread {
     /// The node has room again, for those who wait on any thread.
     #[cold]
     fn wake_held(&self) {
-        for mailbox in self.shared.network.iter() {
+        for mailbox in self.node.mailboxes.iter() {
             mailbox.send(Mail::Room);
         }
     }
@@ -411,7 +410,7 @@ impl NetworkThread {
     fn read_and_dispatch(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         if !is_admin(connection.id) {
-            connection.room = self.ledger.room(&self.shared.work);
+            connection.room = self.ledger.room(&self.node.work);
         }
         if !connection.wants_reading() {
             if connection.lacks_room() {
@@ -451,7 +450,7 @@ impl NetworkThread {
         connection.closing = true;
         if connection.outstanding() > 0 {
             connection.listed = true;
-            self.shared.cancel(connection.id, Cancel::Ended);
+            self.node.cancelling.cancel(connection.id, Cancel::Ended);
         }
         self.settle(index);
     }
@@ -465,7 +464,7 @@ impl NetworkThread {
             answers.runs.last().is_none_or(|last| last.end as usize == answers.bytes.len()),
             "runs are all of a batch"
         );
-        let unread_bytes_max = self.shared.connections.limits.unread_bytes_max.min(memory::clients_bytes_max());
+        let unread_bytes_max = self.node.connections.limits.unread_bytes_max.min(memory::clients_bytes_max());
         let micros = match answers.sent_micros {
             0 => None,
             sent => Some((SystemClock.wall_micros() - sent).max(0) as u64),
@@ -484,7 +483,7 @@ impl NetworkThread {
             answered += before - connection.work();
             if connection.listed && connection.outstanding() == 0 {
                 connection.listed = false;
-                self.shared.cancellations.forget(connection.id);
+                self.node.cancelling.list.forget(connection.id);
             }
             if let Some(micros) = micros {
                 connection.waited(micros, u64::from(run.calls));
@@ -514,7 +513,7 @@ impl NetworkThread {
                 self.settle(index);
             }
         }
-        if self.shared.work.give_back(answered) {
+        if self.node.work.give_back(answered) {
             self.wake_held();
         }
         // What these take where they are now counts before they go: others are built meanwhile.
@@ -530,7 +529,8 @@ impl NetworkThread {
         }
         let mut push = Vec::new();
         system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
-        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &self.shared.sources());
+        let ring = &self.node.submit.routes.ring;
+        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, self.node.identity.host_id, ring);
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections[index].as_mut().filter(|open| open.subscribed && !open.closing) {
                 connection.out().extend_from_slice(&push);

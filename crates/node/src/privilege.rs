@@ -5,7 +5,6 @@
 //! of it. Those to the client port may, too, as long as that is reached from this machine only, or
 //! the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
 
-use crate::shared::Shared;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_system::Identity;
 use std::net::{IpAddr, SocketAddr};
@@ -52,8 +51,7 @@ pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clien
 }
 
 /// Whether the caller may call that procedure.
-pub fn permit(shared: &Shared, name: &str, parameters: usize, admin: bool) -> UserResult<()> {
-    let identity = &shared.identity;
+pub fn permit(identity: &Identity, name: &str, parameters: usize, admin: bool) -> UserResult<()> {
     let administrators_only = ADMINISTRATORS_ONLY.contains(&name);
     if admin {
         return Ok(());
@@ -72,8 +70,8 @@ pub fn permit(shared: &Shared, name: &str, parameters: usize, admin: bool) -> Us
 }
 
 /// Whether the caller may send a schema change that loads or removes classes.
-pub fn permit_classes(shared: &Shared, admin: bool) -> UserResult<()> {
-    if admin { Ok(()) } else { trusted(&shared.identity, "LOAD CLASSES and REMOVE CLASSES") }
+pub fn permit_classes(identity: &Identity, admin: bool) -> UserResult<()> {
+    if admin { Ok(()) } else { trusted(identity, "LOAD CLASSES and REMOVE CLASSES") }
 }
 
 fn trusted(identity: &Identity, what: &str) -> UserResult<()> {

@@ -5,18 +5,13 @@
 //! Promises that the log is closed in good order whoever hangs: it has a thread of its own, and an
 //! answer leaves only when the log has what it says. Does not know signals.
 
-use crate::mailbox::Mail;
-use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
-use crate::server::{CompoundThreads, PagePreallocator, join, spawn};
-use crate::shared::Shared;
+use crate::cancelling::Cancelling;
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::threads::{PagePreallocator, Threads, spawn};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use ferrite_log::LogFailed;
-use ferrite_partition::Event;
 use ferrite_partition::commit::DatabaseLog;
-use ferrite_partition::coordinator::Job;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How a node came to its end. The log was closed in good order.
@@ -40,50 +35,16 @@ impl Insist {
     }
 }
 
-/// A node's threads, but for the log's own.
-pub(crate) struct Threads {
-    pub network: Vec<JoinHandle<()>>,
-    pub system: JoinHandle<()>,
-    pub expiry: JoinHandle<()>,
-    pub tasks: JoinHandle<()>,
-    pub compounds: CompoundThreads,
-    pub snapshots: JoinHandle<()>,
-    pub coordinator: JoinHandle<()>,
-    pub partitions: Vec<JoinHandle<()>>,
-    pub reports: Vec<JoinHandle<()>>,
+/// What the end of a node needs.
+pub(crate) struct Ending {
+    pub threads: Threads,
     pub memory: PagePreallocator,
-    /// The watch over the disk ends when this is dropped.
-    pub space: (Sender<()>, JoinHandle<()>),
-}
-
-impl Threads {
-    /// Answers what was taken, and ends. Work goes downwards, so threads end from the top.
-    fn end(self, shared: &Shared) {
-        shared.compounds.stop_soon();
-        shared.cancellations.stop();
-        tell_network(shared, || Mail::Stop);
-        join(self.network);
-        let _ = shared.task_thread.send(TaskNotice::Stop);
-        join([self.tasks]);
-        self.compounds.stop(shared);
-        let _ = shared.system.send(SystemJob::Stop);
-        join([self.system]);
-        let _ = shared.expiry.send(ExpiryNotice::Stop);
-        join([self.expiry]);
-        shared.snapshot_status.stop.store(true, Ordering::Relaxed);
-        let _ = shared.snapshots.send(SnapshotJob::Stop);
-        join([self.snapshots]);
-        let _ = shared.routes.to_coordinator(Job::Stop);
-        join([self.coordinator]);
-        for partition in shared.routes.partitions() {
-            let _ = shared.routes.to_partition(partition, Event::Stop);
-        }
-        join(self.partitions);
-        join(self.reports);
-        drop(self.space.0);
-        join([self.space.1]);
-        drop(self.memory);
-    }
+    pub cancelling: Arc<Cancelling>,
+    pub network: Arc<[Arc<NetworkMailbox>]>,
+    /// How long calls are waited for.
+    pub time_max: Duration,
+    /// How long the end is waited for after that.
+    pub grace: Duration,
 }
 
 /// Whoever insists, and who hears it.
@@ -102,20 +63,16 @@ impl Insistence {
     }
 }
 
-/// Ends the node: in good order as long as `settings.stop_seconds` allow and nobody insists, then
-/// without waiting for calls.
-pub(crate) fn stop(
-    shared: Arc<Shared>,
-    log: DatabaseLog,
-    threads: Threads,
-    insistence: Insistence,
-) -> Result<Stopped, LogFailed> {
+/// Ends the node: in good order as long as time allows and nobody insists, then without waiting for
+/// calls.
+pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> Result<Stopped, LogFailed> {
+    let Ending { mut threads, memory, cancelling, network, time_max, grace } = ending;
     let (tell, ended) = bounded::<()>(1);
-    let ending = Arc::clone(&shared);
     // Where there is no thread to be had for it, `ended` is disconnected, and the log is closed at
     // once.
     let _ = spawn("stop", move || {
-        threads.end(&ending);
+        threads.end();
+        drop(memory);
         let _ = tell.send(());
     });
     let Insistence(_kept, insisted) = insistence;
@@ -127,14 +84,14 @@ pub(crate) fn stop(
         }
     };
     let mut stopped = Stopped::Wholly;
-    if !wait(Duration::from_secs(shared.settings.stop_seconds)) {
+    if !wait(time_max) {
         ferrite_io::errln!(
             "ferrite: the end is not waited for any longer: running calls are interrupted, others are not executed"
         );
-        shared.cancellations.end_all();
-        shared.long_reads.drop_cancelled();
-        tell_network(&shared, || Mail::Hurry);
-        if !wait(shared.settings.stop_grace) {
+        cancelling.list.end_all();
+        cancelling.long_reads.drop_cancelled();
+        network.iter().for_each(|mailbox| mailbox.send(Mail::Hurry));
+        if !wait(grace) {
             ferrite_io::errln!(
                 "ferrite: some calls cannot be interrupted, and are left behind; nothing of them is kept"
             );
@@ -142,10 +99,4 @@ pub(crate) fn stop(
         }
     }
     log.close().map(|()| stopped)
-}
-
-fn tell_network(shared: &Shared, mail: impl Fn() -> Mail) {
-    for mailbox in shared.network.iter() {
-        mailbox.send(mail());
-    }
 }

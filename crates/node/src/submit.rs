@@ -1,10 +1,14 @@
 //! Calls that do not come in a network thread's batch: looked up, admitted, routed and handed over
 //! one by one.
 
+use crate::compound::Compounds;
 use crate::connection::{is_admin, is_of_compound};
 use crate::message::SystemJob;
+use crate::mode::Mode;
 use crate::route::{self, Route};
-use crate::shared::Shared;
+use crate::routes::Routes;
+use arc_swap::ArcSwap;
+use crossbeam_channel::Sender;
 use ferrite_base::{UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, Event, ProgramCall, Reply, StoreSet};
@@ -15,119 +19,133 @@ use ferrite_wire::invocation::Invocation;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A call as a client would send it. After an error it was not handed over.
-pub fn frame(shared: &Shared, frame: &[u8], reply: &Reply) -> UserResult<()> {
-    let malformed = || UserError::parameters("the call is malformed");
-    let (_, body) = wire_frame::split(frame).ok().flatten().ok_or_else(malformed)?;
-    let invocation = Invocation::parse(body).map_err(|_| malformed())?;
-    if invocation.procedure.starts_with('@') {
-        // The system thread has ended only when the server stops; then nobody waits for the answer.
-        let _ = shared.system.send(SystemJob::Call { body: body.to_vec(), reply: reply.clone() });
-        return Ok(());
-    }
-    procedure(shared, &invocation, &shared.compiled.load_full(), body, reply)
+/// The way that such calls take.
+pub struct Submit {
+    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub mode: Arc<Mode>,
+    pub routes: Arc<Routes>,
+    pub system: Sender<SystemJob>,
+    pub compounds: Arc<Compounds>,
+    /// How long one call may execute.
+    pub query_time_max: Duration,
 }
 
-/// How long a call may execute by its own wish (wire-protocol 3.3). None: as long as any. Only
-/// administrators may have a call take longer than the server's limit.
-#[cold]
-pub fn time_asked(shared: &Shared, extensions: &Extensions, admin: bool) -> Option<Duration> {
-    let asked = u64::try_from(extensions.batch_timeout_ms?).ok().filter(|asked| *asked > 0)?;
-    let asked = Duration::from_millis(asked);
-    (admin || asked < shared.identity.query_time_max).then_some(asked)
-}
-
-/// The same of a call by its frame's body.
-pub fn time_of(shared: &Shared, body: &[u8], reply: &Reply) -> Option<Duration> {
-    let invocation = Invocation::parse(body).ok()?;
-    time_asked(shared, &invocation.extensions, is_admin(reply.connection))
-}
-
-/// A procedure's call, `body` being its frame without the length.
-pub fn procedure(
-    shared: &Shared,
-    invocation: &Invocation<'_>,
-    compiled: &Arc<Compiled>,
-    body: &[u8],
-    reply: &Reply,
-) -> UserResult<()> {
-    let id = compiled
-        .find(invocation.procedure)
-        .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
-    let called = compiled.program(id);
-    shared.mode.admit(called.read_only, is_admin(reply.connection))?;
-    let parameters = &invocation.parameters;
-    let route = route::route(called, &invocation.extensions, parameters, &shared.routes.ring, reply.handle as u32)?;
-    let mut bytes = Vec::new();
-    match route {
-        // The partition's key, which a directed procedure does not take.
-        Route::Partition { drop_first_parameter: true, .. } => parameters
-            .without_first()
-            .map_err(|_| ferrite_wire::failure::parameter_count(&called.name, called.parameters.len(), 0))?
-            .copy_to(&mut bytes),
-        _ => parameters.copy_to(&mut bytes),
-    }
-    program(shared, Arc::clone(called), bytes, compiled, route, body, reply, false)
-}
-
-/// `cached`: the program is one for many texts.
-#[allow(clippy::too_many_arguments, reason = "what a call is, once for each way in")]
-pub fn program(
-    shared: &Shared,
-    program: Arc<Program>,
-    parameters: Vec<u8>,
-    compiled: &Arc<Compiled>,
-    route: Route,
-    body: &[u8],
-    reply: &Reply,
-    cached: bool,
-) -> UserResult<()> {
-    if route == Route::Compound {
-        if is_of_compound(reply.connection) {
-            let words =
-                format!("{} runs outside of transactions, and was called by a procedure that does", program.name);
-            return Err(UserError::parameters(words)
-                .with_hint("such a procedure calls procedures that are transactions, and system procedures"));
+impl Submit {
+    /// A call as a client would send it. After an error it was not handed over.
+    pub fn frame(&self, frame: &[u8], reply: &Reply) -> UserResult<()> {
+        let malformed = || UserError::parameters("the call is malformed");
+        let (_, body) = wire_frame::split(frame).ok().flatten().ok_or_else(malformed)?;
+        let invocation = Invocation::parse(body).map_err(|_| malformed())?;
+        if invocation.procedure.starts_with('@') {
+            // The system thread has ended only when the server stops; then nobody waits for the
+            // answer.
+            let _ = self.system.send(SystemJob::Call { body: body.to_vec(), reply: reply.clone() });
+            return Ok(());
         }
-        shared.compounds.begin(&program, parameters, reply.clone());
-        return Ok(());
+        self.procedure(&invocation, &self.compiled.load_full(), body, reply)
     }
-    let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
-    let system = shared.system.clone();
-    let as_written = cached.then(|| {
-        let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };
-        let system = shared.system.clone();
-        let recompile: Box<dyn FnOnce() + Send> = Box::new(move || {
-            let _ = system.send(job);
+
+    /// How long a call may execute by its own wish (wire-protocol 3.3). None: as long as any. Only
+    /// administrators may have a call take longer than the server's limit.
+    #[cold]
+    pub fn time_asked(&self, extensions: &Extensions, admin: bool) -> Option<Duration> {
+        let asked = u64::try_from(extensions.batch_timeout_ms?).ok().filter(|asked| *asked > 0)?;
+        let asked = Duration::from_millis(asked);
+        (admin || asked < self.query_time_max).then_some(asked)
+    }
+
+    /// The same of a call by its frame's body.
+    pub fn time_of(&self, body: &[u8], reply: &Reply) -> Option<Duration> {
+        let invocation = Invocation::parse(body).ok()?;
+        self.time_asked(&invocation.extensions, is_admin(reply.connection))
+    }
+
+    /// A procedure's call, `body` being its frame without the length.
+    pub fn procedure(
+        &self,
+        invocation: &Invocation<'_>,
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+    ) -> UserResult<()> {
+        let id = compiled
+            .find(invocation.procedure)
+            .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
+        let called = compiled.program(id);
+        self.mode.admit(called.read_only, is_admin(reply.connection))?;
+        let parameters = &invocation.parameters;
+        let route = route::route(called, &invocation.extensions, parameters, &self.routes.ring, reply.handle as u32)?;
+        let mut bytes = Vec::new();
+        match route {
+            // The partition's key, which a directed procedure does not take.
+            Route::Partition { drop_first_parameter: true, .. } => parameters
+                .without_first()
+                .map_err(|_| ferrite_wire::failure::parameter_count(&called.name, called.parameters.len(), 0))?
+                .copy_to(&mut bytes),
+            _ => parameters.copy_to(&mut bytes),
+        }
+        self.program(Arc::clone(called), bytes, compiled, route, body, reply, false)
+    }
+
+    /// `cached`: the program is one for many texts.
+    #[allow(clippy::too_many_arguments, reason = "what a call is, once for each way in")]
+    pub fn program(
+        &self,
+        program: Arc<Program>,
+        parameters: Vec<u8>,
+        compiled: &Arc<Compiled>,
+        route: Route,
+        body: &[u8],
+        reply: &Reply,
+        cached: bool,
+    ) -> UserResult<()> {
+        if route == Route::Compound {
+            if is_of_compound(reply.connection) {
+                let words =
+                    format!("{} runs outside of transactions, and was called by a procedure that does", program.name);
+                return Err(UserError::parameters(words)
+                    .with_hint("such a procedure calls procedures that are transactions, and system procedures"));
+            }
+            self.compounds.begin(&program, parameters, reply.clone());
+            return Ok(());
+        }
+        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let system = self.system.clone();
+        let as_written = cached.then(|| {
+            let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };
+            let system = self.system.clone();
+            let recompile: Box<dyn FnOnce() + Send> = Box::new(move || {
+                let _ = system.send(job);
+            });
+            recompile
         });
-        recompile
-    });
-    let mut call = Box::new(ProgramCall {
-        program,
-        compiled: Arc::clone(compiled),
-        parameters,
-        reply: reply.clone(),
-        stores: StoreSet::All,
-        retry: Some(Box::new(move |_| {
-            // The system thread has ended only when the server stops.
-            let _ = system.send(job);
-        })),
-        load: false,
-        recompile: as_written,
-        time_max: time_of(shared, body, reply),
-        turn: None,
-    });
-    // A worker of compound procedures that is stuck may outlive them all; nobody waits for its
-    // answers then.
-    match route {
-        Route::Partition { partition, .. } => {
-            let _ = shared.routes.to_partition(partition, Event::Program(call));
+        let mut call = Box::new(ProgramCall {
+            program,
+            compiled: Arc::clone(compiled),
+            parameters,
+            reply: reply.clone(),
+            stores: StoreSet::All,
+            retry: Some(Box::new(move |_| {
+                // The system thread has ended only when the server stops.
+                let _ = system.send(job);
+            })),
+            load: false,
+            recompile: as_written,
+            time_max: self.time_of(body, reply),
+            turn: None,
+        });
+        // A worker of compound procedures that is stuck may outlive them all; nobody waits for its
+        // answers then.
+        match route {
+            Route::Partition { partition, .. } => {
+                let _ = self.routes.to_partition(partition, Event::Program(call));
+            }
+            Route::Multi(stores) => {
+                call.stores = stores;
+                let _ = self.routes.to_coordinator(Job::Calls(vec![*call]));
+            }
+            Route::Compound => unreachable!("begun above"),
         }
-        Route::Multi(stores) => {
-            call.stores = stores;
-            let _ = shared.routes.to_coordinator(Job::Calls(vec![*call]));
-        }
-        Route::Compound => unreachable!("begun above"),
+        Ok(())
     }
-    Ok(())
 }

@@ -1,30 +1,34 @@
 //! The system thread: system procedures, and the compiling of ad hoc statements. Slow or hostile
 //! SQL text holds up other system calls here, never a partition or a socket.
 
+use crate::administration::Administration;
+use crate::backup::Backups;
+use crate::collect::Collector;
 use crate::connection::{is_admin, public_id};
 use crate::load::{self, Load};
 use crate::message::{SnapshotJob, SystemJob, Told};
-use crate::shared::Shared;
-use crate::{adhoc, administration, backup, compiling, privilege, query_statistics, submit};
+use crate::plan_cache::PlanCache;
+use crate::route::{self, Route};
+use crate::submit::Submit;
+use crate::{adhoc, administration, backup, compiling, privilege};
 use bumpalo::Bump;
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 use ferrite_backup::request::is_own_snapshot;
-use ferrite_base::{ErrorKind, SqlLimits, UserError, UserResult, fault};
+use ferrite_base::{ErrorKind, Settings, SqlLimits, UserError, UserResult, fault};
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, StoreSet};
+use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
 use ferrite_sql::Parameterizer;
 use ferrite_system::result::{SystemResult, SystemTable};
 use ferrite_system::statistics::{self, Asker};
-use ferrite_system::{system_catalog, system_information, topology};
+use ferrite_system::{Identity, explain, system_catalog, system_information, topology};
 use ferrite_value::{Value, hash};
 use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::{self, ResponseWriter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use crate::route::{self, Route};
 
 /// A parameter set on the wire: the count, 0.
 const NO_PARAMETERS: &[u8] = &[0, 0];
@@ -38,9 +42,20 @@ enum Handled {
     Told(Vec<SystemTable>, String),
 }
 
+/// What the thread uses of its node.
 pub struct System {
-    pub shared: Arc<Shared>,
     pub inbox: Receiver<SystemJob>,
+    pub submit: Arc<Submit>,
+    pub cancellations: Arc<Cancellations>,
+    pub plan_cache: Arc<PlanCache>,
+    /// How many rows the tables had not long ago, for the planner.
+    pub row_counts: Arc<RowCounts>,
+    pub collector: Collector,
+    pub snapshots: Sender<SnapshotJob>,
+    pub backups: Arc<Backups>,
+    pub administration: Administration,
+    pub identity: Arc<Identity>,
+    pub settings: Settings,
 }
 
 impl System {
@@ -52,8 +67,8 @@ impl System {
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
                 Ok(SystemJob::Stop) | Err(_) => break,
             };
-            if self.shared.cancellations.covers(reply.call()) {
-                reply.refuse(&self.shared.cancellations.error());
+            if self.cancellations.covers(reply.call()) {
+                reply.refuse(&self.cancellations.error());
                 continue;
             }
             // A fault in the compiler must not take the server down: nothing has been executed yet.
@@ -82,14 +97,14 @@ impl System {
         let malformed =
             |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
         let invocation = Invocation::parse(body).map_err(|error| malformed(&error.reason))?;
-        let compiled = self.shared.compiled.load_full();
+        let compiled = self.submit.compiled.load_full();
         if !invocation.procedure.starts_with('@') {
             // It met a schema change on its way, or comes from a task.
-            return submit::procedure(&self.shared, &invocation, &compiled, body, reply).map(|()| Handled::PassedOn);
+            return self.submit.procedure(&invocation, &compiled, body, reply).map(|()| Handled::PassedOn);
         }
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
-        privilege::permit(&self.shared, name, parameters.len(), is_admin(reply.connection))?;
+        privilege::permit(&self.identity, name, parameters.len(), is_admin(reply.connection))?;
         let asker = Asker { connection: public_id(reply.connection), bytes: body.len() };
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
@@ -98,11 +113,11 @@ impl System {
             "@SystemCatalog" => system_catalog::system_catalog(&compiled, one_text(name, parameters)?),
             "@SystemInformation" => {
                 let selector = if parameters.is_empty() { None } else { Some(one_text(name, parameters)?) };
-                system_information::system_information(&self.shared.sources(), selector)
+                system_information::system_information(&self.collector.sources(), selector)
             }
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;
-                let tables = statistics::statistics(&self.shared.sources(), &*self.shared, selector, interval, asker)?;
+                let tables = self.statistics(selector, interval, asker)?;
                 return Ok(Handled::Told(tables, self.words_of_figures()));
             }
             "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, asker, &compiled, body, reply),
@@ -120,7 +135,7 @@ impl System {
             // paused they do not.
             "@PingPartitions" => {
                 administration::one_or_no_number(name, parameters)?;
-                self.shared.mode.admit(false, is_admin(reply.connection))?;
+                self.submit.mode.admit(false, is_admin(reply.connection))?;
                 return self.quiesce(reply);
             }
             "@SnapshotSave" if is_own_snapshot(parameters) => return self.save_snapshot(reply),
@@ -129,32 +144,30 @@ impl System {
             }
             "@Pause" => {
                 administration::none(name, parameters)?;
-                self.shared.mode.pause();
+                self.submit.mode.pause();
                 return self.quiesce(reply);
             }
-            "@GetPartitionKeys" => topology::partition_keys(&self.shared.sources(), one_text(name, parameters)?),
+            "@GetPartitionKeys" => topology::partition_keys(&self.submit.routes.ring, one_text(name, parameters)?),
             // Types of parameters come from the statement, so their values say nothing more.
             "@Explain" => {
                 let text = one_text(name, &parameters[..parameters.len().min(1)])?;
-                let (counts, limits) = (&*self.shared.row_counts, &self.shared.settings.sql);
-                compiling::within(&self.shared, reply.call(), || adhoc::explain(&compiled, counts, limits, text))
+                let (counts, limits) = (&*self.row_counts, &self.settings.sql);
+                self.within(reply, || explain::explain(&compiled, counts, limits, text))
             }
-            "@ExplainView" => adhoc::explain_view(&compiled, one_text(name, parameters)?),
+            "@ExplainView" => explain::explain_view(&compiled, one_text(name, parameters)?),
             "@ExplainJSON" => {
-                let (text, limits) = (one_text(name, parameters)?, &self.shared.settings.sql);
-                compiling::within(&self.shared, reply.call(), || adhoc::explain_json(&compiled, limits, text))
+                let (text, limits) = (one_text(name, parameters)?, &self.settings.sql);
+                self.within(reply, || explain::explain_json(&compiled, limits, text))
             }
             // The original's is the schema in a form of its own; ours is the statements that make
             // it.
-            "@ExplainCatalog" => adhoc::explain_catalog(&compiled, parameters.len()),
-            "@ExplainProc" => adhoc::explain_procedure(&compiled, one_text(name, parameters)?),
+            "@ExplainCatalog" => explain::explain_catalog(&compiled, parameters.len()),
+            "@ExplainProc" => explain::explain_procedure(&compiled, one_text(name, parameters)?),
             // Reached only when it was routed here by a network thread that does not know it: same
             // answer as there.
             "@Ping" => Ok(Vec::new()),
-            "@SnapshotStatus" => {
-                statistics::statistics(&self.shared.sources(), &*self.shared, "SNAPSHOTSTATUS", false, asker)
-            }
-            _ => administration::call(&self.shared, name, parameters),
+            "@SnapshotStatus" => self.statistics("SNAPSHOTSTATUS", false, asker),
+            _ => administration::call(&self.administration, name, parameters),
         };
         tables.map(Handled::Tables)
     }
@@ -178,29 +191,28 @@ impl System {
             return Ok(Handled::PassedOn);
         }
         let began = Instant::now();
-        let limits = &self.shared.settings.sql;
-        let compilation = compiling::within(&self.shared, reply.call(), || {
-            adhoc::compile(compiled, &*self.shared.row_counts, limits, text, parameters.len() - 1)
-        });
-        self.shared.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
+        let limits = &self.settings.sql;
+        let compilation =
+            self.within(reply, || adhoc::compile(compiled, &*self.row_counts, limits, text, parameters.len() - 1));
+        self.plan_cache.compiled_in(began.elapsed(), compilation.is_err());
         match compilation? {
             adhoc::Compilation::Schema { classes } => {
                 if classes {
-                    privilege::permit_classes(&self.shared, is_admin(reply.connection))?;
+                    privilege::permit_classes(&self.identity, is_admin(reply.connection))?;
                 }
-                self.shared.mode.admit(false, is_admin(reply.connection))?;
-                self.change_schema((*text).to_owned(), self.shared.settings.sql, reply);
+                self.submit.mode.admit(false, is_admin(reply.connection))?;
+                self.change_schema((*text).to_owned(), self.settings.sql, reply);
             }
             adhoc::Compilation::Program(program) => {
                 if let Some(parameterizer) = parameterizer {
-                    self.shared.plan_cache.met(compiled, &*self.shared.row_counts, parameterizer, text, &program);
+                    self.plan_cache.met(compiled, &*self.row_counts, parameterizer, text, &program);
                 }
                 let route =
-                    route::route(&program, &Default::default(), &rest, &self.shared.routes.ring, reply.handle as u32)?;
+                    route::route(&program, &Default::default(), &rest, &self.submit.routes.ring, reply.handle as u32)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
-                self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
-                submit::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
+                self.submit.mode.admit(program.read_only, is_admin(reply.connection))?;
+                self.submit.program(program, bytes, compiled, route, body, reply, false)?;
             }
         }
         Ok(Handled::PassedOn)
@@ -221,20 +233,18 @@ impl System {
                 "@AdHocSpForTest takes the SQL text, a partitioning key, and parameters",
             ));
         };
-        let limits = &self.shared.settings.sql;
-        let compilation = compiling::within(&self.shared, reply.call(), || {
-            adhoc::compile(compiled, &*self.shared.row_counts, limits, text, rest.len())
-        });
+        let limits = &self.settings.sql;
+        let compilation = self.within(reply, || adhoc::compile(compiled, &*self.row_counts, limits, text, rest.len()));
         let adhoc::Compilation::Program(program) = compilation? else {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
-        self.shared.mode.admit(program.read_only, is_admin(reply.connection))?;
-        let partition = route::partition_of_value(key, &self.shared.routes.ring)?;
+        self.submit.mode.admit(program.read_only, is_admin(reply.connection))?;
+        let partition = route::partition_of_value(key, &self.submit.routes.ring)?;
         let given = invocation.parameters.without_first().and_then(|rest| rest.without_first())?;
         let mut bytes = Vec::new();
         given.copy_to(&mut bytes);
         let route = Route::Partition { partition, drop_first_parameter: false };
-        submit::program(&self.shared, program, bytes, compiled, route, body, reply, false)?;
+        self.submit.program(program, bytes, compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 
@@ -247,28 +257,39 @@ impl System {
         body: &[u8],
         reply: &Reply,
     ) -> UserResult<Handled> {
-        let program = compiling::within(&self.shared, reply.call(), || {
-            query_statistics::compile(&self.shared, compiled, text, asker)
+        let program = self.within(reply, || {
+            ferrite_system::query_statistics(&compiled.catalog, &self.settings.sql, text, |selector, interval| {
+                self.statistics(selector, interval, asker)
+            })
         })?;
         // The query's answer has no place for them.
         self.words_of_figures();
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
         let route =
-            route::route(&program, &Default::default(), &nothing, &self.shared.routes.ring, reply.handle as u32)?;
-        submit::program(&self.shared, program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
+            route::route(&program, &Default::default(), &nothing, &self.submit.routes.ring, reply.handle as u32)?;
+        self.submit.program(program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
+    }
+
+    fn statistics(&self, selector: &str, interval: bool, asker: Asker) -> SystemResult {
+        statistics::statistics(&self.collector.sources(), &self.collector, selector, interval, asker)
     }
 
     /// What is to be said of the figures that were just collected.
     fn words_of_figures(&self) -> String {
-        self.shared.baselines.lock().unwrap_or_else(PoisonError::into_inner).take_words()
+        self.collector.take_words()
+    }
+
+    /// Compiles for a call.
+    fn within<T>(&self, reply: &Reply, compile: impl FnOnce() -> UserResult<T>) -> UserResult<T> {
+        compiling::within(&self.cancellations, self.submit.query_time_max, reply.call(), compile)
     }
 
     /// One that a client asks for, so within the time that is set.
     fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
-        let time_max = Some(Duration::from_secs(self.shared.settings.schema_seconds));
+        let time_max = Some(Duration::from_secs(self.settings.schema_seconds));
         let job = Job::Schema { text, limits, time_max, reply: reply.clone() };
-        self.shared.routes.to_coordinator(job).expect("the coordinator outlives the system thread");
+        self.submit.routes.to_coordinator(job).expect("the coordinator outlives the system thread");
     }
 
     /// The contents of two tables change places: a schema change, since it is the names that move.
@@ -276,7 +297,7 @@ impl System {
         let [Value::Text(one), Value::Text(other)] = parameters else {
             return Err(UserError::parameters("@SwapTables takes the names of two tables"));
         };
-        self.shared.mode.admit(false, is_admin(reply.connection))?;
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
         let name = |name: &str| {
             let tables = &compiled.catalog.tables;
             let found = tables.get(name).or_else(|| tables.get(&name.to_uppercase()));
@@ -303,7 +324,7 @@ impl System {
         if patterns.contains(['\'', ';']) {
             return Err(UserError::parameters("a pattern of class names consists of names, dots, * and **"));
         }
-        self.shared.mode.admit(false, is_admin(reply.connection))?;
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
         let mut text = String::new();
         if !patterns.trim().is_empty() {
             text.push_str(&format!("REMOVE CLASSES '{}';\n", patterns.trim()));
@@ -320,12 +341,12 @@ impl System {
 
     /// One that holds as much as a call may be answered.
     fn response<'o>(&self, out: &'o mut Vec<u8>, reply: &Reply) -> ResponseWriter<'o> {
-        ResponseWriter::begin(out, reply.handle).within(self.shared.settings.result_bytes)
+        ResponseWriter::begin(out, reply.handle).within(self.settings.result_bytes)
     }
 
     /// The answer comes when all that was taken before is executed and durable.
     fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
-        self.shared
+        self.submit
             .routes
             .to_coordinator(Job::Quiesce(reply.clone()))
             .expect("the coordinator outlives the system thread");
@@ -334,11 +355,12 @@ impl System {
 
     /// The database's own snapshot; the answer comes when it is whole.
     fn save_snapshot(&self, reply: &Reply) -> UserResult<Handled> {
-        let (shared, to) = (Arc::clone(&self.shared), reply.clone());
+        let (identity, to) = (Arc::clone(&self.identity), reply.clone());
+        let (partitions, result_bytes) = (self.submit.routes.partition_count(), self.settings.result_bytes);
         let told: Told = Box::new(move |outcome| {
-            let table = administration::snapshot_saved(&shared, outcome);
+            let table = administration::snapshot_saved(&identity, partitions, outcome);
             answer(&to, |out| {
-                let mut writer = ResponseWriter::begin(out, to.handle).within(shared.settings.result_bytes);
+                let mut writer = ResponseWriter::begin(out, to.handle).within(result_bytes);
                 if let Ok(saved) = outcome {
                     writer.status_text(&saved.to_string());
                 }
@@ -349,25 +371,25 @@ impl System {
             });
         });
         let job = SnapshotJob::Save(Some(told));
-        self.shared.snapshots.send(job).expect("the snapshot thread outlives the system thread");
+        self.snapshots.send(job).expect("the snapshot thread outlives the system thread");
         Ok(Handled::PassedOn)
     }
 
     /// Backups in directories that callers name.
     fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
-        backup::call(&self.shared, name, parameters, reply)?;
+        backup::call(&self.backups, name, parameters, reply)?;
         Ok(Handled::PassedOn)
     }
 
     /// Rows for one partition, or for a replicated table.
     fn load(&self, load: Load<'_>, compiled: &Arc<Compiled>, body: &[u8], reply: &Reply) -> UserResult<Handled> {
-        self.shared.mode.admit(false, is_admin(reply.connection))?;
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
         let program = load.program(compiled)?;
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
-        let system = self.shared.system.clone();
+        let system = self.submit.system.clone();
         let call = ProgramCall {
             turn: None,
-            time_max: submit::time_of(&self.shared, body, reply),
+            time_max: self.submit.time_of(body, reply),
             program,
             compiled: Arc::clone(compiled),
             parameters: load.rows.to_vec(),
@@ -381,12 +403,12 @@ impl System {
         };
         match load.key {
             Some(key) => {
-                let partition = self.shared.routes.ring.partition_of_optional(key.map(hash::partition_token_bytes));
-                let sent = self.shared.routes.to_partition(partition, Event::Program(Box::new(call)));
+                let partition = self.submit.routes.ring.partition_of_optional(key.map(hash::partition_token_bytes));
+                let sent = self.submit.routes.to_partition(partition, Event::Program(Box::new(call)));
                 sent.expect("partitions outlive the system thread");
             }
             None => {
-                self.shared
+                self.submit
                     .routes
                     .to_coordinator(Job::Calls(vec![call]))
                     .expect("the coordinator outlives the system thread");
@@ -405,17 +427,17 @@ impl System {
         body: &[u8],
         reply: &Reply,
     ) -> Option<()> {
-        let plan = self.shared.plan_cache.find(compiled, parameterizer, text, given.count())?;
+        let plan = self.plan_cache.find(compiled, parameterizer, text, given.count())?;
         // One that is refused is told so when it is compiled.
-        self.shared.mode.admit(plan.program.read_only, is_admin(reply.connection)).ok()?;
+        self.submit.mode.admit(plan.program.read_only, is_admin(reply.connection)).ok()?;
         let arena = Bump::new();
         let mut bytes = Vec::new();
         plan.write_parameters(parameterizer, text, given, &arena, &mut bytes)?;
         let parameters = Parameters::parse(&bytes).ok()?;
         let spread = reply.handle as u32;
         let route =
-            route::route(&plan.program, &Default::default(), &parameters, &self.shared.routes.ring, spread).ok()?;
-        submit::program(&self.shared, Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
+            route::route(&plan.program, &Default::default(), &parameters, &self.submit.routes.ring, spread).ok()?;
+        self.submit.program(Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
     }
 }
 

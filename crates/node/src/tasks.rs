@@ -13,7 +13,7 @@ use ferrite_system::task_figures::{Figures, RunFigures};
 use crate::message::{SystemJob, TaskNotice};
 use crate::mode::Mode;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_catalog::{OnError, RunOn, Schedule, Task};
 use ferrite_io::Clock;
 use ferrite_partition::{AnswerBatch, Compiled, Mailbox, Reply};
@@ -302,9 +302,4 @@ fn request(task: &Task, partition: Option<u32>) -> Option<Vec<u8>> {
     }
     request.finish().ok()?;
     frame::split(&out).ok().flatten().map(|(_, body)| body.to_vec())
-}
-
-/// The way to the task thread, and its end of it.
-pub fn notices() -> (Sender<TaskNotice>, Receiver<TaskNotice>) {
-    unbounded()
 }

@@ -1,49 +1,51 @@
-//! A node without threads, for tests.
+//! A node without threads, for tests of the network.
 
+use crate::cancelling::Cancelling;
 use crate::compound::Compounds;
 use crate::connections::{ConnectionLimits, Connections};
+use crate::dispatch::Handles;
 use crate::routes::Routes;
-use crate::shared::Shared;
+use crate::submit::Submit;
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::unbounded;
 use ferrite_base::Settings;
 use ferrite_catalog::Catalog;
+use ferrite_partition::Compiled;
 use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::{Compiled, RowCounts};
 use ferrite_system::Identity;
 use ferrite_value::ring::Ring;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::Arc;
 
-/// A node that nobody runs, with an empty schema.
-pub fn shared(partitions: usize) -> Shared {
+/// A node that nobody runs, with an empty schema, as a network thread sees it.
+pub fn handles(partitions: u32) -> Handles {
     let compiled = Compiled::new(Arc::new(Catalog::default()), &Default::default()).expect("an empty schema compiles");
-    Shared {
+    let inboxes = (0..partitions).map(|_| unbounded().0).collect();
+    let settings = Settings::default();
+    let query_time_max = std::time::Duration::from_secs(10);
+    let submit = Submit {
         compiled: Arc::new(ArcSwap::new(Arc::new(compiled))),
-        routes: Arc::new(Routes::new(
-            Ring::new_default(partitions as u32),
-            (0..partitions).map(|_| unbounded().0).collect(),
-            unbounded().0,
-        )),
+        mode: Arc::default(),
+        routes: Arc::new(Routes::new(Ring::new_default(partitions), inboxes, unbounded().0)),
         system: unbounded().0,
-        plan_cache: Default::default(),
-        expiry: unbounded().0,
-        expired: Default::default(),
-        task_thread: unbounded().0,
-        tasks: Default::default(),
-        compounds: Arc::new(Compounds::new(&Settings::default(), Arc::new(ferrite_io::SystemClock)).0),
-        long_reads: LongReads::new(2, Home::Coordinator(unbounded().0)).0.line(),
-        cancellations: Arc::default(),
+        compounds: Arc::new(Compounds::new(&settings, Arc::new(ferrite_io::SystemClock)).0),
+        query_time_max,
+    };
+    let long_reads = LongReads::new(2, Home::Coordinator(unbounded().0)).0;
+    Handles {
+        submit: Arc::new(submit),
+        plan_cache: Arc::default(),
+        work: Arc::new(Work::new(&settings)),
         connections: Arc::new(Connections::new(ConnectionLimits::default())),
-        work: Arc::new(Work::new(&Settings::default())),
-        row_counts: Arc::new(RowCounts::new(partitions)),
-        network: Arc::new([]),
+        cancelling: Arc::new(Cancelling {
+            list: Arc::clone(long_reads.cancellations()),
+            long_reads: long_reads.line(),
+        }),
         identity: Arc::new(Identity {
             host_id: 0,
             host_name: "host1".to_owned(),
             listen: "127.0.0.1:21212".parse().expect("an address"),
-            admin_listen: Some("127.0.0.1:21211".parse().expect("an address")),
+            admin_listen: None,
             clients_trusted: true,
             drop_migrating: false,
             backups: ferrite_backup::request::Place { own: "/data/one".into(), root: None },
@@ -53,18 +55,9 @@ pub fn shared(partitions: usize) -> Shared {
             version: "14.0.0",
             dir: "/data/one".into(),
             durability: "interval=5".to_owned(),
-            query_time_max: std::time::Duration::from_secs(10),
+            query_time_max,
         }),
-        log: Arc::default(),
-        recovery: Default::default(),
-        snapshots: unbounded().0,
-        snapshot_status: Arc::default(),
-        disk: Arc::new(ferrite_io::RealDisk),
-        backup: Default::default(),
-        started: Instant::now(),
-        mode: Default::default(),
-        settings: Default::default(),
-        shutdown: OnceLock::new(),
-        baselines: Default::default(),
+        mailboxes: Arc::new([]),
+        settings,
     }
 }

@@ -3,10 +3,10 @@
 //! Owns the dialect, name resolution, typing and the choice of access paths. Knows catalogs and
 //! expressions; knows no rows, partitions at run time, or clients.
 //!
-//! The way down: [`parse_batch`] splits and parses a text. Schema statements go to [`bind_ddl`],
-//! which answers the change that the catalog applies. Queries and data changes go to
-//! [`compile_adhoc`], stored procedures to [`compile_procedure`]; both bind a statement, plan what
-//! was bound, and answer a [`ferrite_plan::Program`].
+//! The way down: [`parse_batch`] splits and parses a text, [`parse_within`] one of limited size.
+//! Schema statements go to [`bind_ddl`], which answers the change that the catalog applies. Queries
+//! and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`]; both bind a
+//! statement, plan what was bound, and answer a [`ferrite_plan::Program`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -38,5 +38,6 @@ pub use parse::figures::{TableCall, With, table_calls};
 pub use parse::parse_batch;
 pub use parse::procedure::{BodyMeasure, measure_body};
 pub use parse::statement::Statement;
+pub use parse::within::parse_within;
 pub use planner::estimate::{NoStatistics, Statistics};
 pub use template::{Argument, Template, find_template, template};

@@ -11,7 +11,8 @@ pub struct Identity {
     pub listen: SocketAddr,
     /// The administration port, if there is one.
     pub admin_listen: Option<SocketAddr>,
-    /// Whether clients may do what runs code and touches files, which is loading classes, backups and shutdown.
+    /// Whether clients may do what runs code and touches files, which is loading classes, backups
+    /// and shutdown.
     pub clients_trusted: bool,
     /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
     pub drop_migrating: bool,

@@ -1,5 +1,5 @@
-//! The system tables: what `@Statistics`, `@SystemCatalog`, `@SystemInformation` and the topology
-//! pushes answer, in the layouts that existing tools read.
+//! The system tables: what `@Statistics`, `@QueryStats`, `@SystemCatalog`, `@SystemInformation`,
+//! `@Explain` and the topology pushes answer, in the layouts that existing tools read.
 //!
 //! Functions from what a node has counted ([`Sources`], and reports that its threads give) to
 //! tables. Promises the columns of the original server; what this one does not have is answered
@@ -8,9 +8,11 @@
 
 pub mod compound_figures;
 pub mod expired;
+pub mod explain;
 mod identity;
 pub mod latency;
 pub mod plans;
+mod query_statistics;
 pub mod result;
 pub mod saved;
 mod sources;
@@ -24,4 +26,5 @@ pub mod topology;
 pub mod traffic;
 
 pub use identity::Identity;
+pub use query_statistics::query_statistics;
 pub use sources::{Collect, Collected, Sources};

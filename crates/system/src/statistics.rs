@@ -2,9 +2,9 @@
 //! 12.3).
 //!
 //! Each thread counts for itself and is asked for a report when somebody wants to see figures
-//! (through [`Collect`]). With the interval flag, counts are those since the last such question for the
-//! same selector; least and most values are always those since the start. Features that this server
-//! does not have are answered with no rows, which is the truth.
+//! (through [`Collect`]). With the interval flag, counts are those since the last such question for
+//! the same selector; least and most values are always those since the start. Features that this
+//! server does not have are answered with no rows, which is the truth.
 
 mod clients;
 mod compound;
@@ -54,7 +54,7 @@ pub fn statistics(
     let by_threads = || threads.partitions(&word, interval);
     let by_network = || threads.network(&word, interval);
     let tables = match word.as_str() {
-        "TOPO" => return topology::topology(sources, interval),
+        "TOPO" => return topology::topology(sources.identity.host_id, sources.ring, interval),
         "PARTITIONCOUNT" => vec![partition_count(sources)],
         "MEMORY" => vec![storage::memory(sources, &by_threads())],
         "TABLE" => vec![storage::tables(sources, &by_threads())],

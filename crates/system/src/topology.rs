@@ -2,9 +2,9 @@
 //! 11.4).
 
 use crate::result::{self, SystemResult, SystemTable, cells};
-use crate::sources::Sources;
 use ferrite_base::UserError;
 use ferrite_value::SqlType;
+use ferrite_value::ring::Ring;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -13,19 +13,18 @@ use std::io::Write;
 pub const MULTI_PARTITION: i32 = 16_383;
 
 /// `@Statistics TOPO`: the partitions' hosts, and the ring, raw or as compressed JSON.
-pub fn topology(sources: &Sources<'_>, json: bool) -> SystemResult {
-    let host = sources.identity.host_id;
+pub fn topology(host_id: i32, ring: &Ring, json: bool) -> SystemResult {
     let mut sites =
         SystemTable::new(&[("Partition", SqlType::Integer), ("Sites", SqlType::Varchar), ("Leader", SqlType::Varchar)]);
-    let partitions = sources.partitions as i32;
+    let partitions = ring.partition_count() as i32;
     for (site, partition) in (0..partitions).chain([MULTI_PARTITION]).enumerate() {
-        let place = format!("{host}:{site}");
+        let place = format!("{host_id}:{site}");
         sites.row(cells![partition, &place, &place]);
     }
-    let configuration = if json { compressed(sources.ring.json_text().as_bytes()) } else { sources.ring.raw_bytes() };
-    let mut ring = SystemTable::new(&[("HASHTYPE", SqlType::Varchar), ("HASHCONFIG", SqlType::Varbinary)]);
-    ring.row(cells!["ELASTIC", configuration]);
-    Ok(vec![sites, ring])
+    let configuration = if json { compressed(ring.json_text().as_bytes()) } else { ring.raw_bytes() };
+    let mut configured = SystemTable::new(&[("HASHTYPE", SqlType::Varchar), ("HASHCONFIG", SqlType::Varbinary)]);
+    configured.row(cells!["ELASTIC", configuration]);
+    Ok(vec![sites, configured])
 }
 
 fn compressed(bytes: &[u8]) -> Vec<u8> {
@@ -34,13 +33,13 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Tells a subscriber, unasked.
-pub fn write_push(out: &mut Vec<u8>, handle: i64, sources: &Sources<'_>) {
-    result::write_response(out, handle, &topology(sources, false));
+pub fn write_push(out: &mut Vec<u8>, handle: i64, host_id: i32, ring: &Ring) {
+    result::write_response(out, handle, &topology(host_id, ring, false));
 }
 
 /// `@GetPartitionKeys`: a key for each partition, of the type that the caller's partitioning
 /// columns have.
-pub fn partition_keys(sources: &Sources<'_>, type_name: &str) -> SystemResult {
+pub fn partition_keys(ring: &Ring, type_name: &str) -> SystemResult {
     let sql_type = match type_name.to_ascii_uppercase().as_str() {
         "INTEGER" => SqlType::Integer,
         "STRING" | "VARCHAR" => SqlType::Varchar,
@@ -53,7 +52,7 @@ pub fn partition_keys(sources: &Sources<'_>, type_name: &str) -> SystemResult {
         }
     };
     let mut table = SystemTable::new(&[("PARTITION_ID", SqlType::Integer), ("PARTITION_KEY", sql_type)]);
-    for (partition, key) in sources.ring.partition_keys(sql_type).expect("these types can be partitioning keys") {
+    for (partition, key) in ring.partition_keys(sql_type).expect("these types can be partitioning keys") {
         table.row(cells![i64::from(partition.0), key]);
     }
     Ok(vec![table])
@@ -73,8 +72,8 @@ mod tests {
         }
     }
 
-    fn ring_bytes(json: bool, partitions: usize) -> Vec<u8> {
-        let tables = tables_of(&topology(&testing::node(partitions).sources(), json));
+    fn ring_bytes(json: bool, partitions: u32) -> Vec<u8> {
+        let tables = tables_of(&topology(0, &Ring::new_default(partitions), json));
         assert_eq!(tables[1].rows.len(), 1);
         match &tables[1].rows[0][1] {
             OwnedValue::Bytes(bytes) => bytes.to_vec(),
@@ -84,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_partitions_and_the_coordinator_have_their_sites() {
-        let result = topology(&testing::node(2).sources(), false);
+        let result = topology(0, &Ring::new_default(2), false);
         check_columns("@Statistics", "TOPO", &result);
         let tables = tables_of(&result);
         let rows: Vec<(OwnedValue, &str, &str)> =
@@ -106,7 +105,7 @@ mod tests {
     #[test]
     fn a_push_is_a_response_with_both_tables() {
         let mut out = Vec::new();
-        write_push(&mut out, ferrite_wire::handles::TOPOLOGY_PUSH, &testing::node(1).sources());
+        write_push(&mut out, ferrite_wire::handles::TOPOLOGY_PUSH, 0, &Ring::new_default(1));
         let response = ferrite_wire::Response::parse(&out[4..]).unwrap();
         assert_eq!(response.handle, 0x7fff_ffff_ffff_fffe);
         assert_eq!(testing::tables(&out).len(), 2);
@@ -114,8 +113,7 @@ mod tests {
 
     #[test]
     fn keys_are_those_that_the_original_server_finds() {
-        let node = testing::node(2);
-        let sources = node.sources();
+        let ring = Ring::new_default(2);
         let integer = OwnedValue::Integer;
         let key = |text: &str| OwnedValue::Text(text.into());
         let bytes = |last: u8| OwnedValue::Bytes([0, 0, 0, last].into());
@@ -126,13 +124,13 @@ mod tests {
             ("VARBINARY", [(1, bytes(0)), (0, bytes(3))]),
         ];
         for (name, expected) in cases {
-            let result = partition_keys(&sources, &name.to_lowercase());
+            let result = partition_keys(&ring, &name.to_lowercase());
             check_columns("@GetPartitionKeys", name, &result);
             let expected = expected.map(|(partition, key)| vec![integer(partition), key]);
             assert_eq!(tables_of(&result)[0].rows, expected);
         }
         for name in ["BIGINT", "NOSUCH"] {
-            testing::check_error("@GetPartitionKeys", name, &partition_keys(&sources, name));
+            testing::check_error("@GetPartitionKeys", name, &partition_keys(&ring, name));
         }
     }
 }

@@ -1,14 +1,16 @@
 //! The server as its own client: schema changes, loads and statements from within, which queue up
 //! with all others and are answered when they are durable.
 
-use crate::shared::Shared;
+use crate::mode::Mode;
+use crate::routes::Routes;
+use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_backup::{Server, drop_statements};
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::coordinator::{Job, Taken};
-use ferrite_partition::{AnswerBatch, Event, Mailbox, ProgramCall, Reply, StoreSet};
+use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_wire::{Response, Status, frame};
 use std::cell::Cell;
@@ -20,8 +22,16 @@ const LOADS_MAX: usize = 8;
 /// How often it is looked whether there is still somebody to answer.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 
+/// What such a client uses of its node.
+#[derive(Clone)]
+pub struct Handles {
+    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub routes: Arc<Routes>,
+    pub mode: Arc<Mode>,
+}
+
 pub struct InternalClient {
-    shared: Arc<Shared>,
+    node: Handles,
     answers: Arc<Answers>,
     answered: Receiver<UserResult<()>>,
     /// Loads on their way.
@@ -61,9 +71,9 @@ fn outcome(body: &[u8]) -> UserResult<()> {
 }
 
 impl InternalClient {
-    pub fn new(shared: Arc<Shared>) -> InternalClient {
+    pub fn new(node: Handles) -> InternalClient {
         let (sender, answered) = unbounded();
-        InternalClient { shared, answers: Arc::new(Answers(sender)), answered, loads: Cell::new(0) }
+        InternalClient { node, answers: Arc::new(Answers(sender)), answered, loads: Cell::new(0) }
     }
 
     fn reply(&self) -> Reply {
@@ -90,25 +100,25 @@ impl InternalClient {
     }
 
     fn send(&self, job: Job) -> UserResult<()> {
-        self.shared.routes.to_coordinator(job).map_err(|_| stopping())
+        self.node.routes.to_coordinator(job).map_err(|_| stopping())
     }
 }
 
 impl Server for InternalClient {
     fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.shared.compiled.load().catalog)
+        Arc::clone(&self.node.compiled.load().catalog)
     }
 
     fn partitions(&self) -> usize {
-        self.shared.partition_count()
+        self.node.routes.partition_count()
     }
 
     fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId> {
-        crate::route::partition_of_value(value, &self.shared.routes.ring)
+        crate::route::partition_of_value(value, &self.node.routes.ring)
     }
 
     fn change_schema(&self, text: &str) -> UserResult<()> {
-        self.shared.mode.admit(false, true)?;
+        self.node.mode.admit(false, true)?;
         // A restore takes as long as its rows need.
         let (limits, time_max) = (SqlLimits::CEILING, None);
         self.send(Job::Schema { text: text.to_owned(), limits, time_max, reply: self.reply() })?;
@@ -127,8 +137,8 @@ impl Server for InternalClient {
         while self.loads.get() >= LOADS_MAX {
             self.answer_of_load()?;
         }
-        self.shared.mode.admit(false, true)?;
-        let compiled = self.shared.compiled.load_full();
+        self.node.mode.admit(false, true)?;
+        let compiled = self.node.compiled.load_full();
         let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
         let answers = Arc::clone(&self.answers);
         let call = ProgramCall {
@@ -148,7 +158,7 @@ impl Server for InternalClient {
         };
         match partition {
             Some(partition) => {
-                let sent = self.shared.routes.to_partition(partition, Event::Program(Box::new(call)));
+                let sent = self.node.routes.to_partition(partition, Event::Program(Box::new(call)));
                 sent.map_err(|_| stopping())?;
             }
             None => self.send(Job::Calls(vec![call]))?,

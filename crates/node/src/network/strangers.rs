@@ -67,7 +67,7 @@ impl Ledger {
 
 impl NetworkThread {
     pub(super) fn tell_ledger(&mut self) {
-        if self.ledger.tell(&self.shared.work) {
+        if self.ledger.tell(&self.node.work) {
             self.wake_held();
         }
     }
@@ -75,7 +75,7 @@ impl NetworkThread {
     /// Closes connections whose login or whose frame does not come or that do not read their
     /// answers, gives back what written answers take, and makes room where others wait for it.
     pub(super) fn end_stalled(&mut self) {
-        let allowed = self.shared.connections.limits;
+        let allowed = self.node.connections.limits;
         let unread_time_max = if self.hurry { limits::STOP_UNREAD_TIME_MAX } else { allowed.unread_time_max };
         let now = Instant::now();
         for index in 0..self.connections.len() {
@@ -89,10 +89,10 @@ impl NetworkThread {
                 self.close(index);
             }
         }
-        if self.shared.work.is_short() {
+        if self.node.work.is_short() {
             self.make_room(now);
         }
-        self.shared.work.looked();
+        self.node.work.looked();
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections[index].as_mut()
                 && connection.lacks_memory

@@ -1,7 +1,7 @@
 //! A network thread with no node behind it, one turn at a time.
 
 use super::*;
-use crate::testing::shared;
+use crate::testing::handles;
 use ferrite_base::limits;
 use ferrite_wire::RequestWriter;
 use mio::Waker;
@@ -12,13 +12,13 @@ fn connected() -> (NetworkThread, std::net::TcpStream) {
     let poll = Poll::new().expect("a poll");
     let waker = Waker::new(poll.registry(), WAKER).expect("a waker");
     let (mailbox, mail) = NetworkMailbox::new(waker);
-    let mut thread = NetworkThread::new(poll, None, mail, mailbox, Arc::new(shared(1))).expect("a thread");
+    let mut thread = NetworkThread::new(poll, None, mail, mailbox, handles(1)).expect("a thread");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let client = std::net::TcpStream::connect(address).expect("a listening port takes connections");
     let (stream, _) = listener.accept().expect("somebody connects");
     stream.set_nonblocking(true).expect("sockets can be so");
-    assert!(thread.shared.connections.opened(false));
+    assert!(thread.node.connections.opened(false));
     thread.open(TcpStream::from_std(stream), false);
     thread.ready.clear();
     thread.connections[0].as_mut().expect("it is open").logged_in = true;

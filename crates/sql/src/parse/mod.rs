@@ -13,6 +13,7 @@ pub(crate) mod statement;
 pub(crate) mod table;
 pub(crate) mod task;
 pub(crate) mod tokens;
+pub(crate) mod within;
 
 use crate::errors;
 use cursor::{Cursor, lexeme_text};

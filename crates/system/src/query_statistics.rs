@@ -5,15 +5,12 @@
 //! figures as constants; what is left is compiled like any other query. So the figures of one call
 //! are of one moment, and there is no second engine.
 
-use crate::adhoc::{self, Compilation};
-use crate::shared::Shared;
+use crate::result::{SystemResult, SystemTable};
 use ferrite_base::error::TextPosition;
-use ferrite_base::{UserError, UserResult, limits};
-use ferrite_partition::Compiled;
+use ferrite_base::{SqlLimits, UserError, UserResult, limits};
+use ferrite_catalog::Catalog;
 use ferrite_plan::Program;
 use ferrite_sql::With;
-use ferrite_system::result::SystemTable;
-use ferrite_system::statistics::{self, Asker};
 use ferrite_value::{OwnedValue, SqlType, temporal::DisplayTimestamp};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,20 +18,26 @@ use std::sync::Arc;
 /// The word in FROM.
 const FUNCTION: &str = "STATISTICS";
 
-pub fn compile(shared: &Shared, compiled: &Compiled, text: &str, asker: Asker) -> UserResult<Arc<Program>> {
+/// The query as a program; `tables` answers a selector, with the interval flag or without.
+pub fn query_statistics(
+    catalog: &Catalog,
+    limits: &SqlLimits,
+    text: &str,
+    tables: impl Fn(&str, bool) -> SystemResult,
+) -> UserResult<Arc<Program>> {
     let Taken { text, calls, with } = take_out(text)?;
     if calls.is_empty() {
         return Err(UserError::syntax("@QueryStats takes a query over figures of the server")
             .with_hint("name them in FROM: SELECT ... FROM statistics(PROCEDURE, 0)"));
     }
     // What the grammar says is about what the caller wrote.
-    if !matches!(adhoc::parse(&text, &shared.settings.sql)?.as_slice(), [statement] if statement.is_query()) {
+    if !matches!(ferrite_sql::parse_within(&text, limits)?.as_slice(), [statement] if statement.is_query()) {
         return Err(UserError::syntax("@QueryStats takes one query, which changes nothing"));
     }
     let mut whole =
         String::from(if with.as_ref().is_some_and(|with| with.recursive) { "WITH RECURSIVE " } else { "WITH " });
     for (number, call) in calls.iter().enumerate() {
-        let tables = statistics::statistics(&shared.sources(), shared, &call.selector, call.interval, asker)?;
+        let tables = tables(&call.selector, call.interval)?;
         let Some(table) = tables.first() else { continue };
         if number > 0 {
             whole.push_str(", ");
@@ -59,11 +62,17 @@ pub fn compile(shared: &Shared, compiled: &Compiled, text: &str, asker: Asker) -
     .expect("writing to a String does not fail");
     let in_query =
         |place: TextPosition| (place.line > 1).then(|| TextPosition { line: place.line - 1, column: place.column });
-    let compiled = adhoc::compile_shown(compiled, &whole, &text).map_err(|error| error.moved(in_query))?;
-    match compiled {
-        Compilation::Program(program) => Ok(program),
-        Compilation::Schema { .. } => Err(UserError::internal("a query is no schema change")),
-    }
+    compile_shown(catalog, &whole, &text).map_err(|error| error.moved(in_query))
+}
+
+/// A statement that was put together here; errors show it as `shown`.
+fn compile_shown(catalog: &Catalog, text: &str, shown: &str) -> UserResult<Arc<Program>> {
+    let mut statements = ferrite_sql::parse_batch(text)?;
+    let [statement] = statements.as_mut_slice() else {
+        return Err(UserError::syntax("one statement is required"));
+    };
+    statement.set_text(shown);
+    Ok(Arc::new(ferrite_sql::compile_adhoc(catalog, &statements, 0)?))
 }
 
 /// One `statistics(selector [, interval])`.
@@ -165,12 +174,14 @@ fn push_constant(out: &mut String, value: &OwnedValue) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::{Asker, SELECTORS, statistics};
     use crate::testing;
 
     fn names_and_columns(query: &str) -> UserResult<Vec<String>> {
-        let shared = testing::shared(2);
-        let compiled = shared.compiled.load_full();
-        let program = compile(&shared, &compiled, query, Asker::default())?;
+        let node = testing::node(2);
+        let tables =
+            |selector: &str, interval| statistics(&node.sources(), &node, selector, interval, Asker::default());
+        let program = query_statistics(&node.compiled.catalog, &SqlLimits::default(), query, tables)?;
         Ok(program.statements.iter().map(|statement| statement.text.clone()).collect())
     }
 
@@ -199,7 +210,7 @@ mod tests {
 
     #[test]
     fn every_selector_is_a_table() {
-        for selector in statistics::SELECTORS {
+        for selector in SELECTORS {
             let query = format!("SELECT COUNT(*) FROM statistics({selector}, 0) AS s");
             names_and_columns(&query).unwrap_or_else(|error| panic!("{selector}: {error}"));
         }

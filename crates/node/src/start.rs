@@ -1,0 +1,652 @@
+//! The start of a node, phase by phase: ports and directories, recovery, what the threads are
+//! handed, then the threads, from those that take work to those that hand it over, the network
+//! last.
+//!
+//! Each phase takes what it needs as values and says what it has made. A thread that was begun ends
+//! in its turn where a later phase fails.
+
+use crate::administration::{Administration, Shutdown};
+use crate::backup::{self, Backups};
+use crate::cancelling::Cancelling;
+use crate::collect::Collector;
+use crate::compound::{self, Compounds, Worker};
+use crate::connections::{ConnectionLimits, Connections};
+use crate::dispatch;
+use crate::expiry::{self, Expiry};
+use crate::listen::{connections_max, listen_on};
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
+use crate::mode::Mode;
+use crate::network::{self, Listeners, NetworkThread};
+use crate::options::{ServerError, ServerOptions};
+use crate::plan_cache::PlanCache;
+use crate::privilege;
+use crate::publish::Publisher;
+use crate::routes::Routes;
+use crate::server::Server;
+use crate::snapshots::{SnapshotSettings, SnapshotThread};
+use crate::space::{self, SpaceWatch};
+use crate::status_listener;
+use crate::stop::{Ending, Insistence};
+use crate::submit::Submit;
+use crate::system::System;
+use crate::tasks::{self, Tasks};
+use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
+use crate::work::Work;
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use ferrite_backup::request::Place;
+use ferrite_base::{CallLimits, PartitionId, Sequence, Settings, limits, memory};
+use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, SystemRandom, Yielding, lower_priority};
+use ferrite_log::{Durability, LogOptions, LogStatistics};
+use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
+use ferrite_partition::gate::{Gate, SharedFailure};
+use ferrite_partition::long_read::{self, Home, LongRead, LongReads};
+use ferrite_partition::recovery::{self, Recovered, Summary};
+use ferrite_partition::snapshots::Snapshots;
+use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::worker_pool::Helpers;
+use ferrite_partition::{Compiled, Event, RecoveryProgress, RowCounts, first_start};
+use ferrite_system::saved::SnapshotStatus;
+use ferrite_system::{Identity, expired, task_figures};
+use ferrite_value::ring::Ring;
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What clients are told that they are connected to.
+const VERSION: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
+const BUILD: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"), "_ferritedb-", env!("CARGO_PKG_VERSION"));
+
+/// Within this the stages of compound procedures that still run when the server stops must end.
+const WORKERS_END_WITHIN: Duration = Duration::from_secs(limits::COMPOUND_STOP_SECONDS_MAX);
+
+impl Server {
+    /// Recovers the database, runs the schema file if it is new, and takes connections.
+    pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        // The port first: a second server on the same port should not wait for recovery to hear of
+        // it.
+        let mut doors = open_doors(&options)?;
+        let memory = PagePreallocator::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
+        let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
+        let mut recovered = recover(&options, &mut doors, &disk, &clock)?;
+        begin_if_new(&mut recovered, &options, &*clock)?;
+        // What was acknowledged once is taken up whatever it needs; the limit is for what comes
+        // now.
+        memory::set_limit(options.settings.memory_bytes);
+        for store in &mut recovered.stores {
+            store.set_transaction_bytes_max(options.settings.transaction_bytes);
+        }
+        let failure = SharedFailure::default();
+        let latched = Arc::clone(&failure);
+        recovered.log.on_failure(move |reason| latched.set(reason.clone()));
+
+        let (parts, inboxes) = connect(&options, &doors, &recovered, &clock)?;
+        // Where a step below fails, these end before the log does.
+        let mut starting = Starting::default();
+        let threads = &mut starting.0;
+        watch_space(threads, &options, &parts, &disk, &failure)?;
+        start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock)?;
+        start_snapshots(threads, &parts, recovered.snapshots, inboxes.snapshots, &clock, options.snapshots)?;
+        start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
+        let submit = parts.submit(options.query_time_max);
+        let handles = backup::Handles {
+            compiled: Arc::clone(&parts.compiled),
+            routes: Arc::clone(&parts.routes),
+            mode: Arc::clone(&parts.mode),
+        };
+        let backups = Arc::new(Backups::new(handles, Arc::clone(&parts.identity), Arc::clone(&disk) as Arc<dyn Disk>));
+        let collector = parts.collector(&backups, &disk);
+        collector.begin();
+        start_system(threads, &parts, inboxes.system, &submit, &backups, collector)?;
+        start_compounds(threads, &parts, inboxes.compounds, &submit)?;
+        start_tasks(threads, &parts, inboxes.tasks, &clock)?;
+        open_network(threads, &parts, inboxes.network, doors, &submit)?;
+        backup::drop_leftovers(&backups);
+        Ok(Server {
+            identity: parts.identity,
+            partition_count: parts.routes.partition_count(),
+            plan_cache: parts.plan_cache,
+            recovery: parts.recovery,
+            shutdown: parts.shutdown,
+            log: recovered.log,
+            ending: Ending {
+                threads: starting.succeeded(),
+                memory,
+                cancelling: parts.cancelling,
+                network: parts.network,
+                time_max: Duration::from_secs(options.settings.stop_seconds),
+                grace: options.settings.stop_grace,
+            },
+            insistence: Insistence::default(),
+        })
+    }
+}
+
+/// Ports, taken but not yet served, and where backups go.
+struct Doors {
+    clients: TcpListener,
+    listen: SocketAddr,
+    admin: Option<(TcpListener, SocketAddr)>,
+    backups: Place,
+}
+
+fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
+    let (clients, listen) = listen_on(options.listen)?;
+    let backups = backup_place(options)?;
+    let admin = options.admin_listen.map(listen_on).transpose()?;
+    Ok(Doors { clients, listen, admin, backups })
+}
+
+/// Where backups may be, as an absolute path: the working directory may go.
+fn backup_place(options: &ServerOptions) -> Result<Place, ServerError> {
+    let mut place = Place { own: options.dir.clone(), root: None };
+    if let Some(dir) = &options.backup_dir {
+        let failed = |reason: String| ServerError::Backups(dir.clone(), reason);
+        let root = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;
+        if place.is_own(&root) {
+            return Err(failed("it lies within the database's own directory".to_owned()));
+        }
+        std::fs::create_dir_all(&root).map_err(|error| failed(error.to_string()))?;
+        place.root = Some(root);
+    }
+    Ok(place)
+}
+
+/// Reads snapshot and log; who comes to the administration port meanwhile hears how far that is.
+fn recover(
+    options: &ServerOptions,
+    doors: &mut Doors,
+    disk: &Arc<MeteredDisk>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Recovered, ServerError> {
+    let progress = RecoveryProgress::default();
+    let recover = || {
+        let look_interval = options.settings.log_look_interval;
+        let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
+        let how = recovery::Options {
+            log,
+            partitions: options.partitions,
+            partitions_default: default_partitions(),
+            threads: options.recovery_threads,
+            report: &|line| ferrite_io::errln!("ferrite: {line}"),
+            progress: &progress,
+            runtime: &options.runtime,
+        };
+        let (disk, clock) = (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
+        recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
+    };
+    let recovered = match &mut doors.admin {
+        Some((listener, _)) => status_listener::open_during(listener, &progress, &**clock, BUILD, recover),
+        None => recover(),
+    };
+    recovered.map_err(ServerError::Start)
+}
+
+/// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.
+fn begin_if_new(recovered: &mut Recovered, options: &ServerOptions, clock: &dyn Clock) -> Result<(), ServerError> {
+    first_start::choose_decimal_scale(recovered, options.decimal_scale)
+        .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
+    let given = options.schema.is_some() || !options.classes.is_empty();
+    if given && recovered.compiled.catalog.version.0 == 0 {
+        let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
+        let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
+            .map_err(|error| ServerError::Schema(error.to_string()))?;
+        warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// About three quarters of the cores, at least one.
+fn default_partitions() -> u32 {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (cores * 3 / 4).max(1) as u32
+}
+
+fn identity(options: &ServerOptions, doors: &Doors, recovered: &Recovered) -> Identity {
+    let (listen, admin_listen) = (doors.listen, doors.admin.as_ref().map(|(_, address)| *address));
+    Identity {
+        host_id: 0,
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        listen,
+        admin_listen,
+        clients_trusted: privilege::clients_are_trusted(listen.ip(), options.trust_clients),
+        drop_migrating: options.drop_migrating,
+        backups: doors.backups.clone(),
+        cluster_start_ms: recovered.genesis.created_ms as i64,
+        leader_address: match listen.ip() {
+            std::net::IpAddr::V4(address) if !address.is_unspecified() => address.octets(),
+            _ => [127, 0, 0, 1],
+        },
+        build: BUILD.to_owned(),
+        version: VERSION,
+        dir: options.dir.clone(),
+        durability: match options.durability {
+            Durability::Sync => "sync".to_owned(),
+            Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
+            Durability::None => "none".to_owned(),
+        },
+        query_time_max: options.query_time_max,
+    }
+}
+
+/// What the threads have in common. Each is handed what it uses; this itself ends with the start.
+struct Parts {
+    identity: Arc<Identity>,
+    settings: Settings,
+    started: Instant,
+    /// The catalog in force.
+    compiled: Arc<ArcSwap<Compiled>>,
+    routes: Arc<Routes>,
+    mode: Arc<Mode>,
+    work: Arc<Work>,
+    connections: Arc<Connections>,
+    cancelling: Arc<Cancelling>,
+    compounds: Arc<Compounds>,
+    plan_cache: Arc<PlanCache>,
+    row_counts: Arc<RowCounts>,
+    network: Arc<[Arc<NetworkMailbox>]>,
+    system: Sender<SystemJob>,
+    snapshots: Sender<SnapshotJob>,
+    expiry: Sender<ExpiryNotice>,
+    tasks: Sender<TaskNotice>,
+    log: Arc<LogStatistics>,
+    recovery: Arc<Summary>,
+    snapshot_status: Arc<SnapshotStatus>,
+    expired: Arc<expired::Figures>,
+    task_figures: Arc<task_figures::Figures>,
+    shutdown: Arc<Shutdown>,
+}
+
+/// The threads' ends of what [`Parts`] has the other ends of.
+struct Inboxes {
+    executors: ExecutorEnds,
+    system: Receiver<SystemJob>,
+    snapshots: Receiver<SnapshotJob>,
+    expiry: Receiver<ExpiryNotice>,
+    tasks: Receiver<TaskNotice>,
+    compounds: compound::Inboxes,
+    network: Vec<NetworkEnd>,
+}
+
+/// Of partitions, coordinator and long reads. They send to each other, too.
+struct ExecutorEnds {
+    partitions: Vec<(Sender<Event>, Receiver<Event>)>,
+    jobs: Receiver<Job>,
+    long_reads: LongReads,
+    reads: Receiver<LongRead>,
+}
+
+/// What a network thread is woken by and told through, made before there are threads.
+struct NetworkEnd {
+    poll: Poll,
+    mailbox: Arc<NetworkMailbox>,
+    mail: Receiver<Mail>,
+}
+
+fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ServerError> {
+    let end = |_| {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), network::WAKER)?;
+        let (mailbox, mail) = NetworkMailbox::new(waker);
+        Ok(NetworkEnd { poll, mailbox, mail })
+    };
+    (0..count.max(1)).map(end).collect::<io::Result<_>>().map_err(ServerError::Threads)
+}
+
+/// Makes what the threads are handed, before the first of them.
+fn connect(
+    options: &ServerOptions,
+    doors: &Doors,
+    recovered: &Recovered,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Parts, Inboxes), ServerError> {
+    let (coordinator, jobs) = unbounded();
+    let (system, system_inbox) = unbounded();
+    let (snapshots, snapshot_inbox) = unbounded();
+    let (expiry, expiry_inbox) = unbounded();
+    let (tasks, task_inbox) = unbounded();
+    let (compounds, compound_inboxes) = Compounds::new(&options.settings, Arc::clone(clock));
+    let partitions: Vec<(Sender<Event>, _)> = recovered.stores.iter().map(|_| unbounded()).collect();
+    let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
+    let network = network_ends(options.network_threads)?;
+    let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads);
+    let inboxes = partitions.iter().map(|(sender, _)| sender.clone()).collect();
+    let parts = Parts {
+        identity: Arc::new(identity(options, doors, recovered)),
+        settings: options.settings,
+        started: Instant::now(),
+        compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
+        routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions), inboxes, coordinator)),
+        mode: Arc::default(),
+        work: Arc::new(Work::new(&options.settings)),
+        connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
+        cancelling: Arc::new(Cancelling {
+            list: Arc::clone(long_reads.cancellations()),
+            long_reads: long_reads.line(),
+        }),
+        compounds: Arc::new(compounds),
+        plan_cache: Arc::default(),
+        row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
+        network: network.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
+        system,
+        snapshots,
+        expiry,
+        tasks,
+        log: Arc::clone(recovered.log.statistics()),
+        recovery: Arc::new(recovered.summary.clone()),
+        snapshot_status: Arc::default(),
+        expired: Arc::default(),
+        task_figures: Arc::default(),
+        shutdown: Arc::default(),
+    };
+    let inboxes = Inboxes {
+        executors: ExecutorEnds { partitions, jobs, long_reads, reads },
+        system: system_inbox,
+        snapshots: snapshot_inbox,
+        expiry: expiry_inbox,
+        tasks: task_inbox,
+        compounds: compound_inboxes,
+        network,
+    };
+    Ok((parts, inboxes))
+}
+
+impl Parts {
+    fn submit(&self, query_time_max: Duration) -> Arc<Submit> {
+        Arc::new(Submit {
+            compiled: Arc::clone(&self.compiled),
+            mode: Arc::clone(&self.mode),
+            routes: Arc::clone(&self.routes),
+            system: self.system.clone(),
+            compounds: Arc::clone(&self.compounds),
+            query_time_max,
+        })
+    }
+
+    fn collector(&self, backups: &Arc<Backups>, disk: &Arc<MeteredDisk>) -> Collector {
+        Collector {
+            identity: Arc::clone(&self.identity),
+            settings: self.settings,
+            compiled: Arc::clone(&self.compiled),
+            routes: Arc::clone(&self.routes),
+            network: Arc::clone(&self.network),
+            mode: Arc::clone(&self.mode),
+            started: self.started,
+            log: Arc::clone(&self.log),
+            disk: Arc::clone(disk) as Arc<dyn Disk>,
+            recovery: Arc::clone(&self.recovery),
+            snapshots: Arc::clone(&self.snapshot_status),
+            backups: Arc::clone(backups),
+            expired: Arc::clone(&self.expired),
+            tasks: Arc::clone(&self.task_figures),
+            compounds: Arc::clone(&self.compounds),
+            long_reads: self.cancelling.long_reads.clone(),
+            plan_cache: Arc::clone(&self.plan_cache),
+            baselines: Mutex::default(),
+        }
+    }
+}
+
+/// Looks once, so that a full disk is known before the first call, and then now and then.
+fn watch_space(
+    threads: &mut Threads,
+    options: &ServerOptions,
+    parts: &Parts,
+    disk: &Arc<MeteredDisk>,
+    failure: &SharedFailure,
+) -> Result<(), ServerError> {
+    let watch = Arc::new(SpaceWatch {
+        mode: Arc::clone(&parts.mode),
+        disk: Arc::clone(&options.disk),
+        dirs: vec![options.dir.clone()],
+        reserve: options.settings.disk_reserve_bytes,
+        log_failure: Arc::clone(failure),
+        failed: Mutex::new(false),
+    });
+    watch.look();
+    // Weak: the disk outlives the server where somebody holds a file of it.
+    let looks = Arc::downgrade(&watch);
+    disk.tell(move || {
+        if let Some(watch) = looks.upgrade() {
+            watch.look();
+        }
+    });
+    let (told, stop) = bounded(0);
+    threads.ended_by(move || drop(told));
+    threads.spawn("space", move || watch.run(&stop))
+}
+
+/// Long reads, partitions, and the coordinator, which borrows the partitions' stores.
+fn start_executors(
+    threads: &mut Threads,
+    options: &ServerOptions,
+    parts: &Parts,
+    ends: ExecutorEnds,
+    recovered: &mut Recovered,
+    failure: SharedFailure,
+    clock: &Arc<dyn Clock>,
+) -> Result<(), ServerError> {
+    let ExecutorEnds { partitions, jobs, long_reads, reads } = ends;
+    let (stores, sequences) = (std::mem::take(&mut recovered.stores), std::mem::take(&mut recovered.sequences));
+    let limits = CallLimits::new(options.query_time_max, &options.settings);
+    // They end when those that hand over reads, which are below, have ended.
+    threads.ended_by(|| {});
+    // A lone report may take as many cores again as reports have threads.
+    let helpers = Arc::new(Helpers::new(options.long_query_threads.max(1), PARTITION_STACK_BYTES));
+    for number in 0..options.long_query_threads.max(1) {
+        let (reads, helpers) = (reads.clone(), Arc::clone(&helpers));
+        threads.spawn(&format!("long-query-{number}"), move || {
+            lower_priority(Yielding::Some);
+            long_read::serve(&reads, limits, helpers);
+        })?;
+    }
+    let routes = Arc::clone(&parts.routes);
+    threads.ended_by(move || {
+        for partition in routes.partitions() {
+            let _ = routes.to_partition(partition, Event::Stop);
+        }
+    });
+    let mut borrowers = Vec::new();
+    let starts = stores.into_iter().zip(sequences).zip(partitions).enumerate();
+    for (id, ((store, sequence), (sender, inbox))) in starts {
+        let gate = Gate::new(sequence, Arc::clone(&failure));
+        let long_reads = long_reads.at(Home::Partition(sender.clone()));
+        borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
+        let id = PartitionId(id as u32);
+        let (compiled, counts) = (Arc::clone(&recovered.compiled), Arc::clone(&parts.row_counts));
+        let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
+        let partition = Partition::new(start, inbox, gate, recovered.group.clone(), Arc::clone(clock));
+        threads.spawn(&format!("partition-{id}"), move || partition.run())?;
+    }
+    let publisher = Publisher {
+        compiled: Arc::clone(&parts.compiled),
+        plan_cache: Arc::clone(&parts.plan_cache),
+        expiry: parts.expiry.clone(),
+        tasks: parts.tasks.clone(),
+        network: Arc::clone(&parts.network),
+    };
+    let coordinator = Coordinator::new(
+        jobs,
+        borrowers,
+        Arc::clone(&recovered.compiled),
+        Box::new(move |compiled| publisher.publish(compiled)),
+        Gate::new(Sequence(0), failure),
+        recovered.group.clone(),
+        Arc::clone(clock),
+        limits,
+        long_reads,
+    )
+    .with_history(std::mem::take(&mut recovered.history));
+    let routes = Arc::clone(&parts.routes);
+    threads.ended_by(move || drop(routes.to_coordinator(Job::Stop)));
+    threads.spawn("coordinator", move || coordinator.run())
+}
+
+fn start_snapshots(
+    threads: &mut Threads,
+    parts: &Parts,
+    snapshots: Snapshots,
+    inbox: Receiver<SnapshotJob>,
+    clock: &Arc<dyn Clock>,
+    settings: SnapshotSettings,
+) -> Result<(), ServerError> {
+    let thread = SnapshotThread {
+        snapshots,
+        inbox,
+        routes: Arc::clone(&parts.routes),
+        mode: Arc::clone(&parts.mode),
+        work: Arc::clone(&parts.work),
+        log: Arc::clone(&parts.log),
+        status: Arc::clone(&parts.snapshot_status),
+        clock: Arc::clone(clock),
+        settings,
+        log_bytes_before: parts.recovery.log_bytes,
+    };
+    let (status, sender) = (Arc::clone(&parts.snapshot_status), parts.snapshots.clone());
+    threads.ended_by(move || {
+        status.stop.store(true, Relaxed);
+        let _ = sender.send(SnapshotJob::Stop);
+    });
+    threads.spawn("snapshot", move || thread.run())
+}
+
+fn start_expiry(
+    threads: &mut Threads,
+    parts: &Parts,
+    inbox: Receiver<ExpiryNotice>,
+    clock: &Arc<dyn Clock>,
+    drop_migrating: bool,
+) -> Result<(), ServerError> {
+    let handles = expiry::Handles {
+        compiled: Arc::clone(&parts.compiled),
+        routes: Arc::clone(&parts.routes),
+        mode: Arc::clone(&parts.mode),
+        figures: Arc::clone(&parts.expired),
+        clock: Arc::clone(clock),
+        drop_migrating,
+    };
+    let expiry = Expiry::new(handles, (parts.expiry.clone(), inbox));
+    let sender = parts.expiry.clone();
+    threads.ended_by(move || drop(sender.send(ExpiryNotice::Stop)));
+    threads.spawn("expiry", move || expiry.run())
+}
+
+fn start_system(
+    threads: &mut Threads,
+    parts: &Parts,
+    inbox: Receiver<SystemJob>,
+    submit: &Arc<Submit>,
+    backups: &Arc<Backups>,
+    collector: Collector,
+) -> Result<(), ServerError> {
+    let system = System {
+        inbox,
+        submit: Arc::clone(submit),
+        cancellations: Arc::clone(&parts.cancelling.list),
+        plan_cache: Arc::clone(&parts.plan_cache),
+        row_counts: Arc::clone(&parts.row_counts),
+        collector,
+        snapshots: parts.snapshots.clone(),
+        backups: Arc::clone(backups),
+        administration: Administration { mode: Arc::clone(&parts.mode), shutdown: Arc::clone(&parts.shutdown) },
+        identity: Arc::clone(&parts.identity),
+        settings: parts.settings,
+    };
+    let sender = parts.system.clone();
+    threads.ended_by(move || drop(sender.send(SystemJob::Stop)));
+    threads.spawn("system", move || system.run())
+}
+
+/// A worker whose stage does not end is left behind at the stop: its call was answered, and what it
+/// does ends with the process.
+fn start_compounds(
+    threads: &mut Threads,
+    parts: &Parts,
+    inboxes: compound::Inboxes,
+    submit: &Arc<Submit>,
+) -> Result<(), ServerError> {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    // Disconnected when all workers have ended.
+    let (alive, ended) = bounded::<()>(0);
+    let compounds = Arc::clone(&parts.compounds);
+    threads.ended_by(move || {
+        compounds.stop(workers);
+        if ended.recv_timeout(WORKERS_END_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            ferrite_io::errln!("ferrite: a stage of a compound procedure does not end, and is left behind");
+        }
+    });
+    let compounds = Arc::clone(&parts.compounds);
+    threads.spawn("compound-watch", move || compounds.watch(&inboxes.watch))?;
+    for number in 0..workers {
+        let (submit, cancellations) = (Arc::clone(submit), Arc::clone(&parts.cancelling.list));
+        let worker = Worker { submit, cancellations, work: inboxes.work.clone() };
+        let alive = alive.clone();
+        spawn(&format!("compound-{number}"), move || {
+            let _alive = alive;
+            worker.run();
+        })?;
+    }
+    Ok(())
+}
+
+fn start_tasks(
+    threads: &mut Threads,
+    parts: &Parts,
+    inbox: Receiver<TaskNotice>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(), ServerError> {
+    let handles = tasks::Handles {
+        compiled: Arc::clone(&parts.compiled),
+        mode: Arc::clone(&parts.mode),
+        system: parts.system.clone(),
+        figures: Arc::clone(&parts.task_figures),
+        clock: Arc::clone(clock),
+        partition_count: parts.routes.partition_count(),
+    };
+    let tasks = Tasks::new(handles, (parts.tasks.clone(), inbox));
+    let sender = parts.tasks.clone();
+    threads.ended_by(move || drop(sender.send(TaskNotice::Stop)));
+    threads.spawn("tasks", move || tasks.run())
+}
+
+/// Takes connections: from here on, the node is there for its clients.
+fn open_network(
+    threads: &mut Threads,
+    parts: &Parts,
+    ends: Vec<NetworkEnd>,
+    doors: Doors,
+    submit: &Arc<Submit>,
+) -> Result<(), ServerError> {
+    let handles = dispatch::Handles {
+        submit: Arc::clone(submit),
+        plan_cache: Arc::clone(&parts.plan_cache),
+        work: Arc::clone(&parts.work),
+        connections: Arc::clone(&parts.connections),
+        cancelling: Arc::clone(&parts.cancelling),
+        identity: Arc::clone(&parts.identity),
+        mailboxes: Arc::clone(&parts.network),
+        settings: parts.settings,
+    };
+    let (compounds, cancellations) = (Arc::clone(&parts.compounds), Arc::clone(&parts.cancelling.list));
+    let network = Arc::clone(&parts.network);
+    threads.ended_by(move || {
+        compounds.stop_soon();
+        cancellations.stop();
+        network.iter().for_each(|mailbox| mailbox.send(Mail::Stop));
+    });
+    let admin = doors.admin.map(|(listener, _)| listener);
+    let mut listeners = Some(Listeners { clients: doors.clients, admin });
+    for (number, NetworkEnd { poll, mailbox, mail }) in ends.into_iter().enumerate() {
+        let thread = NetworkThread::new(poll, listeners.take(), mail, mailbox, handles.clone());
+        let thread = thread.map_err(ServerError::Threads)?;
+        threads.spawn(&format!("network-{number}"), move || thread.run())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The threads of a node: how each begins, and in which order they end.
+
+use crate::options::ServerError;
+use ferrite_base::{limits, memory};
+use ferrite_io::{Yielding, lower_priority};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// Java frames, deep expressions and recursive plans all live on a partition's stack.
+pub const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+/// Threads in the order in which they began. They end in the opposite one: work goes downwards, so
+/// whoever hands it over ends before whoever takes it.
+#[derive(Default)]
+pub struct Threads(Vec<Stage>);
+
+/// Threads that end together.
+struct Stage {
+    stop: Box<dyn FnOnce() + Send>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// What the threads that are spawned from now on are told when they are to end, until the next
+    /// such call.
+    pub fn ended_by(&mut self, stop: impl FnOnce() + Send + 'static) {
+        self.0.push(Stage { stop: Box::new(stop), threads: Vec::new() });
+    }
+
+    pub fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
+        let stage = self.0.last_mut().expect("who begins a thread has said how it ends");
+        stage.threads.push(spawn(name, body)?);
+        Ok(())
+    }
+
+    /// Answers what was taken, and ends.
+    pub fn end(&mut self) {
+        while let Some(Stage { stop, threads }) = self.0.pop() {
+            stop();
+            join(threads);
+        }
+    }
+}
+
+/// The threads of a node that is not whole yet: they end where a later step of the start fails.
+#[derive(Default)]
+pub struct Starting(pub Threads);
+
+impl Starting {
+    pub fn succeeded(mut self) -> Threads {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("a thread that panics ends the process");
+    }
+}
+
+/// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has
+/// all that was promised.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
+    struct AbortOnPanic;
+    impl Drop for AbortOnPanic {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                ferrite_io::errln!(
+                    "ferrite: internal error (see above); shutting down. Acknowledged transactions are in the log."
+                );
+                ferrite_io::stdio::flush(ferrite_io::stdio::LAST_LINES_TIME);
+                std::process::abort();
+            }
+        }
+    }
+    thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(PARTITION_STACK_BYTES)
+        .spawn(move || {
+            let _guard = AbortOnPanic;
+            body();
+        })
+        .map_err(ServerError::Threads)
+}
+
+/// The thread that touches page memory before it is needed.
+pub struct PagePreallocator {
+    stop: Arc<AtomicBool>,
+    /// Until it is joined.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PagePreallocator {
+    pub fn start(extents: usize) -> Result<PagePreallocator, ServerError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = spawn("memory", move || {
+            lower_priority(Yielding::Most);
+            memory::keep_ahead(extents, limits::EXTENTS_AHEAD, &told);
+        })?;
+        Ok(PagePreallocator { stop, thread: Some(thread) })
+    }
+}
+
+/// So that a start that fails leaves no thread behind.
+impl Drop for PagePreallocator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        memory::wake_preallocator();
+        join(self.thread.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::{Receiver, Sender, unbounded};
+
+    /// Three stages; each writes its number when it is told to end, and its thread when it does.
+    fn three(threads: &mut Threads, log: &Sender<String>) {
+        for number in 0..3 {
+            let (stop, stopped) = unbounded::<()>();
+            let (told, ended) = (log.clone(), log.clone());
+            threads.ended_by(move || {
+                let _ = told.send(format!("stop {number}"));
+                drop(stop);
+            });
+            let body = move || {
+                let _ = stopped.recv();
+                let _ = ended.send(format!("end {number}"));
+            };
+            threads.spawn(&format!("stage-{number}"), body).expect("there is room for a thread");
+        }
+    }
+
+    fn check(log: &Receiver<String>) {
+        let said: Vec<String> = log.try_iter().collect();
+        assert_eq!(said, ["stop 2", "end 2", "stop 1", "end 1", "stop 0", "end 0"]);
+    }
+
+    #[test]
+    fn what_began_last_ends_first() {
+        let (log, said) = unbounded();
+        let mut threads = Threads::default();
+        three(&mut threads, &log);
+        threads.end();
+        check(&said);
+    }
+
+    #[test]
+    fn a_start_that_fails_ends_what_it_began() {
+        let (log, said) = unbounded();
+        let start = || -> Result<Threads, &str> {
+            let mut starting = Starting::default();
+            three(&mut starting.0, &log);
+            Err("a later phase has failed")
+        };
+        assert!(start().is_err());
+        check(&said);
+        let mut starting = Starting::default();
+        three(&mut starting.0, &log);
+        let mut threads = starting.succeeded();
+        assert!(said.is_empty(), "they run on");
+        threads.end();
+        check(&said);
+    }
+}
