@@ -6,10 +6,11 @@
 //! so that a crash keeps all of it or none. The record is handed to the log before the stores go
 //! back, hence before any record of a transaction that saw its changes.
 
+mod schema_change;
+
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
-use crate::contain::{Outside, contained};
 use crate::counters::{CallOutcome, Counters, ThreadReport};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
 pub use crate::event::{Job, Taken};
@@ -17,19 +18,16 @@ use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
-use crate::schema::{self, SchemaHistory};
-use crate::schema_time::SchemaTime;
-use crate::task_check;
+use crate::schema::SchemaHistory;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
-use ferrite_base::{CallLimits, PartitionId, Sequence, SqlLimits, TableId, UserResult, limits};
-use ferrite_exec::Marks;
+use ferrite_base::{CallLimits, PartitionId, Sequence, limits};
 use ferrite_group::{Checkpointed, EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
 use ferrite_table::Store;
 use ferrite_wire::response;
+use schema_change::Changing;
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -77,6 +75,8 @@ pub struct Coordinator {
     long_reads: LongReads,
     others: Option<Others>,
     history: SchemaHistory,
+    /// A schema change that waits for its commit. Nothing else runs meanwhile.
+    changing: Option<Changing>,
     /// Where an answer is written; empty between transactions.
     answer: Vec<u8>,
 }
@@ -128,6 +128,7 @@ impl Coordinator {
             long_reads,
             others: None,
             history: SchemaHistory::default(),
+            changing: None,
             answer: Vec::new(),
         }
     }
@@ -139,7 +140,12 @@ impl Coordinator {
 
     pub fn run(mut self) {
         while let Some(job) = self.next() {
-            if !self.handle(job) {
+            let goes_on = self.handle(job);
+            if let Some(changing) = self.changing.take() {
+                changing.wait();
+                self.schema_changed(changing);
+            }
+            if !goes_on {
                 break;
             }
             self.executor.trim();
@@ -154,6 +160,15 @@ impl Coordinator {
 
     /// `run` for such a caller: does what is next, if there is anything; whether there was.
     pub fn step(&mut self) -> bool {
+        if let Some(changing) = self.changing.take() {
+            if !changing.is_known() {
+                self.changing = Some(changing);
+                return false;
+            }
+            changing.wait();
+            self.schema_changed(changing);
+            return true;
+        }
         let Some(job) = self.next_job.take().or_else(|| self.inbox.try_recv().ok()) else { return false };
         self.handle(job);
         true
@@ -161,11 +176,15 @@ impl Coordinator {
 
     /// Whether [`Coordinator::step`] would do anything.
     pub fn can_step(&self) -> bool {
-        self.next_job.is_some() || !self.inbox.is_empty()
+        match &self.changing {
+            Some(changing) => changing.is_known(),
+            None => self.next_job.is_some() || !self.inbox.is_empty(),
+        }
     }
 
     /// False when this was the last.
     fn handle(&mut self, job: Job) -> bool {
+        assert!(self.changing.is_none(), "nothing runs before a schema change is committed");
         self.counters.queue.polls += 1;
         match job {
             Job::Calls(calls) => {
@@ -174,7 +193,7 @@ impl Coordinator {
                     self.run_group();
                 }
             }
-            Job::Schema { text, limits, time_max, reply } => self.run_schema(&text, &limits, time_max, &reply),
+            Job::Schema { text, limits, time_max, reply } => self.run_schema(&text, &limits, time_max, reply),
             Job::Quiesce(reply) => self.quiesce(reply),
             Job::Report(to) => {
                 // Whoever asked may have given up waiting.
@@ -418,99 +437,6 @@ impl Coordinator {
         Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads }
     }
 
-    fn run_schema(&mut self, text: &str, limits: &SqlLimits, time_max: Option<Duration>, reply: &Reply) {
-        if let Some(failure) = self.gate.failure() {
-            return reply.refuse(&failure.unavailable());
-        }
-        if self.long_reads.cancellations().covers(reply.call()) {
-            return reply.refuse(&self.long_reads.cancellations().error());
-        }
-        let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
-        let mut answers = AnswerBatch::default();
-        match self.change_schema(text, limits, &time, time_max.is_some()) {
-            Ok((warnings, rows)) => {
-                let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
-                if !warnings.is_empty() {
-                    writer.status_text(&warnings.join("\n"));
-                }
-                match rows {
-                    Some(rows) => writer.modified_tuples(rows),
-                    None => writer.status_table(0),
-                }
-                writer.finish();
-            }
-            Err(error) => response::write_error(&mut answers.bytes, reply.handle, &error),
-        }
-        answers.finish_answer(reply.connection);
-        self.gate.hold(Arc::clone(&reply.mailbox), answers);
-    }
-
-    /// The new schema is bound and compiled before any store is touched; then the stores follow,
-    /// then the log, and then the world. The stores stay here until the change is durable: answers
-    /// that a partition gives under the new schema wait for the partition's own records only, and
-    /// must not tell of a schema that a crash takes back.
-    ///
-    /// `schema_time` may end it up to the moment when all stores have followed; then stores and
-    /// catalog are as before, and the log has nothing of it.
-    fn change_schema(
-        &mut self,
-        text: &str,
-        limits: &SqlLimits,
-        schema_time: &Rc<SchemaTime>,
-        of_client: bool,
-    ) -> UserResult<(Vec<String>, Option<i64>)> {
-        let watcher = schema_time.watcher();
-        // Nothing is changed yet: a fault of the compiler ends the statement and not the server.
-        let (mut planned, classes, compiled) = contained(
-            &mut [],
-            |_| Marks::new(),
-            &Outside::default(),
-            "a schema change",
-            |_| {
-                let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
-                watcher.watch(|| ferrite_sql::check_views(&self.compiled.catalog, &planned.catalog))?;
-                let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
-                let compiled = Arc::new(watcher.watch(|| self.compiled.next(Arc::clone(&planned.catalog)))?);
-                if of_client {
-                    task_check::check(&self.compiled, &compiled)?;
-                }
-                Ok((planned, classes, compiled))
-            },
-        )?;
-        schema_time.ask()?;
-        let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
-        let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
-        let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
-        take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
-        let time = self.clock.wall_micros();
-        let applied = schema::apply_watched(&mut stores, &planned, time, &watcher);
-        let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
-        if applied.is_ok() {
-            self.ticket = Sequence(self.ticket.0 + 1);
-            self.gate.appended(self.ticket);
-            let mut payload = EntryBuffer::default();
-            let version = compiled.catalog.version.0;
-            let text = schema::logged_text(&self.compiled.catalog, text);
-            record::write_schema(payload.records(), version, time, &text);
-            let (tell, told) = bounded(1);
-            let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
-            self.log.append(payload, Completion { parties, buffers: None });
-            receive(&mut self.others, &told).expect("the log completes every append");
-            self.history.add(version, time, &text);
-            self.counters.catalog_changes(&self.compiled);
-            self.compiled = Arc::clone(&compiled);
-            if self.gate.failure().is_none() {
-                (self.publish)(compiled);
-            }
-        }
-        put_back(&mut borrowed, &mut stores, &mut positions);
-        self.give_back(borrowed);
-        applied?;
-        classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
-        planned.warnings.extend(classes);
-        Ok((planned.warnings, rows))
-    }
-
     /// Waits until the partitions that are wanted have lent their stores.
     fn borrow(&mut self, wanted: &[bool]) -> Borrowed {
         let mut borrowed: Borrowed = wanted.iter().map(|_| None).collect();
@@ -539,16 +465,6 @@ impl Coordinator {
             back.send(loan).unwrap_or_else(|_| panic!("partition {partition} waits for its store"));
         }
     }
-}
-
-/// Rows of the tables; those of a replicated one count once.
-fn rows_of(stores: &[Store], tables: &[TableId]) -> i64 {
-    let rows = |table: &TableId| {
-        let parts = stores.iter().map(|store| store.table(*table));
-        let replicated = parts.clone().next().is_some_and(|part| !part.definition().is_partitioned());
-        parts.take(if replicated { 1 } else { stores.len() }).map(|part| part.row_count()).sum::<u64>()
-    };
-    tables.iter().map(rows).sum::<u64>() as i64
 }
 
 /// Whose store it is, and where its history stands.
