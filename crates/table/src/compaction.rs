@@ -100,7 +100,7 @@ impl Store {
     /// caller to log and commit. `places`: also move memory closer together, which depends on
     /// addresses and so differs from run to run. Must not be called within a transaction.
     pub fn compact(&mut self, budget: usize, places: bool) -> bool {
-        assert!(self.mark().undo == 0, "compaction comes between transactions");
+        assert!(self.undo.is_empty(), "compaction comes between transactions");
         if !self.has_compaction_work(places) {
             return false;
         }
@@ -109,13 +109,14 @@ impl Store {
         }
         let mut budget = budget;
         while budget > 0
+            && !self.is_compaction_held()
             && let Some(work) = self.compaction.work.pop_front()
         {
             if let Some(rest) = self.work(work, &mut budget) {
                 self.compaction.work.push_front(rest);
             }
         }
-        !self.compaction.work.is_empty()
+        !self.compaction.work.is_empty() && !self.is_compaction_held()
     }
 
     /// Whether [`Store::compact`] would do anything, or look for it.
@@ -123,7 +124,13 @@ impl Store {
     pub fn has_compaction_work(&self, places: bool) -> bool {
         let state = &self.compaction;
         let others_left = || memory::pages_returned() - state.returned_at >= RETURNS_PER_LOOK;
-        (state.is_wanted() || places && others_left()) && self.pins.count() == 0
+        (state.is_wanted() || places && others_left()) && self.pins.count() == 0 && !self.is_compaction_held()
+    }
+
+    /// Whether what comes next waits for the commit of what has ended: undo that is kept has the
+    /// places of long values in it.
+    pub fn is_compaction_held(&self) -> bool {
+        matches!(self.compaction.work.front(), Some(Work::LongValues { .. })) && self.undo.has_retained()
     }
 
     /// Whether there is work that only a snapshot is in the way of.

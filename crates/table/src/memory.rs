@@ -14,6 +14,8 @@ pub struct TableMemory {
     pub live_row_bytes: usize,
     /// Bytes of long values' pages and blocks.
     pub long_value_bytes: usize,
+    /// Of these, bytes of places that have a value.
+    pub live_long_value_bytes: usize,
     pub indexes: Vec<IndexMemory>,
 }
 
@@ -44,6 +46,10 @@ impl Store {
                 row_bytes: table.contents.rows.pages.bytes(),
                 live_row_bytes: table.contents.rows.pages.row_bytes(),
                 long_value_bytes: table.contents.rows.longs.bytes(),
+                live_long_value_bytes: {
+                    let (unused, all) = table.contents.rows.longs.unused();
+                    all - unused
+                },
                 indexes: table
                     .contents
                     .indexes

@@ -16,7 +16,7 @@ use crate::undo::{Excess, KEPT_BYTES_MAX, UndoKind, UndoLog, UndoMark};
 use crate::view_maintenance::{Direction, Surroundings, Tables, table};
 use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
-use ferrite_base::{PartitionId, RowId, TableId, UserError, UserResult, memory};
+use ferrite_base::{PartitionId, RowId, Sequence, TableId, UserError, UserResult, memory};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_value::ring::Ring;
 use ferrite_value::{Value, compare, hash};
@@ -387,12 +387,14 @@ impl Store {
         while self.undo.length() > mark.undo {
             self.arena.reset();
             let entry = self.undo.last();
-            let rest = entry.rest;
+            let (rest, changed) = (entry.rest, entry.table);
             let Some(Some(data)) = self.tables.get_mut(entry.table.index()) else {
                 panic!("table {} is there while its undo is", entry.table)
             };
             if entry.kind == UndoKind::Replaced {
-                data.contents = self.undo.replaced.pop().expect("an entry of this kind has contents");
+                let (table, contents) = self.undo.replaced.pop().expect("an entry of this kind has contents");
+                assert_eq!(table, changed, "contents go back to their own table");
+                data.contents = contents;
             } else {
                 data.roll_back(&entry, &self.arena);
             }
@@ -406,7 +408,8 @@ impl Store {
 
     /// Where the transaction began.
     pub fn beginning(&self) -> UndoMark {
-        UndoMark { undo: 0, freed: 0, redo: 0 }
+        let (undo, freed) = self.undo.beginning();
+        UndoMark { undo, freed, redo: 0 }
     }
 
     /// After a panic: whether it came where all that was changed since a mark can be undone. It did
@@ -431,6 +434,7 @@ impl Store {
         if self.undo.is_empty() {
             return;
         }
+        assert!(!self.undo.is_retaining(), "a transaction whose undo is kept has a number");
         self.compaction.deletions += self.undo.freed.len() as u64;
         for position in 0..self.undo.freed.len() {
             let (table, generation) = (self.undo.freed[position].table, self.undo.freed[position].generation);
@@ -465,6 +469,61 @@ impl Store {
     /// Forgets the changes' redo, but not their undo: another store's record stands for this one's.
     pub fn discard_redo(&mut self) {
         self.redo.clear();
+    }
+
+    // Transactions that have ended and are not committed (docs/decisions/0045-retained-undo.md).
+
+    /// From here on, whether the undo of transactions is kept until they are committed. There must
+    /// be none that is kept.
+    pub fn retain_undo(&mut self, on: bool) {
+        self.undo.set_retaining(on);
+    }
+
+    /// Ends the transaction like [`Store::commit`], but so that it can be undone. `sequence`: its
+    /// number, or that of the last one where it has left no redo.
+    #[inline]
+    pub fn commit_at(&mut self, sequence: Sequence) {
+        assert!(self.undo.is_settled(), "a commit does not come in the midst of a change");
+        if !self.undo.is_retaining() || self.undo.is_empty() {
+            return self.commit();
+        }
+        self.discard_redo();
+        self.undo.retain(sequence);
+    }
+
+    /// Transactions up to this number will not be undone: forgets their undo, and frees what they
+    /// deleted.
+    pub fn committed(&mut self, sequence: Sequence) {
+        assert!(self.is_committed(), "what is committed is told of between transactions");
+        let freed = self.undo.freed_through(sequence);
+        self.compaction.deletions += freed.len() as u64;
+        for position in freed {
+            let (table, generation) = (self.undo.freed[position].table, self.undo.freed[position].generation);
+            let handle = self.undo.freed[position].handle;
+            let contents = &mut self.table_mut(table).contents;
+            if contents.generation == generation {
+                contents.rows.longs.free(handle);
+                continue;
+            }
+            // Contents that were replaced since are kept, and may come back.
+            let mut replaced = self.undo.replaced.iter_mut();
+            if let Some((_, kept)) = replaced.find(|(of, kept)| (*of, kept.generation) == (table, generation)) {
+                kept.rows.longs.free(handle);
+            }
+        }
+        self.undo.forget(sequence);
+    }
+
+    /// Undoes all transactions behind this number, the last one first.
+    pub fn step_back(&mut self, sequence: Sequence) {
+        assert!(self.is_committed(), "a store steps back between transactions");
+        let (undo, freed) = self.undo.reopen_behind(sequence);
+        self.rollback_to(UndoMark { undo, freed, redo: 0 });
+    }
+
+    /// Bytes of undo that is kept of transactions that have ended.
+    pub fn retained_bytes(&self) -> usize {
+        self.undo.retained_bytes()
     }
 
     // Replay.

@@ -3,11 +3,16 @@
 //! An entry is the bytes before the change (none for an insertion), then a footer of 16 bytes:
 //! kind, table, row, number of bytes before. Views' tables are logged like all others, so that an
 //! abort restores them without arithmetic.
+//!
+//! A leader that has copies keeps the undo of transactions that have ended until they are committed
+//! on all members (decision 0045): the log then has *boundaries*, where transactions ended. What is
+//! forgotten at its front is given back when that is half of it, so that forgetting costs nothing.
 
 use crate::long_values::Handle;
 use crate::table::Contents;
 use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, TRANSACTION_BYTES_MAX};
-use ferrite_base::{RowId, TableId, memory};
+use ferrite_base::{RowId, Sequence, TableId, memory};
+use std::collections::VecDeque;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UndoKind {
@@ -52,7 +57,7 @@ pub(crate) const KEPT_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct UndoLog {
     bytes: Vec<u8>,
     pub(crate) freed: Vec<Freed>,
-    pub(crate) replaced: Vec<Contents>,
+    pub(crate) replaced: Vec<(TableId, Contents)>,
     /// Off while something is built that nobody can see yet.
     recording: bool,
     /// Off while changes are made again that were acknowledged once: those are not refused.
@@ -64,6 +69,33 @@ pub(crate) struct UndoLog {
     /// How many changes of rows, indexes and undo are under way that are one: in the midst of one
     /// nothing can be undone.
     unsettled: u32,
+    retained: Retained,
+}
+
+/// What is kept of transactions that have ended.
+#[derive(Default)]
+struct Retained {
+    on: bool,
+    /// Where they ended, in their order; the numbers never fall.
+    boundaries: VecDeque<(Sequence, End)>,
+    /// Where what is kept begins: what stands before is dead.
+    begins: End,
+    /// Where the transaction that runs has begun.
+    open: End,
+}
+
+/// How far the log's parts reach.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct End {
+    bytes: usize,
+    freed: usize,
+    replaced: usize,
+}
+
+impl End {
+    fn without(self, dead: End) -> End {
+        End { bytes: self.bytes - dead.bytes, freed: self.freed - dead.freed, replaced: self.replaced - dead.replaced }
+    }
 }
 
 /// Why a transaction must not go on.
@@ -89,6 +121,7 @@ impl UndoLog {
             bytes_max: TRANSACTION_BYTES_MAX,
             excess: None,
             unsettled: 0,
+            retained: Retained::default(),
         }
     }
 
@@ -118,9 +151,16 @@ impl UndoLog {
         self.bytes.len()
     }
 
+    /// Whether the transaction that runs has changed nothing.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.len() == self.retained.open.bytes
+    }
+
+    /// Where the transaction that runs has begun: lengths of the log and of what is freed.
+    #[inline]
+    pub(crate) fn beginning(&self) -> (usize, usize) {
+        (self.retained.open.bytes, self.retained.open.freed)
     }
 
     #[inline]
@@ -147,7 +187,7 @@ impl UndoLog {
     #[cold]
     fn grow(&mut self, more: usize) {
         self.bytes.reserve(more);
-        let bytes = self.bytes.capacity();
+        let bytes = self.bytes.capacity() - self.retained.open.bytes;
         if self.limited && bytes > self.bytes_max {
             self.excess = Some(Excess::Transaction);
         } else if self.limited && bytes > MEMORY_ALWAYS_BYTES && !memory::has_room() {
@@ -206,7 +246,7 @@ impl UndoLog {
     pub(crate) fn replaced(&mut self, table: TableId, contents: Contents) {
         self.push(UndoKind::Replaced, table, RowId(0), &[]);
         if self.recording {
-            self.replaced.push(contents);
+            self.replaced.push((table, contents));
         }
     }
 
@@ -237,6 +277,97 @@ impl UndoLog {
         }
     }
 
+    // Undo that is kept.
+
+    pub(crate) fn set_retaining(&mut self, on: bool) {
+        assert!(self.is_empty() && self.retained.boundaries.is_empty(), "undo is kept from a state at rest on");
+        self.retained.on = on;
+    }
+
+    #[inline]
+    pub(crate) fn is_retaining(&self) -> bool {
+        self.retained.on
+    }
+
+    /// Whether anything is kept of transactions that have ended.
+    #[inline]
+    pub(crate) fn has_retained(&self) -> bool {
+        !self.retained.boundaries.is_empty()
+    }
+
+    /// Long values that they deleted, which are still there.
+    pub(crate) fn freed_and_kept(&self) -> impl Iterator<Item = &Freed> {
+        self.freed[self.retained.begins.freed..self.retained.open.freed].iter()
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let (open, begins) = (self.retained.open, self.retained.begins);
+        open.bytes - begins.bytes + (open.freed - begins.freed) * size_of::<Freed>()
+    }
+
+    fn end(&self) -> End {
+        End { bytes: self.bytes.len(), freed: self.freed.len(), replaced: self.replaced.len() }
+    }
+
+    /// The transaction ends here; it is kept under this number.
+    pub(crate) fn retain(&mut self, sequence: Sequence) {
+        assert!(self.retained.on, "undo is kept only where that was asked for");
+        let last = self.retained.boundaries.back().map_or(Sequence(0), |(last, _)| *last);
+        assert!(sequence >= last, "transactions end in their order: {sequence} after {last}");
+        let end = self.end();
+        self.retained.boundaries.push_back((sequence, end));
+        self.retained.open = end;
+        self.excess = None;
+    }
+
+    /// What transactions up to this number freed may go now, from the first of these positions to
+    /// the second; they are forgotten with [`UndoLog::forget`].
+    pub(crate) fn freed_through(&self, sequence: Sequence) -> std::ops::Range<usize> {
+        let ends = self.retained.boundaries.iter().take_while(|(ended, _)| *ended <= sequence);
+        let end = ends.last().map_or(self.retained.begins, |(_, end)| *end);
+        self.retained.begins.freed..end.freed
+    }
+
+    /// Forgets the transactions up to this number.
+    pub(crate) fn forget(&mut self, sequence: Sequence) {
+        let retained = &mut self.retained;
+        while let Some((ended, end)) = retained.boundaries.front().copied()
+            && ended <= sequence
+        {
+            retained.begins = end;
+            retained.boundaries.pop_front();
+        }
+        // Contents are large: they go at once.
+        let gone = retained.begins.replaced;
+        if gone > 0 {
+            self.replaced.drain(..gone);
+            let ends = retained.boundaries.iter_mut().map(|(_, end)| end);
+            ends.chain([&mut retained.begins, &mut retained.open]).for_each(|end| end.replaced -= gone);
+        }
+        let dead = retained.begins;
+        if dead.bytes * 2 >= self.bytes.len() && dead != End::default() {
+            self.bytes.drain(..dead.bytes);
+            self.freed.drain(..dead.freed);
+            let ends = retained.boundaries.iter_mut().map(|(_, end)| end);
+            ends.chain([&mut retained.begins, &mut retained.open]).for_each(|end| *end = end.without(dead));
+        }
+        if self.bytes.is_empty() {
+            self.shrink();
+        }
+    }
+
+    /// Forgets the ends of transactions behind this number: they are about to be undone. Where the
+    /// log will end then: its length, and that of what is freed.
+    pub(crate) fn reopen_behind(&mut self, sequence: Sequence) -> (usize, usize) {
+        let retained = &mut self.retained;
+        while retained.boundaries.back().is_some_and(|(ended, _)| *ended > sequence) {
+            retained.boundaries.pop_back();
+        }
+        retained.open = retained.boundaries.back().map_or(retained.begins, |(_, end)| *end);
+        self.beginning()
+    }
+
     /// Gives memory back that has become much.
     #[inline]
     fn shrink(&mut self) {
@@ -251,6 +382,7 @@ impl UndoLog {
     /// Forgets everything; keeps its memory unless that has become much.
     #[inline]
     pub(crate) fn clear(&mut self) {
+        assert!(!self.has_retained(), "what is kept is forgotten by its numbers");
         self.bytes.clear();
         self.freed.clear();
         self.replaced.clear();

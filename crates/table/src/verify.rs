@@ -5,6 +5,7 @@ use crate::long_values::LongValues;
 use crate::row::SourceRow;
 use crate::store::Store;
 use crate::table::TableData;
+use crate::undo::Freed;
 use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
 use ferrite_base::RowId;
@@ -38,6 +39,10 @@ impl Store {
                 long_values += LongValues::is_stored_apart(handle) as usize;
             }
         }
+        // Those that a transaction deleted which may still be undone.
+        let is_here = |freed: &&Freed| freed.table == data.id() && freed.generation == data.contents.generation;
+        let kept = self.undo.freed_and_kept().filter(is_here);
+        long_values += kept.filter(|freed| LongValues::is_stored_apart(freed.handle)).count();
         expect(long_values == rows.longs.live(), || {
             format!("{long_values} long values in rows, {} stored", rows.longs.live())
         })?;

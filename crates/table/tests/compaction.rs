@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use ferrite_base::{RowId, TableId};
+use ferrite_base::{RowId, Sequence, TableId};
 use ferrite_catalog::IndexKind;
 use ferrite_expr::AggregateKind;
 use ferrite_table::Store;
@@ -112,6 +112,62 @@ fn what_is_left_takes_little_and_is_what_it_was() {
         commit(&mut store, &mut copy);
         store.verify().unwrap();
         check_same(&store, &copy);
+    }
+}
+
+/// While transactions may be undone, rows move and their long values do not: undo has the places
+/// of those. Once all is committed, they move too.
+#[test]
+fn what_may_be_undone_is_not_moved_away_from_its_undo() {
+    for seed in 1..=4 {
+        let mut random = Random(seed);
+        let (mut store, mut copy) = (schema().store(), schema().store());
+        store.retain_undo(true);
+        let mut sequence = 0;
+        let mut end = |store: &mut Store| {
+            sequence += 1;
+            let redo = store.redo().to_vec();
+            store.commit_at(Sequence(sequence));
+            (Sequence(sequence), redo)
+        };
+        (0..20_000).for_each(|key| insert(&mut store, key, &mut random));
+        copy.apply_redo(&end(&mut store).1).unwrap();
+        let ids: Vec<RowId> = store.table(T).scan().filter(|_| !random.one_in(10)).collect();
+        ids.iter().for_each(|id| store.delete(T, *id).unwrap());
+        let (deleted, redo) = end(&mut store);
+        copy.apply_redo(&redo).unwrap();
+        let full = total_bytes(&store);
+        store.committed(deleted);
+        store.set_compaction_waste_min(100_000);
+        // Rows whose long values stay, and rows whose do not.
+        let rows: Vec<RowId> = store.table(T).scan().collect();
+        for id in rows {
+            match random.below(3) {
+                0 => store.update(T, id, &[1], &[Value::Integer(7)]).unwrap(),
+                1 => store.update(T, id, &[2], &[Value::Text(&"other".repeat(60))]).unwrap(),
+                _ => {}
+            }
+        }
+        end(&mut store);
+        while store.compact(100, false) {
+            end(&mut store);
+        }
+        end(&mut store);
+        assert!(store.is_compaction_held() && store.retained_bytes() > 0);
+        store.verify().unwrap();
+        store.step_back(deleted);
+        store.verify().unwrap();
+        check_same(&store, &copy);
+        while store.compact(100, false) {
+            let (moved, redo) = end(&mut store);
+            copy.apply_redo(&redo).unwrap();
+            store.committed(moved);
+        }
+        copy.apply_redo(&end(&mut store).1).unwrap();
+        store.verify().unwrap();
+        check_same(&store, &copy);
+        assert!(!store.is_compaction_held());
+        assert!(total_bytes(&store) < full / 2, "{} bytes of {full} are left", total_bytes(&store));
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use ferrite_base::{RowId, TableId};
+use ferrite_base::{RowId, Sequence, TableId};
 use ferrite_catalog::IndexKind;
 use ferrite_expr::{AggregateKind, CompareOperator, Expr};
 use ferrite_table::{Ahead, Store};
@@ -293,5 +293,88 @@ fn run(seed: u64, transactions: u64) {
 fn random_transactions_agree_with_a_model() {
     for seed in 0..40 {
         run(seed, 100);
+    }
+}
+
+/// Transactions of which some are committed later and some undone after they have ended: what is
+/// left is what the survivors alone leave, to the row id.
+fn run_retained(seed: u64, transactions: u64) {
+    let mut random = Random(seed);
+    let schema = schema();
+    let mut store = schema.store();
+    store.set_compaction_waste_min(64);
+    store.retain_undo(true);
+    // What those have done that will not be undone, and after each of the others.
+    let mut copy = schema.store();
+    let mut pending: Vec<(Sequence, Vec<u8>, Model)> = Vec::new();
+    let (mut model, mut committed, mut sequence) = (Model::new(), Model::new(), Sequence(0));
+    for _ in 0..transactions {
+        let before = model.clone();
+        let start = store.beginning();
+        for _ in 0..random.below(8) {
+            let statement = (store.mark(), model.clone());
+            change(&mut store, &mut model, &mut random);
+            if random.one_in(6) {
+                store.rollback_to(statement.0);
+                model = statement.1;
+            }
+        }
+        if random.one_in(5) {
+            store.rollback_to(start);
+            model = before;
+        } else if random.one_in(6) && store.is_committed() {
+            // Moves rows, and logs that.
+            store.compact(1 + random.below(30) as usize, false);
+            let moved: BTreeMap<RowId, Vec<OwnedValue>> = store
+                .table(T)
+                .scan()
+                .map(|id| (id, (0..COLUMNS).map(|c| store.table(T).row(id).column(c).to_owned_value()).collect()))
+                .collect();
+            model = moved;
+        }
+        if !store.redo().is_empty() {
+            sequence = Sequence(sequence.0 + 1);
+            pending.push((sequence, store.redo().to_vec(), model.clone()));
+        }
+        store.commit_at(sequence);
+        match random.below(6) {
+            0 | 1 if !pending.is_empty() => {
+                let through = random.below(pending.len() as u64) as usize;
+                store.committed(pending[through].0);
+                for (_, redo, after) in pending.drain(..=through) {
+                    copy.apply_redo(&redo).unwrap();
+                    committed = after;
+                }
+            }
+            2 => {
+                let kept = random.below(pending.len() as u64 + 1) as usize;
+                let last = match kept {
+                    0 => pending.first().map_or(sequence, |(first, ..)| Sequence(first.0 - 1)),
+                    kept => pending[kept - 1].0,
+                };
+                store.step_back(last);
+                pending.truncate(kept);
+                model = pending.last().map_or(&committed, |(.., after)| after).clone();
+                sequence = last;
+            }
+            _ => {}
+        }
+        store.verify().unwrap_or_else(|problem| panic!("seed {seed}: {problem}"));
+        check_rows(&store, &model);
+        check_view(&store, &schema, &model);
+        check_indexes(&store, &model, &mut random);
+    }
+    store.step_back(pending.first().map_or(sequence, |(first, ..)| Sequence(first.0 - 1)));
+    assert_eq!(store.retained_bytes(), 0);
+    assert_eq!(dump(&copy, &schema), dump(&store, &schema), "seed {seed}");
+    copy.verify().unwrap();
+    let longs = |store: &Store| store.memory()[T.index()].live_long_value_bytes;
+    assert_eq!(longs(&copy), longs(&store), "seed {seed}: what was deleted is freed once");
+}
+
+#[test]
+fn what_has_ended_can_be_undone_until_it_is_committed() {
+    for seed in 0..60 {
+        run_retained(seed, 120);
     }
 }
