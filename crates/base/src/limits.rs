@@ -13,6 +13,9 @@ pub const PEER_OUTBOX_BYTES_MAX: usize = 67_108_864;
 pub const PEER_STRANGERS_MAX: usize = 64;
 /// Within this they must.
 pub const PEER_HANDSHAKE_SECONDS_MAX: u64 = 3;
+/// Bytes of a group's last entries that are kept in memory for members that missed them: two to
+/// three seconds at full load.
+pub const RECENT_ENTRIES_BYTES_MAX: usize = 268_435_456;
 /// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be
 /// set: drivers of the protocol refuse larger ones.
 pub const VALUE_BYTES_MAX: usize = 1_048_576;

@@ -9,11 +9,13 @@ mod appender;
 mod entry;
 mod identity;
 pub mod message;
+mod recent;
 mod replayed;
 
 pub use appender::{Checkpointed, Committing, GroupAppender};
 pub use entry::{Entry, EntryBuffer, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
 pub use identity::{Identity, IdentityError};
+pub use recent::{Behind, Recent, SharedEntry};
 pub use replayed::{GroupPlace, Replayed, Verdict};
 
 use ferrite_base::{GroupId, NodeId};
