@@ -42,16 +42,12 @@ struct Pending {
 }
 
 /// What is to be applied, in this order.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Default, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The records of entries that came before, and are committed now.
     pub earlier: Vec<Vec<u8>>,
     /// Whether the entry itself is to be applied.
     pub now: bool,
-}
-
-impl Verdict {
-    const NOTHING: Verdict = Verdict { earlier: Vec::new(), now: false };
 }
 
 /// A group's stream, as far as the log has been read.
@@ -115,7 +111,7 @@ impl Replayed {
     pub fn judge(&mut self, entry: &Entry<'_>) -> Result<Verdict, EntryError> {
         let Mark { position, .. } = entry.header.mark;
         if position <= self.base && self.end.position == self.base {
-            return Ok(Verdict::NOTHING);
+            return Ok(Verdict::default());
         }
         let previous = self.previous(position)?;
         if !entry.follows(previous) {
@@ -164,7 +160,7 @@ impl Replayed {
     }
 
     fn give_out(&mut self, entry: &Entry<'_>) -> Verdict {
-        let mut verdict = Verdict::NOTHING;
+        let mut verdict = Verdict::default();
         while let Some(first) = self.pending.front()
             && first.mark.position <= self.commit
         {

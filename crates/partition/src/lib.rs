@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;
+mod apply;
 mod call_header;
 pub mod cancel;
 pub mod commit;
@@ -24,6 +25,7 @@ pub mod event;
 pub mod execute;
 pub mod first_start;
 pub mod gate;
+mod judge;
 pub mod long_read;
 pub mod loss;
 mod predictor;
@@ -46,5 +48,6 @@ pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use call_header::CallHeader;
 pub use compiled::Compiled;
 pub use event::{CachedCall, CachedCalls, CallBatch, Event, ProgramCall, Recompile, Reply, Retry, StoreSet};
+pub use judge::ReplayError;
 pub use progress::{ProgressListener, RecoveryProgress, Seen};
 pub use row_counts::RowCounts;

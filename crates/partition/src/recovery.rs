@@ -4,8 +4,9 @@
 use crate::commit::{self, Completion, DatabaseLog};
 use crate::compiled::Compiled;
 use crate::damage::{self, LogDamage};
+use crate::judge::{Judge, ReplayError};
 use crate::progress::{ProgressListener, ProgressReporter, RecoveryProgress};
-use crate::record::{self, Genesis, RecordError};
+use crate::record::{self, Genesis};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
 use crate::snapshots::{self, Kept, Snapshots};
@@ -171,7 +172,7 @@ pub fn open_with(
         DatabaseLog::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
     let (log, read) = opened.map_err(|error| match error {
         OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
-            let reached = replay.state.as_ref().map(|state| state.sequences.clone()).unwrap_or_default();
+            let reached = replay.state.as_ref().map(|state| state.judge.sequences.clone()).unwrap_or_default();
             let stake = damage::at_stake(&*disk, &path, position, &reached);
             StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
         }
@@ -180,7 +181,7 @@ pub fn open_with(
         OpenError::Replay { path, position, error } => StartError::Replay { path, position, reason: Box::new(error) },
     })?;
     let created = replay.state.is_none();
-    let stream = replay.streams.remove(&FIRST_GROUP);
+    let stream = replay.state.as_mut().and_then(|state| state.judge.stream.take());
     let begun = stream.is_some();
     let member = |identity: &Identity| Member { node: identity.node, incarnation: identity.incarnation };
     // Where the file is gone, the log may know of later starts.
@@ -213,10 +214,10 @@ pub fn open_with(
     // The snapshot is all there is: what was cut began with its checkpoint, which the log must
     // begin with all the same.
     if let (Some(snapshot), Some(state)) = (replay.begins_with, &replay.state) {
-        let places: Vec<_> = state.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
+        let places: Vec<_> = state.judge.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
         let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
         let mut payload = Vec::new();
-        record::write_checkpoint(&mut payload, snapshot, state.catalog.version.0, &places, groups);
+        record::write_checkpoint(&mut payload, snapshot, state.judge.catalog.version.0, &places, groups);
         commit::wait(&log, |completion| group.append_own(payload, completion)).map_err(StartError::LogFailed)?;
     }
     // Which node this is stands before the first entry that names it.
@@ -227,23 +228,23 @@ pub fn open_with(
         let configuration = GroupConfiguration::alone(Epoch(group.end().epoch.0 + 1), member(&identity));
         commit::wait(&log, |completion| group.start_epoch(configuration, completion)).map_err(StartError::LogFailed)?;
     }
-    let Replay { state, transactions, schema_changes, last_checkpoint, .. } = replay;
-    let state = state.expect("a genesis record was found or just written");
+    let Replay { state, last_checkpoint, .. } = replay;
+    let mut state = state.expect("a genesis record was found or just written");
     let genesis = state.genesis;
     if let Some(asked) = options.partitions
         && asked != genesis.partitions
     {
         return Err(StartError::Partitions { asked, stored: genesis.partitions });
     }
-    let (sequences, history) = (state.sequences.clone(), state.history.clone());
-    let mut catalog = state.catalog.clone();
+    let mut stores = state.take_stores()?;
+    let Judge { sequences, catalog, history, transactions, schema_changes, .. } = state.judge;
+    let mut catalog = Arc::unwrap_or_clone(catalog);
     if catalog.version.0 == 0 {
         // Nothing was said yet.
         catalog.decimals = Default::default();
         catalog.values = Default::default();
     }
     let compiled = Compiled::recovered(Arc::new(catalog), options.runtime).map_err(StartError::Compile)?;
-    let mut stores = state.into_stores()?;
     for store in &mut stores {
         store.set_catalog(Arc::clone(&compiled.catalog));
     }
@@ -330,16 +331,17 @@ struct Base {
 impl Base {
     fn begin(self, replay: &mut Replay) -> Result<(), StartError> {
         let Manifest { partitions, created_ms, genesis_id, groups, .. } = self.manifest;
-        for end in groups {
-            let group = end.group;
-            let place = snapshots::place_of(end).ok_or(StartError::Record(RecordError::Malformed(
+        let mut stream = None;
+        for end in groups.into_iter().filter(|end| end.group == FIRST_GROUP) {
+            let place = snapshots::place_of(end).ok_or(ReplayError::malformed(
                 "a snapshot does not say in a way that can be read where a stream had come to",
-            )))?;
-            replay.streams.insert(group, Replayed::behind(replay.here, place));
+            ))?;
+            stream = Some(Replayed::behind(replay.here, place));
         }
         let genesis = Genesis { partitions, created_ms, database_id: genesis_id };
         let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
-        replay.begin(genesis, self.stores, sequences, self.catalog, self.history);
+        let judge = Judge::new(replay.here, stream, sequences, Arc::new(self.catalog), self.history);
+        replay.begin(genesis, self.stores, judge);
         Ok(())
     }
 }

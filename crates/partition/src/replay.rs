@@ -1,23 +1,22 @@
 //! Replay of the log: its records applied to stores, partitions side by side.
 //!
-//! The thread that reads the log judges every record and keeps the order: sequence numbers, schema
-//! changes, checkpoints. Row changes go to workers, each of which has some partitions' stores, so
+//! The thread that reads the log judges every record (`judge.rs`) and keeps the order: sequence
+//! numbers, schema changes, checkpoints. Row changes go to workers, each of which has some partitions' stores, so
 //! that each partition's changes are made in the log's order. A schema change waits for all workers
 //! and takes the stores back for its length. Without workers everything is done in place.
 
-use crate::prefetch;
-use crate::record::{self, Genesis, Record, RecordError};
-use crate::schema::{self, SchemaHistory};
+use crate::apply;
+use crate::judge::{Change, Judge, ReplayError};
+use crate::record::{self, Genesis, Record};
+use crate::schema::{self, Planned, SchemaHistory};
 use crate::start_error::StartError;
 use crossbeam_channel::{Sender, bounded};
-use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence, limits};
+use ferrite_base::{NodeId, PartitionId, Sequence, limits};
 use ferrite_catalog::Catalog;
-use ferrite_group::{Entry, EntryError, FIRST_GROUP, Replayed};
+use ferrite_group::Entry;
 use ferrite_log::{BlockPlace, Visitor};
-use ferrite_replica::group::Mark;
-use ferrite_table::{Ahead, Store};
+use ferrite_table::Store;
 use ferrite_value::ring::Ring;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -30,10 +29,8 @@ const PARCELS_MAX: usize = 8;
 /// The database as it is while the log is replayed.
 pub(crate) struct State {
     pub genesis: Genesis,
+    pub judge: Judge,
     stores: Stores,
-    pub sequences: Vec<Sequence>,
-    pub catalog: Catalog,
-    pub history: SchemaHistory,
 }
 
 /// Where the stores are.
@@ -47,16 +44,12 @@ pub(crate) struct Replay {
     pub state: Option<State>,
     /// This node.
     pub here: NodeId,
-    /// The groups' streams, once they have begun.
-    pub streams: BTreeMap<GroupId, Replayed>,
     /// The snapshot that the state was loaded from: the log must begin with its checkpoint record.
     pub begins_with: Option<u64>,
     /// The log may end before it.
     pub accept_loss: bool,
     /// Threads for row changes; none: they are made in place.
     pub threads: usize,
-    pub transactions: u64,
-    pub schema_changes: u64,
     /// The highest number of a checkpoint record.
     pub last_checkpoint: u64,
 }
@@ -65,14 +58,14 @@ impl Visitor<StartError> for Replay {
     fn payload(&mut self, place: BlockPlace<'_>, payload: &[u8]) -> Result<(), StartError> {
         let mut rest = payload;
         let result = loop {
-            match record::next_record(&mut rest).map_err(StartError::Record) {
+            match record::next_record(&mut rest) {
                 Ok(None) => break Ok(()),
                 Ok(Some(record)) => {
                     if let Err(error) = self.record(place, record) {
                         break Err(error);
                     }
                 }
-                Err(error) => break Err(error),
+                Err(error) => break Err(error.into()),
             }
         };
         // What a worker met stands before this in the log.
@@ -94,7 +87,6 @@ impl Visitor<StartError> for Replay {
 
 impl Replay {
     fn record(&mut self, place: BlockPlace<'_>, record: Record<'_>) -> Result<(), StartError> {
-        let misplaced = |reason| Err(StartError::Record(RecordError::Malformed(reason)));
         if let Some(snapshot) = self.begins_with.take()
             && !matches!(record, Record::Checkpoint { snapshot: found, .. } if found == snapshot)
         {
@@ -104,36 +96,49 @@ impl Replay {
             return self.genesis(genesis);
         }
         let Some(state) = &mut self.state else {
-            return misplaced("the first record does not say what database this is");
+            return Err(ReplayError::malformed("the first record does not say what database this is").into());
         };
         match record {
-            Record::Genesis(_) => unreachable!("handled above"),
-            Record::Entry(entry) => return self.entry(place, &entry),
+            Record::Entry(entry) => return state.entry(place, &entry),
             Record::Checkpoint { snapshot, catalog_version, places, groups } => {
-                state.checkpoint(catalog_version, &places)?;
-                self.streams_have_come_to(&groups)?;
+                state.judge.checkpoint(catalog_version, &places, &groups)?;
                 self.last_checkpoint = self.last_checkpoint.max(snapshot);
             }
-            _ if !self.streams.is_empty() => return misplaced("a record stands outside of its group's stream"),
-            change => self.change(place, change)?,
+            _ if state.judge.stream.is_some() => {
+                return Err(ReplayError::malformed("a record stands outside of its group's stream").into());
+            }
+            change => state.change(place, change)?,
         }
         Ok(())
     }
 
+    pub fn genesis(&mut self, genesis: Genesis) -> Result<(), StartError> {
+        if self.state.is_some() {
+            return Err(ReplayError::malformed("a second record says what database this is").into());
+        }
+        if genesis.partitions == 0 || genesis.partitions as usize > limits::PARTITIONS_MAX {
+            return Err(ReplayError::malformed("the number of partitions is out of range").into());
+        }
+        let ring = Arc::new(Ring::new_default(genesis.partitions));
+        let stores = (0..genesis.partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
+        let sequences = vec![Sequence(0); genesis.partitions as usize];
+        let judge =
+            Judge::new(self.here, None, sequences, Arc::new(Catalog::before_history()), SchemaHistory::default());
+        self.begin(genesis, stores, judge);
+        Ok(())
+    }
+
+    /// Goes on from there.
+    pub fn begin(&mut self, genesis: Genesis, stores: Vec<Store>, judge: Judge) {
+        let stores = Stores::spread(stores, self.threads);
+        self.state = Some(State { genesis, judge, stores });
+    }
+}
+
+impl State {
     /// The next entry of a group, and those that it shows to be committed.
     fn entry(&mut self, place: BlockPlace<'_>, entry: &Entry<'_>) -> Result<(), StartError> {
-        let failed = |error: EntryError| StartError::Record(RecordError::Malformed(error.0));
-        if entry.group != FIRST_GROUP {
-            return Err(StartError::Record(RecordError::Malformed("an entry is of a group that there is not")));
-        }
-        let verdict = match self.streams.get_mut(&entry.group) {
-            Some(stream) => stream.judge(entry).map_err(failed)?,
-            None => {
-                let stream = Replayed::begin(self.here, entry).map_err(failed)?;
-                self.streams.insert(entry.group, stream);
-                return Ok(());
-            }
-        };
+        let verdict = self.judge.entry(entry)?;
         for records in &verdict.earlier {
             self.records(place, records)?;
         }
@@ -142,122 +147,35 @@ impl Replay {
 
     /// The records of one entry.
     fn records(&mut self, place: BlockPlace<'_>, mut records: &[u8]) -> Result<(), StartError> {
-        while let Some(record) = record::next_record(&mut records).map_err(StartError::Record)? {
+        while let Some(record) = record::next_record(&mut records)? {
             self.change(place, record)?;
         }
         Ok(())
     }
 
-    /// A checkpoint says where the streams stood.
-    fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), StartError> {
-        let reached = |(group, mark): &(GroupId, Mark)| {
-            self.streams.get(group).and_then(Replayed::place).is_some_and(|place| place.end == *mark)
-        };
-        if groups.iter().all(reached) {
-            return Ok(());
-        }
-        Err(StartError::Record(RecordError::Malformed(
-            "a checkpoint says that a stream has come to another point than it has",
-        )))
-    }
-
     /// A record that changes the database.
     fn change(&mut self, place: BlockPlace<'_>, record: Record<'_>) -> Result<(), StartError> {
-        let misplaced = |reason| Err(StartError::Record(RecordError::Malformed(reason)));
-        let state = self.state.as_mut().expect("a database is there before it changes");
-        match record {
-            Record::Batch { partition, first, count, transactions, .. } => {
-                state.expect(partition, first)?;
-                let last = first.0.checked_add(u64::from(count)).map(|behind| Sequence(behind - 1));
-                let Some(last) = last.filter(|_| count > 0) else {
-                    return misplaced("a batch does not hold as many transactions as it says");
-                };
-                state.stores.batch(place, partition, first, count, transactions)?;
-                state.sequences[partition.index()] = last;
-                self.transactions += u64::from(count);
+        match self.judge.record(record)? {
+            Change::Batch { partition, first, count, transactions } => {
+                self.stores.batch(place, partition, first, count, transactions)
             }
-            Record::Multi { parts, .. } => {
+            Change::Multi(parts) => {
                 for part in parts {
-                    state.expect(part.partition, part.sequence)?;
-                    state.stores.one(place, part.partition, part.sequence, part.changes)?;
-                    state.sequences[part.partition.index()] = part.sequence;
+                    self.stores.one(place, part.partition, part.sequence, part.changes)?;
                 }
-                self.transactions += 1;
+                Ok(())
             }
-            Record::Schema { version, time, text } => {
-                state.schema(version, time, text)?;
-                self.schema_changes += 1;
-            }
-            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Entry(_) => {
-                return misplaced("an entry has a record that is of no stream");
-            }
+            Change::Schema { planned, time } => self.schema(&planned, time),
         }
-        Ok(())
     }
 
-    pub fn genesis(&mut self, genesis: Genesis) -> Result<(), StartError> {
-        if self.state.is_some() {
-            return Err(StartError::Record(RecordError::Malformed("a second record says what database this is")));
-        }
-        if genesis.partitions == 0 || genesis.partitions as usize > limits::PARTITIONS_MAX {
-            return Err(StartError::Record(RecordError::Malformed("the number of partitions is out of range")));
-        }
-        let ring = Arc::new(Ring::new_default(genesis.partitions));
-        let stores = (0..genesis.partitions).map(|id| Store::new(PartitionId(id), Arc::clone(&ring))).collect();
-        let sequences = vec![Sequence(0); genesis.partitions as usize];
-        self.begin(genesis, stores, sequences, Catalog::before_history(), SchemaHistory::default());
-        Ok(())
-    }
-
-    /// Goes on from there.
-    pub fn begin(
-        &mut self,
-        genesis: Genesis,
-        stores: Vec<Store>,
-        sequences: Vec<Sequence>,
-        catalog: Catalog,
-        history: SchemaHistory,
-    ) {
-        let stores = Stores::spread(stores, self.threads);
-        self.state = Some(State { genesis, stores, sequences, catalog, history });
-    }
-}
-
-impl State {
-    /// The partition is there, and this is its next transaction.
-    fn expect(&self, partition: PartitionId, found: Sequence) -> Result<(), StartError> {
-        let last = self
-            .sequences
-            .get(partition.index())
-            .ok_or(StartError::Record(RecordError::Malformed("a record names a partition that there is not")))?;
-        let expected = Sequence(last.0 + 1);
-        if found == expected { Ok(()) } else { Err(StartError::Sequence { partition, expected, found }) }
-    }
-
-    fn schema(&mut self, version: u64, time: i64, text: &str) -> Result<(), StartError> {
-        let failed = |error| StartError::Schema { version, error };
-        let planned = schema::plan(&self.catalog, text).map_err(failed)?;
-        if planned.catalog.version.0 != version {
-            return Err(StartError::Record(RecordError::Malformed("a schema change is missing before this one")));
-        }
+    fn schema(&mut self, planned: &Planned, time: i64) -> Result<(), StartError> {
         let threads = self.stores.threads();
         let mut stores = self.stores.take()?;
-        let applied = schema::apply(&mut stores, &planned, time);
+        let applied = schema::apply(&mut stores, planned, time);
         self.stores = Stores::spread(stores, threads);
-        applied.map_err(failed)?;
-        self.catalog = (*planned.catalog).clone();
-        self.history.add(version, time, text);
-        Ok(())
-    }
-
-    fn checkpoint(&self, version: u64, places: &[(Epoch, Sequence)]) -> Result<(), StartError> {
-        let reached = places.iter().map(|(_, sequence)| sequence).eq(&self.sequences);
-        if reached && version == self.catalog.version.0 {
-            return Ok(());
-        }
-        Err(StartError::Record(RecordError::Malformed(
-            "a checkpoint says that the log has come to another point than it has",
-        )))
+        let version = planned.catalog.version.0;
+        applied.map_err(|error| ReplayError::Schema { version, error }.into())
     }
 
     /// Waits until all changes so far are made.
@@ -270,60 +188,8 @@ impl State {
     }
 
     /// The stores, when all changes are made.
-    pub fn into_stores(mut self) -> Result<Vec<Store>, StartError> {
+    pub fn take_stores(&mut self) -> Result<Vec<Store>, StartError> {
         self.stores.take()
-    }
-}
-
-/// Makes the changes of one transaction.
-fn apply(store: &mut Store, partition: PartitionId, sequence: Sequence, changes: &[u8]) -> Result<(), StartError> {
-    store.apply_redo(changes).map_err(|error| StartError::Changes { partition, sequence, reason: error.to_string() })
-}
-
-fn apply_batch(
-    store: &mut Store,
-    partition: PartitionId,
-    sequence: Sequence,
-    count: u32,
-    mut transactions: &[u8],
-) -> Result<(), StartError> {
-    let mut done = 0;
-    let mut first = LookAhead::new(transactions, Ahead::First, prefetch::BUCKET_AHEAD, store);
-    let mut second = LookAhead::new(transactions, Ahead::Second, prefetch::ROW_AHEAD, store);
-    while let Some(changes) = record::next_transaction(&mut transactions).map_err(StartError::Record)? {
-        first.step(store);
-        second.step(store);
-        apply(store, partition, Sequence(sequence.0.wrapping_add(u64::from(done))), changes)?;
-        done += 1;
-    }
-    if done != count {
-        return Err(StartError::Record(RecordError::Malformed(
-            "a batch does not hold as many transactions as it says",
-        )));
-    }
-    Ok(())
-}
-
-/// Reads a batch some transactions ahead of the one that is applied, and asks for what those will
-/// need.
-struct LookAhead<'b> {
-    transactions: &'b [u8],
-    ahead: Ahead,
-}
-
-impl<'b> LookAhead<'b> {
-    fn new(transactions: &'b [u8], ahead: Ahead, distance: usize, store: &Store) -> LookAhead<'b> {
-        let mut reading = LookAhead { transactions, ahead };
-        (0..distance).for_each(|_| reading.step(store));
-        reading
-    }
-
-    /// Behind the last transaction, and at one that cannot be read, it does nothing.
-    #[inline]
-    fn step(&mut self, store: &Store) {
-        if let Ok(Some(changes)) = record::next_transaction(&mut self.transactions) {
-            store.prefetch_ahead(changes, self.ahead);
-        }
     }
 }
 
@@ -399,7 +265,9 @@ impl Stores {
         transactions: &[u8],
     ) -> Result<(), StartError> {
         match self {
-            Stores::Here(stores) => apply_batch(&mut stores[partition.index()], partition, first, count, transactions),
+            Stores::Here(stores) => {
+                Ok(apply::batch(&mut stores[partition.index()], partition, first, count, transactions)?)
+            }
             Stores::Spread(workers) => {
                 let number = partition.index() % workers.len();
                 workers[number].give(place, partition, first, Some(count), transactions)
@@ -415,7 +283,7 @@ impl Stores {
         changes: &[u8],
     ) -> Result<(), StartError> {
         match self {
-            Stores::Here(stores) => apply(&mut stores[partition.index()], partition, sequence, changes),
+            Stores::Here(stores) => Ok(apply::one(&mut stores[partition.index()], partition, sequence, changes)?),
             Stores::Spread(workers) => {
                 let number = partition.index() % workers.len();
                 workers[number].give(place, partition, sequence, None, changes)
@@ -436,13 +304,13 @@ impl Worker {
                     start = item.end;
                     let store = &mut stores[item.partition.index() / workers];
                     let result = match item.count {
-                        Some(count) => apply_batch(store, item.partition, item.first, count, bytes),
-                        None => apply(store, item.partition, item.first, bytes),
+                        Some(count) => apply::batch(store, item.partition, item.first, count, bytes),
+                        None => apply::one(store, item.partition, item.first, bytes),
                     };
                     result.map_err(|reason| StartError::Replay {
                         path: item.path.to_path_buf(),
                         position: item.position,
-                        reason: Box::new(reason),
+                        reason: Box::new(reason.into()),
                     })?;
                 }
             }

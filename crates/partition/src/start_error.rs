@@ -1,8 +1,9 @@
 //! Why a database does not start.
 
 use crate::damage::LogDamage;
+use crate::judge::ReplayError;
 use crate::record::RecordError;
-use ferrite_base::{PartitionId, Sequence, UserError};
+use ferrite_base::UserError;
 use ferrite_group::IdentityError;
 use ferrite_log::{LogError, LogFailed};
 use ferrite_snapshot::SnapshotError;
@@ -20,22 +21,8 @@ pub enum StartError {
         position: u64,
         reason: Box<StartError>,
     },
-    /// A record that does not make sense, although its checksum is right.
-    Record(RecordError),
-    Sequence {
-        partition: PartitionId,
-        expected: Sequence,
-        found: Sequence,
-    },
-    Changes {
-        partition: PartitionId,
-        sequence: Sequence,
-        reason: String,
-    },
-    Schema {
-        version: u64,
-        error: UserError,
-    },
+    /// A record that cannot be made part of the database.
+    Record(ReplayError),
     Partitions {
         asked: u32,
         stored: u32,
@@ -71,17 +58,6 @@ impl fmt::Display for StartError {
                 write!(f, "block at byte {position} of {}: {reason}", path.display())
             }
             StartError::Record(error) => write!(f, "the redo log cannot be replayed: {error}"),
-            StartError::Sequence { partition, expected, found } => write!(
-                f,
-                "the redo log cannot be replayed: partition {partition} continues with transaction {found} where {expected} \
-                 is next"
-            ),
-            StartError::Changes { partition, sequence, reason } => {
-                write!(f, "transaction {sequence} of partition {partition} in the redo log cannot be applied: {reason}")
-            }
-            StartError::Schema { version, error } => {
-                write!(f, "the schema change to version {version} in the redo log cannot be repeated: {error}")
-            }
             StartError::Partitions { asked, stored } => write!(
                 f,
                 "this data directory was created with {stored} partitions and cannot be opened with {asked}: leave out \
@@ -121,3 +97,15 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+impl From<ReplayError> for StartError {
+    fn from(error: ReplayError) -> StartError {
+        StartError::Record(error)
+    }
+}
+
+impl From<RecordError> for StartError {
+    fn from(error: RecordError) -> StartError {
+        StartError::Record(error.into())
+    }
+}

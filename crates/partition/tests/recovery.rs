@@ -6,6 +6,7 @@ use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_group::{FIRST_GROUP, FIRST_NODE, GroupAppender, GroupPlace};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, LogOptions};
+use ferrite_partition::ReplayError;
 use ferrite_partition::commit::{self, DatabaseLog};
 use ferrite_partition::compiled::Compiled;
 use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
@@ -92,7 +93,9 @@ fn refused(payloads: &[Vec<u8>]) -> StartError {
 
 fn refused_record(payloads: &[Vec<u8>], words: &str) {
     match refused(payloads) {
-        StartError::Record(reason) => assert!(reason.to_string().contains(words), "expected {words:?} in {reason}"),
+        StartError::Record(ReplayError::Record(reason)) => {
+            assert!(reason.to_string().contains(words), "expected {words:?} in {reason}")
+        }
         error => panic!("expected {words:?}, got {error}"),
     }
 }
@@ -125,7 +128,7 @@ fn a_gap_or_a_repetition_in_a_partitions_order() {
         (multi(&[(0, 3), (0, 3)]), 0, 3),
     ] {
         match refused(&[&first[..], &[next]].concat()) {
-            StartError::Sequence { partition, expected, found: what } => {
+            StartError::Record(ReplayError::Sequence { partition, expected, found: what }) => {
                 assert_eq!((partition, what), (PartitionId(at), Sequence(found)));
                 assert_ne!(expected, what);
             }
@@ -196,7 +199,9 @@ fn schema_changes_that_cannot_be_repeated() {
     }
     for text in ["CREATE TABLE a (a BIGINT)", "DROP TABLE nothing", "CREATE CHAOS"] {
         match refused(&[&first[..], &[schema(2, text)]].concat()) {
-            StartError::Schema { version, error } => assert!(version == 2 && !error.message().is_empty()),
+            StartError::Record(ReplayError::Schema { version, error }) => {
+                assert!(version == 2 && !error.message().is_empty())
+            }
             error => panic!("{error}"),
         }
     }
@@ -210,7 +215,12 @@ fn changes_that_cannot_be_applied() {
         writer.transaction(&mut record, |out| out.extend_from_slice(changes));
         writer.finish(&mut record);
         match refused(&[genesis(PARTITIONS), record]) {
-            StartError::Changes { partition: PartitionId(1), sequence: Sequence(1), reason } => {
+            StartError::Record(ReplayError::Changes {
+                partition: PartitionId(1),
+                sequence: Sequence(1),
+                reason,
+                ..
+            }) => {
                 assert!(!reason.is_empty())
             }
             error => panic!("{error}"),

@@ -54,7 +54,32 @@ pub enum RedoError {
         row: RowId,
     },
     /// The change breaks a rule of the table.
-    Refused(UserError),
+    Refused {
+        table: TableId,
+        error: UserError,
+    },
+}
+
+impl RedoError {
+    /// The table that the change is of, where it was understood so far.
+    pub fn table(&self) -> Option<TableId> {
+        match self {
+            RedoError::NotABaseTable(table)
+            | RedoError::UnknownColumn { table, .. }
+            | RedoError::InvalidValue { table, .. }
+            | RedoError::RowTaken { table, .. }
+            | RedoError::RowBeyond { table, .. }
+            | RedoError::GroupMissing(table)
+            | RedoError::RowMissing { table, .. }
+            | RedoError::Refused { table, .. } => Some(*table),
+            RedoError::UnknownTable(number) => Some(TableId(*number)),
+            RedoError::UnexpectedEnd | RedoError::UnknownKind(_) | RedoError::NumberTooLarge => None,
+        }
+    }
+
+    pub(crate) fn refused(table: TableId) -> impl Fn(UserError) -> RedoError {
+        move |error| RedoError::Refused { table, error }
+    }
 }
 
 impl fmt::Display for RedoError {
@@ -83,18 +108,12 @@ impl fmt::Display for RedoError {
             RedoError::GroupMissing(table) => {
                 write!(f, "a redo record changes a group of view {table} that is not there")
             }
-            RedoError::Refused(error) => write!(f, "a redo record breaks a rule: {error}"),
+            RedoError::Refused { error, .. } => write!(f, "a redo record breaks a rule: {error}"),
         }
     }
 }
 
 impl std::error::Error for RedoError {}
-
-impl From<UserError> for RedoError {
-    fn from(error: UserError) -> RedoError {
-        RedoError::Refused(error)
-    }
-}
 
 #[inline]
 fn write_varint(out: &mut Vec<u8>, mut number: u32) {

@@ -567,7 +567,7 @@ impl Store {
                 return Err(RedoError::NotABaseTable(table));
             }
             if kind == redo::TRUNCATE {
-                self.truncate_all(table)?;
+                self.truncate_all(table).map_err(RedoError::refused(table))?;
                 continue;
             }
             let row = RowId(reader.varint()?);
@@ -579,7 +579,7 @@ impl Store {
                     if !data.is_live(row) {
                         return Err(RedoError::RowMissing { table, row });
                     }
-                    self.delete_at(table, row)?;
+                    self.delete_at(table, row).map_err(RedoError::refused(table))?;
                 }
             }
         }
@@ -598,10 +598,10 @@ impl Store {
         let row =
             plan.find_group(data, |part| value(plan.groups[part].column)).ok_or(RedoError::GroupMissing(table))?;
         if kind == redo::DELETE_GROUP {
-            return Ok(self.delete_at(table, row)?);
+            return self.delete_at(table, row).map_err(RedoError::refused(table));
         }
         let (columns, values) = reader.columns(table, data.layout())?;
-        self.update_at(table, row, &columns, &values)?;
+        self.update_at(table, row, &columns, &values).map_err(RedoError::refused(table))?;
         Ok(())
     }
 
@@ -618,7 +618,7 @@ impl Store {
         reader.row(table, layout, values)?;
         match self.insert_at(table, values, Some(row)) {
             Ok(_) => Ok(()),
-            Err(InsertError::User(error)) => Err(RedoError::Refused(error)),
+            Err(InsertError::User(error)) => Err(RedoError::Refused { table, error }),
             Err(InsertError::Place(PlaceError::Taken)) => Err(RedoError::RowTaken { table, row }),
             Err(InsertError::Place(PlaceError::Beyond)) => Err(RedoError::RowBeyond { table, row }),
         }
@@ -644,7 +644,7 @@ impl Store {
         }
         let layout = data.layout();
         let (columns, values) = reader.columns(table, layout)?;
-        self.update_at(table, row, &columns, &values)?;
+        self.update_at(table, row, &columns, &values).map_err(RedoError::refused(table))?;
         Ok(())
     }
 }

@@ -1,0 +1,209 @@
+//! Whether the next record goes on where a database stands: a group's stream, the partitions'
+//! sequence numbers, the schema. Recovery and copies read records through this alone; what feeds
+//! the stores is theirs.
+
+use crate::record::{Part, Record, RecordError};
+use crate::schema::{self, Planned, SchemaHistory};
+use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence, UserError};
+use ferrite_catalog::Catalog;
+use ferrite_group::{Entry, EntryError, FIRST_GROUP, Replayed, Verdict};
+use ferrite_replica::group::Mark;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a record cannot be made part of the database.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ReplayError {
+    /// A record that does not make sense, although its checksum is right.
+    Record(RecordError),
+    Sequence {
+        partition: PartitionId,
+        expected: Sequence,
+        found: Sequence,
+    },
+    Changes {
+        partition: PartitionId,
+        sequence: Sequence,
+        /// The table's name, where it is known.
+        table: Option<String>,
+        reason: String,
+    },
+    Schema {
+        version: u64,
+        error: UserError,
+    },
+}
+
+impl ReplayError {
+    pub(crate) fn malformed(reason: &'static str) -> ReplayError {
+        ReplayError::Record(RecordError::Malformed(reason))
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplayError::Record(error) => error.fmt(f),
+            ReplayError::Sequence { partition, expected, found } => {
+                write!(f, "partition {partition} continues with transaction {found} where {expected} is next")
+            }
+            ReplayError::Changes { partition, sequence, table, reason } => {
+                write!(f, "transaction {sequence} of partition {partition} cannot be applied")?;
+                if let Some(table) = table {
+                    write!(f, " to table {table}")?;
+                }
+                write!(f, ": {reason}")
+            }
+            ReplayError::Schema { version, error } => {
+                write!(f, "the schema change to version {version} cannot be repeated: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+impl From<RecordError> for ReplayError {
+    fn from(error: RecordError) -> ReplayError {
+        ReplayError::Record(error)
+    }
+}
+
+impl From<EntryError> for ReplayError {
+    fn from(error: EntryError) -> ReplayError {
+        ReplayError::malformed(error.0)
+    }
+}
+
+/// What is to be made of a record that goes on here.
+pub(crate) enum Change<'a> {
+    /// Transactions of one partition.
+    Batch {
+        partition: PartitionId,
+        first: Sequence,
+        count: u32,
+        transactions: &'a [u8],
+    },
+    /// One transaction over several.
+    Multi(Vec<Part<'a>>),
+    Schema {
+        planned: Planned,
+        time: i64,
+    },
+}
+
+/// Where a database stands.
+pub(crate) struct Judge {
+    here: NodeId,
+    /// The group's stream, once it has begun.
+    pub stream: Option<Replayed>,
+    /// Of each partition's last transaction.
+    pub sequences: Vec<Sequence>,
+    pub catalog: Arc<Catalog>,
+    pub history: SchemaHistory,
+    pub transactions: u64,
+    pub schema_changes: u64,
+}
+
+impl Judge {
+    pub fn new(
+        here: NodeId,
+        stream: Option<Replayed>,
+        sequences: Vec<Sequence>,
+        catalog: Arc<Catalog>,
+        history: SchemaHistory,
+    ) -> Judge {
+        Judge { here, stream, sequences, catalog, history, transactions: 0, schema_changes: 0 }
+    }
+
+    /// The next entry of the log: what it shows to be committed.
+    pub fn entry(&mut self, entry: &Entry<'_>) -> Result<Verdict, ReplayError> {
+        self.is_of_the_group(entry)?;
+        match &mut self.stream {
+            Some(stream) => Ok(stream.judge(entry)?),
+            stream => {
+                *stream = Some(Replayed::begin(self.here, entry)?);
+                Ok(Verdict::default())
+            }
+        }
+    }
+
+    fn is_of_the_group(&self, entry: &Entry<'_>) -> Result<(), ReplayError> {
+        if entry.group == FIRST_GROUP {
+            return Ok(());
+        }
+        Err(ReplayError::malformed("an entry is of a group that there is not"))
+    }
+
+    /// A record that changes the database. It counts from here on: whoever cannot make the change
+    /// is at its end.
+    pub fn record<'a>(&mut self, record: Record<'a>) -> Result<Change<'a>, ReplayError> {
+        match record {
+            Record::Batch { partition, first, count, transactions, .. } => {
+                self.expect(partition, first)?;
+                let last = first.0.checked_add(u64::from(count)).map(|behind| Sequence(behind - 1));
+                let Some(last) = last.filter(|_| count > 0) else {
+                    return Err(ReplayError::malformed("a batch does not hold as many transactions as it says"));
+                };
+                self.sequences[partition.index()] = last;
+                self.transactions += u64::from(count);
+                Ok(Change::Batch { partition, first, count, transactions })
+            }
+            Record::Multi { parts, .. } => {
+                for part in &parts {
+                    self.expect(part.partition, part.sequence)?;
+                    self.sequences[part.partition.index()] = part.sequence;
+                }
+                self.transactions += 1;
+                Ok(Change::Multi(parts))
+            }
+            Record::Schema { version, time, text } => {
+                let planned =
+                    schema::plan(&self.catalog, text).map_err(|error| ReplayError::Schema { version, error })?;
+                if planned.catalog.version.0 != version {
+                    return Err(ReplayError::malformed("a schema change is missing before this one"));
+                }
+                self.catalog = Arc::clone(&planned.catalog);
+                self.history.add(version, time, text);
+                self.schema_changes += 1;
+                Ok(Change::Schema { planned, time })
+            }
+            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Entry(_) => {
+                Err(ReplayError::malformed("an entry has a record that is of no stream"))
+            }
+        }
+    }
+
+    /// The partition is there, and this is its next transaction.
+    fn expect(&self, partition: PartitionId, found: Sequence) -> Result<(), ReplayError> {
+        let last = self
+            .sequences
+            .get(partition.index())
+            .ok_or(ReplayError::malformed("a record names a partition that there is not"))?;
+        let expected = Sequence(last.0 + 1);
+        if found == expected { Ok(()) } else { Err(ReplayError::Sequence { partition, expected, found }) }
+    }
+
+    /// A checkpoint says where everything stood.
+    pub fn checkpoint(
+        &self,
+        version: u64,
+        places: &[(Epoch, Sequence)],
+        groups: &[(GroupId, Mark)],
+    ) -> Result<(), ReplayError> {
+        let reached = places.iter().map(|(_, sequence)| sequence).eq(&self.sequences);
+        if !reached || version != self.catalog.version.0 {
+            return Err(ReplayError::malformed("a checkpoint says that the log has come to another point than it has"));
+        }
+        let place = self.stream.as_ref().and_then(Replayed::place);
+        let reached = |(group, mark): &(GroupId, Mark)| {
+            *group == FIRST_GROUP && place.as_ref().is_some_and(|place| place.end == *mark)
+        };
+        if !groups.iter().all(reached) {
+            return Err(ReplayError::malformed(
+                "a checkpoint says that a stream has come to another point than it has",
+            ));
+        }
+        Ok(())
+    }
+}
