@@ -295,6 +295,10 @@ pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.
 pub const SNAPSHOTS_KEPT: usize = 2;
 
+/// Bytes of committed entries that wait at a copy for its partitions to apply them; more only where
+/// one arrival is larger.
+pub const COPY_ENTRIES_BYTES_MAX: usize = 67_108_864;
+
 const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX && ROW_BYTES_MAX <= ROW_BYTES_CEILING);
 const _: () = assert!(ROW_BYTES_CEILING < RESULT_BYTES_MAX && STATEMENT_BYTES_CEILING < FRAME_BYTES_MAX);
 const _: () = assert!(STATEMENT_BYTES_MAX <= STATEMENT_BYTES_CEILING);

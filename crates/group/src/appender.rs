@@ -88,6 +88,11 @@ impl<C: Completion> GroupAppender<C> {
         Position(self.group.commit.load(Ordering::Acquire))
     }
 
+    /// What the stream has come to.
+    pub fn place(&self) -> GroupPlace {
+        self.group.lock().clone()
+    }
+
     /// Where the stream ends.
     pub fn end(&self) -> Mark {
         self.group.lock().end

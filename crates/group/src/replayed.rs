@@ -113,6 +113,24 @@ impl Replayed {
         if position <= self.base && self.end.position == self.base {
             return Ok(Verdict::default());
         }
+        self.take(entry)?;
+        let alone = matches!(self.configuration().members(), [member] if member.node == self.here);
+        let known = if alone { position } else { entry.commit.min(position) };
+        self.commit = self.commit.max(known);
+        Ok(self.give_out(entry))
+    }
+
+    /// The next entry of a stream of which everything is committed; whether it is to be applied. An
+    /// epoch's start never is.
+    pub fn committed(&mut self, entry: &Entry<'_>) -> Result<bool, EntryError> {
+        self.take(entry)?;
+        self.commit = self.commit.max(entry.header.mark.position);
+        Ok(self.give_out(entry).now)
+    }
+
+    /// It goes on here, or in the middle.
+    fn take(&mut self, entry: &Entry<'_>) -> Result<(), EntryError> {
+        let Mark { position, .. } = entry.header.mark;
         let previous = self.previous(position)?;
         if !entry.follows(previous) {
             return Err(EntryError("an entry does not follow the one before it"));
@@ -130,10 +148,7 @@ impl Replayed {
         }
         self.end = entry.header.mark;
         self.time = self.time.max(entry.time);
-        let alone = matches!(self.configuration().members(), [member] if member.node == self.here);
-        let known = if alone { position } else { entry.commit.min(position) };
-        self.commit = self.commit.max(known);
-        Ok(self.give_out(entry))
+        Ok(())
     }
 
     /// The entry before `position`.

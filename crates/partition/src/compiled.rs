@@ -43,6 +43,12 @@ impl Compiled {
         Self::compile(catalog, runtime, Some(&before), true)
     }
 
+    /// [`Compiled::new`] of a version after this one that was accepted elsewhere: a procedure that
+    /// cannot be had here does not hold up the data.
+    pub(crate) fn accepted(&self, catalog: Arc<Catalog>) -> UserResult<Compiled> {
+        Self::recovered(catalog, &self.runtime)
+    }
+
     fn compile(
         catalog: Arc<Catalog>,
         runtime: &RuntimeHandle,

@@ -6,6 +6,7 @@
 //! so that a crash keeps all of it or none. The record is handed to the log before the stores go
 //! back, hence before any record of a transaction that saw its changes.
 
+mod copy;
 mod schema_change;
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
@@ -18,6 +19,7 @@ use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
+use crate::role::Role;
 use crate::schema::SchemaHistory;
 use crate::thread::FIRST_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
@@ -52,6 +54,7 @@ const PAYLOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub struct Coordinator {
     inbox: Receiver<Job>,
+    role: Role,
     partitions: Vec<Borrower>,
     compiled: Arc<Compiled>,
     /// Told of every new catalog version before anything is routed with it.
@@ -111,6 +114,7 @@ impl Coordinator {
     ) -> Coordinator {
         Coordinator {
             inbox,
+            role: Role::Leader,
             partitions,
             compiled,
             publish,
@@ -199,6 +203,11 @@ impl Coordinator {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());
             }
+            Job::Lead { log, time, compiled, history } => self.lead(log, time, compiled, history),
+            Job::Follow(to) => self.follow(&to),
+            // A copy's stores and its log are at different places: its applier takes snapshots.
+            // Whoever asked hears that there is none.
+            Job::Checkpoint { .. } if self.role == Role::Copy => {}
             Job::Checkpoint { snapshot, to } => {
                 let taken = self.checkpoint(snapshot);
                 // Whoever asked may have given up waiting.
@@ -268,8 +277,8 @@ impl Coordinator {
     /// A transaction that does nothing, on all partitions: it comes after all that was sent before,
     /// and its answer waits for the log.
     fn quiesce(&mut self, reply: Reply) {
-        if let Some(failure) = self.gate.failure() {
-            return reply.refuse(&failure.unavailable());
+        if let Some(error) = self.refusal() {
+            return reply.refuse(&error);
         }
         let borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let mut group = Group { borrowed, payload: EntryBuffer::default(), answers: Vec::new(), reads: Vec::new() };
@@ -303,8 +312,8 @@ impl Coordinator {
             retry(Arc::clone(&self.compiled));
             return false;
         }
-        if let Some(failure) = self.gate.failure() {
-            call.reply.refuse(&failure.unavailable());
+        if let Some(error) = self.refusal() {
+            call.reply.refuse(&error);
             return false;
         }
         if self.long_reads.cancellations().covers(call.reply.call()) {

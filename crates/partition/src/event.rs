@@ -4,13 +4,15 @@
 use crate::answer::{AnswerBatch, MailboxHandle};
 use crate::call_header::CallHeader;
 use crate::cancel::CallId;
+use crate::commit::Completion;
 use crate::compiled::Compiled;
 use crate::counters::ThreadReport;
+use crate::delivery::Parcel;
 use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_group::Checkpointed;
+use ferrite_group::{Checkpointed, GroupAppender};
 use ferrite_log::{LogFailed, LogPosition};
 use ferrite_plan::Program;
 use ferrite_table::Store;
@@ -27,6 +29,13 @@ pub enum Event {
     /// The coordinator wants the store for a transaction over several partitions. The partition
     /// sends it to `to` and stands still until it comes back through `back`.
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
+    /// Committed changes of the leader's, for a copy.
+    Apply(Parcel),
+    /// A copy becomes the leader: it appends to `log` from here on. `time`: of the stream's entries,
+    /// the highest.
+    Lead { log: GroupAppender<Completion>, time: i64 },
+    /// A leader that has nothing under way becomes a copy, and says where it stands.
+    Follow(Sender<(PartitionId, Sequence)>),
     /// Somebody wants to know what was counted here.
     Report(Sender<ThreadReport>),
     /// Finish what is held and end.
@@ -178,6 +187,15 @@ pub enum Job {
         snapshot: u64,
         to: Sender<Taken>,
     },
+    /// A copy becomes the leader, as its partitions did just now.
+    Lead {
+        log: GroupAppender<Completion>,
+        time: i64,
+        compiled: Arc<Compiled>,
+        history: SchemaHistory,
+    },
+    /// A leader becomes a copy, and says what schema it has.
+    Follow(Sender<(Arc<Compiled>, SchemaHistory)>),
     Stop,
 }
 

@@ -152,6 +152,12 @@ impl Executor {
         std::mem::replace(&mut self.external.profile, profile)
     }
 
+    /// The numbers that it gives to transactions are above those of others, up to `micros` since
+    /// 1970.
+    pub(crate) fn unique_ids_above(&mut self, micros: i64) {
+        self.external.unique_ids_above(micros);
+    }
+
     /// Forgets what belongs to the programs of the catalog version before.
     pub fn catalog_changed(&mut self) {
         self.headers.entries.clear();

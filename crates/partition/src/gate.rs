@@ -77,6 +77,20 @@ impl Gate {
         self.lock().appended(sequence);
     }
 
+    /// A copy that becomes the leader: everything up to `sequence` was committed by others.
+    pub(crate) fn go_on_behind(&self, sequence: Sequence) {
+        let mut replica = self.lock();
+        replica.appended(sequence);
+        replica.durable(HERE, sequence);
+        self.release(&mut replica);
+    }
+
+    /// Everything that was appended is committed, and every answer has left.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let replica = self.lock();
+        replica.held() == 0 && replica.is_at_rest()
+    }
+
     /// Keeps `answers` until everything appended so far is committed; lets go of what already is.
     pub fn hold(&self, mailbox: MailboxHandle, mut answers: AnswerBatch) {
         let end = answers.runs.last().map_or(0, |run| run.end as usize);

@@ -128,6 +128,12 @@ impl Judge {
         }
     }
 
+    /// The next entry, which is known to be committed; whether it has records to apply.
+    pub fn committed(&mut self, entry: &Entry<'_>) -> Result<bool, ReplayError> {
+        self.is_of_the_group(entry)?;
+        Ok(self.stream.as_mut().expect("a copy knows where its stream stands").committed(entry)?)
+    }
+
     fn is_of_the_group(&self, entry: &Entry<'_>) -> Result<(), ReplayError> {
         if entry.group == FIRST_GROUP {
             return Ok(());

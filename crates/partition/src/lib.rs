@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;
+pub mod applier;
 mod apply;
 mod call_header;
 pub mod cancel;
@@ -21,6 +22,7 @@ mod contain;
 pub mod coordinator;
 pub mod counters;
 mod damage;
+mod delivery;
 pub mod event;
 pub mod execute;
 pub mod first_start;
@@ -34,6 +36,7 @@ mod progress;
 pub mod record;
 pub mod recovery;
 mod replay;
+pub mod role;
 mod row_counts;
 pub mod schema;
 mod schema_limits;
@@ -47,6 +50,7 @@ pub mod worker_pool;
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use call_header::CallHeader;
 pub use compiled::Compiled;
+pub use delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
 pub use event::{CachedCall, CachedCalls, CallBatch, Event, ProgramCall, Recompile, Reply, Retry, StoreSet};
 pub use judge::ReplayError;
 pub use progress::{ProgressListener, RecoveryProgress, Seen};

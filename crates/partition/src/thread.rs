@@ -5,6 +5,8 @@
 //! and leaves only when the commit rule says that everything up to there is committed. That covers
 //! reads and errors as well as writes.
 
+mod copy;
+
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
 use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
@@ -17,6 +19,7 @@ use crate::long_read::{self, LongRead, LongReads};
 use crate::predictor::PrefetchPredictor;
 use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
+use crate::role::Role;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
@@ -47,6 +50,7 @@ const ANSWER_BYTES_GUESS: usize = 72;
 
 pub struct Partition {
     id: PartitionId,
+    role: Role,
     inbox: Receiver<Event>,
     /// None only while it is lent to the coordinator.
     store: Option<Store>,
@@ -101,6 +105,7 @@ impl Partition {
         assert!(start.store.is_committed(), "recovery leaves nothing open");
         Partition {
             id: start.id,
+            role: Role::Leader,
             inbox,
             store: Some(start.store),
             predictor: PrefetchPredictor::new(&start.compiled),
@@ -185,6 +190,7 @@ impl Partition {
         let store = self.store.as_mut().expect("seen just now");
         let more = store.compact(COMPACTION_STEP, places);
         if !store.redo().is_empty() {
+            assert_eq!(self.role, Role::Leader, "a copy changes nothing that others see");
             writer.transaction(redo.records(), |out| store.take_redo_into(out));
         }
         store.commit();
@@ -206,6 +212,9 @@ impl Partition {
                 self.lend(&to);
                 return Handled::Lent(back);
             }
+            Event::Apply(parcel) => self.apply(parcel),
+            Event::Lead { log, time } => self.lead(log, time),
+            Event::Follow(to) => self.follow(&to),
             Event::Report(to) => {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());
@@ -286,8 +295,7 @@ impl Partition {
         let sent_micros = batch.sent_micros;
         let mut answers =
             AnswerBatch { bytes: std::mem::take(&mut batch.answers), sent_micros, ..AnswerBatch::default() };
-        if let Some(failure) = self.gate.failure() {
-            let error = failure.unavailable();
+        if let Some(error) = self.refusal() {
             for call in &batch.calls {
                 response::write_error(&mut answers.bytes, call.handle, &error);
                 answers.finish_answer(call.connection);
@@ -446,8 +454,8 @@ impl Partition {
             retry(Arc::clone(&self.compiled));
             return;
         }
-        if let Some(failure) = self.gate.failure() {
-            return call.reply.refuse(&failure.unavailable());
+        if let Some(error) = self.refusal() {
+            return call.reply.refuse(&error);
         }
         if self.long_reads.cancellations().covers(call.reply.call()) {
             return call.reply.refuse(&self.long_reads.cancellations().error());

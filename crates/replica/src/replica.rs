@@ -47,6 +47,11 @@ impl<T> Replica<T> {
         &self.configuration
     }
 
+    /// Whether everything that was appended is committed.
+    pub fn is_at_rest(&self) -> bool {
+        self.commit == self.appended
+    }
+
     /// Answers not released yet.
     pub fn held(&self) -> usize {
         self.held.len()

@@ -43,11 +43,14 @@ pub(crate) struct Compaction {
     /// What [`memory::pages_returned`] said then.
     returned_at: u64,
     work: VecDeque<Work>,
+    /// A copy's tables have their rows where the leader's have them.
+    keeps_rows: bool,
 }
 
 impl Default for Compaction {
     fn default() -> Compaction {
-        Compaction { waste_min: WASTE_BYTES_MIN, deletions: 0, looked_at: 0, returned_at: 0, work: VecDeque::new() }
+        let work = VecDeque::new();
+        Compaction { waste_min: WASTE_BYTES_MIN, deletions: 0, looked_at: 0, returned_at: 0, work, keeps_rows: false }
     }
 }
 
@@ -138,6 +141,17 @@ impl Store {
         self.compaction.is_wanted() && self.pins.count() > 0
     }
 
+    /// From here on, whether the rows of tables stay where they are, as a copy's must. Rows of views
+    /// are placed by each copy for itself.
+    pub fn keep_rows(&mut self, keep: bool) {
+        let Store { tables, compaction, .. } = self;
+        compaction.keeps_rows = keep;
+        if keep {
+            let of_table = |table: &TableId| tables.get(table.index()).is_some_and(|data| is_table(data.as_deref()));
+            compaction.work.retain(|work| !matches!(work, Work::Rows { table, .. } if of_table(table)));
+        }
+    }
+
     /// For tests and the simulator, whose tables are small.
     pub fn set_compaction_waste_min(&mut self, bytes: usize) {
         self.compaction.waste_min = bytes;
@@ -156,7 +170,9 @@ impl Store {
             if unused < self.compaction.waste_min.max(1) || unused * 2 < row_bytes + long_bytes {
                 continue;
             }
-            work.push_back(Work::Rows { table, low: 0, high: rows.pages.page_count() });
+            if !self.compaction.keeps_rows || !is_table(Some(data)) {
+                work.push_back(Work::Rows { table, low: 0, high: rows.pages.page_count() });
+            }
             work.push_back(Work::LongValues { table, thresholds: rows.longs.thresholds(), page: 0 });
             for (index, data) in indexes.iter().enumerate() {
                 work.push_back(match data.structure {
@@ -184,7 +200,7 @@ impl Store {
         let Some(Some(data)) = self.tables.get_mut(table.index()) else { return None };
         let left = match &mut work {
             Work::Rows { low, high, .. } => {
-                let logged = data.definition().kind == TableKind::Table;
+                let logged = is_table(Some(data));
                 let (undo, redo) = (&mut self.undo, &mut self.redo);
                 move_rows(data, low, high, budget, |data, from, to| {
                     self.arena.reset();
@@ -221,6 +237,11 @@ impl Store {
         };
         left.then_some(work)
     }
+}
+
+/// Its rows' ids are in the log.
+fn is_table(data: Option<&TableData>) -> bool {
+    data.is_some_and(|data| data.definition().kind == TableKind::Table)
 }
 
 /// Moves rows from the last pages to free slots of the first; whether there may be more.

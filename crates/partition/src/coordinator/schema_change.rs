@@ -52,8 +52,8 @@ impl Changing {
 
 impl Coordinator {
     pub(super) fn run_schema(&mut self, text: &str, limits: &SqlLimits, time_max: Option<Duration>, reply: Reply) {
-        if let Some(failure) = self.gate.failure() {
-            return reply.refuse(&failure.unavailable());
+        if let Some(error) = self.refusal() {
+            return reply.refuse(&error);
         }
         if self.long_reads.cancellations().covers(reply.call()) {
             return reply.refuse(&self.long_reads.cancellations().error());

@@ -28,6 +28,12 @@ pub(super) struct Kept {
     pub profile: Option<Box<CallProfile>>,
 }
 
+impl Kept {
+    pub fn unique_ids_above(&mut self, micros: i64) {
+        self.unique.go_on_above(micros);
+    }
+}
+
 /// Runs the body as a transaction.
 #[inline(never)]
 pub(super) fn run(
@@ -302,6 +308,14 @@ const ALL_PARTITIONS: i64 = (1 << PARTITION_BITS) - 1;
 const _: () = assert!((limits::PARTITIONS_MAX as i64) < ALL_PARTITIONS);
 
 impl UniqueIds {
+    /// Those to come are above all that were made up to `micros` since 1970.
+    fn go_on_above(&mut self, micros: i64) {
+        let millisecond = micros / 1_000 - UNIQUE_EPOCH_MS + 1;
+        if millisecond > self.millisecond {
+            (self.millisecond, self.count) = (millisecond, 0);
+        }
+    }
+
     fn next(&mut self, transaction_time: i64, partition: Option<PartitionId>) -> i64 {
         let now = transaction_time / 1_000 - UNIQUE_EPOCH_MS;
         if now > self.millisecond {
@@ -408,5 +422,14 @@ mod tests {
             assert!(seen.insert(ids.next(time, Some(PartitionId(3)))), "{number}");
         }
         assert!(seen.iter().all(|id| *id > 0 && id & ALL_PARTITIONS == 3));
+        // Another node goes on, whose clock is an hour behind.
+        let (highest, time) = (seen.iter().max().copied(), begin + 5_000 * 100);
+        let mut others = UniqueIds::default();
+        others.go_on_above(time);
+        for _ in 0..2_000 {
+            assert!(Some(others.next(time - 3_600_000_000, Some(PartitionId(3)))) > highest);
+        }
+        others.go_on_above(begin);
+        assert!(Some(others.next(begin, Some(PartitionId(3)))) > highest, "it does not go back");
     }
 }

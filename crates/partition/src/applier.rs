@@ -1,0 +1,483 @@
+//! A copy's side of a group: takes committed entries, in order, as they stand in the log, and has
+//! the partitions' threads apply them.
+//!
+//! It decides with recovery's code whether an entry goes on where the copy stands (`judge.rs`), and
+//! the partitions make the changes with recovery's code (`apply.rs`); nothing is executed. Each
+//! partition gets its changes in order; a schema change and a snapshot borrow all stores behind
+//! what came before them, as the coordinator does. Every wait is a state, so that one thread can
+//! run many parties.
+//!
+//! Invariant: what is applied is a beginning of the stream, and the applied position says which. An
+//! entry that does not fit ends the copy, loudly; it is never left out.
+
+use crate::compiled::Compiled;
+use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
+use crate::event::{Event, Job, Loan};
+use crate::judge::{Change, Judge, ReplayError};
+use crate::record::{self, Part};
+use crate::schema::{self, Planned, SchemaHistory};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits};
+use ferrite_catalog::Catalog;
+use ferrite_group::{Entry, GroupAppender, GroupPlace, Replayed};
+use ferrite_table::Store;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Changes gathered for a partition before they are handed over, where there are so many.
+const PARCEL_BYTES: usize = 256 * 1024;
+
+/// The way to an applier.
+#[derive(Clone)]
+pub struct Intake {
+    sender: Sender<Delivery>,
+    /// Bytes of entries that were sent and not yet applied.
+    held: Arc<AtomicUsize>,
+    applied: Arc<AtomicU64>,
+}
+
+impl Intake {
+    /// Sends committed entries; gives them back where as many are under way as may be. That is the
+    /// bound of all queues from here to the partitions. Nobody waits here: who keeps the log sends
+    /// them later.
+    pub fn entries(&self, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
+        let held = self.held.load(Ordering::Relaxed);
+        if held > 0 && held + bytes.len() > limits::COPY_ENTRIES_BYTES_MAX {
+            return Err(bytes);
+        }
+        self.held.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.send(Delivery::Entries(Arc::new(Arrival { bytes, held: Arc::clone(&self.held) })));
+        Ok(())
+    }
+
+    /// An applier that has ended drops what comes.
+    pub fn send(&self, delivery: Delivery) {
+        let _ = self.sender.send(delivery);
+    }
+
+    /// The copy's tables show everything up to there.
+    pub fn applied(&self) -> Position {
+        Position(self.applied.load(Ordering::Acquire))
+    }
+}
+
+/// Where a copy stands when its applier begins.
+pub struct CopyStart {
+    pub here: NodeId,
+    /// Behind the last entry that the stores show.
+    pub place: GroupPlace,
+    /// By partition.
+    pub sequences: Vec<Sequence>,
+    pub compiled: Arc<Compiled>,
+    pub history: SchemaHistory,
+}
+
+impl Promoted {
+    /// Makes the partitions and the coordinator of a node leaders, which append to `log`: it goes
+    /// on behind `place`, and has the start of the leader's epoch.
+    pub fn lead(
+        self,
+        log: &GroupAppender<crate::commit::Completion>,
+        partitions: &[Sender<Event>],
+        jobs: &Sender<Job>,
+    ) {
+        let Promoted { place, compiled, history, .. } = self;
+        // Each before whatever the coordinator asks of it.
+        for partition in partitions {
+            let event = Event::Lead { log: log.clone(), time: place.time };
+            partition.send(event).expect("partitions outlive their role");
+        }
+        let job = Job::Lead { log: log.clone(), time: place.time, compiled, history };
+        jobs.send(job).unwrap_or_else(|_| panic!("the coordinator outlives its role"));
+    }
+}
+
+/// What an applier tells of.
+pub struct CopyEvents {
+    /// A new catalog version.
+    pub publish: Box<dyn Fn(Arc<Compiled>) + Send>,
+    /// The copy's end.
+    pub fault: Box<dyn Fn(&CopyFault) + Send>,
+}
+
+pub struct Applier {
+    inbox: Receiver<Delivery>,
+    intake: Intake,
+    lanes: Vec<Lane>,
+    judge: Judge,
+    compiled: Arc<Compiled>,
+    events: CopyEvents,
+    /// What came and was not begun.
+    waiting: VecDeque<Delivery>,
+    reading: Option<Reading>,
+    /// Everything up to there was handed to the partitions.
+    dealt: Position,
+    loans: (Sender<Loan>, Receiver<Loan>),
+    holding: Option<Holding>,
+    /// It takes nothing any more.
+    ended: bool,
+}
+
+/// The way to one partition.
+struct Lane {
+    inbox: Sender<Event>,
+    /// The way back for its store.
+    back: (Sender<Loan>, Receiver<Loan>),
+    gathered: Option<Parcel>,
+    /// The first entries of parcels that are not yet applied.
+    unapplied: VecDeque<Position>,
+}
+
+/// Entries that are being dealt out.
+struct Reading {
+    bytes: Arc<Arrival>,
+    /// Where the next entry begins.
+    next: usize,
+    entry: Position,
+    /// The current entry's records that are left.
+    records: Range<usize>,
+}
+
+/// The stores are here, or on their way.
+struct Holding {
+    stores: Vec<Option<Loan>>,
+    purpose: Purpose,
+}
+
+enum Purpose {
+    Schema { planned: Planned, time: i64, compiled: Arc<Compiled> },
+    Snapshot(Sender<CopySnapshot>),
+}
+
+impl Applier {
+    /// `partitions`: the inboxes of all, in their order. They stand where `start` says.
+    pub fn new(start: CopyStart, partitions: Vec<Sender<Event>>, events: CopyEvents) -> (Applier, Intake) {
+        let CopyStart { here, place, sequences, compiled, history } = start;
+        assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
+        let (sender, inbox) = unbounded();
+        let dealt = place.end.position;
+        let intake = Intake { sender, held: Arc::default(), applied: Arc::new(AtomicU64::new(dealt.0)) };
+        // What a new database would say of itself is the stream's to say.
+        let catalog = match compiled.catalog.version.0 {
+            0 => Arc::new(Catalog::before_history()),
+            _ => Arc::clone(&compiled.catalog),
+        };
+        let lane = |inbox| Lane { inbox, back: unbounded(), gathered: None, unapplied: VecDeque::new() };
+        let applier = Applier {
+            inbox,
+            intake: intake.clone(),
+            lanes: partitions.into_iter().map(lane).collect(),
+            judge: Judge::new(here, Some(Replayed::behind(here, place)), sequences, catalog, history),
+            compiled,
+            events,
+            waiting: VecDeque::new(),
+            reading: None,
+            dealt,
+            loans: unbounded(),
+            holding: None,
+            ended: false,
+        };
+        (applier, intake)
+    }
+
+    /// Runs until it is told to stop, the copy is promoted, or it cannot go on.
+    pub fn run(mut self) {
+        while !self.ended {
+            if self.holding.is_some() {
+                let loan = self.loans.1.recv().expect("a partition lends its store when asked");
+                self.lent(loan);
+            } else if !self.deal() {
+                let Ok(delivery) = self.inbox.recv() else { return };
+                self.take(delivery);
+            }
+        }
+    }
+
+    /// `run` for a caller with many parties on one thread: does what is next, if it can be done
+    /// now; whether it did anything.
+    pub fn step(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        if self.holding.is_some() {
+            let Ok(loan) = self.loans.1.try_recv() else { return false };
+            self.lent(loan);
+            return true;
+        }
+        match self.inbox.try_recv() {
+            Ok(delivery) => self.take(delivery),
+            Err(_) => return self.deal(),
+        }
+        true
+    }
+
+    /// Whether [`Applier::step`] would do anything.
+    pub fn can_step(&self) -> bool {
+        match &self.holding {
+            _ if self.ended => false,
+            Some(_) => !self.loans.1.is_empty(),
+            None => !self.inbox.is_empty() || self.can_deal(),
+        }
+    }
+
+    fn take(&mut self, delivery: Delivery) {
+        match delivery {
+            Delivery::Applied { partition, outcome } => self.applied(partition, outcome),
+            Delivery::Stop => self.ended = true,
+            other => self.waiting.push_back(other),
+        }
+    }
+
+    /// A partition has applied a parcel. An entry is applied when all parts of it are.
+    fn applied(&mut self, partition: PartitionId, outcome: Result<(), CopyFault>) {
+        let lane = &mut self.lanes[partition.index()];
+        lane.unapplied.pop_front().expect("what is applied was sent");
+        match outcome {
+            Ok(()) => self.publish_applied(),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    fn publish_applied(&self) {
+        let first = self.lanes.iter().filter_map(Lane::first_unapplied).min();
+        let applied = first.map_or(self.dealt, |first| Position(first.0 - 1).min(self.dealt));
+        self.intake.applied.store(applied.0, Ordering::Release);
+    }
+
+    fn fail(&mut self, fault: CopyFault) {
+        if !std::mem::replace(&mut self.ended, true) {
+            (self.events.fault)(&fault);
+        }
+    }
+
+    /// Deals out what waits, until something is in the way; whether it did anything.
+    fn deal(&mut self) -> bool {
+        let mut worked = false;
+        while self.can_deal() {
+            worked = true;
+            match self.reading.take() {
+                Some(reading) => {
+                    if let Err((entry, reason)) = self.deal_one(reading) {
+                        self.fail(CopyFault { entry, reason });
+                    }
+                }
+                None => self.begin(),
+            }
+        }
+        worked
+    }
+
+    fn can_deal(&self) -> bool {
+        let unapplied = || self.lanes.iter().any(|lane| lane.first_unapplied().is_some());
+        let waits = match self.waiting.front() {
+            None => self.reading.is_none(),
+            // A leader begins when all is applied.
+            Some(Delivery::Promote(_)) => self.reading.is_none() && unapplied(),
+            Some(_) => false,
+        };
+        !self.ended && self.holding.is_none() && !waits
+    }
+
+    /// Begins what came next.
+    fn begin(&mut self) {
+        match self.waiting.pop_front() {
+            Some(Delivery::Entries(bytes)) => {
+                self.reading = Some(Reading { bytes, next: 0, entry: self.dealt, records: 0..0 });
+            }
+            Some(Delivery::Snapshot(to)) => self.hold(Purpose::Snapshot(to)),
+            Some(Delivery::Promote(to)) => {
+                self.ended = true;
+                // Whoever asked may have given up waiting.
+                let _ = to.send(self.promoted());
+            }
+            None | Some(Delivery::Applied { .. } | Delivery::Stop) => unreachable!("taken as they come"),
+        }
+    }
+
+    fn place(&self) -> GroupPlace {
+        let place = self.judge.stream.as_ref().and_then(Replayed::place);
+        place.expect("everything that a copy was given is committed")
+    }
+
+    fn promoted(&self) -> Promoted {
+        Promoted {
+            place: self.place(),
+            sequences: self.judge.sequences.clone(),
+            compiled: Arc::clone(&self.compiled),
+            history: self.judge.history.clone(),
+        }
+    }
+
+    /// The next record, or the next entry.
+    fn deal_one(&mut self, mut reading: Reading) -> Result<(), (Position, ReplayError)> {
+        let bytes = Arc::clone(&reading.bytes);
+        if reading.records.is_empty() {
+            self.dealt = reading.entry;
+            let mut rest = &bytes[reading.next..];
+            let failed = |error| (Position(reading.entry.0 + 1), error);
+            let Some(entry) = Entry::take_first(&mut rest).map_err(|error| failed(error.into()))? else {
+                self.send_all();
+                self.publish_applied();
+                return Ok(());
+            };
+            reading.next = bytes.len() - rest.len();
+            reading.records = match self.judge.committed(&entry).map_err(failed)? {
+                true => reading.next - entry.body.len()..reading.next,
+                false => 0..0,
+            };
+            reading.entry = entry.header.mark.position;
+            self.reading = Some(reading);
+            return Ok(());
+        }
+        let entry = reading.entry;
+        let mut rest = &bytes[reading.records.clone()];
+        let failed = |error| (entry, error);
+        let record = record::next_record(&mut rest).map_err(|error| failed(error.into()))?;
+        let record = record.expect("there is one where bytes are left");
+        reading.records.start = reading.records.end - rest.len();
+        self.reading = Some(reading);
+        match self.judge.record(record).map_err(failed)? {
+            Change::Batch { partition, first, count, transactions } => {
+                self.gather(&bytes, entry, partition, first, Some(count), transactions);
+            }
+            Change::Multi(parts) => {
+                for Part { partition, sequence, changes, .. } in parts {
+                    self.gather(&bytes, entry, partition, sequence, None, changes);
+                }
+            }
+            Change::Schema { planned, time } => {
+                // While partitions still apply what came before.
+                let compiled = self
+                    .compiled
+                    .accepted(Arc::clone(&planned.catalog))
+                    .map_err(|error| failed(ReplayError::Schema { version: planned.catalog.version.0, error }))?;
+                self.hold(Purpose::Schema { planned, time, compiled: Arc::new(compiled) });
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(
+        &mut self,
+        bytes: &Arc<Arrival>,
+        entry: Position,
+        partition: PartitionId,
+        first: Sequence,
+        count: Option<u32>,
+        changes: &[u8],
+    ) {
+        let lane = &mut self.lanes[partition.index()];
+        let sender = &self.intake.sender;
+        let parcel = lane.gathered.get_or_insert_with(|| Parcel::new(Arc::clone(bytes), sender.clone()));
+        parcel.add(entry, first, count, changes);
+        if parcel.len() >= PARCEL_BYTES {
+            lane.send();
+        }
+    }
+
+    /// Hands over what is gathered, all of it of one arrival.
+    fn send_all(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::send);
+    }
+
+    /// Borrows all stores, behind all that was dealt out so far.
+    fn hold(&mut self, purpose: Purpose) {
+        self.send_all();
+        for lane in &self.lanes {
+            let event = Event::Lend { to: self.loans.0.clone(), back: lane.back.1.clone() };
+            lane.inbox.send(event).expect("partitions outlive their applier");
+        }
+        self.holding = Some(Holding { stores: self.lanes.iter().map(|_| None).collect(), purpose });
+    }
+
+    /// A store has come; with the last one, what they were borrowed for is done.
+    fn lent(&mut self, loan: Loan) {
+        let Some(mut holding) = self.holding.take() else { panic!("a store comes when it was asked for") };
+        assert_eq!(loan.partition, loan.store.partition(), "a partition lends its own store");
+        let slot = &mut holding.stores[loan.partition.index()];
+        assert!(slot.is_none(), "a store comes once");
+        *slot = Some(loan);
+        if holding.stores.iter().any(Option::is_none) {
+            self.holding = Some(holding);
+            return;
+        }
+        let Holding { stores, purpose } = holding;
+        let mut loans: Vec<Loan> = stores.into_iter().flatten().collect();
+        if self.is_up_to_date(&loans) {
+            self.carry_out(purpose, &mut loans);
+        }
+        for (lane, loan) in self.lanes.iter().zip(loans) {
+            lane.back.0.send(loan).unwrap_or_else(|_| panic!("a partition waits for its store"));
+        }
+        self.publish_applied();
+    }
+
+    /// Whether the stores show all that was dealt out. One that does not has said why, before it
+    /// was lent.
+    fn is_up_to_date(&mut self, loans: &[Loan]) -> bool {
+        let mut lags = loans.iter().zip(&self.judge.sequences).filter(|(loan, expected)| loan.sequence != **expected);
+        let Some((loan, expected)) = lags.next() else { return true };
+        let (partition, expected, found) = (loan.partition, *expected, loan.sequence);
+        while let Ok(delivery) = self.inbox.try_recv() {
+            self.take(delivery);
+        }
+        let entry = Position(self.dealt.0 + 1);
+        self.fail(CopyFault { entry, reason: ReplayError::Sequence { partition, expected, found } });
+        false
+    }
+
+    fn carry_out(&mut self, purpose: Purpose, loans: &mut Vec<Loan>) {
+        match purpose {
+            Purpose::Snapshot(to) => {
+                let snapshot = CopySnapshot {
+                    place: self.place(),
+                    stores: loans.iter_mut().map(|loan| loan.store.snapshot(|_| true)).collect(),
+                    sequences: self.judge.sequences.clone(),
+                    catalog: Arc::clone(&self.compiled.catalog),
+                    history: self.judge.history.clone(),
+                };
+                // Whoever asked may have given up waiting.
+                let _ = to.send(snapshot);
+            }
+            Purpose::Schema { planned, time, compiled } => {
+                let (mut stores, others): (Vec<Store>, Vec<_>) = std::mem::take(loans)
+                    .into_iter()
+                    .map(|Loan { partition, store, sequence, compiled }| (store, (partition, sequence, compiled)))
+                    .unzip();
+                let applied = schema::apply(&mut stores, &planned, time);
+                let back = |(store, (partition, sequence, before))| Loan {
+                    partition,
+                    store,
+                    sequence,
+                    compiled: if applied.is_ok() { Arc::clone(&compiled) } else { before },
+                };
+                *loans = stores.into_iter().zip(others).map(back).collect();
+                match applied {
+                    Ok(()) => {
+                        self.compiled = Arc::clone(&compiled);
+                        (self.events.publish)(compiled);
+                    }
+                    Err(error) => {
+                        let reason = ReplayError::Schema { version: planned.catalog.version.0, error };
+                        self.fail(CopyFault { entry: Position(self.dealt.0 + 1), reason });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn send(&mut self) {
+        let Some(parcel) = self.gathered.take() else { return };
+        self.unapplied.push_back(parcel.first_entry().expect("what is gathered has changes"));
+        self.inbox.send(Event::Apply(parcel)).expect("partitions outlive their applier");
+    }
+
+    fn first_unapplied(&self) -> Option<Position> {
+        let gathered = || self.gathered.as_ref().and_then(Parcel::first_entry);
+        self.unapplied.front().copied().or_else(gathered)
+    }
+}

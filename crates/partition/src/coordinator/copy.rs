@@ -1,0 +1,52 @@
+//! The coordinator of a node whose partitions are copies: it runs nothing, and borrows nothing.
+
+use super::Coordinator;
+use crate::commit::Completion;
+use crate::compiled::Compiled;
+use crate::role::{Role, not_the_leader};
+use crate::schema::SchemaHistory;
+use crossbeam_channel::Sender;
+use ferrite_base::UserError;
+use ferrite_group::GroupAppender;
+use std::sync::Arc;
+
+impl Coordinator {
+    /// Begins as a copy's.
+    pub fn as_copy(mut self) -> Coordinator {
+        self.role = Role::Copy;
+        self
+    }
+
+    /// Why nothing is executed at the moment.
+    pub(super) fn refusal(&self) -> Option<UserError> {
+        match (self.role, self.gate.failure()) {
+            (Role::Leader, None) => None,
+            (Role::Leader, Some(failure)) => Some(failure.unavailable()),
+            (Role::Copy, _) => Some(not_the_leader()),
+        }
+    }
+
+    pub(super) fn lead(
+        &mut self,
+        log: GroupAppender<Completion>,
+        time: i64,
+        compiled: Arc<Compiled>,
+        history: SchemaHistory,
+    ) {
+        assert_eq!(self.role, Role::Copy, "a leader is not made one");
+        self.role = Role::Leader;
+        self.log = log;
+        self.executor.unique_ids_above(time);
+        self.counters.catalog_changes(&self.compiled);
+        self.executor.catalog_changed();
+        (self.compiled, self.history) = (compiled, history);
+    }
+
+    pub(super) fn follow(&mut self, to: &Sender<(Arc<Compiled>, SchemaHistory)>) {
+        assert_eq!(self.role, Role::Leader, "a copy is not made one");
+        assert!(self.gate.is_at_rest(), "a leader steps down when its changes are committed");
+        self.role = Role::Copy;
+        // Whoever asked may have given up waiting.
+        let _ = to.send((Arc::clone(&self.compiled), self.history.clone()));
+    }
+}

@@ -1,0 +1,21 @@
+//! Whether a party leads its group or is a copy: a value, so that it changes without moving a
+//! store.
+
+use ferrite_base::{ErrorKind, UserError};
+
+/// A copy's tables follow the leader's entries alone. It takes no calls, and of what a partition
+/// does by itself only what no other copy sees: views' rows, pages and indexes may be compacted,
+/// tables' rows may not be moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Role {
+    #[default]
+    Leader,
+    Copy,
+}
+
+/// The answer to a call that came to a copy: it was not executed.
+#[cold]
+pub fn not_the_leader() -> UserError {
+    UserError::new(ErrorKind::Unavailable, "57P03", "this node is not the leader: nothing was executed")
+        .with_hint("call again, through the node that leads")
+}

@@ -1,0 +1,84 @@
+//! A partition that is a copy: its store follows the leader's entries; and how it becomes the
+//! leader, or one of the leader's copies.
+
+use super::Partition;
+use crate::apply;
+use crate::commit::Completion;
+use crate::delivery::{CopyFault, Parcel, Piece};
+use crate::judge::ReplayError;
+use crate::role::{Role, not_the_leader};
+use crossbeam_channel::Sender;
+use ferrite_base::{PartitionId, Sequence, UserError};
+use ferrite_group::GroupAppender;
+use ferrite_table::Store;
+
+impl Partition {
+    /// Begins as a copy.
+    pub fn as_copy(mut self) -> Partition {
+        self.become_copy();
+        self
+    }
+
+    fn become_copy(&mut self) {
+        self.role = Role::Copy;
+        self.own_store().keep_rows(true);
+    }
+
+    fn own_store(&mut self) -> &mut Store {
+        self.store.as_mut().expect("the store is here while the partition runs")
+    }
+
+    /// Why no call is executed at the moment.
+    #[inline]
+    pub(super) fn refusal(&self) -> Option<UserError> {
+        match (self.role, self.gate.failure()) {
+            (Role::Leader, None) => None,
+            (Role::Leader, Some(failure)) => Some(failure.unavailable()),
+            (Role::Copy, _) => Some(not_the_leader()),
+        }
+    }
+
+    /// Makes the changes of a parcel. Behind one that cannot be made none is, since their numbers
+    /// do not go on here.
+    pub(super) fn apply(&mut self, parcel: Parcel) {
+        let outcome = parcel.pieces().try_for_each(|piece| {
+            let entry = piece.entry;
+            self.apply_piece(piece).map_err(|reason| CopyFault { entry, reason })
+        });
+        parcel.finish(self.id, outcome);
+    }
+
+    fn apply_piece(&mut self, piece: Piece<'_>) -> Result<(), ReplayError> {
+        assert_eq!(self.role, Role::Copy, "a leader's changes are its own");
+        let (partition, expected) = (self.id, Sequence(self.sequence.0 + 1));
+        let Piece { first, count, changes, .. } = piece;
+        if first != expected {
+            return Err(ReplayError::Sequence { partition, expected, found: first });
+        }
+        let store = self.own_store();
+        match count {
+            Some(count) => apply::batch(store, partition, first, count, changes)?,
+            None => apply::one(store, partition, first, changes)?,
+        }
+        self.sequence.0 += u64::from(count.unwrap_or(1));
+        Ok(())
+    }
+
+    /// What was applied is committed, and this partition goes on behind it.
+    pub(super) fn lead(&mut self, log: GroupAppender<Completion>, time: i64) {
+        assert_eq!(self.role, Role::Copy, "a leader is not made one");
+        self.role = Role::Leader;
+        self.log = log;
+        self.own_store().keep_rows(false);
+        self.executor.unique_ids_above(time);
+        self.gate.go_on_behind(self.sequence);
+    }
+
+    pub(super) fn follow(&mut self, to: &Sender<(PartitionId, Sequence)>) {
+        assert_eq!(self.role, Role::Leader, "a copy is not made one");
+        assert!(self.gate.is_at_rest(), "a leader steps down when its changes are committed");
+        self.become_copy();
+        // Whoever asked may have given up waiting.
+        let _ = to.send((self.id, self.sequence));
+    }
+}

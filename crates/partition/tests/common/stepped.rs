@@ -1,0 +1,471 @@
+//! A database with all its parties on one thread, moved on in an order that follows from a seed:
+//! partitions, coordinator, log and, where it is a copy, the applier.
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{NodeId, PartitionId, Position, Sequence, SqlLimits};
+use ferrite_group::{FIRST_GROUP, GroupAppender, GroupPlace, KIND_ENTRY, KIND_EPOCH_START};
+use ferrite_io::simulated::SimulatedRandom;
+use ferrite_io::{RealDisk, SystemClock, SystemRandom};
+use ferrite_log::{BlockPlace, Durability, LogOptions};
+use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
+use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
+use ferrite_partition::coordinator::{Borrower, Coordinator};
+use ferrite_partition::event::{Job, Taken};
+use ferrite_partition::gate::{Failure, Gate};
+use ferrite_partition::long_read::{Home, LongReads};
+use ferrite_partition::recovery::{self, Recovered};
+use ferrite_partition::schema::SchemaHistory;
+use ferrite_partition::snapshots::Snapshots;
+use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::{
+    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, ProgramCall, Promoted, Reply, RowCounts, StoreSet,
+};
+use ferrite_plan::Owners;
+use ferrite_replica::group::{GroupConfiguration, Member};
+use ferrite_table::Store;
+use ferrite_value::Value;
+use ferrite_value::ring::Ring;
+use ferrite_wire::{Response, frame};
+use std::convert::Infallible;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub fn log_options() -> LogOptions {
+    LogOptions {
+        durability: Durability::None,
+        segment_bytes: 4 << 20,
+        block_bytes_max: 1 << 20,
+        own_threads: false,
+        prepare_ahead: false,
+        ..LogOptions::default()
+    }
+}
+
+pub fn recover(dir: &Path, partitions: u32) -> Recovered {
+    let clock = Arc::new(SystemClock);
+    recovery::open(Arc::new(RealDisk), clock, &mut SystemRandom, dir, log_options(), Some(partitions), 0)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// All files of a database whose log is at rest.
+pub fn copy_files(from: &Path, to: &Path) {
+    for sub in ["", "snapshots"] {
+        fs::create_dir_all(to.join(sub)).expect("a directory");
+        for entry in fs::read_dir(from.join(sub)).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                fs::copy(&path, to.join(sub).join(path.file_name().expect("a name"))).expect("a copy");
+            }
+        }
+    }
+}
+
+/// An entry as it stands in the log.
+pub type Bytes = Vec<u8>;
+
+/// The entries in the log of a database that is at rest, with their positions.
+pub fn entries(dir: &Path) -> Vec<(Position, Bytes)> {
+    let files = tempfile::tempdir().expect("a temporary directory");
+    copy_files(dir, files.path());
+    let mut found = Vec::new();
+    let visit = |_: BlockPlace<'_>, payload: &[u8]| {
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let length = u32::from_le_bytes(rest[1..5].try_into().expect("4 bytes")) as usize;
+            let (one, behind) = rest.split_at(5 + length);
+            rest = behind;
+            if matches!(one[0], KIND_ENTRY | KIND_EPOCH_START) {
+                let position = u64::from_le_bytes(one[17..25].try_into().expect("8 bytes"));
+                found.push((Position(position), one.to_vec()));
+            }
+        }
+        Ok::<(), Infallible>(())
+    };
+    let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
+    drop(DatabaseLog::open(disk, clock, files.path(), log_options(), visit).expect("a log at rest"));
+    found
+}
+
+struct Told(Sender<AnswerBatch>);
+
+impl Mailbox for Told {
+    fn deliver(&self, answers: AnswerBatch) {
+        let _ = self.0.send(answers);
+    }
+}
+
+pub struct Database {
+    pub dir: PathBuf,
+    partitions: u32,
+    parties: Arc<Mutex<Parts>>,
+    coordinator: Coordinator,
+    jobs: Sender<Job>,
+    pub inboxes: Vec<Sender<Event>>,
+    current: Arc<Mutex<Arc<Compiled>>>,
+    ring: Arc<Ring>,
+    told: Arc<Told>,
+    answers: Receiver<AnswerBatch>,
+    snapshots: Snapshots,
+    copying: Option<(Applier, Intake)>,
+    pub fault: Arc<Mutex<Option<CopyFault>>>,
+    random: SimulatedRandom,
+}
+
+/// Who moves on while the coordinator waits.
+struct Parts {
+    partitions: Vec<Partition>,
+    log: DatabaseLog,
+    group: GroupAppender<Completion>,
+    random: SimulatedRandom,
+}
+
+impl Parts {
+    fn step(&mut self) -> bool {
+        let ready: Vec<usize> =
+            (0..self.partitions.len()).filter(|number| self.partitions[*number].can_step()).collect();
+        let all = ready.len() as u64 + u64::from(self.log.has_work());
+        if all == 0 {
+            return false;
+        }
+        match ready.get(self.random.below(all) as usize) {
+            Some(number) => self.partitions[*number].step(),
+            None => self.log.step(),
+        };
+        true
+    }
+}
+
+impl Database {
+    pub fn leader(dir: &Path, partitions: u32, seed: u64) -> Database {
+        Database::new(recover(dir, partitions), dir, seed, false)
+    }
+
+    /// A copy that begins where the directory's log ends.
+    pub fn copy(dir: &Path, partitions: u32, seed: u64) -> Database {
+        let recovered = recover(dir, partitions);
+        let (place, sequences) = (recovered.group.place(), recovered.sequences.clone());
+        let (compiled, history) = (Arc::clone(&recovered.compiled), recovered.history.clone());
+        let mut copy = Database::new(recovered, dir, seed, true);
+        let inboxes = copy.inboxes.clone();
+        copy.follow_from(place, sequences, compiled, history, inboxes);
+        copy
+    }
+
+    /// A copy that has nothing yet; the log in its directory is not used.
+    pub fn empty_copy(dir: &Path, partitions: u32, seed: u64) -> Database {
+        let mut copy = Database::new(recover(dir, partitions), dir, seed, true);
+        let inboxes = copy.inboxes.clone();
+        copy.follow_empty(inboxes);
+        copy
+    }
+
+    pub fn follow_empty(&mut self, inboxes: Vec<Sender<Event>>) {
+        let leader = Member { node: NodeId(1), incarnation: ferrite_base::Incarnation(1) };
+        let place = GroupPlace::before_the_first(ferrite_base::Epoch(0), leader);
+        let sequences = vec![Sequence(0); self.partitions as usize];
+        let compiled = self.current.lock().expect("no panic").clone();
+        self.follow_from(place, sequences, compiled, SchemaHistory::default(), inboxes);
+    }
+
+    fn follow_from(
+        &mut self,
+        place: GroupPlace,
+        sequences: Vec<Sequence>,
+        compiled: Arc<Compiled>,
+        history: SchemaHistory,
+        inboxes: Vec<Sender<Event>>,
+    ) {
+        let (current, fault) = (Arc::clone(&self.current), Arc::clone(&self.fault));
+        let events = CopyEvents {
+            publish: Box::new(move |compiled| *current.lock().expect("no panic") = compiled),
+            fault: Box::new(move |seen| {
+                let before = fault.lock().expect("no panic").replace(seen.clone());
+                assert!(before.is_none(), "a copy ends once");
+            }),
+        };
+        let start = CopyStart { here: NodeId(1), place, sequences, compiled, history };
+        self.copying = Some(Applier::new(start, inboxes, events));
+    }
+
+    fn new(recovered: Recovered, dir: &Path, seed: u64, copy: bool) -> Database {
+        let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
+        let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
+        let (jobs, arriving) = unbounded();
+        let failure = Failure::new(|reason| panic!("{reason}"));
+        let (long_reads, _) = LongReads::new(1, Home::Coordinator(jobs.clone()));
+        let counts = Arc::new(RowCounts::new(stores.len()));
+        let ring = Arc::new(Ring::new_default(stores.len() as u32));
+        let limits = || Duration::from_secs(3_600).into();
+        let (mut inboxes, mut borrowers, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, (mut store, sequence)) in stores.into_iter().zip(sequences).enumerate() {
+            store.set_compaction_waste_min(4_096);
+            let (sender, inbox) = unbounded();
+            let gate = Gate::new(sequence, Arc::clone(&failure));
+            borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
+            let start = Start {
+                id: PartitionId(id as u32),
+                store,
+                compiled: Arc::clone(&compiled),
+                sequence,
+                limits: limits(),
+                counts: Arc::clone(&counts),
+                long_reads: long_reads.at(Home::Partition(sender.clone())),
+            };
+            inboxes.push(sender);
+            let partition = Partition::new(start, inbox, gate, group.clone(), Arc::new(SystemClock));
+            partitions.push(if copy { partition.as_copy() } else { partition });
+        }
+        let published = Arc::clone(&current);
+        let publish = move |compiled| *published.lock().expect("no panic") = compiled;
+        let (gate, clock) = (Gate::new(Sequence(0), failure), Arc::new(SystemClock));
+        let (log_too, publish) = (group.clone(), Box::new(publish));
+        let coordinator =
+            Coordinator::new(arriving, borrowers, compiled, publish, gate, log_too, clock, limits(), long_reads)
+                .with_history(history);
+        let mut coordinator = if copy { coordinator.as_copy() } else { coordinator };
+        let mut random = SimulatedRandom::new(seed);
+        let fork = random.fork();
+        let number = partitions.len() as u32;
+        let parties = Arc::new(Mutex::new(Parts { partitions, log, group, random: fork }));
+        let moved = Arc::downgrade(&parties);
+        coordinator.on_one_thread(move || {
+            let parties = moved.upgrade().expect("they live as long");
+            assert!(parties.lock().expect("no panic").step(), "the coordinator waits for ever");
+        });
+        let (told, answers) = unbounded();
+        Database {
+            dir: dir.to_path_buf(),
+            partitions: number,
+            parties,
+            coordinator,
+            jobs,
+            inboxes,
+            current,
+            ring,
+            told: Arc::new(Told(told)),
+            answers,
+            snapshots,
+            copying: None,
+            fault: Arc::default(),
+            random,
+        }
+    }
+
+    /// Moves somebody on; false if nobody can do anything.
+    pub fn step(&mut self) -> bool {
+        for first in [self.random.below(3), 0, 1, 2] {
+            let moved = match first {
+                0 => self.coordinator.step(),
+                1 => self.parties.lock().expect("no panic").step(),
+                _ => self.copying.as_mut().is_some_and(|(applier, _)| {
+                    let could = applier.can_step();
+                    assert_eq!(applier.step(), could);
+                    could
+                }),
+            };
+            if moved {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    pub fn compiled(&self) -> Arc<Compiled> {
+        self.current.lock().expect("no panic").clone()
+    }
+
+    fn reply(&self) -> Reply {
+        let mailbox = Arc::clone(&self.told) as _;
+        Reply { mailbox, connection: 1, handle: 1, sent_micros: 0 }
+    }
+
+    fn answer(&mut self) -> (i8, String) {
+        loop {
+            if let Ok(batch) = self.answers.try_recv()
+                && !batch.bytes.is_empty()
+            {
+                let (_, body) = frame::split(&batch.bytes).expect("a whole frame").expect("one answer");
+                let response = Response::parse(body).expect("well-formed");
+                return (response.status_code, response.status_text.unwrap_or_default().to_owned());
+            }
+            assert!(self.step(), "a call is answered");
+        }
+    }
+
+    /// Runs statements as one transaction, where its keys say; status and text.
+    pub fn call(&mut self, text: &str) -> (i8, String) {
+        let compiled = self.compiled();
+        let statements = ferrite_sql::parse_batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        let owners = program.owners(|_| Ok(Value::Null), &self.ring).expect("constants route");
+        let (stores, one) = match owners {
+            Owners::One(partition) => (StoreSet::All, Some(partition)),
+            Owners::Any => (StoreSet::All, Some(PartitionId(0))),
+            Owners::Several(list) => (StoreSet::Only(list.into()), None),
+            _ => (StoreSet::All, None),
+        };
+        let call = ProgramCall {
+            program: Arc::new(program),
+            compiled,
+            parameters: vec![0, 0],
+            reply: self.reply(),
+            stores,
+            load: false,
+            retry: None,
+            recompile: None,
+            turn: None,
+            time_max: None,
+        };
+        match one {
+            Some(partition) => self.send(partition, Event::Program(Box::new(call))),
+            None => self.jobs.send(Job::Calls(vec![call])).expect("it is there"),
+        }
+        self.answer()
+    }
+
+    pub fn send(&self, partition: PartitionId, event: Event) {
+        self.inboxes[partition.index()].send(event).expect("it is there");
+    }
+
+    pub fn change_schema(&mut self, text: &str) -> (i8, String) {
+        let (limits, reply) = (SqlLimits::CEILING, self.reply());
+        let job = Job::Schema { text: text.to_owned(), limits, time_max: None, reply };
+        self.jobs.send(job).expect("it is there");
+        self.answer()
+    }
+
+    /// A snapshot on disk, as the leader makes it.
+    pub fn save(&mut self) {
+        self.settle();
+        let (to, taken) = unbounded();
+        let snapshot = self.snapshots.next_number();
+        self.jobs.send(Job::Checkpoint { snapshot, to }).expect("it is there");
+        self.settle();
+        let taken: Taken = taken.try_recv().expect("it was taken");
+        self.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk");
+    }
+
+    pub fn intake(&self) -> Intake {
+        self.copying.as_ref().expect("it is a copy").1.clone()
+    }
+
+    pub fn applied(&self) -> Position {
+        self.intake().applied()
+    }
+
+    /// Gives a copy entries, in arrivals of some, and lets the parties do some of their work in
+    /// between. They go to its own log, too.
+    pub fn feed(&mut self, entries: &[(Position, Bytes)]) {
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let count = (1 + self.random.below(8) as usize).min(rest.len());
+            let (some, behind) = rest.split_at(count);
+            rest = behind;
+            let mut arrival = Vec::new();
+            for (_, bytes) in some {
+                let (tell, _) = unbounded();
+                let completion = Completion { parties: Parties::Asking(tell), buffers: None };
+                self.parties.lock().expect("no panic").group.append_own(bytes.clone(), completion);
+                arrival.extend_from_slice(bytes);
+            }
+            self.intake().entries(arrival).expect("there is room for the test's few");
+            for _ in 0..self.random.below(40) {
+                self.step();
+            }
+        }
+    }
+
+    /// Makes a copy the leader, of an epoch of its own, when everything it was given is applied.
+    pub fn promote(&mut self) {
+        let (to, promoted) = unbounded();
+        self.intake().send(Delivery::Promote(to));
+        self.settle();
+        let promoted: Promoted = promoted.try_recv().expect("nothing is in the way");
+        self.copying = None;
+        let (group, told) = {
+            let parties = self.parties.lock().expect("no panic");
+            let place = promoted.place.clone();
+            let epoch = ferrite_base::Epoch(place.end.epoch.0 + 1);
+            let leader = place.configuration.leader;
+            let group = GroupAppender::new(FIRST_GROUP, place, parties.log.appender(), Arc::new(SystemClock));
+            let (tell, told) = unbounded();
+            let completion = Completion { parties: Parties::Asking(tell), buffers: None };
+            group.start_epoch(GroupConfiguration::alone(epoch, leader), completion);
+            (group, told)
+        };
+        self.settle();
+        told.try_recv().expect("the log completes it").expect("a healthy log");
+        promoted.lead(&group, &self.inboxes, &self.jobs);
+        self.parties.lock().expect("no panic").group = group;
+        self.settle();
+    }
+
+    /// Makes a leader at rest a copy.
+    pub fn step_down(&mut self) {
+        self.settle();
+        let (to, places) = unbounded();
+        self.inboxes.iter().for_each(|inbox| inbox.send(Event::Follow(to.clone())).expect("it is there"));
+        let (to, schema) = unbounded();
+        self.jobs.send(Job::Follow(to)).expect("it is there");
+        self.settle();
+        let mut places: Vec<(PartitionId, Sequence)> = places.try_iter().collect();
+        places.sort();
+        let (compiled, history) = schema.try_recv().expect("it has said so");
+        let place = self.parties.lock().expect("no panic").group.place();
+        let sequences = places.into_iter().map(|(_, sequence)| sequence).collect();
+        let inboxes = self.inboxes.clone();
+        self.follow_from(place, sequences, compiled, history, inboxes);
+    }
+
+    /// What a leader at rest has come to.
+    pub fn end(&self) -> Position {
+        self.parties.lock().expect("no panic").group.end().position
+    }
+
+    /// Everything that can be seen of it at rest: the schema with ids, each row with its id. Rows of
+    /// views lie where each copy has put them.
+    pub fn contents(&mut self) -> Vec<String> {
+        self.settle();
+        let parties = self.parties.lock().expect("no panic");
+        let stores: Vec<&Store> =
+            parties.partitions.iter().map(|partition| partition.store().expect("nobody has it")).collect();
+        for store in &stores {
+            store.verify().unwrap_or_else(|problem| panic!("partition {}: {problem}", store.partition()));
+        }
+        rows(&stores)
+    }
+
+    pub fn close(self) -> PathBuf {
+        let Database { coordinator, parties, dir, .. } = self;
+        drop(coordinator);
+        let parties = Arc::into_inner(parties).expect("nobody else has them").into_inner().expect("no panic");
+        parties.log.close().expect("a healthy log closes");
+        dir
+    }
+}
+
+pub fn rows(stores: &[&Store]) -> Vec<String> {
+    let mut out = vec![format!("{:?}", stores[0].catalog())];
+    for store in stores {
+        for table in store.tables() {
+            let definition = table.definition();
+            out.push(format!("{} {}: {}", store.partition(), definition.name, table.row_count()));
+            let row = |id| -> Vec<Value<'_>> {
+                (0..definition.columns.len() as u16).map(|column| table.row(id).column(column)).collect()
+            };
+            let is_view = definition.view.is_some();
+            let named = |id| if is_view { format!("{:?}", row(id)) } else { format!("{id} {:?}", row(id)) };
+            let mut rows: Vec<String> = table.scan().map(named).collect();
+            rows.sort();
+            out.append(&mut rows);
+        }
+    }
+    out
+}
