@@ -282,6 +282,13 @@ pub const KEEPALIVE_PROBES_MAX: u32 = 6;
 pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
 /// Bytes of one redo log segment file.
 pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
+/// Bytes that are read at a time from the log for members of a cluster that missed them; more only
+/// where one block has more.
+pub const CATCH_UP_READ_BYTES: usize = 1_048_576;
+/// Bytes of the log that are kept for those who read it, beyond what snapshots need.
+pub const CATCH_UP_LOG_BYTES_MAX: u64 = 17_179_869_184;
+/// The same as a part of the free room on the log's disk: one in so many.
+pub const CATCH_UP_LOG_FREE_PART: u64 = 10;
 /// Largest payload of one redo log block (one group commit), in bytes.
 pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;
 
@@ -308,6 +315,7 @@ const _: () = assert!(RESULT_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(VARCHAR_CHARACTERS_MAX as usize * 4 == VALUE_BYTES_MAX);
 const _: () = assert!((LOG_BLOCK_BYTES_MAX as u64) < LOG_SEGMENT_BYTES);
 const _: () = assert!(DISK_RESERVE_BYTES >= 2 * LOG_SEGMENT_BYTES);
+const _: () = assert!(CATCH_UP_READ_BYTES < LOG_BLOCK_BYTES_MAX && CATCH_UP_LOG_BYTES_MAX > 2 * LOG_SEGMENT_BYTES);
 const _: () = assert!(CONNECTION_UNREAD_BYTES_MAX < CONNECTION_EXPECTED_BYTES_MAX);
 const _: () = assert!(CONNECTION_EXPECTED_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);

@@ -1,11 +1,13 @@
 //! A replica group as one node keeps it: the entries of its stream, their way into the redo log,
-//! what a replay of the log makes of them, and the file that says which node this is.
+//! what a replay of the log makes of them, where a member gets those that it missed, and the file
+//! that says which node this is.
 //!
 //! Promises that positions, chain checksums and the order in the log agree (decision 0044); that a
 //! replay gives out the entries that are known to be committed, in order and once, and keeps the
 //! others. Does not know what records an entry holds, nor tables, nor peers.
 
 mod appender;
+mod catch_up;
 mod entry;
 mod identity;
 pub mod message;
@@ -13,6 +15,7 @@ mod recent;
 mod replayed;
 
 pub use appender::{Checkpointed, Committing, GroupAppender};
+pub use catch_up::{CatchUp, CatchUpError, Missed, numbers};
 pub use entry::{Entry, EntryBuffer, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
 pub use identity::{Identity, IdentityError};
 pub use recent::{Behind, Recent, SharedEntry};

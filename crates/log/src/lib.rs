@@ -1,5 +1,5 @@
-//! The node's redo log: group commit by one thread, replay at start. The format is
-//! docs/format/redo-log.md.
+//! The node's redo log: group commit by one thread, replay at start, reading while it is written.
+//! The format is docs/format/redo-log.md.
 //!
 //! Owns the files of one directory. Promises that an append completed without error is replayed
 //! after any crash that its [`Durability`] covers, whole and in order; that damage to what was
@@ -17,6 +17,7 @@ mod error;
 mod first_segment;
 mod format;
 mod inbox;
+mod index;
 mod log;
 mod measure;
 mod options;
@@ -25,16 +26,19 @@ mod quarantine;
 mod recovery;
 mod segment;
 mod statistics;
+mod tail_reader;
 mod truncate;
 mod writer;
 
 pub use durability::Durability;
 pub use error::{LogError, LogFailed, OpenError};
 pub use format::{DatabaseId, LogPosition};
+pub use index::{Numbers, SegmentIndex};
 pub use log::{Appender, Completion, Log};
 pub use measure::measure_fsync;
 pub use options::LogOptions;
 pub use recovery::{BlockPlace, Recovery, TornTail, Visitor};
 pub use segment::segment_path;
 pub use statistics::{Histogram, LogStatistics};
-pub use truncate::{blocks_behind, bytes_on_disk, count_segments, make_durable, truncate_before};
+pub use tail_reader::{TailError, TailRead, TailReader};
+pub use truncate::{blocks_behind, bytes_on_disk, count_segments, make_durable};

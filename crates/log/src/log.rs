@@ -13,6 +13,7 @@ use crate::durability::Durability;
 use crate::error::{LogError, LogFailed, OpenError};
 use crate::format::LogPosition;
 use crate::inbox::{Append, Inbox, Taken};
+use crate::index::SegmentIndex;
 use crate::options::LogOptions;
 use crate::recovery::{self, Recovery, Visitor};
 use crate::statistics::LogStatistics;
@@ -38,6 +39,7 @@ pub struct Log<C: Completion> {
     failure: Arc<Latch>,
     hands: Hands<C>,
     disk: Arc<PatientDisk>,
+    index: Arc<SegmentIndex>,
     /// Given back last, when nobody touches the files any more.
     _lock: Box<dyn DiskLock>,
 }
@@ -159,11 +161,20 @@ impl<C: Completion> Log<C> {
         options.check()?;
         let statistics = Arc::new(LogStatistics::default());
         let (tail, recovery) = recovery::recover(&*disk, dir, &options, visit)?;
+        let index = Arc::new(SegmentIndex::new(
+            Arc::clone(&disk),
+            dir,
+            recovery.database,
+            options.durability,
+            options.numbers,
+            tail.indexed.clone(),
+        ));
         // A log that has begun waits for file descriptors: a segment that cannot be made yet has
         // lost nothing.
         let disk = Arc::new(PatientDisk::new(disk, |line| ferrite_io::errln!("ferrite: redo log: {line}")));
-        let writer = Writer::open(Arc::clone(&disk) as Arc<dyn Disk>, dir, &options, statistics.clone(), tail)
-            .map_err(LogError::Disk)?;
+        let writer =
+            Writer::open(Arc::clone(&disk) as Arc<dyn Disk>, dir, &options, statistics.clone(), index.clone(), tail)
+                .map_err(LogError::Disk)?;
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max, statistics.clone()));
         let failure = Arc::new(Latch::default());
         let looked = clock.monotonic_nanos();
@@ -189,11 +200,16 @@ impl<C: Completion> Log<C> {
         } else {
             Hands::Callers(Box::new(Mutex::new(worker)))
         };
-        Ok((Log { inbox, statistics, failure, hands, disk, _lock: lock }, recovery))
+        Ok((Log { inbox, statistics, failure, hands, disk, index, _lock: lock }, recovery))
     }
 
     pub fn appender(&self) -> Appender<C> {
         Appender { inbox: self.inbox.clone() }
+    }
+
+    /// For those who read what is written, and whoever removes what nobody needs.
+    pub fn index(&self) -> &Arc<SegmentIndex> {
+        &self.index
     }
 
     /// Where the log has no threads of its own: does what waits to be written, or what is due, and
@@ -391,7 +407,9 @@ impl<C: Completion> Worker<C> {
         self.noted = self.durability == Durability::None;
         // Before anything is acknowledged: so nothing is, longer than that after the files have
         // gone.
-        self.look_if_due(begin)
+        self.look_if_due(begin)?;
+        self.writer.completed();
+        Ok(())
     }
 
     /// Looks whether the log's files are still in place, and has it written down how far the log

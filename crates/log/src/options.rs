@@ -9,6 +9,7 @@ use ferrite_io::SECTOR_BYTES;
 use crate::durability::Durability;
 use crate::error::LogError;
 use crate::format::{BLOCK_HEADER_BYTES, DatabaseId, LogPosition, SEGMENT_BYTES_MAX};
+use crate::index::Numbers;
 
 #[derive(Clone, Debug)]
 pub struct LogOptions {
@@ -23,6 +24,9 @@ pub struct LogOptions {
     /// Cut the log where acknowledged blocks cannot be read, in place of refusing, and keep what is
     /// cut in this folder, which is made if there is anything. Only ever at the operator's word.
     pub accept_loss: Option<PathBuf>,
+    /// How to tell streams and numbers of the entries that are appended, so that
+    /// [`crate::SegmentIndex`] finds them. `None`: they have none.
+    pub numbers: Option<Numbers>,
     /// Size of new segment files; a multiple of the sector.
     pub segment_bytes: u64,
     /// Largest payload of one block.
@@ -47,6 +51,7 @@ impl Default for LogOptions {
             database: None,
             from: None,
             accept_loss: None,
+            numbers: None,
             segment_bytes: LOG_SEGMENT_BYTES,
             block_bytes_max: LOG_BLOCK_BYTES_MAX,
             queue_bytes_max: 4 * LOG_BLOCK_BYTES_MAX,

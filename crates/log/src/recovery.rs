@@ -10,6 +10,7 @@ use crate::begun::{Begun, KnownEnd};
 use crate::error::{LogError, OpenError};
 use crate::first_segment::{Found, Segment, begin_anew, create, find_segments, load, no_first_segment};
 use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEAL, SegmentHeader};
+use crate::index::{Indexed, Numbers};
 use crate::options::LogOptions;
 use crate::quarantine::Quarantine;
 use crate::segment::segment_path;
@@ -57,6 +58,8 @@ pub(crate) struct Tail {
     pub unsealed: Vec<Unsealed>,
     /// What says how far the log reached.
     pub begun: Begun,
+    /// The segments that were read, and where streams stand in them.
+    pub indexed: Vec<Indexed>,
 }
 
 /// A segment whose seal is to be written once the first block behind it is durable.
@@ -83,6 +86,7 @@ impl Tail {
             spare: None,
             unsealed: Vec::new(),
             begun,
+            indexed: vec![Indexed::of(header, true)],
         }
     }
 }
@@ -181,6 +185,8 @@ pub(crate) fn recover<E>(
         last_data_block: 0,
         group: Vec::new(),
         group_start: None,
+        indexed: Vec::new(),
+        numbers: options.numbers,
         blocks: 0,
         payload_bytes: 0,
     };
@@ -225,6 +231,9 @@ struct Reader<'a, V> {
     /// Payload of the group that is not complete yet, and where it began.
     group: Vec<u8>,
     group_start: Option<Place>,
+    /// By index, as far as they are read.
+    indexed: Vec<Indexed>,
+    numbers: Option<Numbers>,
     blocks: u64,
     payload_bytes: u64,
 }
@@ -319,6 +328,7 @@ impl<V> Reader<'_, V> {
         let header = self.segments[index].header.expect("only segments with a header are read");
         let buffer = &loaded.as_slice()[..loaded.len().min(header.blocks_end() as usize)];
         let mut position = if index == 0 { self.first_position } else { SECTOR_BYTES };
+        self.indexed.push(Indexed::of(&header, position == SECTOR_BYTES));
         let result = loop {
             let block = match Block::decode(self.database, &buffer[position.min(buffer.len())..]) {
                 Ok(block) if block.flags == SEAL => Err("a seal stands here"),
@@ -377,6 +387,13 @@ impl<V> Reader<'_, V> {
                     position: place.position,
                     error,
                 })?;
+                let begins = LogPosition {
+                    segment: self.segments[start.index].number,
+                    position: start.position as u64,
+                    block: start.block,
+                    previous_checksum: start.previous_checksum,
+                };
+                self.indexed[start.index].note(begins, payload, self.numbers);
                 self.group = Vec::new();
                 self.group_start = None;
                 self.last_data_block = block.number;
@@ -530,6 +547,7 @@ impl<V> Reader<'_, V> {
                 blank.push(self.segments[index].number);
             }
         }
+        self.indexed.truncate(cut.index + 1);
         let kept = cut.index + 1 + usize::from(spare.is_some());
         let mut dropped: Vec<Segment> = self.segments.drain(kept.min(self.segments.len())..).collect();
         dropped.append(&mut self.stranded);
@@ -592,6 +610,7 @@ impl<V> Reader<'_, V> {
             spare,
             unsealed,
             begun: self.begun,
+            indexed: self.indexed,
         };
         let recovery = Recovery {
             database: self.database,

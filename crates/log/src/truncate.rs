@@ -41,7 +41,7 @@ pub fn bytes_on_disk(disk: &dyn Disk, dir: &Path, segment: u64) -> DiskResult<u6
 /// Removes the segments before `segment`, lowest first, so that an interruption leaves no gap. How
 /// many. Calls `rest` after each: a file system frees what was removed when it next has something
 /// to make durable, and the log's fsyncs wait for it.
-pub fn truncate_before(disk: &dyn Disk, dir: &Path, segment: u64, rest: &dyn Fn()) -> DiskResult<usize> {
+pub(crate) fn truncate_before(disk: &dyn Disk, dir: &Path, segment: u64, rest: &dyn Fn()) -> DiskResult<usize> {
     let mut numbers = segment_numbers(disk, dir)?;
     numbers.retain(|number| *number < segment);
     for number in &numbers {

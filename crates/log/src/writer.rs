@@ -16,6 +16,7 @@ use crate::format::{
     block_bytes_on_disk, encode_seal, finish_block,
 };
 use crate::inbox::Mark;
+use crate::index::{Indexed, SegmentIndex};
 use crate::options::LogOptions;
 use crate::prepare::{Ahead, Preparer};
 use crate::recovery::{Tail, Unsealed};
@@ -64,6 +65,9 @@ pub(crate) struct Writer {
     left: Vec<Left>,
     /// What says how far the log reaches; there once block 1 is durable.
     begun: Option<Arc<BegunFile>>,
+    /// For those who read what is written; and what it is to know of the current segment.
+    index: Arc<SegmentIndex>,
+    indexed: Indexed,
 }
 
 /// A segment that is full. Its seal, written once the first block behind it is durable, says that
@@ -84,6 +88,7 @@ impl Writer {
         dir: &Path,
         options: &LogOptions,
         statistics: Arc<LogStatistics>,
+        index: Arc<SegmentIndex>,
         tail: Tail,
     ) -> DiskResult<Self> {
         let file = disk.open(&segment_path(dir, tail.segment_number), open_mode(options.durability))?;
@@ -130,6 +135,8 @@ impl Writer {
             batch_after: tail.next_block - 1,
             left,
             begun,
+            index,
+            indexed: tail.indexed.into_iter().next_back().expect("the segment that is written on was indexed"),
         };
         writer.statistics.segment.store(writer.segment_number, Relaxed);
         if tail.needs_opened {
@@ -143,6 +150,7 @@ impl Writer {
         for _ in 0..if options.accept_loss.is_some() { 2 } else { 1 } {
             writer.write_end(false)?;
         }
+        writer.completed();
         Ok(writer)
     }
 
@@ -211,6 +219,11 @@ impl Writer {
             position: self.position,
             clean: false,
         })
+    }
+
+    /// All that was written may be shown to those who read the log.
+    pub fn completed(&self) {
+        self.index.completed(self.next_block - 1);
     }
 
     /// Writes down where the log ends.
@@ -292,6 +305,7 @@ impl Writer {
         if let Some(start) = self.open_block {
             let together = self.buffer.len() - start - BLOCK_HEADER_BYTES + payload.len();
             if together <= self.block_bytes_max && self.fits(together) {
+                self.note(payload);
                 self.buffer.extend(payload);
                 return Ok(());
             }
@@ -300,9 +314,23 @@ impl Writer {
         if !self.fits(payload.len()) {
             self.next_segment()?;
         }
+        self.note(payload);
         self.begin_block();
         self.buffer.extend(payload);
         Ok(())
+    }
+
+    /// The payload begins in the block that is open, or in the next.
+    fn note(&mut self, payload: &[u8]) {
+        let place = LogPosition {
+            segment: self.segment_number,
+            position: self.position,
+            block: self.next_block,
+            previous_checksum: self.previous_checksum,
+        };
+        if self.indexed.note(place, payload, self.index.numbers()) {
+            self.index.update(&self.indexed);
+        }
     }
 
     /// An append larger than a block: a group of its own.
@@ -312,6 +340,9 @@ impl Writer {
         while !rest.is_empty() {
             if !self.fits(1) {
                 self.next_segment()?;
+            }
+            if rest.len() == payload.len() {
+                self.note(payload);
             }
             let room = (self.blocks_end - self.position) as usize - BLOCK_HEADER_BYTES;
             let (piece, after) = rest.split_at(rest.len().min(self.block_bytes_max).min(room));
@@ -405,6 +436,8 @@ impl Writer {
             previous_checksum: self.previous_checksum,
         };
         self.blocks_end = header.blocks_end();
+        self.indexed = Indexed::of(&header, true);
+        self.index.update(&self.indexed);
         self.buffer.extend(&header.encode());
         self.buffer_position = 0;
         self.position = SECTOR_BYTES as u64;

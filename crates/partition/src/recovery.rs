@@ -163,6 +163,7 @@ pub fn open_with(
         replay.begins_with = Some(base.manifest.snapshot);
         base.begin(&mut replay)?;
     }
+    options.log.numbers = Some(ferrite_group::numbers);
     let first_segment = options.log.from.map_or(1, |from| from.segment);
     let replaying = clock.monotonic_nanos();
     // A directory that cannot be read is found below.
@@ -273,7 +274,7 @@ pub fn open_with(
             threads: options.threads,
         },
         compiled: Arc::new(compiled),
-        snapshots: Snapshots::new(disk, clock, dir, read.database, genesis, kept, next),
+        snapshots: Snapshots::new(disk, clock, dir, Arc::clone(log.index()), genesis, kept, next),
         log,
         group,
         identity,

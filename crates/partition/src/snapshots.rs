@@ -10,7 +10,7 @@ use crate::record::Genesis;
 use ferrite_base::limits;
 use ferrite_group::{Checkpointed, GroupPlace};
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
-use ferrite_log::{DatabaseId, LogFailed, LogPosition};
+use ferrite_log::{LogFailed, LogPosition, SegmentIndex};
 use ferrite_replica::group::{GroupConfiguration, History, Mark};
 use ferrite_snapshot::{
     FileIdentity, Files, Found, GroupEnd, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
@@ -117,8 +117,8 @@ pub type Pace<'p> = &'p (dyn Fn(u64) -> Result<(), SaveError> + Sync);
 pub struct Snapshots {
     files: Files,
     log_dir: PathBuf,
+    log_index: Arc<SegmentIndex>,
     clock: Arc<dyn Clock>,
-    database: DatabaseId,
     genesis: Genesis,
     /// Ascending. Those that recovery found damaged are not among them.
     kept: Vec<Kept>,
@@ -130,13 +130,13 @@ impl Snapshots {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        database: DatabaseId,
+        log_index: Arc<SegmentIndex>,
         genesis: Genesis,
         kept: Vec<Kept>,
         next: u64,
     ) -> Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
-        Snapshots { files, log_dir: dir.to_path_buf(), clock, database, genesis, kept, next }
+        Snapshots { files, log_dir: dir.to_path_buf(), log_index, clock, genesis, kept, next }
     }
 
     /// The number that the next snapshot is to be taken under.
@@ -175,7 +175,7 @@ impl Snapshots {
         self.files.create_dir()?;
         let begun = self.clock.monotonic_nanos();
         let partitions = stores.len() as u32;
-        let head = Head { database: self.database.0, partitions, taken: time };
+        let head = Head { database: self.log_index.database().0, partitions, taken: time };
         let files = &self.files;
         let identity = |partition| FileIdentity { database: head.database, snapshot, partition };
         let stores: Vec<Mutex<Option<Store>>> = stores.into_iter().map(|store| Mutex::new(Some(store))).collect();
@@ -204,7 +204,7 @@ impl Snapshots {
         files.sync()?;
         history.condense(&catalog);
         let manifest = Manifest {
-            database: self.database.0,
+            database: self.log_index.database().0,
             snapshot,
             taken: time,
             partitions: self.genesis.partitions,
@@ -246,8 +246,14 @@ impl Snapshots {
             return Ok(0);
         }
         let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);
-        Ok(ferrite_log::truncate_before(&**self.files.disk(), &self.log_dir, segment, &rest)?)
+        let space = self.files.disk().space(&self.log_dir)?;
+        Ok(self.log_index.truncate_before(segment, held_log_bytes_max(space.free), &rest)?)
     }
+}
+
+/// Bytes of the log that are kept for those who read it, beyond what snapshots need.
+fn held_log_bytes_max(free: u64) -> u64 {
+    (free / limits::CATCH_UP_LOG_FREE_PART).min(limits::CATCH_UP_LOG_BYTES_MAX)
 }
 
 /// Where a stream has come to, as a manifest says it.
@@ -310,4 +316,18 @@ fn in_parallel<T: Send>(
     let mut done = done.into_inner().expect("no panic with the results");
     done.sort_by_key(|(partition, _)| *partition);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_of_the_log_is_held_as_the_limit_and_the_free_room_allow() {
+        let full = limits::CATCH_UP_LOG_BYTES_MAX * limits::CATCH_UP_LOG_FREE_PART;
+        assert_eq!(held_log_bytes_max(u64::MAX), limits::CATCH_UP_LOG_BYTES_MAX);
+        assert_eq!(held_log_bytes_max(full), limits::CATCH_UP_LOG_BYTES_MAX);
+        assert_eq!(held_log_bytes_max(full - 1), limits::CATCH_UP_LOG_BYTES_MAX - 1);
+        assert_eq!(held_log_bytes_max(9), 0);
+    }
 }
