@@ -30,7 +30,7 @@ mod clients;
 mod heap;
 mod preallocator;
 
-pub use ceiling::{has_room, limit, refused, set_limit, takes_rows, used};
+pub use ceiling::{has_room, limit, refused, takes_rows, used};
 pub use clients::{
     answer_built, answers_are_many, answers_changed, answers_held, clients_bytes_max, clients_room, is_full_of_answers,
     refused_answer, refused_call, takes_answer,
@@ -67,6 +67,13 @@ static BYTES_USED: AtomicUsize = AtomicUsize::new(0);
 static LARGE_BYTES_USED: AtomicUsize = AtomicUsize::new(0);
 /// Pages that came back, ever.
 static PAGES_RETURNED: AtomicU64 = AtomicU64::new(0);
+
+/// Sets the memory ceiling, and with it the clients' share. None, as at the start of a process:
+/// there is no ceiling.
+pub fn set_limit(bytes: Option<usize>) {
+    clients::set_clients_limit(bytes);
+    ceiling::set_ceiling(bytes);
+}
 
 /// Bytes of extents that the system has given and not got back.
 pub fn bytes_reserved() -> usize {

@@ -11,58 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// Crate, the files of the circle, why it is there.
 const CIRCLES: &[(&str, &[&str], &str)] = &[
-    (
-        "base",
-        &["memory/ceiling", "memory/clients"],
-        "the ceiling of memory sets the share of clients' buffers, which ask how much the rows leave",
-    ),
-    (
-        "client",
-        &["client", "completion", "gate", "worker"],
-        "submission, answer slot and gate of the driver; they are cut when the driver's errors are",
-    ),
     ("expr", &["list", "tree"], "by nature: an IN list holds expressions, and an expression may be an IN list"),
-    (
-        "java",
-        &["exchange", "machine"],
-        "threads are attached to the machine by the exchange, and the machine registers its native methods",
-    ),
-    (
-        "java",
-        &["locate", "sources"],
-        "whether a JDK needs its compiler depends on whether the bridge's sources came compiled",
-    ),
-    (
-        "log",
-        &["first_segment", "recovery"],
-        "recovery of a log without its first segment begins anew, and reports what it found as recovery does",
-    ),
     (
         "plan",
         &["external", "long_read", "program", "variants"],
         "by nature: a program holds external routines and variants, whose parts are programs",
-    ),
-    (
-        "shell",
-        &["command", "copy"],
-        "COPY refuses what it cannot read as every command does, and is one of the commands",
-    ),
-    (
-        "sim",
-        &[
-            "backups",
-            "clients",
-            "history",
-            "internal_client",
-            "invariants",
-            "invariants/schema",
-            "node",
-            "restore_fixture",
-            "schema",
-            "state",
-        ],
-        "the history keeps what was told of backups, restores and the schema as types of the files that drive \
-         them, and those write into it",
     ),
     (
         "sql",
@@ -87,18 +40,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
             "bind/window",
         ],
         "by nature: a scope holds its groups and windows, whose expressions have names of that scope and subqueries",
-    ),
-    ("table", &["compaction", "store"], "a step of compaction is a method of the store, which holds how far it is"),
-    (
-        "table",
-        &["page_table", "snapshot_pins"],
-        "pages that are kept for snapshots are the page table's, and it asks which snapshots there are",
-    ),
-    ("table", &["table", "undo"], "undo keeps a table's contents that were replaced, and a table writes undo"),
-    (
-        "value",
-        &["cast", "convert"],
-        "CAST reads and shows texts as other conversions do, which hand it on under one name",
     ),
 ];
 

@@ -1,9 +1,10 @@
 //! The handle that applications hold.
 
-use crate::completion::{CallFuture, CallResult, Completion, ResultFuture, Slot};
+use crate::completion::{CallResult, Completion, Slot};
 use crate::driver::{Driver, DriverOptions};
 use crate::error::ClientError;
-use crate::gate::{Gate, Queued, Submitted, Ticket};
+use crate::future::{CallFuture, ResultFuture};
+use crate::gate::{Gate, Queued, Submitted};
 use crate::options::{ClientOptions, WhenFull, with_port};
 use crate::prepared::Prepared;
 use crate::rows::Rows;
@@ -12,7 +13,6 @@ use crate::worker;
 use ferrite_wire::writer::Put;
 use ferrite_wire::{EncodeError, OwnedResponse, Parameter, ParameterSet};
 use std::sync::Arc;
-use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -152,9 +152,7 @@ impl Client {
             Submitted::Full(_) if gate.when_full == WhenFull::Reject => {
                 CallFuture::failed(ClientError::TooManyOutstanding { limit: gate.outstanding_max })
             }
-            Submitted::Full(call) => {
-                CallFuture::waiting(Submission { gate: Arc::clone(gate), ticket: None, call: Some((call, slot)) })
-            }
+            Submitted::Full(call) => CallFuture::waiting(Arc::clone(gate), call, slot),
         }
     }
 
@@ -243,46 +241,5 @@ impl<P: ParameterSet> ParameterSet for AdHoc<'_, P> {
         out.drain(set_at..set_at + 2);
         out.patch_i16(count_at, i16::from_be_bytes(count).checked_add(1).ok_or(EncodeError::TooMany)?);
         Ok(())
-    }
-}
-
-/// A call that waits for room at the gate.
-pub(crate) struct Submission {
-    gate: Arc<Gate>,
-    /// Since it waits.
-    ticket: Option<Ticket>,
-    /// Present until it is submitted.
-    call: Option<(Queued, Arc<Slot>)>,
-}
-
-impl Submission {
-    /// None while there is no room; then `waker` will be woken.
-    pub(crate) fn try_submit(&mut self, waker: &Waker) -> Option<Result<Arc<Slot>, ClientError>> {
-        let (call, slot) = self.call.take()?;
-        match self.gate.submit_or_wait(call, &mut self.ticket, waker) {
-            Submitted::Taken => Some(Ok(slot)),
-            Submitted::Closed => Some(Err(ClientError::Closed)),
-            Submitted::Full(call) => {
-                self.call = Some((call, slot));
-                None
-            }
-        }
-    }
-
-    pub(crate) fn submit_blocking(mut self) -> Result<Arc<Slot>, ClientError> {
-        let (call, slot) = self.call.take().ok_or(ClientError::Closed)?;
-        // The thread waits from now on, not the future.
-        if let Some(ticket) = self.ticket.take() {
-            self.gate.give_up(ticket);
-        }
-        if self.gate.submit_blocking(call) { Ok(slot) } else { Err(ClientError::Closed) }
-    }
-}
-
-impl Drop for Submission {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.gate.give_up(ticket);
-        }
     }
 }

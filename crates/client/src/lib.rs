@@ -34,6 +34,7 @@ mod completion;
 mod connection;
 mod driver;
 mod error;
+mod future;
 mod gate;
 mod options;
 mod prepared;
@@ -44,8 +45,9 @@ mod timer;
 mod worker;
 
 pub use client::Client;
-pub use completion::{CallFuture, CallResult, ResultFuture};
+pub use completion::CallResult;
 pub use error::ClientError;
+pub use future::{CallFuture, ResultFuture};
 pub use options::{ClientOptions, Credentials, WhenFull};
 pub use prepared::Prepared;
 pub use rows::{ColumnError, ColumnIndex, FromValue, Row, RowIter, Rows};

@@ -15,7 +15,8 @@ use crate::sorted_array::ARRAY_SORTED_FROM;
 use crate::tree::Expr;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult, earlier};
-use ferrite_value::{OwnedValue, Value, compare, convert};
+use ferrite_value::cast::cast;
+use ferrite_value::{OwnedValue, Value, compare};
 
 impl Expr {
     /// The value for the rows, parameters and registers that `context` holds now.
@@ -122,7 +123,7 @@ impl Expr {
             Expr::Cast { operand, to } => {
                 let value = operand.eval(context)?;
                 cost::parse(&value, context)?;
-                convert::cast(value, to, context.arena())
+                cast(value, to, context.arena())
             }
             Expr::Call { function: Function::Earlier, arguments } => {
                 earlier::with(|| call(Function::Earlier, arguments, context))

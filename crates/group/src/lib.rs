@@ -6,6 +6,8 @@
 //! replay gives out the entries that are known to be committed, in order and once, and keeps the
 //! others. Does not know what records an entry holds, nor tables, nor peers.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod appender;
 mod catch_up;
 mod entry;

@@ -2,6 +2,7 @@
 //! is called for while a procedure runs.
 
 use crate::machine::{Machine, unusable};
+use crate::signal_stack;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_plan::external::Host;
 use jni::objects::GlobalRef;
@@ -72,7 +73,7 @@ pub(crate) fn of_this_thread(machine: &Machine, purpose: Purpose) -> UserResult<
 
 #[cold]
 fn attach(machine: &Machine, purpose: Purpose) -> jni::errors::Result<Exchange> {
-    own_stack_for_signals();
+    signal_stack::own_stack_for_signals();
     let mut env = machine.vm.attach_current_thread_as_daemon()?;
     let mut request = vec![0u8; BUFFER_BYTES];
     let mut response: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
@@ -100,15 +101,6 @@ fn attach(machine: &Machine, purpose: Purpose) -> jni::errors::Result<Exchange> 
     let object = env.new_global_ref(object.l()?)?;
     let env = env.get_raw();
     Ok(Exchange { env, object, request, response, generation: 0, place, host: None, error: None })
-}
-
-/// The runtime of Rust gives threads a small stack for signals, on which the JVM's handlers would
-/// not have room: Java's way of finding null pointers and full stacks is a signal. Without it they
-/// use the thread's own stack, as on threads of Java's.
-pub(crate) fn own_stack_for_signals() {
-    let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-    // SAFETY: a plain system call on a valid structure; this thread is not in a signal handler.
-    unsafe { libc::sigaltstack(&none, null_mut()) };
 }
 
 impl Exchange {

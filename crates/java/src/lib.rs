@@ -21,6 +21,7 @@
 // does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod bridge_jar;
 mod compound;
 mod exchange;
 mod failure;
@@ -31,6 +32,7 @@ pub mod locate;
 mod machine;
 mod output;
 mod procedure;
+mod signal_stack;
 mod sources;
 mod trial;
 mod waker_registry;

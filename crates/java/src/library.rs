@@ -49,7 +49,10 @@ impl Runtime for JavaRuntime {
         }
         let machine = match &state.machine {
             Some(machine) => Arc::clone(machine),
-            None => Arc::clone(state.machine.insert(Arc::new(Machine::start(&self.options)?))),
+            None => {
+                let machine = Machine::start(&self.options, &crate::exchange::native_methods())?;
+                Arc::clone(state.machine.insert(Arc::new(machine)))
+            }
         };
         let loader = in_java(&machine, |env| {
             let jar = env.byte_array_from_slice(&classes.jar())?;
@@ -195,7 +198,7 @@ fn read_description(lines: Vec<String>, body: RoutineBody, texts: bool) -> UserR
 /// Runs `ask` on a thread that is attached, and frees its local references. An exception is an
 /// error that says which.
 fn in_java<R>(machine: &Machine, ask: impl FnOnce(&mut JNIEnv<'_>) -> jni::errors::Result<R>) -> UserResult<R> {
-    crate::exchange::own_stack_for_signals();
+    crate::signal_stack::own_stack_for_signals();
     let mut env = machine.vm.attach_current_thread().map_err(|error| unusable(&error))?;
     let result = env.with_local_frame(64, ask);
     result.map_err(|error| {

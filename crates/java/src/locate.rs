@@ -1,6 +1,6 @@
 //! Where the JDK is: `JAVA_HOME`, the `java` of the path, or the places where systems install them.
 
-use crate::sources;
+use crate::bridge_jar;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub fn find() -> UserResult<Jdk> {
 
 /// What a folder that will do has: a JRE is enough, unless the server must compile.
 fn program() -> &'static str {
-    if sources::are_compiled_here() { "javac" } else { "java" }
+    if bridge_jar::is_missing() { "javac" } else { "java" }
 }
 
 fn installed() -> Vec<PathBuf> {
@@ -67,7 +67,7 @@ fn examine(home: &Path) -> Result<Jdk, String> {
     if version < JAVA_VERSION_MIN {
         return Err(format!("it is version {version}, {JAVA_VERSION_MIN} or newer is needed"));
     }
-    if sources::are_compiled_here() && !home.join("bin/javac").is_file() {
+    if bridge_jar::is_missing() && !home.join("bin/javac").is_file() {
         return Err("it is only a JRE, without javac".to_owned());
     }
     Ok(Jdk { home: home.to_path_buf(), library })

@@ -1,13 +1,13 @@
 //! The process's JVM: started once, never stopped, its bridge classes looked up once.
 
-use crate::exchange;
 use crate::locate::{self, Jdk};
+use crate::signal_stack;
 use crate::sources;
 use crate::trial;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use jni::objects::{GlobalRef, JClass, JStaticMethodID};
 use jni::sys::{jint, jvalue};
-use jni::{InitArgsBuilder, JNIEnv, JNIVersion, JavaVM};
+use jni::{InitArgsBuilder, JNIEnv, JNIVersion, JavaVM, NativeMethod};
 use std::process::Command;
 use std::time::Duration;
 
@@ -50,8 +50,9 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn start(options: &[String]) -> UserResult<Machine> {
-        exchange::own_stack_for_signals();
+    /// `natives`: what Java calls back, for its class `Bridge`.
+    pub fn start(options: &[String], natives: &[NativeMethod]) -> UserResult<Machine> {
+        signal_stack::own_stack_for_signals();
         let jdk = locate::find()?;
         let compiled = sources::compiled(&jdk)?;
         // A JVM whose working directory is gone does not start, and takes the process with it.
@@ -75,7 +76,7 @@ impl Machine {
         })?;
         let machine = {
             let mut guard = vm.attach_current_thread().map_err(|error| unusable(&error))?;
-            Self::look_up(&mut guard).map_err(|error| unusable(&error))?
+            Self::look_up(&mut guard, natives).map_err(|error| unusable(&error))?
         };
         let (
             bridge,
@@ -100,9 +101,12 @@ impl Machine {
     }
 
     #[allow(clippy::type_complexity, reason = "a name would say no more")]
-    fn look_up(env: &mut JNIEnv<'_>) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 12])> {
+    fn look_up(
+        env: &mut JNIEnv<'_>,
+        natives: &[NativeMethod],
+    ) -> jni::errors::Result<(GlobalRef, [JStaticMethodID; 12])> {
         let class = env.find_class("org/voltdb/Bridge")?;
-        env.register_native_methods(&class, &exchange::native_methods())?;
+        env.register_native_methods(&class, natives)?;
         env.call_static_method(&class, "takeStreams", "()V", &[])?;
         let methods = [
             ("load", "([B)Lorg/voltdb/JarLoader;"),

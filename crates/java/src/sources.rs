@@ -3,14 +3,12 @@
 //! JDK that is found, when the JVM is first needed. So building this program needs no JDK, and
 //! there is no compiled file in the repository to keep in step.
 
+use crate::bridge_jar::{self, COMPILED};
 use crate::locate::Jdk;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-
-/// Empty where the program was built without a JDK.
-const COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bridge.jar"));
 
 macro_rules! sources {
     ($($name:literal: $path:literal;)*) => {
@@ -69,13 +67,12 @@ pub(crate) struct Compiled {
     _folder: TempDir,
 }
 
-/// Whether the classes are compiled when the JVM is started, which takes a JDK.
-pub(crate) const fn are_compiled_here() -> bool {
-    COMPILED.is_empty()
-}
-
 pub(crate) fn compiled(jdk: &Jdk) -> UserResult<Compiled> {
-    if are_compiled_here() { compile(jdk) } else { unpack().map_err(|error| failed("unpacked", &error.to_string())) }
+    if bridge_jar::is_missing() {
+        compile(jdk)
+    } else {
+        unpack().map_err(|error| failed("unpacked", &error.to_string()))
+    }
 }
 
 fn folder() -> std::io::Result<TempDir> {
@@ -179,7 +176,7 @@ mod tests {
     #[test]
     fn the_classes_that_come_with_the_program_are_those_of_its_sources() {
         let Ok(jdk) = crate::locate::find() else { return };
-        if are_compiled_here() || !jdk.home.join("bin/javac").is_file() {
+        if bridge_jar::is_missing() || !jdk.home.join("bin/javac").is_file() {
             return;
         }
         let names = |compiled: &Compiled| -> Vec<String> {

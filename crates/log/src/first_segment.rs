@@ -8,10 +8,10 @@ use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuff
 use crate::begun::{self, Begun};
 use crate::error::LogError;
 use crate::format::{DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, SegmentHeader};
+use crate::opened::{Recovery, Tail};
 use crate::options::LogOptions;
 use crate::quarantine::Quarantine;
-use crate::recovery::{Recovery, Tail, extent};
-use crate::segment::{prepare_segment, segment_numbers, segment_path};
+use crate::segment::{extent, prepare_segment, segment_numbers, segment_path};
 
 pub(crate) struct Segment {
     pub number: u64,

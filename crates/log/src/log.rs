@@ -14,8 +14,9 @@ use crate::error::{LogError, LogFailed, OpenError};
 use crate::format::LogPosition;
 use crate::inbox::{Append, Inbox, Taken};
 use crate::index::SegmentIndex;
+use crate::opened::Recovery;
 use crate::options::LogOptions;
-use crate::recovery::{self, Recovery, Visitor};
+use crate::recovery::{self, Visitor};
 use crate::statistics::LogStatistics;
 use crate::writer::Writer;
 

@@ -55,6 +55,15 @@ pub(crate) fn prepare_segment(
     disk.sync_dir(dir)
 }
 
+/// Bytes from `from` to the last one that is not zero.
+pub(crate) fn extent(buffer: &[u8], from: usize) -> usize {
+    let rest = buffer.get(from..).unwrap_or_default();
+    // Sixteen at a time, since most of what is looked at is a prepared segment full of zeros.
+    let blank = rest.rchunks_exact(16).take_while(|chunk| **chunk == [0; 16]).count() * 16;
+    let rest = &rest[..rest.len() - blank];
+    rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

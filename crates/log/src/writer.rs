@@ -17,9 +17,9 @@ use crate::format::{
 };
 use crate::inbox::Mark;
 use crate::index::{Indexed, SegmentIndex};
+use crate::opened::{Tail, Unsealed};
 use crate::options::LogOptions;
 use crate::prepare::{Ahead, Preparer};
-use crate::recovery::{Tail, Unsealed};
 use crate::segment::segment_path;
 use crate::statistics::LogStatistics;
 

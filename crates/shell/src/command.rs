@@ -3,6 +3,7 @@
 //! Pure. Says what was meant, or what is wrong with it and what was probably meant; carries nothing
 //! out.
 
+use crate::bad_command::BadCommand;
 use crate::copy::{self, CopyCommand};
 use crate::lexer::folded;
 use crate::suggest;
@@ -49,24 +50,6 @@ pub enum Expanded {
     On,
     /// When the rows are wider than the terminal.
     Auto,
-}
-
-/// A command line that makes no sense, and what to do about it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadCommand {
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl BadCommand {
-    pub fn new(message: impl Into<String>) -> BadCommand {
-        BadCommand { message: message.into(), hint: None }
-    }
-
-    pub fn with_hint(mut self, hint: impl Into<String>) -> BadCommand {
-        self.hint = Some(hint.into());
-        self
-    }
 }
 
 /// The backslash commands with their arguments and what they do: what `\?` prints and completion

@@ -1,7 +1,7 @@
 //! The `\copy` line: `TABLE [(COLUMNS)] from 'FILE'|stdin|inline MARK [with OPTIONS]`, and
 //! `TABLE|(QUERY) to 'FILE'|stdout`.
 
-use crate::command::BadCommand;
+use crate::bad_command::BadCommand;
 use crate::lexer::{self, Kind, folded};
 
 #[derive(Clone, PartialEq, Eq, Debug)]

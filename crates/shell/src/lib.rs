@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod arguments;
+pub mod bad_command;
 pub mod command;
 pub mod complete;
 pub mod copy;

@@ -2,7 +2,8 @@
 
 mod copying;
 
-use crate::command::{self, BadCommand, Command, Expanded};
+use crate::bad_command::BadCommand;
+use crate::command::{self, Command, Expanded};
 use crate::lexer::{self, Token};
 use crate::names::{Names, TableKind};
 use crate::options::{ConnectionOptions, Format};

@@ -3,12 +3,14 @@
 //! of partitions, once in peace and once with a crash or a fault of the disk in the middle.
 
 use crate::clients::Clients;
-use crate::history::{Action, Answer, History, Told};
+use crate::history::{BegunBackup, History};
 use crate::internal_client::InternalClient;
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node};
+use crate::operation::{Action, Answer, Told};
 use crate::plan::Plan;
-use crate::restore_fixture::{self, Change};
+use crate::restore_fixture;
+use crate::restore_history::{BAD, Change, GOOD};
 use crate::state::State;
 use crate::trace::Trace;
 use crate::witness::{Finding, Witness};
@@ -29,15 +31,6 @@ use std::sync::{Arc, Mutex};
 
 /// Where the simulated database's backups go.
 pub const DIRECTORY: &str = "/backups";
-
-/// A backup that was begun.
-#[derive(Clone, Debug)]
-pub struct Made {
-    /// By home, the step that was acknowledged before it began.
-    at_least: BTreeMap<i64, i64>,
-    /// Its caller was told that it is whole.
-    whole: bool,
-}
 
 /// What is to happen in the middle of a life's first restore.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +103,7 @@ impl BackupTasks {
                     }
                 }
             }
-            clients.history.backups.insert(nonce.clone(), Made { at_least, whole: false });
+            clients.history.backups.insert(nonce.clone(), BegunBackup { at_least, whole: false });
             nonce
         });
         node.trace(&format!("backup {nonce}"));
@@ -136,17 +129,17 @@ impl BackupTasks {
     }
 
     fn restore(&mut self, node: &Node) {
-        let backup = if self.random.percent(20) { restore_fixture::BAD } else { restore_fixture::GOOD };
+        let backup = if self.random.percent(20) { BAD } else { GOOD };
         // Where there are rows it is refused, which need not be tried often.
         let anyway = self.random.percent(10);
         let begun = node.with_clients(|doors, clients| {
             let restored = &clients.history.restored;
-            let busy = backup == restore_fixture::GOOD && restored.outstanding.is_some();
+            let busy = backup == GOOD && restored.outstanding.is_some();
             if busy || (restored.is_full() && !anyway) {
                 return None;
             }
             let number = clients.begin(Action::Restore { backup }, doors.clock.wall_micros());
-            if backup == restore_fixture::GOOD {
+            if backup == GOOD {
                 clients.history.restored.outstanding = Some(Change { number, full: true, seen: false });
             }
             Some(number)
@@ -159,7 +152,7 @@ impl BackupTasks {
                 None
             }
             // Until one has come that far.
-            Some(InRestore::Fault(fault)) if backup == restore_fixture::GOOD => Some(fault),
+            Some(InRestore::Fault(fault)) if backup == GOOD => Some(fault),
             _ => None,
         };
         let rotten = self.random.percent(10).then(|| Rotten::new(&self.disk, &mut self.random, backup));
@@ -306,7 +299,7 @@ fn wrong(nonce: &str, detail: &str) -> Violation {
 }
 
 /// The backup shows one moment, no earlier than its beginning, of what has lasted.
-fn judge(made: &Made, history: &History, backup: &State, now: &State) -> Result<(), String> {
+fn judge(made: &BegunBackup, history: &History, backup: &State, now: &State) -> Result<(), String> {
     invariants::check_whole(history, backup).map_err(|violation| violation.to_string())?;
     for (home, step) in &made.at_least {
         let there = backup.heads.get(home).copied().unwrap_or_default();

@@ -1,8 +1,9 @@
 //! The clients: what they ask for next, how it goes to the node, and what the answers mean.
 
-use crate::history::{Action, Answer, Cut, History, Looked, Outstanding, Told, body_text, name_text};
+use crate::history::{History, Outstanding};
+use crate::operation::{Action, Answer, Cut, Looked, Told, body_text, name_text};
 use crate::plan::Plan;
-use crate::restore_fixture::Change;
+use crate::restore_history::Change;
 use crate::trace::Trace;
 use crossbeam_channel::Sender;
 use ferrite_base::{PartitionId, SqlLimits};
@@ -392,7 +393,7 @@ fn answer(action: &Action, response: &Response<'_>) -> Answer {
         Action::Put { home, .. } | Action::Remove { home, .. } | Action::Bump { home, .. } | Action::Touch { home } => {
             Answer::Steps(vec![(*home, response.scalar().expect("the step"))])
         }
-        Action::Rate { .. } => Answer::Steps(vec![(crate::history::RATES, response.scalar().expect("the step"))]),
+        Action::Rate { .. } => Answer::Steps(vec![(crate::operation::RATES, response.scalar().expect("the step"))]),
         Action::Transfer { .. } | Action::Clear { .. } => {
             Answer::Steps(tables.iter().flatten().map(|row| (row[0].number(), row[1].number())).collect())
         }

@@ -3,8 +3,9 @@
 //! among them.
 
 use crate::clients::{Doors, again, reply};
-use crate::history::{Action, Outstanding, Told};
+use crate::history::Outstanding;
 use crate::node::Node;
+use crate::operation::{Action, Told};
 use crossbeam_channel::unbounded;
 use ferrite_backup::{Server, drop_statements};
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};

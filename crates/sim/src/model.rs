@@ -1,7 +1,8 @@
 //! What a database must hold after given operations, worked out the plain way.
 
-use crate::history::{Action, Operation, body_text, name_text};
-use crate::state::Item;
+use crate::history::Operation;
+use crate::operation::Item;
+use crate::operation::{Action, body_text, name_text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One home after some of its steps. For the home of the replicated tables only `rates` is used.
@@ -68,7 +69,7 @@ impl Home {
     }
 
     /// Rows, sum, least and greatest value: what the view of a home shows.
-    pub fn totals(&self) -> Option<crate::history::Totals> {
+    pub fn totals(&self) -> Option<crate::operation::Totals> {
         let values = || self.items.values().filter_map(|item| item.0);
         let sum = values().next().is_some().then(|| values().sum());
         (!self.items.is_empty()).then(|| (self.items.len() as i64, sum, values().min(), values().max()))

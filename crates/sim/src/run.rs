@@ -3,11 +3,13 @@
 
 use crate::backups::{self, BackupTasks, InRestore};
 use crate::clients::Clients;
-use crate::history::{History, Told};
+use crate::history::History;
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node, Stopped};
+use crate::operation::Told;
 use crate::plan::Plan;
-use crate::restore_fixture::{self, Rows};
+use crate::restore_fixture;
+use crate::restore_history::Rows;
 use crate::schema;
 use crate::shortened;
 use crate::state::State;

@@ -8,7 +8,36 @@ use ferrite_io::simulated::SimulatedRandom;
 
 /// All statements that make the database.
 pub fn first() -> String {
-    format!("{FIRST}{}", crate::restore_fixture::schema())
+    format!("{FIRST}{}", restored())
+}
+
+/// Two tables that only restores fill.
+pub const RESTORED_TABLES: &str = "
+CREATE TABLE restored (id BIGINT NOT NULL, v BIGINT, name VARCHAR(40), body VARCHAR(200000 BYTES), PRIMARY KEY (id));
+PARTITION TABLE restored ON COLUMN id;
+CREATE TABLE codes (code BIGINT NOT NULL, words VARCHAR(60), PRIMARY KEY (code));
+";
+/// What refuses rows of the bad backup.
+pub const RESTORED_LIMIT: i64 = 1_000;
+
+/// The statements for the database that is restored into.
+fn restored() -> String {
+    format!(
+        "{RESTORED_TABLES}
+ALTER TABLE restored ADD CONSTRAINT restored_limit CHECK (v < {RESTORED_LIMIT});
+CREATE INDEX restored_v ON restored (v);
+CREATE VIEW restored_by_v AS SELECT v, COUNT(*) AS entries, SUM(id) AS total, MAX(name) AS last_name FROM restored GROUP BY v;
+CREATE VIEW codes_by_words AS SELECT words, COUNT(*) AS entries FROM codes GROUP BY words;
+CREATE PROCEDURE Peek AS BEGIN
+  RETURN TABLE (SELECT COUNT(*) FROM restored), TABLE (SELECT v, entries FROM restored_by_v),
+    TABLE (SELECT COUNT(*) FROM codes), TABLE (SELECT words, entries FROM codes_by_words);
+END;
+CREATE PROCEDURE Discard AS BEGIN
+  DELETE FROM restored; DELETE FROM codes;
+  RETURN (SELECT COUNT(*) FROM restored);
+END;
+"
+    )
 }
 
 const FIRST: &str = "

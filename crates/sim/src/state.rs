@@ -1,14 +1,11 @@
 //! What a database holds, read from its stores row by row.
 
-use crate::history::RATES;
-use crate::restore_fixture::Rows;
+use crate::operation::{Item, RATES};
+use crate::restore_history::Rows;
 use ferrite_base::PartitionId;
 use ferrite_table::Store;
 use ferrite_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Value, name and text of an item.
-pub type Item = (Option<i64>, Option<String>, Option<String>);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {

@@ -11,7 +11,7 @@
 
 use bumpalo::Bump;
 use ferrite_base::limits;
-use ferrite_value::convert::cast;
+use ferrite_value::cast::cast;
 use ferrite_value::{ColumnType, Decimal, SqlType, Value};
 
 /// What type a literal has by itself. The discriminants stand in shapes; texts that contain such

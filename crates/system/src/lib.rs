@@ -6,6 +6,8 @@
 //! with no rows. Owns the types of the figures, so that whoever counts needs to know only those.
 //! Does not know threads, channels, sockets, nor how a call came here.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod compound_figures;
 pub mod expired;
 pub mod explain;

@@ -2,100 +2,29 @@
 //! (docs/decisions/0009-compaction.md).
 //!
 //! A table is worth it when more than half of its row and long-value memory is unused, and that is
-//! at least [`WASTE_BYTES_MIN`]: then a step is paid for by at least one deletion. Its rows move
+//! at least [`WASTE_BYTES_MIN`](crate::compaction_state::WASTE_BYTES_MIN): then a step is paid for by at least one deletion. Its rows move
 //! from its last pages to free slots in its first; that changes row ids, so it is logged, as
 //! changes of their own (`redo::MOVE`). Long values, hash segments, ordered indexes and the places
 //! of pages in memory are nobody else's business and are changed without a trace. While a snapshot
 //! lives nothing moves: it would copy pages.
 
+use crate::compaction_state::{RETURNS_PER_LOOK, SCATTERED_BYTES_MIN, Work};
+use crate::contents::Contents;
 use crate::index::Structure;
 use crate::layout::RowLayout;
 use crate::redo;
 use crate::store::Store;
-use crate::table::{Contents, TableData};
-use ferrite_base::limits::PAGE_BYTES;
+use crate::table::TableData;
 use ferrite_base::{RowId, TableId, memory};
 use ferrite_catalog::TableKind;
 use std::collections::VecDeque;
 
-/// Unused bytes of a table that are worth moving rows for.
-pub const WASTE_BYTES_MIN: usize = 1_048_576;
-/// Deletions between two looks for such tables.
-const DELETIONS_PER_LOOK: u64 = 256;
 /// Entries of an ordered index that is built anew at once: some milliseconds. Larger ones stay as
 /// they are.
 const REBUILT_ENTRIES_MAX: usize = 250_000;
-/// Scattered free pages that are worth moving others for, in bytes.
-const SCATTERED_BYTES_MIN: usize = 16 * 1024 * 1024;
-/// Pages that came back, from this store or from others, between two looks whether they left others
-/// scattered.
-const RETURNS_PER_LOOK: u64 = (SCATTERED_BYTES_MIN / PAGE_BYTES) as u64;
 /// What the longer kinds of work count in rows moved.
 const PAGE_COST: usize = 8;
 const MERGE_COST: usize = 32;
-
-/// What is known between steps.
-pub(crate) struct Compaction {
-    waste_min: usize,
-    /// Rows and long values that went, ever.
-    pub(crate) deletions: u64,
-    looked_at: u64,
-    /// What [`memory::pages_returned`] said then.
-    returned_at: u64,
-    work: VecDeque<Work>,
-    /// A copy's tables have their rows where the leader's have them.
-    keeps_rows: bool,
-}
-
-impl Default for Compaction {
-    fn default() -> Compaction {
-        let work = VecDeque::new();
-        Compaction { waste_min: WASTE_BYTES_MIN, deletions: 0, looked_at: 0, returned_at: 0, work, keeps_rows: false }
-    }
-}
-
-impl Compaction {
-    /// Whether work is begun, or enough was deleted here for a look.
-    #[inline]
-    fn is_wanted(&self) -> bool {
-        !self.work.is_empty() || self.deletions - self.looked_at >= DELETIONS_PER_LOOK
-    }
-}
-
-/// One kind of work on one table. Tables, pages and indexes may go between steps: each step looks
-/// anew at what is there.
-#[derive(Clone, Debug)]
-enum Work {
-    /// Pages from `high` on are done; none below `low` has a free slot.
-    Rows {
-        table: TableId,
-        low: usize,
-        high: usize,
-    },
-    /// Values in pages from the threshold of their class on move; the rows before `page` were
-    /// looked at.
-    LongValues {
-        table: TableId,
-        thresholds: Vec<usize>,
-        page: usize,
-    },
-    /// The segments at directory places before this one were looked at.
-    Segments {
-        table: TableId,
-        index: usize,
-        place: usize,
-    },
-    Ordered {
-        table: TableId,
-        index: usize,
-    },
-    /// Blocks that lie in extents that others have left.
-    Places {
-        table: TableId,
-        part: usize,
-        number: usize,
-    },
-}
 
 impl Store {
     /// Does a little of the work that makes this store smaller, about as much as moving `budget`

@@ -16,7 +16,9 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod compaction;
+mod compaction_state;
 mod constraint;
+mod contents;
 mod evaluation;
 mod float_sum;
 mod hash_table;
@@ -30,6 +32,7 @@ mod load;
 mod long_values;
 mod look_up;
 mod memory;
+mod page_directory;
 mod page_table;
 mod pages;
 mod prefetch_ahead;

@@ -4,13 +4,10 @@
 //! Shared between the store's owner, who takes snapshots and retires memory, and whoever drops a
 //! snapshot, on whatever thread.
 
-use crate::page_table::OldChunk;
+use crate::page_directory::{Epoch, OldChunk};
 use ferrite_base::memory::Block;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// Counts the snapshots of a store.
-pub(crate) type Epoch = u64;
 
 /// What a table no longer uses and a snapshot may still read.
 pub(crate) enum Memory {

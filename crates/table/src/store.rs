@@ -5,7 +5,7 @@
 //! that fails may have been made in part (a view's sum can overflow after the row is in): whoever
 //! calls rolls back to a mark from before it.
 
-use crate::compaction::Compaction;
+use crate::compaction_state::Compaction;
 use crate::constraint;
 use crate::pages::PlaceError;
 use crate::redo::{self, Reader, RedoError};

@@ -2,6 +2,7 @@
 //! and no views.
 
 use crate::constraint;
+use crate::contents::Contents;
 use crate::evaluation::{Rows as RowContext, note_row};
 use crate::index::{EncodedKey, HashedKey, IndexData};
 use crate::layout::RowLayout;
@@ -18,22 +19,6 @@ use std::sync::Arc;
 
 /// Rows that an index is given between two looks at the memory limit.
 const ROWS_PER_LOOK: usize = 1_024;
-
-/// Rows and indexes; replaced as a whole by TRUNCATE.
-pub(crate) struct Contents {
-    pub(crate) rows: RowStore,
-    /// Those of the catalog in its order, then perhaps one of our own that finds a view's groups.
-    pub(crate) indexes: Vec<IndexData>,
-    /// Tells these contents from earlier ones of the same table.
-    pub(crate) generation: u64,
-}
-
-impl Contents {
-    fn fresh(rows: RowStore, indexes: &[Index], generation: u64) -> Contents {
-        let indexes = indexes.iter().map(|index| IndexData::new(index, &rows.layout)).collect();
-        Contents { rows, indexes, generation }
-    }
-}
 
 /// The data of one table, view or stream in one partition.
 pub struct TableData {

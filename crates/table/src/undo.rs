@@ -8,8 +8,8 @@
 //! on all members (decision 0045): the log then has *boundaries*, where transactions ended. What is
 //! forgotten at its front is given back when that is half of it, so that forgetting costs nothing.
 
+use crate::contents::Contents;
 use crate::long_values::Handle;
-use crate::table::Contents;
 use ferrite_base::limits::{MEMORY_ALWAYS_BYTES, TRANSACTION_BYTES_MAX};
 use ferrite_base::{RowId, Sequence, TableId, memory};
 use std::collections::VecDeque;

@@ -8,7 +8,6 @@ use crate::{ColumnType, Decimal, Point, SqlType, Value, decimal::ParseDecimalErr
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 
-pub use crate::cast::cast;
 pub use crate::text::{to_text, to_text_string};
 
 /// A string parameter that means NULL, whatever type is declared.

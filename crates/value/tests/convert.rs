@@ -2,7 +2,8 @@
 
 use bumpalo::Bump;
 use ferrite_base::ErrorKind;
-use ferrite_value::convert::{cast, check_fits, to_declared, to_declared_array, to_text};
+use ferrite_value::cast::cast;
+use ferrite_value::convert::{check_fits, to_declared, to_declared_array, to_text};
 use ferrite_value::geography::Polygon;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, Point, SqlType, Value};
 

@@ -1,7 +1,8 @@
 //! Every value survives the way through its text and back, by CAST and as a parameter.
 
 use bumpalo::Bump;
-use ferrite_value::convert::{cast, to_declared, to_text};
+use ferrite_value::cast::cast;
+use ferrite_value::convert::{to_declared, to_text};
 use ferrite_value::geography::{Polygon, PolygonView, parse_point};
 use ferrite_value::sphere::{self, Ring};
 use ferrite_value::{ColumnType, Decimal, Point, SqlType, Value, decimal, temporal};

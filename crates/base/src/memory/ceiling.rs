@@ -8,7 +8,6 @@
 //! Memory is the process's, and so is the ceiling that it is compared with. What one call,
 //! statement or transaction may take is a server's own: [`crate::settings`].
 
-use super::clients::set_clients_limit;
 use super::{BYTES_USED, LARGE_BYTES_USED, heap};
 use crate::UserError;
 use crate::error::ErrorKind;
@@ -18,11 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ROWS_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Sets the ceiling. None: there is none, which is how a process begins.
-pub fn set_limit(bytes: Option<usize>) {
-    let limit = bytes.unwrap_or(usize::MAX);
-    LIMIT.store(limit, Ordering::Relaxed);
-    set_clients_limit(bytes);
+/// None: there is no ceiling.
+pub(super) fn set_ceiling(bytes: Option<usize>) {
+    LIMIT.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
     ROWS_LIMIT.store(bytes.map_or(usize::MAX, |bytes| bytes - bytes / MEMORY_RESERVE_PART), Ordering::Relaxed);
 }
 
@@ -74,7 +71,7 @@ pub fn refused(what: &str) -> UserError {
 pub(super) mod tests {
     use super::*;
     use crate::limits::PAGE_BYTES;
-    use crate::memory::Block;
+    use crate::memory::{Block, set_limit};
     use std::sync::Mutex;
 
     /// Held by tests that set limits of the process or look at them.

@@ -12,7 +12,7 @@ pub mod send;
 
 pub use input::Input;
 
-use crate::command::BadCommand;
+use crate::bad_command::BadCommand;
 use crate::copy::CopyOptions;
 use crate::interrupt::Interrupts;
 use crate::names::{Names, Table, TableKind};

@@ -1,7 +1,8 @@
 //! Nothing is there of an operation that failed or was refused, nor of one that an earlier recovery
 //! has shown to be lost.
 
-use crate::history::{History, Told};
+use crate::history::History;
+use crate::operation::Told;
 use crate::state::State;
 
 pub fn check(history: &History, state: &State) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! A write that was acknowledged is there, in the place that its answer named.
 
-use crate::history::{Answer, History, Told};
+use crate::history::History;
+use crate::operation::{Answer, Told};
 use crate::state::State;
 
 pub fn check(history: &History, state: &State) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! A transaction over several homes is there on all of them or on none.
 
-use crate::history::{Action, Answer, History, Told};
+use crate::history::History;
+use crate::operation::{Action, Answer, Told};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,9 @@
 //! Every row is what the operations that are there have made of it, one after the other, and there
 //! is no other row.
 
-use crate::history::{History, RATES};
+use crate::history::History;
 use crate::model::Home;
+use crate::operation::RATES;
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,9 @@
 //! A read that was answered showed a state that is part of the durable history: nothing in it was
 //! lost later, and it was one moment's.
 
-use crate::history::{Action, Answer, Cut, History, Looked, RATES, Told};
+use crate::history::History;
 use crate::model::Home;
+use crate::operation::{Action, Answer, Cut, Looked, RATES, Told};
 use crate::state::State;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use crate::errors::at_compile_time;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{ArithmeticDomain, Expr};
-use ferrite_value::convert::cast;
+use ferrite_value::cast::cast;
 use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
 
 /// A bound expression with its type; None while nothing says what type it has: NULL, or a `?` not
