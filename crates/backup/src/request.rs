@@ -61,7 +61,7 @@ pub struct Restore {
 
 /// Where backups may be.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct BackupDirectories {
     /// The database's directory, which is no place for them.
     pub own: PathBuf,
     /// `--backup-dir`: all of them lie in it. None: anywhere else.
@@ -86,7 +86,7 @@ pub fn is_own_snapshot(parameters: &[Value<'_>]) -> bool {
 }
 
 /// `@SnapshotSave` with a path.
-pub fn save(parameters: &[Value<'_>], place: &Place) -> UserResult<Save> {
+pub fn save(parameters: &[Value<'_>], place: &BackupDirectories) -> UserResult<Save> {
     match parameters {
         [Value::Text(path), Value::Text(nonce), Value::Integer(block)] => Ok(Save {
             dir: place.directory(path)?,
@@ -126,7 +126,7 @@ pub fn save(parameters: &[Value<'_>], place: &Place) -> UserResult<Save> {
 }
 
 /// `@SnapshotRestore`.
-pub fn restore(parameters: &[Value<'_>], place: &Place) -> UserResult<Restore> {
+pub fn restore(parameters: &[Value<'_>], place: &BackupDirectories) -> UserResult<Restore> {
     match parameters {
         [Value::Text(path), Value::Text(nonce)] => Ok(Restore {
             dir: place.directory(path)?,
@@ -159,7 +159,7 @@ fn missing(key: &str) -> UserError {
     UserError::parameters(format!("the settings name no {key}"))
 }
 
-impl Place {
+impl BackupDirectories {
     /// A directory on the server that a caller may name: absolute or, where backups have a
     /// directory of their own, relative to that and within it; without detours, and not within the
     /// database's own, where a file of any name could be taken for the database's.
@@ -362,8 +362,8 @@ mod tests {
 
     const OWN: &str = "/var/lib/ferrite";
 
-    fn anywhere() -> Place {
-        Place { own: OWN.into(), root: None }
+    fn anywhere() -> BackupDirectories {
+        BackupDirectories { own: OWN.into(), root: None }
     }
 
     fn save_text(text: &str) -> UserResult<Save> {
@@ -449,7 +449,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, root.join("link")).expect("a link");
         std::os::unix::fs::symlink(&root, outside.join("back")).expect("a link");
         std::fs::write(root.join("file"), "").expect("a file");
-        let place = Place { own: own.clone(), root: Some(root.clone()) };
+        let place = BackupDirectories { own: own.clone(), root: Some(root.clone()) };
         let absolute = root.join("monday/noon").display().to_string();
         for (text, expected) in [
             ("monday", root.join("monday")),

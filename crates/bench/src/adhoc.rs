@@ -1,11 +1,11 @@
 //! `ferrite bench adhoc`: statements as text with other literals each time, on one row by its key.
 
 use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::AdHocOptions;
 use crate::progress::with_progress;
 use crate::random::FastRandom;
-use crate::report::{Report, grouped};
+use crate::report::{LoadReport, grouped};
 use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
@@ -26,7 +26,7 @@ CREATE TABLE item (
 PARTITION TABLE item ON COLUMN id;
 ";
 
-pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResult<Report> {
+pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResult<LoadReport> {
     let session = Session::open(environment, &options.target)?;
     prepare(&session, options.rows)?;
     let seed = seed_or_random(options.seed);
@@ -161,7 +161,7 @@ impl Workload for AdHocLoad {
     }
 
     #[inline]
-    fn completed(&mut self, note: AdHocNote, response: &Response<'_>) -> Outcome {
+    fn completed(&mut self, note: AdHocNote, response: &Response<'_>) -> LoadOutcome {
         if !response.is_success() {
             return failure_outcome(response);
         }
@@ -173,17 +173,17 @@ impl Workload for AdHocLoad {
                 });
                 if matches!(found, Some((1, Value::Integer(key))) if key == i64::from(id)) {
                     self.tally.reads += 1;
-                    return Outcome::Succeeded { payload_bytes: 0 };
+                    return LoadOutcome::Succeeded { payload_bytes: 0 };
                 }
             }
             AdHocNote::Update if response.scalar() == Some(1) => {
                 self.tally.writes += 1;
-                return Outcome::Succeeded { payload_bytes: 0 };
+                return LoadOutcome::Succeeded { payload_bytes: 0 };
             }
             AdHocNote::Update => {}
         }
         self.tally.wrong_answers += 1;
-        Outcome::Failed
+        LoadOutcome::Failed
     }
 
     fn lost(&mut self, _note: AdHocNote) {}

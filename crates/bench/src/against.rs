@@ -5,7 +5,7 @@ use crate::error::BenchResult;
 use crate::limit::measure_limit;
 use crate::measurement::median;
 use crate::options::{LoadOptions, VoterOptions};
-use crate::report::{Report, grouped, ratio};
+use crate::report::{LoadReport, grouped, ratio};
 use crate::results::keep;
 use crate::run::seed_or_random;
 use crate::session::Environment;
@@ -19,8 +19,8 @@ const ROUNDS: u32 = 2;
 /// Both loads, and how they compare.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    pub limit: Vec<Report>,
-    pub voter: Vec<Report>,
+    pub limit: Vec<LoadReport>,
+    pub voter: Vec<LoadReport>,
     /// Transactions per second.
     pub limit_median: f64,
     pub voter_median: f64,
@@ -29,8 +29,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    fn new(limit: Vec<Report>, voter: Vec<Report>) -> Comparison {
-        let middle = |reports: &[Report]| {
+    fn new(limit: Vec<LoadReport>, voter: Vec<LoadReport>) -> Comparison {
+        let middle = |reports: &[LoadReport]| {
             let rates: Vec<f64> = reports.iter().map(|report| report.transactions_per_second).collect();
             median(&rates).unwrap_or(0.0)
         };

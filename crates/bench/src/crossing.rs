@@ -5,7 +5,7 @@
 //! alike.
 
 use crate::error::{BenchError, BenchResult};
-use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::CrossingOptions;
 use crate::report::grouped;
 use crate::results::keep;
@@ -82,15 +82,15 @@ impl Workload for Calls {
     }
 
     #[inline]
-    fn completed(&mut self, (): (), response: &Response<'_>) -> Outcome {
+    fn completed(&mut self, (): (), response: &Response<'_>) -> LoadOutcome {
         if !response.is_success() {
             return failure_outcome(response);
         }
         if response.scalar() == Some(0) {
-            return Outcome::Succeeded { payload_bytes: 0 };
+            return LoadOutcome::Succeeded { payload_bytes: 0 };
         }
         self.wrong += 1;
-        Outcome::Failed
+        LoadOutcome::Failed
     }
 
     fn lost(&mut self, (): ()) {}

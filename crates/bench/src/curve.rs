@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use steps::Place;
+use steps::CurvePoint;
 
 /// A rate counts as kept when so much of it was done.
 const KEPT: f64 = 0.98;
@@ -95,10 +95,10 @@ pub struct Point {
 impl Point {
     /// By the rate that was asked for: where it could not be kept, less was done with more latency,
     /// which is no other place on the way up but the wall at the end of it.
-    fn place(&self) -> Place {
+    fn place(&self) -> CurvePoint {
         let p99 = self.pass.latency_microseconds.p99;
         let throughput = self.target_per_second.unwrap_or(self.pass.transactions_per_second);
-        Place { throughput, latency: p99 as f64 }
+        CurvePoint { throughput, latency: p99 as f64 }
     }
 
     /// Whether less was done than asked for.
@@ -277,7 +277,7 @@ impl CurveReport {
         points: Vec<Point>,
     ) -> CurveReport {
         let open: Vec<&Point> = points.iter().filter(|point| point.kind == Loop::Open).collect();
-        let places: Vec<Place> = open.iter().map(|point| point.place()).collect();
+        let places: Vec<CurvePoint> = open.iter().map(|point| point.place()).collect();
         CurveReport {
             settings,
             maximum_per_second,

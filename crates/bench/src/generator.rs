@@ -26,7 +26,7 @@ const TICK_NANOSECONDS_MIN: u64 = 200_000;
 
 /// What an answer meant to the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum LoadOutcome {
     Succeeded { payload_bytes: u64 },
     Aborted,
     Failed,
@@ -40,7 +40,7 @@ pub trait Workload: Send + 'static {
     /// Makes one call with `connection.call(procedure, parameters, call.with(note))`.
     fn call(&mut self, connection: &mut Connection<InFlight<Self::Note>>, call: Intended);
 
-    fn completed(&mut self, note: Self::Note, response: &Response<'_>) -> Outcome;
+    fn completed(&mut self, note: Self::Note, response: &Response<'_>) -> LoadOutcome;
 
     /// The connection broke while this call was in flight.
     fn lost(&mut self, note: Self::Note);
@@ -65,10 +65,10 @@ pub struct InFlight<N> {
 }
 
 /// Classifies a failure: what the server rolled back in good order, or trouble.
-pub fn failure_outcome(response: &Response<'_>) -> Outcome {
+pub fn failure_outcome(response: &Response<'_>) -> LoadOutcome {
     match response.status() {
-        Some(Status::UserAbort | Status::GracefulFailure) => Outcome::Aborted,
-        _ => Outcome::Failed,
+        Some(Status::UserAbort | Status::GracefulFailure) => LoadOutcome::Aborted,
+        _ => LoadOutcome::Failed,
     }
 }
 
@@ -310,13 +310,13 @@ impl<W: Workload> Handler for Generator<W> {
         self.outstanding -= 1;
         self.current.record_latency(self.last_at.1.saturating_sub(call.intended));
         match self.workload.completed(call.note, response) {
-            Outcome::Succeeded { payload_bytes } => {
+            LoadOutcome::Succeeded { payload_bytes } => {
                 self.current.succeeded += 1;
                 self.current.payload_bytes += payload_bytes;
             }
             failure => {
-                self.current.aborted += u64::from(failure == Outcome::Aborted);
-                self.current.failed += u64::from(failure == Outcome::Failed);
+                self.current.aborted += u64::from(failure == LoadOutcome::Aborted);
+                self.current.failed += u64::from(failure == LoadOutcome::Failed);
                 if self.first_failure.is_none() {
                     let text = response.status_text.unwrap_or("the call failed without a text");
                     self.first_failure = Some(format!("{text} (status {})", response.status_code));

@@ -2,11 +2,11 @@
 //! `STORE.upsert` (wire-protocol, appendix C.2).
 
 use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::KvOptions;
 use crate::progress::with_progress;
 use crate::random::FastRandom;
-use crate::report::{MemoryReport, Report, grouped};
+use crate::report::{LoadReport, MemoryReport, grouped};
 use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
@@ -30,7 +30,7 @@ PARTITION TABLE store ON COLUMN key;
 /// call.
 const MATERIAL_BYTES: usize = 4 * 1_048_576;
 
-pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Report> {
+pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<LoadReport> {
     let session = Session::open(environment, &options.target)?;
     let kept = options.keep && session.query_number("SELECT COUNT(*) FROM store").is_ok();
     if !kept {
@@ -259,7 +259,7 @@ impl Workload for KvLoad {
     }
 
     #[inline]
-    fn completed(&mut self, note: KvNote, response: &Response<'_>) -> Outcome {
+    fn completed(&mut self, note: KvNote, response: &Response<'_>) -> LoadOutcome {
         if !response.is_success() {
             return failure_outcome(response);
         }
@@ -267,22 +267,22 @@ impl Workload for KvLoad {
             KvNote::Read => match self.value_read(response) {
                 Some(bytes) => {
                     self.tally.hits += 1;
-                    return Outcome::Succeeded { payload_bytes: bytes };
+                    return LoadOutcome::Succeeded { payload_bytes: bytes };
                 }
                 None if response.tables().next().is_some_and(|table| table.is_ok_and(|t| t.row_count() == 0)) => {
                     self.tally.misses += 1;
-                    return Outcome::Succeeded { payload_bytes: 0 };
+                    return LoadOutcome::Succeeded { payload_bytes: 0 };
                 }
                 None => {}
             },
             KvNote::Write(bytes) if response.scalar() == Some(1) => {
                 self.tally.writes += 1;
-                return Outcome::Succeeded { payload_bytes: u64::from(bytes) };
+                return LoadOutcome::Succeeded { payload_bytes: u64::from(bytes) };
             }
             KvNote::Write(_) => {}
         }
         self.tally.wrong_answers += 1;
-        Outcome::Failed
+        LoadOutcome::Failed
     }
 
     fn lost(&mut self, _note: KvNote) {}

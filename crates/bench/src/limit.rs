@@ -4,7 +4,7 @@ use crate::error::{BenchError, BenchResult};
 use crate::limit_client::{self, BareTally, OUTSTANDING_MAX};
 use crate::limit_server;
 use crate::options::{LimitOptions, LimitServerOptions, LoadOptions, VoteProcedure};
-use crate::report::Report;
+use crate::report::LoadReport;
 use crate::results::keep;
 use crate::run::{measure, measure_with, seed_or_random};
 use crate::session::{Environment, Session};
@@ -15,7 +15,7 @@ const CONTESTANTS: u16 = 6;
 const VOTES_MAX: i32 = 2;
 
 /// Runs the yardstick in a process of its own, prints its seconds and checks its count.
-pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResult<Report> {
+pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResult<LoadReport> {
     let report = measure_limit(environment, &options.load, seed_or_random(options.seed))?;
     print!("{}", report.text());
     keep(options.load.json.as_deref(), "limit", &report)?;
@@ -27,7 +27,7 @@ pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResu
 /// only as it is used.
 const ROWS_AT_A_RATE: usize = 28_000_000;
 
-pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed: u64) -> BenchResult<Report> {
+pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed: u64) -> BenchResult<LoadReport> {
     let bare = load.rate.is_none() && load.connections == 1 && load.threads == 1 && load.outstanding <= OUTSTANDING_MAX;
     let session = Session::open_limit(environment, if load.rate.is_some() { ROWS_AT_A_RATE } else { 0 })?;
     let (mut report, accepted, failed) = if bare {

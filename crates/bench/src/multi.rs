@@ -2,11 +2,11 @@
 //! them; transfers between two accounts keep their sum, which every read of all accounts must find.
 
 use crate::error::{BenchError, BenchResult};
-use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::{MultiOptions, MultiWrite};
 use crate::progress::with_progress;
 use crate::random::FastRandom;
-use crate::report::{Report, grouped};
+use crate::report::{LoadReport, grouped};
 use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
@@ -40,7 +40,7 @@ const BALANCE: i64 = 1_000;
 /// Rows of the replicated table.
 const RATES: u32 = 100;
 
-pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResult<Report> {
+pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResult<LoadReport> {
     let session = Session::open(environment, &options.target)?;
     prepare(&session, options.accounts)?;
     let seed = seed_or_random(options.seed);
@@ -202,7 +202,7 @@ impl Workload for MultiLoad {
         debug_assert!(written.is_ok(), "numbers fit into a frame");
     }
 
-    fn completed(&mut self, note: MultiNote, response: &Response<'_>) -> Outcome {
+    fn completed(&mut self, note: MultiNote, response: &Response<'_>) -> LoadOutcome {
         if !response.is_success() {
             return failure_outcome(response);
         }
@@ -221,14 +221,14 @@ impl Workload for MultiLoad {
         };
         if !right {
             self.tally.wrong_answers += 1;
-            return Outcome::Failed;
+            return LoadOutcome::Failed;
         }
         match note {
             MultiNote::Read => self.tally.reads += 1,
             MultiNote::Transfer => self.tally.transfers += 1,
             MultiNote::Rate => self.tally.rates += 1,
         }
-        Outcome::Succeeded { payload_bytes: 0 }
+        LoadOutcome::Succeeded { payload_bytes: 0 }
     }
 
     fn lost(&mut self, _note: MultiNote) {}

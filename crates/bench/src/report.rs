@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Everything about one run. Times are in microseconds unless named otherwise.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct LoadReport {
     pub workload: String,
     /// What it said of itself, or its address.
     pub server: String,
@@ -95,12 +95,12 @@ pub struct FsyncReport {
     pub median_microseconds: Option<f64>,
 }
 
-impl Report {
+impl LoadReport {
     /// The part of a report that every load has.
-    pub fn new<W>(workload: &str, server: &str, options: &LoadOptions, result: &LoadResult<W>) -> Report {
+    pub fn new<W>(workload: &str, server: &str, options: &LoadOptions, result: &LoadResult<W>) -> LoadReport {
         let seconds = result.measured.as_secs_f64();
         let transactions = result.total.succeeded;
-        Report {
+        LoadReport {
             workload: workload.to_string(),
             server: server.to_string(),
             load: options.into(),
@@ -306,7 +306,7 @@ mod tests {
             threads: 1,
             json: None,
         };
-        let report = Report::new("voter", "here:1", &options, &result);
+        let report = LoadReport::new("voter", "here:1", &options, &result);
         assert_eq!(report.transactions_per_second, 1_000.0);
         assert_eq!(report.client_cpu_microseconds_per_transaction, 0.5);
         assert_eq!(report.payload_megabytes_per_second, Some(2.0));

@@ -6,7 +6,7 @@ use crate::load::{LoadPlan, LoadResult, Progress, run_load};
 use crate::measurement::Measurement;
 use crate::options::LoadOptions;
 use crate::process::Usage;
-use crate::report::{FsyncReport, Report, per_transaction, ratio, second_line};
+use crate::report::{FsyncReport, LoadReport, per_transaction, ratio, second_line};
 use crate::session::{Environment, Fsyncs, Session};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub fn measure<W: Workload>(
     session: &Session,
     options: &LoadOptions,
     make: impl FnMut(usize) -> W,
-) -> BenchResult<(LoadResult<W>, Report)> {
+) -> BenchResult<(LoadResult<W>, LoadReport)> {
     measure_with(name, environment, session, options, |plan, watch| run_load(plan, make, watch))
 }
 
@@ -39,7 +39,7 @@ pub fn measure_with<W>(
     session: &Session,
     options: &LoadOptions,
     run: impl FnOnce(&LoadPlan, &mut dyn FnMut(Progress<'_>)) -> BenchResult<LoadResult<W>>,
-) -> BenchResult<(LoadResult<W>, Report)> {
+) -> BenchResult<(LoadResult<W>, LoadReport)> {
     println!("{}", heading(name, session, options));
     let plan = load_plan(environment, session, options);
     let mut before: (Option<Usage>, Option<Fsyncs>) = (None, None);
@@ -49,7 +49,7 @@ pub fn measure_with<W>(
         Progress::Second(second, measurement) => println!("{}", second_line(second, measurement)),
         Progress::MeasurementEnds => after = (session.usage(), session.fsyncs()),
     })?;
-    let mut report = Report::new(name, &session.description(), options, &result);
+    let mut report = LoadReport::new(name, &session.description(), options, &result);
     report.server_cpu_microseconds_per_transaction = server_cpu(before.0, after.0, &result.total);
     report.fsyncs = fsync_report(before.1, after.1, result.measured);
     Ok((result, report))

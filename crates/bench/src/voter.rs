@@ -5,7 +5,7 @@ use crate::area_codes::VOTER_DDL;
 use crate::beside;
 use crate::error::{BenchError, BenchResult};
 use crate::options::{LoadOptions, VoteProcedure, VoterOptions};
-use crate::report::{MemoryReport, Report, grouped};
+use crate::report::{LoadReport, MemoryReport, grouped};
 use crate::results::keep;
 use crate::run::{measure, seed_or_random};
 use crate::session::{Environment, Session};
@@ -19,7 +19,7 @@ pub const CONTESTANT_NAMES: &str = "Ada Lindqvist,Bruno Valdez,Carmen Okafor,Dmi
 Greta Solberg,Hamid Rahimi,Ines Duarte,Jonas Keller,Keiko Arai,Liam Brennan";
 
 /// Runs Voter once, prints its seconds and the report, and checks the result to the vote.
-pub fn run_voter(environment: &Environment, options: &VoterOptions) -> BenchResult<Report> {
+pub fn run_voter(environment: &Environment, options: &VoterOptions) -> BenchResult<LoadReport> {
     let report = measure_voter(environment, options, &options.load)?;
     print!("{}", report.text());
     keep(options.load.json.as_deref(), "voter", &report)?;
@@ -30,7 +30,7 @@ pub(crate) fn measure_voter(
     environment: &Environment,
     options: &VoterOptions,
     load: &LoadOptions,
-) -> BenchResult<Report> {
+) -> BenchResult<LoadReport> {
     let session = Session::open(environment, &options.target)?;
     prepare(&session, options.contestants, options.keep)?;
     if let (VoteProcedure::Java, Some(jar)) = (options.procedure, &options.jar) {

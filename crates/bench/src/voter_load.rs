@@ -1,7 +1,7 @@
 //! Voter's calls (wire-protocol, appendix C.1), for the server and the yardstick alike.
 
 use crate::area_codes::{AreaCode, area_codes};
-use crate::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::VoteProcedure;
 use crate::random::FastRandom;
 use ferrite_client::Prepared;
@@ -137,7 +137,7 @@ impl Workload for VoterLoad {
     }
 
     #[inline]
-    fn completed(&mut self, contestant: u16, response: &Response<'_>) -> Outcome {
+    fn completed(&mut self, contestant: u16, response: &Response<'_>) -> LoadOutcome {
         if !response.is_success() {
             self.tally.failed += 1;
             return failure_outcome(response);
@@ -155,10 +155,10 @@ impl Workload for VoterLoad {
             Some(OVER_LIMIT) => self.tally.over_limit += 1,
             _ => {
                 self.tally.failed += 1;
-                return Outcome::Failed;
+                return LoadOutcome::Failed;
             }
         }
-        Outcome::Succeeded { payload_bytes: 0 }
+        LoadOutcome::Succeeded { payload_bytes: 0 }
     }
 
     fn lost(&mut self, contestant: u16) {

@@ -83,7 +83,7 @@ impl Subject {
                 let result = run_load(plan, make, watch)?;
                 let after = VoteCounts::read(session)?;
                 let tally = Tally::of(&result.workloads);
-                (Outcome::of(result), voter::compare(&before, &after, &tally))
+                (WorkloadResult::of(result), voter::compare(&before, &after, &tally))
             }
             WorkloadKind::Kv | WorkloadKind::Read | WorkloadKind::Write => {
                 let make = |thread: usize| {
@@ -93,7 +93,7 @@ impl Subject {
                 let rows = session.query_number("SELECT COUNT(*) FROM store")?;
                 let mut tally = KvTally::default();
                 result.workloads.iter().for_each(|load| tally.merge(&load.tally));
-                (Outcome::of(result), kv::findings(&tally, rows, i64::from(self.values.pool_size), false))
+                (WorkloadResult::of(result), kv::findings(&tally, rows, i64::from(self.values.pool_size), false))
             }
         };
         if !findings.is_empty() {
@@ -104,7 +104,7 @@ impl Subject {
 }
 
 /// A load's result without what its workloads counted.
-struct Outcome {
+struct WorkloadResult {
     total: Measurement,
     seconds: Vec<SecondSummary>,
     measured: Duration,
@@ -112,9 +112,9 @@ struct Outcome {
     first_failure: Option<String>,
 }
 
-impl Outcome {
-    fn of<W>(result: LoadResult<W>) -> Outcome {
-        Outcome {
+impl WorkloadResult {
+    fn of<W>(result: LoadResult<W>) -> WorkloadResult {
+        WorkloadResult {
             total: result.total,
             seconds: result.seconds,
             measured: result.measured,

@@ -7,7 +7,7 @@ use ferrite_client::{Client, ClientError, ClientOptions, WhenFull};
 
 /// What a run has found.
 #[derive(PartialEq, Debug)]
-pub struct Report {
+pub struct AccountsReport {
     /// Names and balances, the richest first.
     pub accounts: Vec<(String, i64)>,
     /// The code of a transfer that was refused.
@@ -29,7 +29,7 @@ const SCHEMA: &str = "
     END;";
 
 /// The whole example, on an empty database.
-pub fn run(address: &str) -> Result<Report, ClientError> {
+pub fn run(address: &str) -> Result<AccountsReport, ClientError> {
     let options = ClientOptions { when_full: WhenFull::Block, ..ClientOptions::new([address]) };
     let client = Client::connect(options)?;
     client.execute(SCHEMA, ()).wait()?;
@@ -60,7 +60,7 @@ pub fn run(address: &str) -> Result<Report, ClientError> {
         assert_eq!(note, None, "nobody has written a note");
         accounts.push((row.get("name")?, row.get("balance")?));
     }
-    Ok(Report { accounts, refused, twice })
+    Ok(AccountsReport { accounts, refused, twice })
 }
 
 #[allow(dead_code, reason = "a test has this file as a module, and calls run")]

@@ -1,12 +1,12 @@
 //! The handle that applications hold.
 
-use crate::completion::{CallResult, Completion, Slot};
 use crate::driver::{Driver, DriverOptions};
 use crate::error::ClientError;
 use crate::future::{CallFuture, ResultFuture};
 use crate::gate::{Gate, Queued, Submitted};
 use crate::options::{ClientOptions, WhenFull, with_port};
 use crate::prepared::Prepared;
+use crate::recipient::{AnswerSlot, CallResult, Recipient};
 use crate::rows::Rows;
 use crate::statistics::Statistics;
 use crate::worker;
@@ -140,8 +140,8 @@ impl Client {
 
     /// As [`Client::call`], with the constant part of the request at hand.
     pub fn call_prepared(&self, procedure: &Prepared, parameters: impl ParameterSet) -> CallFuture {
-        let slot = Arc::new(Slot::default());
-        let call = match self.encode(procedure, &parameters, Completion::Slot(Arc::clone(&slot))) {
+        let slot = Arc::new(AnswerSlot::default());
+        let call = match self.encode(procedure, &parameters, Recipient::Slot(Arc::clone(&slot))) {
             Ok(call) => call,
             Err(error) => return CallFuture::failed(error),
         };
@@ -171,7 +171,7 @@ impl Client {
         parameters: impl ParameterSet,
         callback: impl FnOnce(CallResult) + Send + 'static,
     ) -> Result<(), ClientError> {
-        let call = self.encode(procedure, &parameters, Completion::Callback(Box::new(callback)))?;
+        let call = self.encode(procedure, &parameters, Recipient::Callback(Box::new(callback)))?;
         let gate = &self.inner.gate;
         match (gate.submit(call), gate.when_full) {
             (Submitted::Taken, _) => Ok(()),
@@ -193,12 +193,12 @@ impl Client {
         &self,
         procedure: &Prepared,
         parameters: &impl ParameterSet,
-        completion: Completion,
+        recipient: Recipient,
     ) -> Result<Queued, ClientError> {
         let mut request = Vec::new();
         procedure.write(&mut request, 0, parameters)?;
         let deadline = Instant::now() + self.inner.call_timeout;
-        Ok(Queued { request, handle_at: procedure.handle_at(), completion, deadline })
+        Ok(Queued { request, handle_at: procedure.handle_at(), recipient, deadline })
     }
 
     /// Blocks until no call is outstanding. Not from within a callback.

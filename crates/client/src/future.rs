@@ -1,8 +1,8 @@
 //! Calls as futures, which threads without an executor can wait for, too.
 
-use crate::completion::{CallResult, Slot};
 use crate::error::ClientError;
 use crate::gate::{Gate, Queued, Submitted, Ticket};
+use crate::recipient::{AnswerSlot, CallResult};
 use crate::rows::Rows;
 use ferrite_wire::OwnedResponse;
 use std::future::Future;
@@ -23,17 +23,17 @@ pub struct CallFuture {
 enum FutureState {
     /// Waits for room.
     Waiting(Submission),
-    Sent(Arc<Slot>),
+    Sent(Arc<AnswerSlot>),
     Ended(Option<ClientError>),
 }
 
 impl CallFuture {
     /// `gate` had no room for the call.
-    pub(crate) fn waiting(gate: Arc<Gate>, call: Queued, slot: Arc<Slot>) -> CallFuture {
+    pub(crate) fn waiting(gate: Arc<Gate>, call: Queued, slot: Arc<AnswerSlot>) -> CallFuture {
         CallFuture { state: FutureState::Waiting(Submission { gate, ticket: None, call: Some((call, slot)) }) }
     }
 
-    pub(crate) fn sent(slot: Arc<Slot>) -> CallFuture {
+    pub(crate) fn sent(slot: Arc<AnswerSlot>) -> CallFuture {
         CallFuture { state: FutureState::Sent(slot) }
     }
 
@@ -115,12 +115,12 @@ struct Submission {
     /// Since it waits.
     ticket: Option<Ticket>,
     /// Present until it is submitted.
-    call: Option<(Queued, Arc<Slot>)>,
+    call: Option<(Queued, Arc<AnswerSlot>)>,
 }
 
 impl Submission {
     /// None while there is no room; then `waker` will be woken.
-    fn try_submit(&mut self, waker: &Waker) -> Option<Result<Arc<Slot>, ClientError>> {
+    fn try_submit(&mut self, waker: &Waker) -> Option<Result<Arc<AnswerSlot>, ClientError>> {
         let (call, slot) = self.call.take()?;
         match self.gate.submit_or_wait(call, &mut self.ticket, waker) {
             Submitted::Taken => Some(Ok(slot)),
@@ -132,7 +132,7 @@ impl Submission {
         }
     }
 
-    fn submit_blocking(mut self) -> Result<Arc<Slot>, ClientError> {
+    fn submit_blocking(mut self) -> Result<Arc<AnswerSlot>, ClientError> {
         let (call, slot) = self.call.take().ok_or(ClientError::Closed)?;
         // The thread waits from now on, not the future.
         if let Some(ticket) = self.ticket.take() {

@@ -1,9 +1,9 @@
 //! Between the threads that call and the one that owns the sockets: the queue of new calls, and the
 //! count of outstanding ones that bounds it.
 
-use crate::completion::Completion;
 use crate::error::ClientError;
 use crate::options::WhenFull;
+use crate::recipient::Recipient;
 use crate::statistics::Statistics;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) struct Queued {
     /// A whole request, its handle still open.
     pub request: Vec<u8>,
     pub handle_at: usize,
-    pub completion: Completion,
+    pub recipient: Recipient,
     pub deadline: Instant,
 }
 
@@ -230,7 +230,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::completion::Slot;
+    use crate::recipient::AnswerSlot;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
@@ -244,8 +244,8 @@ mod tests {
     }
 
     fn call() -> Queued {
-        let completion = Completion::Slot(Arc::new(Slot::default()));
-        Queued { request: Vec::new(), handle_at: 0, completion, deadline: Instant::now() }
+        let recipient = Recipient::Slot(Arc::new(AnswerSlot::default()));
+        Queued { request: Vec::new(), handle_at: 0, recipient, deadline: Instant::now() }
     }
 
     struct Waiting {

@@ -30,7 +30,6 @@
 #![deny(missing_docs)]
 
 mod client;
-mod completion;
 mod connection;
 mod driver;
 mod error;
@@ -38,6 +37,7 @@ mod future;
 mod gate;
 mod options;
 mod prepared;
+mod recipient;
 mod rows;
 mod slab;
 mod statistics;
@@ -45,11 +45,11 @@ mod timer;
 mod worker;
 
 pub use client::Client;
-pub use completion::CallResult;
 pub use error::ClientError;
 pub use future::{CallFuture, ResultFuture};
 pub use options::{ClientOptions, Credentials, WhenFull};
 pub use prepared::Prepared;
+pub use recipient::CallResult;
 pub use rows::{ColumnError, ColumnIndex, FromValue, Row, RowIter, Rows};
 pub use statistics::Statistics;
 

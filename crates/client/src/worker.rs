@@ -1,11 +1,11 @@
 //! The client's background thread: moves calls from the gate to connections, and answers to whoever
 //! waits for them.
 
-use crate::completion::Completion;
 use crate::connection::LoginInfo;
 use crate::driver::{Driver, Handler, Links, Turn};
 use crate::error::ClientError;
 use crate::gate::{Gate, Queued};
+use crate::recipient::Recipient;
 use crate::statistics::Statistics;
 use ferrite_wire::Response;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What the thread keeps of a call in flight.
 pub(crate) struct InFlight {
-    completion: Completion,
+    recipient: Recipient,
     deadline: Instant,
 }
 
@@ -56,15 +56,15 @@ pub(crate) fn run(mut driver: Driver<InFlight>, gate: Arc<Gate>, call_timeout: D
     let reason = end.err().map_or(ClientError::Closed, |error| ClientError::System(Arc::new(error)));
     worker.gate.set_first_connect(Err(reason.clone()));
     for call in calls.drain(..) {
-        call.completion.complete(Err(reason.clone()));
+        call.recipient.complete(Err(reason.clone()));
     }
     worker.gate.exchange(&mut calls, late, worker.counts);
 }
 
 impl Worker {
-    fn end(&mut self, completion: Completion, result: Result<ferrite_wire::OwnedResponse, ClientError>) {
+    fn end(&mut self, recipient: Recipient, result: Result<ferrite_wire::OwnedResponse, ClientError>) {
         self.ended += 1;
-        completion.complete(result);
+        recipient.complete(result);
     }
 
     /// Gives up the calls whose time is over, and finds the next deadline.
@@ -86,7 +86,7 @@ impl Worker {
             let expired: Vec<InFlight> = expired.into_iter().filter_map(|handle| connection.give_up(handle)).collect();
             for call in expired {
                 self.counts.calls_timed_out += 1;
-                self.end(call.completion, Err(ClientError::Timeout { after: self.call_timeout }));
+                self.end(call.recipient, Err(ClientError::Timeout { after: self.call_timeout }));
             }
         }
         self.next_deadline = next;
@@ -129,12 +129,12 @@ impl Handler for Worker {
                     self.last_link = link;
                     self.counts.calls_sent += 1;
                     self.next_deadline = Some(self.next_deadline.map_or(call.deadline, |next| next.min(call.deadline)));
-                    let in_flight = InFlight { completion: call.completion, deadline: call.deadline };
+                    let in_flight = InFlight { recipient: call.recipient, deadline: call.deadline };
                     connection.call_encoded(&call.request, call.handle_at, in_flight);
                 }
                 None => {
                     let last = links.last_error().cloned().map(Box::new);
-                    self.end(call.completion, Err(ClientError::NotConnected { last }));
+                    self.end(call.recipient, Err(ClientError::NotConnected { last }));
                 }
             }
         }
@@ -164,7 +164,7 @@ impl Handler for Worker {
                 Err(ClientError::Protocol { address: "the server".to_string(), reason })
             }
         };
-        self.end(call.completion, result);
+        self.end(call.recipient, result);
     }
 
     fn lost(&mut self, _link: usize, call: InFlight, reason: &ClientError) {
@@ -176,7 +176,7 @@ impl Handler for Worker {
             },
             other => other.clone(),
         };
-        self.end(call.completion, Err(reason));
+        self.end(call.recipient, Err(reason));
     }
 
     fn connected(&mut self, link: usize, _login: &LoginInfo) {

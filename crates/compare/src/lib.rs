@@ -47,7 +47,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use system::Place;
+use system::RunDirectory;
 
 /// Where a log is in memory.
 const MEMORY: &str = "/dev/shm";
@@ -264,23 +264,24 @@ impl Run<'_> {
         let (system, connections, pass) = match contender.system {
             SystemName::Ferrite => self.ferrite(workload, contender)?,
             SystemName::Postgres => {
-                let memory = contender.log_in_memory.then(|| Place::new("postgres-log", Some(Path::new(MEMORY))));
+                let memory =
+                    contender.log_in_memory.then(|| RunDirectory::new("postgres-log", Some(Path::new(MEMORY))));
                 let mut server =
-                    Postgres::start(Place::new("postgres", dir)?, memory.transpose()?, contender.settings)?;
+                    Postgres::start(RunDirectory::new("postgres", dir)?, memory.transpose()?, contender.settings)?;
                 let tried = self.best(|plan| self.peer(workload, &mut server, plan))?;
                 let version = server.version().to_string();
                 server.stop()?;
                 (version, tried.0, tried.1)
             }
             SystemName::Redis => {
-                let mut server = Redis::start(Place::new("redis", dir)?, contender.settings)?;
+                let mut server = Redis::start(RunDirectory::new("redis", dir)?, contender.settings)?;
                 let tried = self.best(|plan| self.peer(workload, &mut server, plan))?;
                 let version = server.version().to_string();
                 server.stop()?;
                 (version, tried.0, tried.1)
             }
             SystemName::Sqlite => {
-                let mut library = Sqlite::start(Place::new("sqlite", dir)?, contender.settings)?;
+                let mut library = Sqlite::start(RunDirectory::new("sqlite", dir)?, contender.settings)?;
                 let pass = self.peer(workload, &mut library, self.plan(1, true))?;
                 (library.version(), 0, pass)
             }
@@ -305,7 +306,7 @@ impl Run<'_> {
 
     fn ferrite(&self, workload: WorkloadKind, contender: &Contender) -> BenchResult<(String, usize, Pass)> {
         let durability = contender.settings.iter().find(|(name, _)| *name == "durability").map(|(_, value)| *value);
-        let place = self.options.dir.as_deref().map(|dir| Place::new("server", Some(dir))).transpose()?;
+        let place = self.options.dir.as_deref().map(|dir| RunDirectory::new("server", Some(dir))).transpose()?;
         let target = TargetOptions {
             durability: durability.map(str::to_string),
             dir: place.as_ref().map(|place| place.path().join("data")),

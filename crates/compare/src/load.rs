@@ -2,7 +2,7 @@
 //! generators, and the same checks.
 
 use ferrite_bench::area_codes::area_codes;
-use ferrite_bench::generator::Outcome;
+use ferrite_bench::generator::LoadOutcome;
 use ferrite_bench::kv;
 use ferrite_bench::options::{VoteProcedure, WorkloadKind};
 use ferrite_bench::random::FastRandom;
@@ -91,36 +91,36 @@ impl Job {
     }
 
     /// What a vote was answered with.
-    pub fn voted(&mut self, answer: i64) -> Outcome {
+    pub fn voted(&mut self, answer: i64) -> LoadOutcome {
         match answer {
             0 => self.tally.accepted += 1,
             1 | 2 => self.tally.rejected += 1,
             _ => return self.failed(|| format!("a vote was answered with {answer}")),
         }
-        Outcome::Succeeded { payload_bytes: 0 }
+        LoadOutcome::Succeeded { payload_bytes: 0 }
     }
 
     /// A value of so many bytes was read.
-    pub fn was_read(&mut self, bytes: usize) -> Outcome {
+    pub fn was_read(&mut self, bytes: usize) -> LoadOutcome {
         if !self.values.value_bytes.contains(&bytes) {
             return self.failed(|| format!("a value of {bytes} bytes was read"));
         }
         self.tally.hits += 1;
-        Outcome::Succeeded { payload_bytes: bytes as u64 }
+        LoadOutcome::Succeeded { payload_bytes: bytes as u64 }
     }
 
-    pub fn was_written(&mut self) -> Outcome {
+    pub fn was_written(&mut self) -> LoadOutcome {
         self.tally.writes += 1;
-        Outcome::Succeeded { payload_bytes: *self.values.value_bytes.end() as u64 }
+        LoadOutcome::Succeeded { payload_bytes: *self.values.value_bytes.end() as u64 }
     }
 
     #[cold]
-    pub fn failed(&mut self, why: impl FnOnce() -> String) -> Outcome {
+    pub fn failed(&mut self, why: impl FnOnce() -> String) -> LoadOutcome {
         self.tally.wrong += 1;
         if self.tally.first_failure.is_none() {
             self.tally.first_failure = Some(why());
         }
-        Outcome::Failed
+        LoadOutcome::Failed
     }
 
     /// In what `count`, the votes or keys that are there, differs from what was answered.
@@ -164,15 +164,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_found() {
         let mut job = Job::new(WorkloadKind::Voter, 7);
-        assert!((0..3).all(|answer| job.voted(answer) == Outcome::Succeeded { payload_bytes: 0 }));
+        assert!((0..3).all(|answer| job.voted(answer) == LoadOutcome::Succeeded { payload_bytes: 0 }));
         assert_eq!(job.findings(1), [""; 0]);
         assert_eq!(job.findings(2).len(), 1);
         job.voted(9);
         assert!(job.findings(1)[0].contains("answered with 9"));
         let mut job = Job::new(WorkloadKind::Read, 7);
-        assert_eq!(job.was_read(1024), Outcome::Succeeded { payload_bytes: 1024 });
+        assert_eq!(job.was_read(1024), LoadOutcome::Succeeded { payload_bytes: 1024 });
         assert_eq!(job.findings(100_000), [""; 0]);
-        assert_eq!(job.was_read(3), Outcome::Failed);
+        assert_eq!(job.was_read(3), LoadOutcome::Failed);
         assert_eq!(job.findings(100_000).len(), 1);
     }
 }

@@ -5,7 +5,7 @@
 //! Knows sockets and time; a [`Dialect`] knows bytes.
 
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
-use ferrite_bench::generator::Outcome;
+use ferrite_bench::generator::LoadOutcome;
 use ferrite_bench::measurement::{Measurement, SecondSummary};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub trait Dialect {
     fn length(&self, bytes: &[u8]) -> BenchResult<Option<usize>>;
 
     /// What the answer means.
-    fn completed(&mut self, note: Self::Note, answer: &[u8]) -> Outcome;
+    fn completed(&mut self, note: Self::Note, answer: &[u8]) -> LoadOutcome;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -169,15 +169,15 @@ fn read<D: Dialect>(
 }
 
 /// Counts one answer.
-pub fn record(current: &mut Measurement, latency: Duration, outcome: Outcome) {
+pub fn record(current: &mut Measurement, latency: Duration, outcome: LoadOutcome) {
     current.record_latency(latency.as_nanos() as u64);
     match outcome {
-        Outcome::Succeeded { payload_bytes } => {
+        LoadOutcome::Succeeded { payload_bytes } => {
             current.succeeded += 1;
             current.payload_bytes += payload_bytes;
         }
-        Outcome::Aborted => current.aborted += 1,
-        Outcome::Failed => current.failed += 1,
+        LoadOutcome::Aborted => current.aborted += 1,
+        LoadOutcome::Failed => current.failed += 1,
     }
 }
 
@@ -282,9 +282,9 @@ mod tests {
             Ok(length.filter(|length| *length <= bytes.len()))
         }
 
-        fn completed(&mut self, note: u8, answer: &[u8]) -> Outcome {
+        fn completed(&mut self, note: u8, answer: &[u8]) -> LoadOutcome {
             self.wrong += u64::from(answer.len() != 1 + usize::from(note) || answer.iter().any(|byte| *byte != note));
-            Outcome::Succeeded { payload_bytes: 0 }
+            LoadOutcome::Succeeded { payload_bytes: 0 }
         }
     }
 

@@ -5,10 +5,10 @@
 use super::load::{Job, JobNote};
 use super::peer::Peer;
 use super::pipeline::{self, Dialect, Driven, Moment, Plan};
-use super::system::{Place, await_port, cpu_of_tree, fail_with_log, free_port, log_file};
+use super::system::{RunDirectory, await_port, cpu_of_tree, fail_with_log, free_port, log_file};
 use ferrite_bench::companion::{Companion, find_program};
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
-use ferrite_bench::generator::Outcome;
+use ferrite_bench::generator::LoadOutcome;
 use ferrite_bench::process::Signal;
 use ferrite_bench::progress::with_progress;
 use std::io::{Read, Write};
@@ -60,7 +60,7 @@ pub struct Postgres {
     port: u16,
     version: String,
     /// Data, and the log if it is elsewhere. Gone after the process.
-    places: Vec<Place>,
+    places: Vec<RunDirectory>,
 }
 
 impl Postgres {
@@ -70,7 +70,11 @@ impl Postgres {
     }
 
     /// A new cluster in `place`, its log in `log_place` if there is one.
-    pub fn start(place: Place, log_place: Option<Place>, settings: &[(&str, &str)]) -> BenchResult<Postgres> {
+    pub fn start(
+        place: RunDirectory,
+        log_place: Option<RunDirectory>,
+        settings: &[(&str, &str)],
+    ) -> BenchResult<Postgres> {
         let programs = programs().ok_or_else(|| BenchError::Load("there is no PostgreSQL".to_string()))?;
         let user = User::for_server()?;
         let (data, log) = (place.path().join("data"), place.path().join("log"));
@@ -224,7 +228,7 @@ impl Dialect for PostgresTalk<'_> {
         answer_length(bytes)
     }
 
-    fn completed(&mut self, note: JobNote, answer: &[u8]) -> Outcome {
+    fn completed(&mut self, note: JobNote, answer: &[u8]) -> LoadOutcome {
         let found = Messages(answer).find(|(kind, _)| matches!(kind, b'D' | b'E' | b'C'));
         match (note, found) {
             (_, Some((b'E', body))) => self.job.failed(|| error_text(body)),

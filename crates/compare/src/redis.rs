@@ -4,10 +4,10 @@
 use super::load::{Job, JobNote};
 use super::peer::Peer;
 use super::pipeline::{self, Dialect, Driven, Moment, Plan};
-use super::system::{Place, await_port, cpu_of_tree, fail_with_log, free_port, log_file};
+use super::system::{RunDirectory, await_port, cpu_of_tree, fail_with_log, free_port, log_file};
 use ferrite_bench::companion::{Companion, find_program};
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
-use ferrite_bench::generator::Outcome;
+use ferrite_bench::generator::LoadOutcome;
 use ferrite_bench::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ return 0";
 pub struct Redis {
     process: Companion,
     port: u16,
-    place: Place,
+    place: RunDirectory,
     version: String,
     script: String,
 }
@@ -40,7 +40,7 @@ impl Redis {
     }
 
     /// `settings` are options of the server, name by name.
-    pub fn start(place: Place, settings: &[(&str, &str)]) -> BenchResult<Redis> {
+    pub fn start(place: RunDirectory, settings: &[(&str, &str)]) -> BenchResult<Redis> {
         let program = find_program("redis-server", &[])
             .ok_or_else(|| BenchError::Load("there is no redis-server".to_string()))?;
         let port = free_port()?;
@@ -196,7 +196,7 @@ impl Dialect for RedisTalk<'_> {
         answer_length(bytes)
     }
 
-    fn completed(&mut self, note: JobNote, answer: &[u8]) -> Outcome {
+    fn completed(&mut self, note: JobNote, answer: &[u8]) -> LoadOutcome {
         match (note, answer.first()) {
             (JobNote::Vote, Some(b':')) => {
                 let text = std::str::from_utf8(&answer[1..answer.len() - 2]).unwrap_or_default();

@@ -5,9 +5,9 @@
 use super::load::{Job, JobNote};
 use super::peer::Peer;
 use super::pipeline::{Clock, Driven, Moment, Plan, record};
-use super::system::Place;
+use super::system::RunDirectory;
 use ferrite_bench::error::{BenchError, BenchResult};
-use ferrite_bench::generator::Outcome;
+use ferrite_bench::generator::LoadOutcome;
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -91,7 +91,7 @@ impl Functions {
 pub struct Sqlite {
     functions: Functions,
     database: Database,
-    _place: Place,
+    _place: RunDirectory,
 }
 
 /// A value bound to a parameter, or read from a column.
@@ -110,7 +110,7 @@ impl Sqlite {
         Functions::load().is_none().then_some("libsqlite3-0")
     }
 
-    pub fn start(place: Place, settings: &[(&str, &str)]) -> BenchResult<Sqlite> {
+    pub fn start(place: RunDirectory, settings: &[(&str, &str)]) -> BenchResult<Sqlite> {
         let functions = Functions::load().ok_or_else(|| BenchError::Load(format!("there is no {LIBRARY}")))?;
         let file = place.path().join("data.sqlite");
         let file = CString::new(file.as_os_str().as_encoded_bytes())
@@ -310,7 +310,7 @@ impl<'s> Statements<'s> {
         Ok(Statements { sqlite, prepared })
     }
 
-    fn call(&mut self, job: &mut Job) -> BenchResult<Outcome> {
+    fn call(&mut self, job: &mut Job) -> BenchResult<LoadOutcome> {
         if job.votes() {
             let (phone, contestant, limit) = job.next_vote();
             self.number(BEGIN, &[])?;

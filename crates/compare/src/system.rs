@@ -15,13 +15,13 @@ const READY_SECONDS_MAX: u64 = 60;
 
 /// Directories that go with the run.
 #[derive(Debug)]
-pub struct Place {
+pub struct RunDirectory {
     directory: TempDir,
 }
 
-impl Place {
+impl RunDirectory {
     /// Under `parent`, or where temporary files are.
-    pub fn new(name: &str, parent: Option<&Path>) -> BenchResult<Place> {
+    pub fn new(name: &str, parent: Option<&Path>) -> BenchResult<RunDirectory> {
         let mut builder = tempfile::Builder::new();
         let prefix = format!("ferrite-{name}-");
         builder.prefix(&prefix);
@@ -29,7 +29,7 @@ impl Place {
             Some(parent) => builder.tempdir_in(parent),
             None => builder.tempdir(),
         };
-        Ok(Place { directory: made.doing("making a directory")? })
+        Ok(RunDirectory { directory: made.doing("making a directory")? })
     }
 
     pub fn path(&self) -> &Path {
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_database_that_does_not_start_is_quoted() {
-        let place = Place::new("test", None).unwrap();
+        let place = RunDirectory::new("test", None).unwrap();
         let log = place.path().join("log");
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo no room >&2; exit 1"]).stderr(log_file(&log).unwrap());

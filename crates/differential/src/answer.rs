@@ -21,7 +21,7 @@ pub struct Failure {
     pub message: String,
 }
 
-pub type Outcome = Result<Answer, Failure>;
+pub type EngineResult = Result<Answer, Failure>;
 
 impl Failure {
     /// The code of a panic.

@@ -16,7 +16,7 @@
 //! - what PostgreSQL does not support (its class 0A: FULL JOIN without an equality that it can
 //!   merge or hash).
 
-use crate::answer::{Answer, Failure, Outcome};
+use crate::answer::{Answer, EngineResult, Failure};
 use crate::datum::{Datum, Dialect, Type};
 use crate::engine::{Engine, Way};
 use crate::functions;
@@ -331,7 +331,13 @@ impl<'p> Databases<'p> {
     }
 
     /// Rows for which a condition is true, false and unknown are together all rows.
-    fn three_parts(&mut self, query: &Query, base: &Outcome, hazardous: bool, counts: &mut Counts) -> Option<Finding> {
+    fn three_parts(
+        &mut self,
+        query: &Query,
+        base: &EngineResult,
+        hazardous: bool,
+        counts: &mut Counts,
+    ) -> Option<Finding> {
         let select = query.select()?;
         let condition = select.condition.as_ref()?;
         let grouped = !select.group.is_empty() || select.having.is_some();
@@ -384,8 +390,8 @@ struct Compared<'c> {
 }
 
 impl Compared<'_> {
-    fn finding(&self, expected: &Outcome, found: &Outcome) -> Option<Finding> {
-        let shown = |outcome: &Outcome| match outcome {
+    fn finding(&self, expected: &EngineResult, found: &EngineResult) -> Option<Finding> {
+        let shown = |outcome: &EngineResult| match outcome {
             Ok(answer) => answer.to_string(),
             Err(failure) => failure.to_string(),
         };
@@ -399,7 +405,7 @@ impl Compared<'_> {
     }
 
     /// Two outcomes of ours.
-    fn ours(&self, expected: &Outcome, found: &Outcome, counts: &mut Counts) -> Option<Finding> {
+    fn ours(&self, expected: &EngineResult, found: &EngineResult, counts: &mut Counts) -> Option<Finding> {
         for outcome in [expected, found] {
             if let Err(failure) = outcome
                 && failure.is_fault()
@@ -420,7 +426,7 @@ impl Compared<'_> {
         }
     }
 
-    fn with_theirs(&self, ours: &Outcome, theirs: &Outcome, counts: &mut Counts) -> Option<Finding> {
+    fn with_theirs(&self, ours: &EngineResult, theirs: &EngineResult, counts: &mut Counts) -> Option<Finding> {
         if let Err(failure) = theirs
             && failure.is_refusal()
         {
@@ -434,8 +440,8 @@ impl Compared<'_> {
     fn one_sided(
         &self,
         failure: &Failure,
-        expected: &Outcome,
-        found: &Outcome,
+        expected: &EngineResult,
+        found: &EngineResult,
         counts: &mut Counts,
     ) -> Option<Finding> {
         if failure.is_of_limits() || (failure.is_of_data() && self.hazardous) {

@@ -3,7 +3,7 @@
 //!
 //! A statement can be run in several ways that must make no difference: see [`Way`].
 
-use crate::answer::{Answer, Failure, Outcome, canonical_decimal, canonical_float};
+use crate::answer::{Answer, EngineResult, Failure, canonical_decimal, canonical_float};
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
@@ -90,12 +90,12 @@ impl Engine {
     }
 
     /// Runs a query or a data change; `way` matters to queries.
-    pub fn run(&mut self, text: &str, way: Way) -> Outcome {
+    pub fn run(&mut self, text: &str, way: Way) -> EngineResult {
         self.run_as(text, way).map_err(failure)
     }
 
     /// Runs a statement with parameters as a call with these values, whatever their types.
-    pub fn run_given(&mut self, text: &str, values: &[OwnedValue]) -> Outcome {
+    pub fn run_given(&mut self, text: &str, values: &[OwnedValue]) -> EngineResult {
         self.with_values(text, values).map_err(failure)
     }
 

@@ -340,13 +340,13 @@ pub struct Aggregate {
     pub result: Kind,
     pub ours: &'static str,
     pub theirs: &'static str,
-    pub place: Place,
+    pub place: AggregateUse,
     pub growth: Growth,
     pub inexact: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum AggregateUse {
     /// Over a group or a window.
     Aggregate,
     /// Over a group only.
@@ -369,11 +369,11 @@ const fn aggregate_as(
     theirs: &'static str,
     growth: Growth,
 ) -> Aggregate {
-    Aggregate { argument: Some(argument), result, ours, theirs, place: Place::Aggregate, growth, inexact: false }
+    Aggregate { argument: Some(argument), result, ours, theirs, place: AggregateUse::Aggregate, growth, inexact: false }
 }
 
 const fn group(argument: Kind, result: Kind, text: &'static str) -> Aggregate {
-    Aggregate { place: Place::Group, ..aggregate(argument, result, text, Widest) }
+    Aggregate { place: AggregateUse::Group, ..aggregate(argument, result, text, Widest) }
 }
 
 const fn ranking(text: &'static str) -> Aggregate {
@@ -382,7 +382,7 @@ const fn ranking(text: &'static str) -> Aggregate {
         result: INTEGER,
         ours: text,
         theirs: text,
-        place: Place::Ranking,
+        place: AggregateUse::Ranking,
         growth: At(1e6),
         inexact: false,
     }
@@ -394,7 +394,7 @@ const fn positional(text: &'static str) -> Aggregate {
         result: ANY,
         ours: text,
         theirs: text,
-        place: Place::Positional,
+        place: AggregateUse::Positional,
         growth: Widest,
         inexact: false,
     }
@@ -437,10 +437,10 @@ pub static AGGREGATES: &[Aggregate] = &[
     aggregate(DATE, DATE, "MAX({0}){s}", NONE),
     Aggregate { argument: Some(BOOLEAN), ..aggregate(BOOLEAN, BOOLEAN, "BOOL_AND({0}){s}", NONE) },
     Aggregate { argument: Some(BOOLEAN), ..aggregate(BOOLEAN, BOOLEAN, "BOOL_OR({0}){s}", NONE) },
-    Aggregate { place: Place::Group, ..aggregate(Kind::Pair, INTEGER, "COUNT(DISTINCT {0}){s}", At(ROWS)) },
+    Aggregate { place: AggregateUse::Group, ..aggregate(Kind::Pair, INTEGER, "COUNT(DISTINCT {0}){s}", At(ROWS)) },
     // Up to 1 024 values are counted exactly, and there are never so many.
     Aggregate {
-        place: Place::Group,
+        place: AggregateUse::Group,
         ..aggregate_as(ANY, INTEGER, "APPROX_COUNT_DISTINCT({0}){s}", "COUNT(DISTINCT {0}){s}", At(ROWS))
     },
     // Quarters between eighths are exact.
@@ -454,8 +454,8 @@ pub static AGGREGATES: &[Aggregate] = &[
     group(TIMESTAMP, TIMESTAMP, "PERCENTILE_DISC(0) WITHIN GROUP (ORDER BY {0} DESC){s}"),
     ranking("RANK(){s}"),
     ranking("DENSE_RANK(){s}"),
-    Aggregate { place: Place::Positional, ..ranking("ROW_NUMBER(){s}") },
-    Aggregate { place: Place::Positional, ..ranking("NTILE(3){s}") },
+    Aggregate { place: AggregateUse::Positional, ..ranking("ROW_NUMBER(){s}") },
+    Aggregate { place: AggregateUse::Positional, ..ranking("NTILE(3){s}") },
     positional("LAG({0}){s}"),
     positional("LEAD({0}, 2){s}"),
     positional("FIRST_VALUE({0}){s}"),

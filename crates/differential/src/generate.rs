@@ -5,7 +5,7 @@ pub mod change;
 pub mod query;
 
 use crate::datum::{Datum, Type};
-use crate::functions::{self, Function, Growth, Kind, Place};
+use crate::functions::{self, AggregateUse, Function, Growth, Kind};
 use crate::random::Random;
 use crate::schema::Schema;
 use crate::tree::{AggregateCall, Common, Direction, Expr, Query, Window};
@@ -167,7 +167,7 @@ impl<'g> Generator<'g> {
     fn aggregate_call(&mut self, ty: Type, inner: &Scope) -> Option<Expr> {
         let candidates: Vec<_> = functions::AGGREGATES
             .iter()
-            .filter(|function| matches!(function.place, Place::Aggregate | Place::Group))
+            .filter(|function| matches!(function.place, AggregateUse::Aggregate | AggregateUse::Group))
             .filter(|function| function.result == Kind::Of(ty))
             .collect();
         if candidates.is_empty() {
@@ -205,8 +205,8 @@ impl<'g> Generator<'g> {
         let candidates: Vec<_> = functions::AGGREGATES
             .iter()
             .filter(|function| matches!(function.result, Kind::Any) || function.result == Kind::Of(ty))
-            .filter(|function| function.place != Place::Positional || !scope.key.is_empty())
-            .filter(|function| function.place != Place::Group)
+            .filter(|function| function.place != AggregateUse::Positional || !scope.key.is_empty())
+            .filter(|function| function.place != AggregateUse::Group)
             .collect();
         if candidates.is_empty() {
             return None;
@@ -224,14 +224,14 @@ impl<'g> Generator<'g> {
         let window = self.window(&inner, function.place);
         // Theirs takes no aggregate in it.
         let rows = Scope { aggregated: None, ..inner };
-        let filter = (function.place == Place::Aggregate && self.random.chance(10))
+        let filter = (function.place == AggregateUse::Aggregate && self.random.chance(10))
             .then(|| Box::new(self.without_subqueries(|generator| generator.condition(&rows, 1))));
         let call =
             Expr::Aggregate(AggregateCall { function, distinct: false, argument, filter, window: Some(window), ty });
         (self.hazardous || bound(&call) <= BOUND_MAX).then_some(call)
     }
 
-    pub fn window(&mut self, scope: &Scope, place: Place) -> Window {
+    pub fn window(&mut self, scope: &Scope, place: AggregateUse) -> Window {
         const ROWS: [&str; 6] = [
             "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
             "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
@@ -265,25 +265,25 @@ impl<'g> Generator<'g> {
             partition.push(self.random.pick(&scope.leaves).clone());
         }
         let mut order = Vec::new();
-        if (self.random.chance(75) || place != Place::Aggregate) && !scope.leaves.is_empty() {
+        if (self.random.chance(75) || place != AggregateUse::Aggregate) && !scope.leaves.is_empty() {
             let expr = self.random.pick(&scope.leaves).clone();
             order.push((expr, self.direction()));
         }
-        let total = place == Place::Positional || (!scope.key.is_empty() && self.random.chance(40));
+        let total = place == AggregateUse::Positional || (!scope.key.is_empty() && self.random.chance(40));
         if total {
             for column in &scope.key {
                 order.push((column.clone(), self.direction()));
             }
         }
         let frame = match place {
-            Place::Ranking => None,
+            AggregateUse::Ranking => None,
             _ if total && self.random.chance(50) => Some(*self.random.pick(&ROWS)),
-            Place::Aggregate if order.len() == 1 && self.random.chance(35) => match order[0].0.type_of() {
+            AggregateUse::Aggregate if order.len() == 1 && self.random.chance(35) => match order[0].0.type_of() {
                 ty if ty.is_number() => Some(*self.random.pick(&NEAR)),
                 Type::Date | Type::Timestamp => Some(*self.random.pick(&NEAR_IN_TIME)),
                 _ => None,
             },
-            Place::Aggregate if !order.is_empty() && self.random.chance(35) => Some(*self.random.pick(&PEERS)),
+            AggregateUse::Aggregate if !order.is_empty() && self.random.chance(35) => Some(*self.random.pick(&PEERS)),
             _ => None,
         };
         Window { partition, order, frame }

@@ -5,7 +5,7 @@
 //! bring an asynchronous runtime for what is one statement at a time. The cluster never keeps
 //! anything: fsync is off, and it goes with this process.
 
-use crate::answer::{Answer, Cell, Failure, Outcome, canonical_theirs};
+use crate::answer::{Answer, Cell, EngineResult, Failure, canonical_theirs};
 use ferrite_value::SqlType;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl Postgres {
     }
 
     /// Runs one statement. `types` are those of our answer's columns: values are read as of them.
-    pub fn run(&mut self, text: &str, types: &[SqlType]) -> Outcome {
+    pub fn run(&mut self, text: &str, types: &[SqlType]) -> EngineResult {
         // A statement without an answer would make psql wait for the rest of it.
         assert!(!text.contains(';') && !text.contains('\n'), "one statement on one line: {text}");
         let script = format!("{text};\n\\echo {END} :ERROR :LAST_ERROR_SQLSTATE :ROW_COUNT :LAST_ERROR_MESSAGE\n");

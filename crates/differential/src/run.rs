@@ -18,7 +18,7 @@ const QUERIES: usize = 40;
 const ROUNDS: usize = 3;
 
 /// What went wrong with a seed, made small.
-pub struct Report {
+pub struct DifferenceReport {
     pub seed: u64,
     pub case: Case,
     pub finding: Finding,
@@ -31,7 +31,7 @@ pub fn scenario(
     mut theirs: Option<&mut Postgres>,
     counts: &mut Counts,
     shrink_time: Duration,
-) -> Option<Report> {
+) -> Option<DifferenceReport> {
     let mut random = Random::new(seed);
     let mut schema = Schema::random(&mut random);
     let view_count = random.below(3);
@@ -70,7 +70,7 @@ pub fn scenario(
         _ => whole,
     };
     let (case, finding) = shrink(case, finding, theirs, shrink_time);
-    Some(Report { seed, case, finding })
+    Some(DifferenceReport { seed, case, finding })
 }
 
 type Found = (Option<Query>, Option<Vec<Change>>, Finding);
@@ -123,7 +123,7 @@ fn play(
     None
 }
 
-impl Report {
+impl DifferenceReport {
     /// The story, as SQL for ours with remarks; what differed stands at its end.
     pub fn story(&self) -> String {
         let mut out = String::new();

@@ -1,6 +1,6 @@
 //! How a source's rows are found: which stores hold them, and the scan, lookup or range over each.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::rows::{Flow, RowSlot};
 use ferrite_base::{IndexId, RowId, TableId, UserResult};
 use ferrite_expr::Expr;
@@ -34,7 +34,7 @@ impl Stretch<'_> {
     }
 }
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// Positions of the stores that together hold each row of the table once: all for a partitioned
     /// table, one for a replicated one.
     #[inline]
@@ -240,7 +240,7 @@ impl<'s> Frame<'s> {
         Ok(Some(Stretch { equal, lower, upper }))
     }
 
-    /// [`Frame::each_row`] for a lookup.
+    /// [`Evaluator::each_row`] for a lookup.
     #[inline(always)]
     pub(crate) fn each_looked_up(
         &self,

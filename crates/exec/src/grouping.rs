@@ -1,7 +1,7 @@
 //! GROUP BY and aggregates: joined rows are folded into groups, which come out in the order of
 //! their first row.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::join::unmeasured;
 use crate::rows::{Flow, Groups, OutputRow, PartResult};
 use ferrite_base::{UserError, UserResult};
@@ -18,7 +18,7 @@ const GROUP_WORK: usize = 64;
 /// So many rows for each group they need.
 const PART_ROWS_EACH: usize = 4;
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// Calls `visit` with the aggregation's slot bound, once for each group that passes HAVING.
     pub(crate) fn grouped_rows(
         &self,

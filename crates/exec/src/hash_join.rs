@@ -3,7 +3,7 @@
 //! The first question is answered by reading the rows, which is as fast and keeps nothing; the
 //! second builds the table. What it holds counts against the statement's temporary memory.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::row_table::RowTable;
 use crate::rows::{END, Flow, Identity, JoinRow, JoinTable, Kept};
 use ferrite_base::UserResult;
@@ -11,7 +11,7 @@ use ferrite_plan::Hashed;
 use ferrite_value::{Value, compare};
 use std::rc::Rc;
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// Binds `slot` to each row of the input that passes its filter and has the keys asked for.
     #[inline(never)]
     pub(crate) fn each_hashed_row(

@@ -1,13 +1,13 @@
 //! The nested loops over a SELECT block's sources: inner, left outer and full outer joins.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::rows::{Flow, Identity, RowSlot, Rows};
 use ferrite_base::UserResult;
 use ferrite_expr::Expr;
 use ferrite_plan::{Access, Input, JoinKind, Query, QueryBody, Select, Source};
 use std::collections::HashSet;
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// Calls `visit` with the slots bound, once for each joined row that passes the block's
     /// conditions.
     #[inline]
@@ -25,7 +25,7 @@ impl<'s> Frame<'s> {
         self.nested_loop(select, 0, visit)
     }
 
-    /// [`Frame::joined_rows`] in the order of `keys`, where each store delivers the first source's
+    /// [`Evaluator::joined_rows`] in the order of `keys`, where each store delivers the first source's
     /// rows in that order.
     pub(crate) fn joined_rows_in_order(
         &self,
@@ -116,7 +116,7 @@ impl<'s> Frame<'s> {
         }
     }
 
-    /// [`Frame::each_source_row`] for any input.
+    /// [`Evaluator::each_source_row`] for any input.
     pub(crate) fn each_input_row(
         &self,
         slot: u16,

@@ -10,15 +10,15 @@
 //! `transaction` the door, `run` a call on its way, `procedure` the steps, `write`, `together` and
 //! `targets` the data changes, `parts` what is done for each store by itself and merged; `query`
 //! ORDER BY, LIMIT and set operations, `select`, `join` and `hash_join` the nested loops, `access`
-//! how rows are found, `subquery`, `grouping`, `window`, `recursion`; below all of these `frame`
-//! what expressions see. Leaves: `rows` what passes between them, `meter` what a statement uses,
+//! how rows are found, `subquery`, `grouping`, `window`, `recursion`; below all of these
+//! `evaluator` what expressions see. Leaves: `rows` what passes between them, `meter` what a statement uses,
 //! `measure` what EXPLAIN ANALYZE counts, `row_table`, `sorting`, `series`, `marks`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod access;
 pub mod call;
-mod frame;
+mod evaluator;
 mod grouping;
 mod hash_join;
 mod join;

@@ -6,7 +6,7 @@
 //! runs as it otherwise would, and its errors and limits are those of one thread.
 
 use crate::call::{Call, WorkerPool};
-use crate::frame::{Frame, Slots};
+use crate::evaluator::{Evaluator, Slots};
 use crate::measure::Measures;
 use crate::meter::Meter;
 use crate::rows::{Flow, Groups, OutputRow, PartResult, Prepared};
@@ -100,9 +100,9 @@ impl<'x> Run<'_, 'x> {
 
     fn first_rows(&self, query: &'x Query) -> Option<usize> {
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
-        let limit = frame.row_count(&query.limit, "LIMIT").ok()??;
-        let offset = frame.row_count(&query.offset, "OFFSET").ok()?.unwrap_or(0);
+        let evaluator = self.evaluator(&slots);
+        let limit = evaluator.row_count(&query.limit, "LIMIT").ok()??;
+        let offset = evaluator.row_count(&query.offset, "OFFSET").ok()?.unwrap_or(0);
         Some(limit.saturating_add(offset))
     }
 }
@@ -131,23 +131,23 @@ fn part<'p>(
     let work: &'p Cell<usize> = arena.alloc(Cell::new(0));
     let stores: &'p [Store] = std::slice::from_ref(store);
     let meter = Meter::of_part(call, work, seen.stores);
-    let frame = Frame::new(stores, call, seen.registers, slots, measures, meter);
-    frame.set_repeats();
+    let evaluator = Evaluator::new(stores, call, seen.registers, slots, measures, meter);
+    evaluator.set_repeats();
     match block {
         InParts::Groups(select) => {
             let Some(aggregation) = &select.aggregation else {
                 return Err(UserError::internal("groups are of an aggregation"));
             };
-            Ok(PartResult::Groups(frame.groups(select, aggregation)?))
+            Ok(PartResult::Groups(evaluator.groups(select, aggregation)?))
         }
         InParts::First(query, select) => {
             let mut sorter = Sorter::new(&query.order_by, Some(seen.wanted));
-            frame.run_select(select, query.columns.len(), &[], &mut |row| {
-                sorter.push(&frame.meter, row)?;
+            evaluator.run_select(select, query.columns.len(), &[], &mut |row| {
+                sorter.push(&evaluator.meter, row)?;
                 Ok(Flow::More)
             })?;
             let mut values = Vec::new();
-            for position in sorter.sorted(&frame.meter)? {
+            for position in sorter.sorted(&evaluator.meter)? {
                 values.extend_from_slice(sorter.row(position));
             }
             Ok(PartResult::Rows { width: select.output.len(), values })

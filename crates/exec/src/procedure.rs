@@ -1,7 +1,7 @@
 //! The steps of a program: statements, variables, control flow.
 
 use crate::call::ResultSink;
-use crate::frame::Slots;
+use crate::evaluator::Slots;
 use crate::measure::{Measure, counted, milliseconds};
 use crate::rows::Flow;
 use crate::run::Run;
@@ -99,7 +99,7 @@ impl<'x> Run<'_, 'x> {
         Ok(Next::Step)
     }
 
-    /// One statement: a query's rows go to the sink, by `Frame::run_query` in `query.rs`; a change
+    /// One statement: a query's rows go to the sink, by `Evaluator::run_query` in `query.rs`; a change
     /// goes on in `write.rs`, and from there to the store.
     #[inline]
     fn execute(&mut self, plan: &'x Plan, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
@@ -156,7 +156,7 @@ impl<'x> Run<'_, 'x> {
             Plan::Query(query) => {
                 let mut rows = 0;
                 let slots = Slots::new(self.call);
-                self.frame(&slots).run_query(query, &mut |_| {
+                self.evaluator(&slots).run_query(query, &mut |_| {
                     rows += 1;
                     Ok(Flow::More)
                 })?;
@@ -194,14 +194,14 @@ impl<'x> Run<'_, 'x> {
     #[inline]
     fn query_prepared(&self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
+        let evaluator = self.evaluator(&slots);
         if !emit {
-            frame.run_query(query, &mut |_| Ok(Flow::More))?;
+            evaluator.run_query(query, &mut |_| Ok(Flow::More))?;
             return Ok(());
         }
-        frame.count_work(query.columns.len() * COLUMN_WORK)?;
+        evaluator.count_work(query.columns.len() * COLUMN_WORK)?;
         sink.begin_table(&query.columns);
-        frame.run_query(query, &mut |row| {
+        evaluator.run_query(query, &mut |row| {
             sink.row(row)?;
             Ok(Flow::More)
         })?;
@@ -222,8 +222,8 @@ impl<'x> Run<'_, 'x> {
         let mut places = row.iter_mut();
         {
             let slots = Slots::new(self.call);
-            let frame = self.frame(&slots);
-            frame.single_row(
+            let evaluator = self.evaluator(&slots);
+            evaluator.single_row(
                 query,
                 |value| {
                     if let Some(place) = places.next() {
@@ -247,12 +247,12 @@ impl<'x> Run<'_, 'x> {
     /// The rows of a FOR as they stand now, one after the other.
     fn rows_of(&self, query: &'x Query) -> UserResult<Vec<Value<'x>>> {
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
+        let evaluator = self.evaluator(&slots);
         let mut rows = Vec::new();
-        frame.run_query(query, &mut |row| {
-            frame.charge(size_of_val(row))?;
+        evaluator.run_query(query, &mut |row| {
+            evaluator.charge(size_of_val(row))?;
             for value in row {
-                frame.count_work(value.bytes_apart())?;
+                evaluator.count_work(value.bytes_apart())?;
                 rows.push(value.copied_to(self.call.arena));
             }
             Ok(Flow::More)
@@ -262,7 +262,7 @@ impl<'x> Run<'_, 'x> {
 
     fn holds(&self, condition: &'x Expr) -> UserResult<bool> {
         let slots = Slots::new(self.call);
-        self.frame(&slots).holds(condition)
+        self.evaluator(&slots).holds(condition)
     }
 
     /// A value that outlives the statement.
@@ -274,8 +274,8 @@ impl<'x> Run<'_, 'x> {
             Expr::Register(index) => Ok(self.registers[*index as usize]),
             _ => {
                 let slots = Slots::new(self.call);
-                let frame = self.frame(&slots);
-                Ok(frame.evaluate(expression)?.copied_to(self.call.arena))
+                let evaluator = self.evaluator(&slots);
+                Ok(evaluator.evaluate(expression)?.copied_to(self.call.arena))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Queries: a body's rows, ordered, cut by OFFSET and LIMIT; VALUES lists and set operations.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::row_table::RowTable;
 use crate::rows::{Emit, Flow, OutputRow, PartResult, Rows};
 use crate::series;
@@ -12,7 +12,7 @@ use ferrite_plan::{Query, QueryBody, SetOperator, SortKey};
 use ferrite_value::Value;
 use smallvec::SmallVec;
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// Calls `emit` with the visible columns of each result row. Enough when `emit` said so; having
     /// reached the query's own limit is not.
     pub(crate) fn run_query(&self, query: &'s Query, emit: Emit<'_, 's>) -> UserResult<Flow> {

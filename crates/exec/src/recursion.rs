@@ -1,6 +1,6 @@
 //! WITH: tables that are computed once, and recursion in rounds.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::row_table::RowTable;
 use crate::rows::{Emit, Flow, Rows};
 use ferrite_base::{UserError, UserResult, limits};
@@ -8,7 +8,7 @@ use ferrite_expr::Context;
 use ferrite_plan::Query;
 use ferrite_value::Value;
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// The rows of a table of WITH, computed when they are first asked for.
     pub(crate) fn common_rows(&self, table: u16) -> UserResult<Rows<'s>> {
         let cache = self.common_cache(table);

@@ -5,7 +5,7 @@
 //! ahead.
 
 use crate::call::{Call, Scratch};
-use crate::frame::{Frame, Slots};
+use crate::evaluator::{Evaluator, Slots};
 use crate::measure::Measures;
 use crate::meter::{Meter, TICKS_PER_CHECK, WORK_PER_CHECK, check_call};
 use crate::rows::Prepared;
@@ -55,11 +55,11 @@ impl<'r, 'x> Run<'r, 'x> {
     }
 
     #[inline]
-    pub(crate) fn frame<'s>(&'s self, slots: &'s Slots<'s>) -> Frame<'s> {
+    pub(crate) fn evaluator<'s>(&'s self, slots: &'s Slots<'s>) -> Evaluator<'s> {
         let meter = Meter::new(self.call, self.arena_bytes_before, &self.work);
-        let mut frame = Frame::new(self.stores, self.call, self.registers, slots, &self.measures, meter);
-        frame.prepared = &self.prepared;
-        frame
+        let mut evaluator = Evaluator::new(self.stores, self.call, self.registers, slots, &self.measures, meter);
+        evaluator.prepared = &self.prepared;
+        evaluator
     }
 
     /// Called per loop round and row changed.

@@ -1,13 +1,13 @@
 //! A SELECT block: joined rows, grouped if asked, become output rows, distinct if asked.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::row_table::RowTable;
 use crate::rows::{Emit, Flow, OutputRow};
 use ferrite_base::UserResult;
 use ferrite_expr::Expr;
 use ferrite_plan::Select;
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// `visible`: how many of the output columns count for DISTINCT (the hidden ones behind them
     /// only serve ORDER BY). `order`: the rows are wanted in this order, in which each store has
     /// them by itself.

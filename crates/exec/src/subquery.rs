@@ -6,7 +6,7 @@
 //! stops at the row that decides. The commonest kind, a lookup in an index, goes straight to the
 //! row.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::row_table::RowTable;
 use crate::rows::{Cached, Emit, Flow, OutputRow, RowSlot};
 use ferrite_base::{IndexId, TableId, UserError, UserResult};
@@ -53,7 +53,7 @@ pub(crate) fn plain_lookup(query: &Query) -> Option<PlainLookup<'_>> {
     })
 }
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     #[inline]
     pub(crate) fn run_subquery(&self, number: u16, operand: Value<'_>) -> UserResult<Value<'s>> {
         let subquery = &self.program.subqueries[number as usize];

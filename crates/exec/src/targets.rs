@@ -1,6 +1,6 @@
 //! The rows that an UPDATE or DELETE is about, found before the first of them changes.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::rows::{Flow, RowSlot};
 use crate::sorting::sort;
 use ferrite_base::{RowId, TableId, UserResult};
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 /// The rows that an UPDATE or DELETE is about, in every store that holds a copy.
 #[inline]
 pub(crate) fn each_target<'s>(
-    frame: &Frame<'s>,
+    evaluator: &Evaluator<'s>,
     table: TableId,
     slot: u16,
     access: &'s Access,
@@ -20,11 +20,11 @@ pub(crate) fn each_target<'s>(
     mut visit: impl FnMut(u32, RowId) -> UserResult<()>,
 ) -> UserResult<()> {
     if !matches!(access, Access::Lookup { .. }) {
-        frame.set_repeats();
+        evaluator.set_repeats();
     }
-    frame.each_row(table, access, 0..frame.stores.len(), |store, id, row| {
-        frame.bind(slot, RowSlot::Stored(row));
-        if frame.passes(filter)? {
+    evaluator.each_row(table, access, 0..evaluator.stores.len(), |store, id, row| {
+        evaluator.bind(slot, RowSlot::Stored(row));
+        if evaluator.passes(filter)? {
             visit(store, id)?;
         }
         Ok(Flow::More)
@@ -36,34 +36,34 @@ pub(crate) fn each_target<'s>(
 /// their rows in different places, so there the whole row decides between rows that ORDER BY leaves
 /// equal: all copies lose the same.
 pub(crate) fn limited_targets<'s>(
-    frame: &Frame<'s>,
+    evaluator: &Evaluator<'s>,
     delete: &'s Delete,
     targets: &mut Vec<(u32, RowId)>,
 ) -> UserResult<()> {
-    let offset = frame.row_count(&delete.offset, "OFFSET")?.unwrap_or(0);
-    let limit = frame.row_count(&delete.limit, "LIMIT")?.unwrap_or(usize::MAX);
-    let definition = frame.stores[0].table(delete.table).definition();
+    let offset = evaluator.row_count(&delete.offset, "OFFSET")?.unwrap_or(0);
+    let limit = evaluator.row_count(&delete.limit, "LIMIT")?.unwrap_or(usize::MAX);
+    let definition = evaluator.stores[0].table(delete.table).definition();
     let replicated = !definition.is_partitioned();
     let tie_columns = if replicated { definition.columns.len() as u16 } else { 0 };
-    if delete.order_by.is_empty() && (!replicated || frame.stores.len() == 1) {
-        return first_targets(frame, delete, offset, limit, targets);
+    if delete.order_by.is_empty() && (!replicated || evaluator.stores.len() == 1) {
+        return first_targets(evaluator, delete, offset, limit, targets);
     }
     if delete.order_by.is_empty() && offset == 0 {
-        return first_copies(frame, delete, limit, tie_columns, targets);
+        return first_copies(evaluator, delete, limit, tie_columns, targets);
     }
     let width = delete.order_by.len() + tie_columns as usize;
     let mut keys: Vec<Value<'s>> = Vec::new();
     let mut found: Vec<(u32, RowId)> = Vec::new();
-    each_target(frame, delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
-        frame.charge(width * size_of::<Value<'_>>())?;
+    each_target(evaluator, delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
+        evaluator.charge(width * size_of::<Value<'_>>())?;
         found.push((store, id));
         for (expression, _) in &delete.order_by {
-            keys.push(frame.evaluate(expression)?);
+            keys.push(evaluator.evaluate(expression)?);
         }
-        keys.extend((0..tie_columns).map(|column| frame.column(delete.slot, column)));
+        keys.extend((0..tie_columns).map(|column| evaluator.column(delete.slot, column)));
         Ok(())
     })?;
-    let order = sort(&frame.meter, (0..found.len() as u32).collect(), |left, right| {
+    let order = sort(&evaluator.meter, (0..found.len() as u32).collect(), |left, right| {
         let (left, right) = (left as usize * width, right as usize * width);
         let (left, right) = (&keys[left..left + width], &keys[right..right + width]);
         for (place, (left, right)) in left.iter().zip(right).enumerate() {
@@ -79,7 +79,7 @@ pub(crate) fn limited_targets<'s>(
         targets.extend(order.into_iter().skip(offset).take(limit).map(|place| found[place as usize]));
         return Ok(());
     }
-    for store in 0..frame.stores.len() as u32 {
+    for store in 0..evaluator.stores.len() as u32 {
         let copies = order.iter().map(|place| found[*place as usize]).filter(|(position, _)| *position == store);
         targets.extend(copies.skip(offset).take(limit));
     }
@@ -90,7 +90,7 @@ pub(crate) fn limited_targets<'s>(
 /// first copy has first, and then in the others the rows that are equal to them. Copies hold their
 /// rows in much the same order, so few more are looked at than are wanted, however many there are.
 fn first_copies<'s>(
-    frame: &Frame<'s>,
+    evaluator: &Evaluator<'s>,
     delete: &'s Delete,
     limit: usize,
     columns: u16,
@@ -99,14 +99,14 @@ fn first_copies<'s>(
     if limit == 0 {
         return Ok(());
     }
-    frame.set_repeats();
+    evaluator.set_repeats();
     let width = usize::from(columns);
     let mut values: Vec<Value<'s>> = Vec::new();
-    frame.each_row(delete.table, &delete.access, 0..1, |store, id, row| {
-        frame.bind(delete.slot, RowSlot::Stored(row));
-        if frame.passes(&delete.filter)? {
-            frame.charge(width * size_of::<Value<'_>>())?;
-            values.extend((0..columns).map(|column| frame.column(delete.slot, column)));
+    evaluator.each_row(delete.table, &delete.access, 0..1, |store, id, row| {
+        evaluator.bind(delete.slot, RowSlot::Stored(row));
+        if evaluator.passes(&delete.filter)? {
+            evaluator.charge(width * size_of::<Value<'_>>())?;
+            values.extend((0..columns).map(|column| evaluator.column(delete.slot, column)));
             targets.push((store, id));
         }
         Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })
@@ -114,19 +114,19 @@ fn first_copies<'s>(
     let mut chosen: Vec<&[Value<'s>]> = values.chunks_exact(width).collect();
     chosen.sort_by(|left, right| order_of_rows(left, right));
     let mut row_values: Vec<Value<'s>> = Vec::with_capacity(width);
-    for store in 1..frame.stores.len() {
+    for store in 1..evaluator.stores.len() {
         // At the first of equal rows: how many of them this copy has lost already. It loses as many
         // as were chosen.
         let mut lost = vec![0; chosen.len()];
         let mut missing = chosen.len();
-        frame.each_row(delete.table, &delete.access, store..store + 1, |store, id, row| {
+        evaluator.each_row(delete.table, &delete.access, store..store + 1, |store, id, row| {
             if missing == 0 {
                 return Ok(Flow::Enough);
             }
-            frame.bind(delete.slot, RowSlot::Stored(row));
-            if frame.passes(&delete.filter)? {
+            evaluator.bind(delete.slot, RowSlot::Stored(row));
+            if evaluator.passes(&delete.filter)? {
                 row_values.clear();
-                row_values.extend((0..columns).map(|column| frame.column(delete.slot, column)));
+                row_values.extend((0..columns).map(|column| evaluator.column(delete.slot, column)));
                 let first = chosen.partition_point(|row| order_of_rows(row, &row_values) == Ordering::Less);
                 let next = chosen.get(first).and_then(|_| chosen.get(first + lost[first]));
                 if next.is_some_and(|row| order_of_rows(row, &row_values) == Ordering::Equal) {
@@ -144,7 +144,7 @@ fn first_copies<'s>(
 
 /// Any rows will do, so no more are looked at than are wanted.
 fn first_targets<'s>(
-    frame: &Frame<'s>,
+    evaluator: &Evaluator<'s>,
     delete: &'s Delete,
     offset: usize,
     limit: usize,
@@ -153,15 +153,15 @@ fn first_targets<'s>(
     if limit == 0 {
         return Ok(());
     }
-    frame.set_repeats();
+    evaluator.set_repeats();
     let mut passed = 0;
-    frame.each_row(delete.table, &delete.access, 0..frame.stores.len(), |store, id, row| {
-        frame.bind(delete.slot, RowSlot::Stored(row));
-        if frame.passes(&delete.filter)? {
+    evaluator.each_row(delete.table, &delete.access, 0..evaluator.stores.len(), |store, id, row| {
+        evaluator.bind(delete.slot, RowSlot::Stored(row));
+        if evaluator.passes(&delete.filter)? {
             passed += 1;
             if passed > offset {
                 targets.push((store, id));
-                frame.charge(size_of::<(u32, RowId)>())?;
+                evaluator.charge(size_of::<(u32, RowId)>())?;
             }
         }
         Ok(if targets.len() >= limit { Flow::Enough } else { Flow::More })

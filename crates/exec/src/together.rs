@@ -6,7 +6,7 @@
 //! steps: all its rows are taken out, then put in as they will be. What is refused then is refused
 //! for good. Other statements pay nothing for it.
 
-use crate::frame::Slots;
+use crate::evaluator::Slots;
 use crate::rows::RowSlot;
 use crate::run::Run;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
@@ -72,11 +72,11 @@ impl<'x> Run<'_, 'x> {
                 Some(computed) => values.extend_from_slice(computed),
                 None => {
                     let slots = Slots::new(self.call);
-                    let frame = self.frame(&slots);
-                    let row = frame.stores[*store as usize].table(update.table).row(*id);
-                    frame.bind(update.slot, RowSlot::Stored(row));
+                    let evaluator = self.evaluator(&slots);
+                    let row = evaluator.stores[*store as usize].table(update.table).row(*id);
+                    evaluator.bind(update.slot, RowSlot::Stored(row));
                     for (_, value) in &update.assignments {
-                        values.push(self.value_to_store(&frame, value)?);
+                        values.push(self.value_to_store(&evaluator, value)?);
                     }
                 }
             }
@@ -177,12 +177,12 @@ impl<'x> Run<'_, 'x> {
         rows: &mut Vec<Value<'x>>,
     ) -> UserResult<()> {
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
-        frame.charge(width * size_of::<Value<'_>>())?;
-        let row = frame.stores[store].table(table).row(id);
+        let evaluator = self.evaluator(&slots);
+        evaluator.charge(width * size_of::<Value<'_>>())?;
+        let row = evaluator.stores[store].table(table).row(id);
         for column in 0..width {
             let value = row.column(column as u16);
-            frame.count_work(value.bytes_apart())?;
+            evaluator.count_work(value.bytes_apart())?;
             rows.push(value.copied_to(self.call.arena));
         }
         Ok(())

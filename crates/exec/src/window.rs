@@ -2,7 +2,7 @@
 //! function walks the sorted rows partition by partition. The rows go on in the order in which they
 //! came.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use crate::rows::{Flow, RowSlot};
 use crate::sorting::sort;
 use crate::window_frame::{Sorted, WindowFrames};
@@ -38,7 +38,7 @@ impl<'s> Collected<'s> {
     }
 }
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     /// Calls `visit` for each of the block's rows with the results of the window functions bound.
     pub(crate) fn windowed_rows(
         &self,

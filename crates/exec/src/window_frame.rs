@@ -3,7 +3,7 @@
 //!
 //! Frames only move forward: neither end of a row's frame is before that of the row before it.
 
-use crate::frame::Frame;
+use crate::evaluator::Evaluator;
 use ferrite_base::{UserError, UserResult};
 use ferrite_plan::{FrameBound, FrameUnit, WindowFunction};
 use ferrite_value::{Value, temporal};
@@ -90,7 +90,7 @@ pub(crate) struct WindowFrames<'a> {
 impl<'a> WindowFrames<'a> {
     /// `key` is the value at a place of what the window is ordered by, where it is one thing.
     pub(crate) fn new<'s>(
-        frame: &Frame<'s>,
+        evaluator: &Evaluator<'s>,
         function: &'s WindowFunction,
         sorted: &'a Sorted,
         partition: Range<usize>,
@@ -107,11 +107,11 @@ impl<'a> WindowFrames<'a> {
             }
             groups.push(partition.end);
         }
-        let start = reach(frame, &function.frame.start, unit)?;
-        let end = reach(frame, &function.frame.end, unit)?;
+        let start = reach(evaluator, &function.frame.start, unit)?;
+        let end = reach(evaluator, &function.frame.end, unit)?;
         let (mut keys, mut first_key) = (Vec::new(), partition.start);
         if matches!(start, Reach::Distance(_)) || matches!(end, Reach::Distance(_)) {
-            frame.charge(partition.len() * size_of::<Key>())?;
+            evaluator.charge(partition.len() * size_of::<Key>())?;
             for place in partition.clone() {
                 match Key::of(key(place), sorted.descending) {
                     Some(key) => keys.push(key),
@@ -175,14 +175,14 @@ impl<'a> WindowFrames<'a> {
     }
 }
 
-fn reach<'s>(frame: &Frame<'s>, bound: &'s FrameBound, unit: FrameUnit) -> UserResult<Reach> {
+fn reach<'s>(evaluator: &Evaluator<'s>, bound: &'s FrameBound, unit: FrameUnit) -> UserResult<Reach> {
     let (expression, before) = match bound {
         FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing => return Ok(Reach::Unbounded),
         FrameBound::CurrentRow => return Ok(Reach::Offset(0)),
         FrameBound::Preceding(offset) => (offset, true),
         FrameBound::Following(offset) => (offset, false),
     };
-    let value = frame.evaluate(expression)?;
+    let value = evaluator.evaluate(expression)?;
     let negative = || UserError::data("22013", "the offset of a window's frame must be a number that is not negative");
     if unit != FrameUnit::Range {
         return match value {

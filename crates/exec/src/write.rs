@@ -5,7 +5,7 @@
 //! table go to the store that owns their key; a change of a replicated table is made in every store
 //! and counted once.
 
-use crate::frame::{Frame, Slots};
+use crate::evaluator::{Evaluator, Slots};
 use crate::marks::{roll_back, set_marks};
 use crate::rows::{Flow, RowSlot};
 use crate::run::Run;
@@ -65,11 +65,11 @@ impl<'r, 'x> Run<'r, 'x> {
         };
         let mut values = Vec::new();
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
+        let evaluator = self.evaluator(&slots);
         for row in std::iter::once(&insert.row).chain(more) {
-            frame.charge(row.len() * size_of::<Value<'_>>())?;
+            evaluator.charge(row.len() * size_of::<Value<'_>>())?;
             for expression in row {
-                values.push(self.value_to_store(&frame, expression)?);
+                values.push(self.value_to_store(&evaluator, expression)?);
             }
         }
         Ok((values, 1 + more.len()))
@@ -80,9 +80,9 @@ impl<'r, 'x> Run<'r, 'x> {
         let mut values = StoredValues::with_capacity(row.len());
         {
             let slots = Slots::new(self.call);
-            let frame = self.frame(&slots);
+            let evaluator = self.evaluator(&slots);
             for expression in row {
-                values.push(self.value_to_store(&frame, expression)?);
+                values.push(self.value_to_store(&evaluator, expression)?);
             }
         }
         self.insert_row(insert, &values)
@@ -93,12 +93,12 @@ impl<'r, 'x> Run<'r, 'x> {
         let mut values: Vec<Value<'x>> = Vec::new();
         let mut rows = 0;
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
-        frame.run_query(query, &mut |row| {
-            frame.bind_computed(insert.slot, row);
-            frame.charge(width * size_of::<Value<'_>>())?;
+        let evaluator = self.evaluator(&slots);
+        evaluator.run_query(query, &mut |row| {
+            evaluator.bind_computed(insert.slot, row);
+            evaluator.charge(width * size_of::<Value<'_>>())?;
             for expression in &insert.row {
-                values.push(self.value_to_store(&frame, expression)?);
+                values.push(self.value_to_store(&evaluator, expression)?);
             }
             rows += 1;
             Ok(Flow::More)
@@ -119,7 +119,7 @@ impl<'r, 'x> Run<'r, 'x> {
     /// The expression's value, free of borrows from the stores. What comes from outside them is not
     /// copied.
     #[inline]
-    pub(crate) fn value_to_store<'s>(&self, frame: &Frame<'s>, expression: &'x Expr) -> UserResult<Value<'x>>
+    pub(crate) fn value_to_store<'s>(&self, evaluator: &Evaluator<'s>, expression: &'x Expr) -> UserResult<Value<'x>>
     where
         'x: 's,
     {
@@ -128,8 +128,8 @@ impl<'r, 'x> Run<'r, 'x> {
             Expr::Parameter(index) => self.call.parameters[*index as usize],
             Expr::Register(index) => self.registers[*index as usize],
             _ => {
-                let value = frame.evaluate(expression)?;
-                frame.count_work(value.bytes_apart())?;
+                let value = evaluator.evaluate(expression)?;
+                evaluator.count_work(value.bytes_apart())?;
                 value.copied_to(self.call.arena)
             }
         })
@@ -170,15 +170,15 @@ impl<'r, 'x> Run<'r, 'x> {
     #[cold]
     fn returned(&self, returning: &'x Returning, changed: Changed<'_, 'x>) -> UserResult<&'x [Value<'x>]> {
         let slots = Slots::new(self.call);
-        let frame = self.frame(&slots);
+        let evaluator = self.evaluator(&slots);
         let row = match changed {
-            Changed::Stored(store, table, id) => RowSlot::Stored(frame.stores[store].table(table).row(id)),
+            Changed::Stored(store, table, id) => RowSlot::Stored(evaluator.stores[store].table(table).row(id)),
             Changed::Given(row) => RowSlot::Computed(self.call.arena.alloc_slice_copy(row)),
         };
-        frame.bind(returning.slot, row);
+        evaluator.bind(returning.slot, row);
         let mut values: SmallVec<[Value<'x>; 8]> = SmallVec::with_capacity(returning.output.len());
         for expression in &returning.output {
-            values.push(self.value_to_store(&frame, expression)?);
+            values.push(self.value_to_store(&evaluator, expression)?);
         }
         Ok(self.call.arena.alloc_slice_copy(&values))
     }
@@ -237,24 +237,24 @@ impl<'r, 'x> Run<'r, 'x> {
         let mut computed: Vec<Value<'x>> = Vec::new();
         {
             let slots = Slots::new(self.call);
-            let frame = self.frame(&slots);
-            each_target(&frame, update.table, update.slot, &update.access, &update.filter, |store, id| {
-                frame.charge(size_of::<(u32, RowId)>())?;
+            let evaluator = self.evaluator(&slots);
+            each_target(&evaluator, update.table, update.slot, &update.access, &update.filter, |store, id| {
+                evaluator.charge(size_of::<(u32, RowId)>())?;
                 if !with_subquery {
                     targets.push((store, id));
                     return Ok(());
                 }
                 let mut take = || {
                     targets.push((store, id));
-                    frame.charge(columns.len() * size_of::<Value<'_>>())?;
+                    evaluator.charge(columns.len() * size_of::<Value<'_>>())?;
                     for (_, value) in &update.assignments {
-                        computed.push(self.value_to_store(&frame, value)?);
+                        computed.push(self.value_to_store(&evaluator, value)?);
                     }
                     Ok(Flow::Enough)
                 };
                 match &update.joined {
                     None => take()?,
-                    Some(joined) => frame.joined_rows(joined, &mut take)?,
+                    Some(joined) => evaluator.joined_rows(joined, &mut take)?,
                 };
                 Ok(())
             })?;
@@ -290,11 +290,11 @@ impl<'r, 'x> Run<'r, 'x> {
                 values.extend_from_slice(&computed[number * columns.len()..(number + 1) * columns.len()]);
             } else {
                 let slots = Slots::new(self.call);
-                let frame = self.frame(&slots);
-                let row = frame.stores[*store as usize].table(update.table).row(*id);
-                frame.bind(update.slot, RowSlot::Stored(row));
+                let evaluator = self.evaluator(&slots);
+                let row = evaluator.stores[*store as usize].table(update.table).row(*id);
+                evaluator.bind(update.slot, RowSlot::Stored(row));
                 for (_, value) in &update.assignments {
-                    values.push(self.value_to_store(&frame, value)?);
+                    values.push(self.value_to_store(&evaluator, value)?);
                 }
             }
             self.refuse_moving(update.table, *store, *id, columns, &values)?;
@@ -358,22 +358,22 @@ impl<'r, 'x> Run<'r, 'x> {
         targets.clear();
         {
             let slots = Slots::new(self.call);
-            let frame = self.frame(&slots);
+            let evaluator = self.evaluator(&slots);
             if delete.limit.is_none() && delete.offset.is_none() {
-                each_target(&frame, delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
-                    frame.charge(size_of::<(u32, RowId)>())?;
+                each_target(&evaluator, delete.table, delete.slot, &delete.access, &delete.filter, |store, id| {
+                    evaluator.charge(size_of::<(u32, RowId)>())?;
                     let mut take = || {
                         targets.push((store, id));
                         Ok(Flow::Enough)
                     };
                     match &delete.joined {
                         None => take()?,
-                        Some(joined) => frame.joined_rows(joined, &mut take)?,
+                        Some(joined) => evaluator.joined_rows(joined, &mut take)?,
                     };
                     Ok(())
                 })?;
             } else {
-                limited_targets(&frame, delete, &mut targets)?;
+                limited_targets(&evaluator, delete, &mut targets)?;
             }
         }
         if delete.migrate && !targets.is_empty() {

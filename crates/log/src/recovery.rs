@@ -140,7 +140,7 @@ struct Reader<'a, V> {
     last_data_block: u64,
     /// Payload of the group that is not complete yet, and where it began.
     group: Vec<u8>,
-    group_start: Option<Place>,
+    group_start: Option<ReadPosition>,
     /// By index, as far as they are read.
     indexed: Vec<Indexed>,
     numbers: Option<Numbers>,
@@ -149,7 +149,7 @@ struct Reader<'a, V> {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct ReadPosition {
     index: usize,
     position: usize,
     block: u64,
@@ -159,7 +159,7 @@ struct Place {
 
 /// Where reading ended, and why it did not go on.
 struct Stop {
-    place: Place,
+    place: ReadPosition,
     fault: &'static str,
 }
 
@@ -218,8 +218,8 @@ impl<V> Reader<'_, V> {
         Ok(())
     }
 
-    fn here(&self, index: usize, position: usize) -> Place {
-        Place {
+    fn here(&self, index: usize, position: usize) -> ReadPosition {
+        ReadPosition {
             index,
             position,
             block: self.next_block,
@@ -276,7 +276,7 @@ impl<V> Reader<'_, V> {
         }
         let continues = block.flags & CONTINUES != 0;
         if !block.payload.is_empty() {
-            let start = *self.group_start.get_or_insert(Place {
+            let start = *self.group_start.get_or_insert(ReadPosition {
                 index,
                 position,
                 block: block.number,
@@ -318,7 +318,7 @@ impl<V> Reader<'_, V> {
     }
 
     /// A group of which a part is missing is cut whole.
-    fn cut_at(&self, stop: &Stop) -> Place {
+    fn cut_at(&self, stop: &Stop) -> ReadPosition {
         self.group_start.unwrap_or(stop.place)
     }
 

@@ -224,7 +224,7 @@ impl Connection {
 
     /// What the node holds for it, and will for the answers of its calls.
     #[inline]
-    pub fn holds(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.partial.capacity() + self.unread_capacity() + queued_bytes(self.outstanding) + self.answers_to_come()
     }
 

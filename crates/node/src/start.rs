@@ -35,7 +35,7 @@ use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads,
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use ferrite_backup::request::Place;
+use ferrite_backup::request::BackupDirectories;
 use ferrite_base::{CallLimits, PartitionId, Sequence, Settings, limits, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, LogOptions, LogStatistics};
@@ -134,7 +134,7 @@ struct Doors {
     clients: TcpListener,
     listen: SocketAddr,
     admin: Option<(TcpListener, SocketAddr)>,
-    backups: Place,
+    backups: BackupDirectories,
 }
 
 fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
@@ -145,8 +145,8 @@ fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
 }
 
 /// Where backups may be, as an absolute path: the working directory may go.
-fn backup_place(options: &ServerOptions) -> Result<Place, ServerError> {
-    let mut place = Place { own: options.dir.clone(), root: None };
+fn backup_place(options: &ServerOptions) -> Result<BackupDirectories, ServerError> {
+    let mut place = BackupDirectories { own: options.dir.clone(), root: None };
     if let Some(dir) = &options.backup_dir {
         let failed = |reason: String| ServerError::Backups(dir.clone(), reason);
         let root = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;

@@ -156,14 +156,14 @@ impl Work {
 
     /// Bytes that are held for clients, with those that the caller has not told of.
     #[inline]
-    pub fn held(&self, untold: isize) -> usize {
+    pub fn charged(&self, untold: isize) -> usize {
         (self.held.load(Relaxed) + untold).max(0) as usize
     }
 
     /// So many more bytes are held, or fewer. True: whoever waits for memory must be woken.
     #[inline]
     #[must_use]
-    pub fn hold(&self, bytes: isize) -> bool {
+    pub fn charge(&self, bytes: isize) -> bool {
         let before = self.held.fetch_add(bytes, Relaxed);
         bytes < 0 && self.short.load(Relaxed) && self.has_eased((before + bytes).max(0) as usize)
     }
@@ -178,14 +178,14 @@ impl Work {
     /// any case before long.
     #[cold]
     pub fn lacks_memory(&self) {
-        self.short_at.store(self.held(0), Relaxed);
+        self.short_at.store(self.charged(0), Relaxed);
         if !self.short.swap(true, Relaxed) {
             let mut told = self.told_short.lock().expect("nobody panics with it");
             if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 *told = Some(Instant::now());
                 ferrite_io::errln!(
                     "ferrite: {} bytes are held for clients, of {} (a quarter of --memory-limit) or of what the tables leave:                      connections wait, and those that do not go on are ended",
-                    self.held(0),
+                    self.charged(0),
                     memory::clients_bytes_max()
                 );
             }
@@ -306,13 +306,13 @@ mod tests {
     #[test]
     fn who_waits_for_memory_is_woken_when_much_is_given_back() {
         let (work, part) = (work(1, 1), (memory::clients_bytes_max() / EASED_PART) as isize);
-        assert!(!work.hold(10 * part) && !work.hold(-part), "nobody waits");
+        assert!(!work.charge(10 * part) && !work.charge(-part), "nobody waits");
         work.lacks_memory();
         assert!(work.is_short());
-        assert!(!work.hold(-part + 1), "not enough");
-        assert!(work.hold(-1));
-        assert!(!work.is_short() && !work.hold(-part), "they are awake");
-        assert_eq!((work.held(5), work.held(-100 * part)), (7 * part as usize + 5, 0));
+        assert!(!work.charge(-part + 1), "not enough");
+        assert!(work.charge(-1));
+        assert!(!work.is_short() && !work.charge(-part), "they are awake");
+        assert_eq!((work.charged(5), work.charged(-100 * part)), (7 * part as usize + 5, 0));
         work.lacks_memory();
         work.looked();
         assert!(!work.is_short());

@@ -115,7 +115,7 @@ impl Frames {
     }
 
     /// Bytes that are kept for a message that is not whole.
-    pub fn held(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.bytes.len() + self.message.len()
     }
 }
@@ -176,7 +176,7 @@ mod tests {
                 got.extend(taken(&mut frames, piece).unwrap());
             }
             assert_eq!(got, messages);
-            assert_eq!(frames.held(), 0);
+            assert_eq!(frames.buffered_bytes(), 0);
         }
         let mut frames = Frames::new(Lane::Entries, 1 << 24);
         let small: Vec<u8> = bytes[..40].to_vec();
@@ -221,7 +221,7 @@ mod tests {
             prefixed.truncate(bytes.first().map_or(0, |byte| *byte as usize % 18));
             prefixed.extend_from_slice(bytes);
             let _ = frames.take(&prefixed, drop);
-            assert!(frames.held() <= prefixed.len());
+            assert!(frames.buffered_bytes() <= prefixed.len());
         });
     }
 }

@@ -27,4 +27,4 @@ pub mod state;
 pub mod trace;
 mod witness;
 
-pub use run::{Counts, Report, run};
+pub use run::{Counts, SeedReport, run};

@@ -8,7 +8,7 @@ use clap::Parser;
 use ferrite_base::fault::Planted;
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_sim::poison::{Change, Opened, Sample};
-use ferrite_sim::{Counts, Report, run};
+use ferrite_sim::{Counts, SeedReport, run};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-fn show(report: &Report, all: bool) {
+fn show(report: &SeedReport, all: bool) {
     match &report.violation {
         Some(violation) => println!("seed {} FAILED: {violation}", report.seed),
         None if all => println!("seed {} trace {:016x} {:?}", report.seed, report.trace, report.counts),

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a seed came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
+pub struct SeedReport {
     pub seed: u64,
     pub trace: u64,
     pub counts: Counts,
@@ -97,7 +97,7 @@ impl Counts {
 }
 
 /// Runs one seed. Whatever goes wrong, a panic included, is in the report.
-pub fn run(seed: u64, show: bool) -> Report {
+pub fn run(seed: u64, show: bool) -> SeedReport {
     let trace = Trace::new(show);
     let mut world = World::new(seed, trace.clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
@@ -109,7 +109,7 @@ pub fn run(seed: u64, show: bool) -> Report {
         trace.line(&format!("violated {violation}"));
     }
     world.count();
-    Report { seed, trace: trace.hash(), counts: world.counts, violation }
+    SeedReport { seed, trace: trace.hash(), counts: world.counts, violation }
 }
 
 pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {

@@ -33,7 +33,7 @@ pub struct Head {
 
 /// A block's place in its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct BlockLink {
     pub number: u32,
     pub previous_checksum: u32,
 }
@@ -45,7 +45,7 @@ pub(crate) struct BlockHeader {
     pub payload_bytes: usize,
     pub snapshot: u64,
     pub partition: u32,
-    pub place: Place,
+    pub place: BlockLink,
     pub table: u32,
     pub rows: u32,
 }
@@ -63,7 +63,7 @@ pub(crate) fn finish_block(
     buffer: &mut SectorBuffer,
     start: usize,
     identity: &FileIdentity,
-    place: Place,
+    place: BlockLink,
     kind: u32,
     table: u32,
     rows: u32,
@@ -105,7 +105,7 @@ impl BlockHeader {
             payload_bytes: u32_at(bytes, 12) as usize,
             snapshot: u64::from_le_bytes(bytes[16..24].try_into().expect("8 bytes")),
             partition: u32_at(bytes, 24),
-            place: Place { number: u32_at(bytes, 28), previous_checksum: u32_at(bytes, 40) },
+            place: BlockLink { number: u32_at(bytes, 28), previous_checksum: u32_at(bytes, 40) },
             table: u32_at(bytes, 32),
             rows: u32_at(bytes, 36),
         })

@@ -2,7 +2,7 @@
 
 use crate::error::{SnapshotError, SnapshotResult};
 use crate::format::{
-    BLOCK_HEADER_BYTES, BlockHeader, END, FORMAT_VERSION, FileIdentity, HEAD, Head, Place, ROWS, TABLE, decode_end,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockLink, END, FORMAT_VERSION, FileIdentity, HEAD, Head, ROWS, TABLE, decode_end,
     decode_shape,
 };
 use crate::manifest::RowsFile;
@@ -37,7 +37,7 @@ pub struct Reader {
     filled: usize,
     /// Where the next block begins.
     position: u64,
-    place: Place,
+    place: BlockLink,
     rows: u64,
     ended: bool,
     file_bytes: u64,
@@ -69,7 +69,7 @@ impl Reader {
             window_position: 0,
             filled: 0,
             position: 0,
-            place: Place::default(),
+            place: BlockLink::default(),
             rows: 0,
             ended: false,
             file_bytes,
@@ -116,7 +116,7 @@ impl Reader {
         if self.here()[bytes..padded].iter().any(|byte| *byte != 0) {
             return Err(self.refuse("there is something behind the block"));
         }
-        self.place = Place { number: place.number + 1, previous_checksum: header.checksum };
+        self.place = BlockLink { number: place.number + 1, previous_checksum: header.checksum };
         let start = (self.position - self.window_position) as usize;
         let block_position = self.position;
         self.position += padded as u64;

@@ -2,7 +2,7 @@
 
 use crate::error::SnapshotResult;
 use crate::format::{
-    BLOCK_HEADER_BYTES, END, FileIdentity, HEAD, Head, Place, ROWS, TABLE, begin_block, encode_end, encode_shape,
+    BLOCK_HEADER_BYTES, BlockLink, END, FileIdentity, HEAD, Head, ROWS, TABLE, begin_block, encode_end, encode_shape,
     finish_block,
 };
 use crate::manifest::RowsFile;
@@ -32,7 +32,7 @@ pub struct StoreWriter {
     epoch: Epoch,
     sequence: Sequence,
     buffer: SectorBuffer,
-    place: Place,
+    place: BlockLink,
     position: u64,
     rows: u64,
     /// The table to be written next, by its position among the store's tables, and if it is begun,
@@ -62,7 +62,7 @@ impl StoreWriter {
             epoch,
             sequence,
             buffer: SectorBuffer::new(),
-            place: Place::default(),
+            place: BlockLink::default(),
             position: 0,
             rows: 0,
             table: 0,
@@ -135,7 +135,7 @@ impl StoreWriter {
     /// tables are few writes.
     fn finish_block(&mut self, start: usize, kind: u32, table: u32, rows: u32) -> DiskResult<()> {
         let checksum = finish_block(&mut self.buffer, start, &self.identity, self.place, kind, table, rows);
-        self.place = Place { number: self.place.number + 1, previous_checksum: checksum };
+        self.place = BlockLink { number: self.place.number + 1, previous_checksum: checksum };
         if self.buffer.len() < SNAPSHOT_BLOCK_BYTES / 2 && kind != END {
             return Ok(());
         }

@@ -17,7 +17,7 @@ pub struct Identity {
     /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
     pub drop_migrating: bool,
     /// Where backups may be.
-    pub backups: ferrite_backup::request::Place,
+    pub backups: ferrite_backup::request::BackupDirectories,
     /// Milliseconds since 1970; with the address below it names the cluster (wire-protocol 2.2).
     pub cluster_start_ms: i64,
     pub leader_address: [u8; 4],

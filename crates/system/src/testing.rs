@@ -52,7 +52,7 @@ pub fn node(partitions: usize) -> Node {
             admin_listen: Some("127.0.0.1:21211".parse().expect("an address")),
             clients_trusted: true,
             drop_migrating: false,
-            backups: ferrite_backup::request::Place { own: "/data/one".into(), root: None },
+            backups: ferrite_backup::request::BackupDirectories { own: "/data/one".into(), root: None },
             cluster_start_ms: 1_795_215_464_349,
             leader_address: [127, 0, 0, 1],
             build: "14.0.0_test".to_owned(),

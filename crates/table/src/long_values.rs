@@ -41,7 +41,7 @@ const SLOT_BYTES: [usize; CLASSES] = {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Handle(pub(crate) [u8; 8]);
 
-enum Place {
+enum ValueLocation {
     /// In the handle itself.
     Here,
     Slot {
@@ -54,16 +54,16 @@ enum Place {
 
 impl Handle {
     #[inline]
-    fn place(&self) -> Place {
+    fn place(&self) -> ValueLocation {
         let number = u32::from_le_bytes([self.0[4], self.0[5], self.0[6], self.0[7]]) as usize;
         match self.0[0] {
-            LARGE => Place::Large(number),
-            tag if tag & CLASS_BIT != 0 => Place::Slot {
+            LARGE => ValueLocation::Large(number),
+            tag if tag & CLASS_BIT != 0 => ValueLocation::Slot {
                 class: (tag & !CLASS_BIT) as usize,
                 page: number,
                 slot: u16::from_le_bytes([self.0[2], self.0[3]]) as usize,
             },
-            _ => Place::Here,
+            _ => ValueLocation::Here,
         }
     }
 }
@@ -149,12 +149,12 @@ impl LongValues {
             return &handle[1..1 + handle[0] as usize];
         }
         let (block, offset) = match Handle(*handle).place() {
-            Place::Slot { class, page, slot } => {
+            ValueLocation::Slot { class, page, slot } => {
                 let block = self.classes[class].pages.page(page).expect("the page of a value is there");
                 (block, HEADER_BYTES + slot * SLOT_BYTES[class])
             }
-            Place::Large(number) => (self.large.page(number).expect("the block of a value is there"), 0),
-            Place::Here => unreachable!("handles of up to seven bytes were met above"),
+            ValueLocation::Large(number) => (self.large.page(number).expect("the block of a value is there"), 0),
+            ValueLocation::Here => unreachable!("handles of up to seven bytes were met above"),
         };
         let length = word(block, offset);
         &block[offset + LENGTH_BYTES..offset + LENGTH_BYTES + length]
@@ -239,13 +239,13 @@ impl LongValues {
 
     pub(crate) fn free(&mut self, handle: Handle) {
         match handle.place() {
-            Place::Here => {}
-            Place::Large(number) => {
+            ValueLocation::Here => {}
+            ValueLocation::Large(number) => {
                 self.bytes -= self.large.page(number).expect("a value is freed once").len();
                 self.large.set(number, None);
                 self.large_free.push(number as u32);
             }
-            Place::Slot { class, page: number, slot } => {
+            ValueLocation::Slot { class, page: number, slot } => {
                 let pages = &mut self.classes[class];
                 let page = pages.pages.page_mut(number);
                 let slots = slots_of(class);
@@ -293,7 +293,7 @@ impl LongValues {
 
     /// Stores a value anew if its page is one that is to become empty; its handle then.
     pub(crate) fn moved(&mut self, handle: Handle, thresholds: &[usize]) -> Option<Handle> {
-        let Place::Slot { class, page, .. } = handle.place() else { return None };
+        let ValueLocation::Slot { class, page, .. } = handle.place() else { return None };
         if page < *thresholds.get(class)? {
             return None;
         }

@@ -7,7 +7,7 @@ pub mod trend;
 use crate::options::SoakOptions;
 use ferrite_bench::area_codes::area_codes;
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
-use ferrite_bench::generator::{InFlight, Intended, Outcome, Workload, failure_outcome};
+use ferrite_bench::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
 use ferrite_bench::load::{Progress, run_load};
 use ferrite_bench::measurement::Measurement;
 use ferrite_bench::report::grouped;
@@ -311,7 +311,7 @@ impl Workload for SoakLoad {
         debug_assert!(written.is_ok(), "the parameters are few and small");
     }
 
-    fn completed(&mut self, call: Call, response: &Response<'_>) -> Outcome {
+    fn completed(&mut self, call: Call, response: &Response<'_>) -> LoadOutcome {
         if !response.is_success() {
             return failure_outcome(response);
         }
@@ -321,7 +321,7 @@ impl Workload for SoakLoad {
         };
         *count += 1;
         self.wrong += u64::from(response.scalar() != Some(right));
-        Outcome::Succeeded { payload_bytes: 0 }
+        LoadOutcome::Succeeded { payload_bytes: 0 }
     }
 
     fn lost(&mut self, _: Call) {

@@ -52,7 +52,7 @@ const FSYNC_SLACK: Duration = Duration::from_millis(1_000);
 
 /// Runs the rounds asked for. The error names what was found, and where the database is kept then.
 pub fn run_torture(environment: &Environment, options: &TortureOptions) -> BenchResult<()> {
-    let place = Place::new(options)?;
+    let place = DatabaseDirectory::new(options)?;
     let mut journal = Journal::new(options)?;
     let seed = seed_or_random(options.seed);
     journal.line(&format!(
@@ -105,13 +105,13 @@ struct TortureSettings {
 }
 
 /// Where the database is.
-enum Place {
+enum DatabaseDirectory {
     Given(PathBuf),
     Temporary(TempDir),
 }
 
-impl Place {
-    fn new(options: &TortureOptions) -> BenchResult<Place> {
+impl DatabaseDirectory {
+    fn new(options: &TortureOptions) -> BenchResult<DatabaseDirectory> {
         match &options.dir {
             Some(path) => {
                 fs::create_dir_all(path).doing("making the directory")?;
@@ -121,26 +121,26 @@ impl Place {
                         path.display()
                     )));
                 }
-                Ok(Place::Given(path.clone()))
+                Ok(DatabaseDirectory::Given(path.clone()))
             }
             None => {
                 let directory = tempfile::Builder::new().prefix("ferrite-torture-").tempdir();
-                Ok(Place::Temporary(directory.doing("making a temporary directory")?))
+                Ok(DatabaseDirectory::Temporary(directory.doing("making a temporary directory")?))
             }
         }
     }
 
     fn path(&self) -> &Path {
         match self {
-            Place::Given(path) => path,
-            Place::Temporary(directory) => directory.path(),
+            DatabaseDirectory::Given(path) => path,
+            DatabaseDirectory::Temporary(directory) => directory.path(),
         }
     }
 
     fn keep(self) -> PathBuf {
         match self {
-            Place::Given(path) => path,
-            Place::Temporary(directory) => directory.keep(),
+            DatabaseDirectory::Given(path) => path,
+            DatabaseDirectory::Temporary(directory) => directory.keep(),
         }
     }
 }
@@ -183,7 +183,12 @@ struct Run {
 }
 
 impl Run {
-    fn begin(environment: &Environment, options: &TortureOptions, place: &Place, seed: u64) -> BenchResult<Run> {
+    fn begin(
+        environment: &Environment,
+        options: &TortureOptions,
+        place: &DatabaseDirectory,
+        seed: u64,
+    ) -> BenchResult<Run> {
         let mut arguments = ["server", "--listen", "127.0.0.1:0", "--dir"].map(Into::into).to_vec();
         arguments.push(place.path().join("data").into());
         arguments.extend(["--partitions".into(), options.partitions.to_string().into()]);

@@ -58,7 +58,7 @@ pub fn shares() -> Vec<f64> {
 
 /// A place on the curve: throughput, and a latency that is above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct CurvePoint {
     pub throughput: f64,
     pub latency: f64,
 }
@@ -66,7 +66,7 @@ pub struct Place {
 /// The index of the place where latency begins to rise faster than throughput: the one farthest
 /// below the straight line from the first place to the last, with latency on a logarithmic scale
 /// (the method named Kneedle). None when there is no bend.
-pub fn knee(places: &[Place]) -> Option<usize> {
+pub fn knee(places: &[CurvePoint]) -> Option<usize> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].throughput.total_cmp(&places[*b].throughput));
     let (first, last) = (places[*order.first()?], places[*order.last()?]);
@@ -75,7 +75,7 @@ pub fn knee(places: &[Place]) -> Option<usize> {
     if last.throughput <= first.throughput || highest <= lowest {
         return None;
     }
-    let below_the_line = |place: Place| {
+    let below_the_line = |place: CurvePoint| {
         let x = (place.throughput - first.throughput) / (last.throughput - first.throughput);
         let y = (place.latency.max(1.0).ln() - lowest) / (highest - lowest);
         x - y
@@ -87,7 +87,7 @@ pub fn knee(places: &[Place]) -> Option<usize> {
 
 /// Latency at a throughput between two measured ones, on the straight line between their
 /// logarithms. None outside of what was measured.
-pub fn latency_at(places: &[Place], throughput: f64) -> Option<f64> {
+pub fn latency_at(places: &[CurvePoint], throughput: f64) -> Option<f64> {
     let mut sorted = places.to_vec();
     sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
     sorted.windows(2).find(|pair| (pair[0].throughput..=pair[1].throughput).contains(&throughput)).map(|pair| {
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(percent, [100.0, 99.0, 98.0, 97.0, 96.0, 95.0, 85.5, 77.0, 69.3, 34.6, 17.3, 8.7]);
     }
 
-    fn places(figures: &[(f64, f64)]) -> Vec<Place> {
-        figures.iter().map(|&(throughput, latency)| Place { throughput, latency }).collect()
+    fn places(figures: &[(f64, f64)]) -> Vec<CurvePoint> {
+        figures.iter().map(|&(throughput, latency)| CurvePoint { throughput, latency }).collect()
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn unescaped_name<'a>(name: &'a str, arena: &'a Bump) -> &'a str {
 }
 
 /// Where SET_FIELD writes.
-enum Place {
+enum WriteTarget {
     /// Over the value that is there, with the steps from `step` on still to be made: none, or it is
     /// null.
     Over { range: Range<usize>, step: usize },
@@ -130,12 +130,12 @@ fn set_field<'a>(json: &str, path: &[Step<'_>], new: &str, arena: &'a Bump) -> U
     let place = Scanner::whole(json, |scanner| scanner.place(path, 0))?;
     let mut result = ArenaString::with_capacity_in(json.len() + new.len() + 16, arena);
     match place {
-        Place::Over { range, step } => {
+        WriteTarget::Over { range, step } => {
             result.push_str(&json[..range.start]);
             push_built(&path[step..], new, &mut result)?;
             result.push_str(&json[range.end..]);
         }
-        Place::Into { at, count, step } => {
+        WriteTarget::Into { at, count, step } => {
             result.push_str(json[..at].trim_end_matches(BLANKS));
             if count > 0 {
                 result.push(',');
@@ -151,7 +151,7 @@ fn set_field<'a>(json: &str, path: &[Step<'_>], new: &str, arena: &'a Bump) -> U
             push_built(&path[step + 1..], new, &mut result)?;
             result.push_str(&json[at..]);
         }
-        Place::Barred { step } => {
+        WriteTarget::Barred { step } => {
             let wanted = if matches!(path[step], Step::Name(_)) { "a JSON object" } else { "a JSON array" };
             return Err(UserError::data(
                 "22023",
@@ -512,13 +512,13 @@ impl<'t> Scanner<'t> {
     }
 
     /// Over one value; where SET_FIELD writes. `step`: how many steps led here.
-    fn place(&mut self, path: &[Step<'_>], step: usize) -> UserResult<Place> {
+    fn place(&mut self, path: &[Step<'_>], step: usize) -> UserResult<WriteTarget> {
         let start = self.position;
         let mut found = None;
         let count = match (path.get(step), self.peek()) {
             (None, _) | (_, Some(b'n')) => {
                 self.skip()?;
-                return Ok(Place::Over { range: start..self.position, step });
+                return Ok(WriteTarget::Over { range: start..self.position, step });
             }
             (Some(Step::Name(wanted)), Some(b'{')) => self.object(|scanner, name| {
                 if is_name(name, wanted) {
@@ -537,10 +537,10 @@ impl<'t> Scanner<'t> {
             (Some(Step::Last), Some(b'[')) => self.array(|scanner, _| scanner.skip())?,
             _ => {
                 self.skip()?;
-                return Ok(Place::Barred { step });
+                return Ok(WriteTarget::Barred { step });
             }
         };
-        Ok(found.unwrap_or(Place::Into { at: self.position - 1, count, step }))
+        Ok(found.unwrap_or(WriteTarget::Into { at: self.position - 1, count, step }))
     }
 }
 

@@ -88,10 +88,10 @@ fn a_few_small_calls_are_always_taken() {
 fn answers_are_expected_of_the_size_that_is_known() {
     let mut new = connection();
     new.taken(20);
-    assert_eq!(new.holds(), queued_bytes(new.work()), "nothing is known");
+    assert_eq!(new.memory_bytes(), queued_bytes(new.work()), "nothing is known");
     (0..2).for_each(|_| new.taken(20));
     new.answered(1, 50_000);
-    assert_eq!(new.holds(), queued_bytes(new.work()) + 2 * 50_000);
+    assert_eq!(new.memory_bytes(), queued_bytes(new.work()) + 2 * 50_000);
     new.room = 100_000;
     (0..limits::CONNECTION_ALWAYS_CALLS).for_each(|_| new.taken(20));
     assert!(new.lacks_room());

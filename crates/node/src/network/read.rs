@@ -34,13 +34,13 @@ pub fn read_once(
         return Some(skip(connection, buffer));
     }
     let kept = connection.partial.len();
-    if kept > READ_BYTES_LEAST && connection.holds() >= connection.room {
+    if kept > READ_BYTES_LEAST && connection.memory_bytes() >= connection.room {
         connection.wait_for_memory();
         return None;
     }
     let most = match connection.logged_in {
         // Small only where memory is short.
-        true => connection.room.saturating_sub(connection.holds()).clamp(READ_BYTES_LEAST, READ_BYTES),
+        true => connection.room.saturating_sub(connection.memory_bytes()).clamp(READ_BYTES_LEAST, READ_BYTES),
         // Nothing larger is taken from one that nobody knows.
         false => (frame::LENGTH_BYTES + limits::LOGIN_BYTES_MAX).saturating_sub(kept).max(1),
     };

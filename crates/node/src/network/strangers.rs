@@ -25,7 +25,7 @@ impl Ledger {
     /// What a connection holds may have changed.
     #[inline]
     pub fn count(&mut self, connection: &mut Connection) {
-        let (held, unread) = (connection.holds(), connection.unread_capacity());
+        let (held, unread) = (connection.memory_bytes(), connection.unread_capacity());
         let before = std::mem::replace(&mut connection.counted, (held, unread));
         self.held += held as isize - before.0 as isize;
         self.unread += unread as isize - before.1 as isize;
@@ -47,7 +47,7 @@ impl Ledger {
     /// holds nothing may make a call.
     #[inline]
     pub fn room(&self, work: &Work) -> usize {
-        memory::clients_room(work.held(self.held)).max(1)
+        memory::clients_room(work.charged(self.held)).max(1)
     }
 
     pub fn is_large(&self) -> bool {
@@ -61,7 +61,7 @@ impl Ledger {
         if self.unread != 0 {
             memory::answers_changed(std::mem::take(&mut self.unread));
         }
-        self.held != 0 && work.hold(std::mem::take(&mut self.held))
+        self.held != 0 && work.charge(std::mem::take(&mut self.held))
     }
 }
 

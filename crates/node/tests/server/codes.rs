@@ -75,5 +75,5 @@ fn the_example_of_the_rust_driver() {
     let server = common::start(options(dir.path(), 2));
     let report = accounts::run(&server.address().to_string()).expect("the example runs");
     let accounts = [("Cid", 70), ("Bob", 50), ("Ann", 30)].map(|(name, balance)| (name.to_owned(), balance)).to_vec();
-    assert_eq!(report, accounts::Report { accounts, refused: "45001".to_owned(), twice: "23505".to_owned() });
+    assert_eq!(report, accounts::AccountsReport { accounts, refused: "45001".to_owned(), twice: "23505".to_owned() });
 }

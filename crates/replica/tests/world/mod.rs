@@ -27,7 +27,7 @@ pub enum Fault {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Outcome {
+pub struct WorldCounts {
     pub writes: u64,
     pub reads: u64,
     pub leaders: u64,
@@ -39,8 +39,8 @@ pub struct Outcome {
     pub late_reads: u64,
 }
 
-impl Outcome {
-    pub fn add(&mut self, other: &Outcome) {
+impl WorldCounts {
+    pub fn add(&mut self, other: &WorldCounts) {
         self.writes += other.writes;
         self.reads += other.reads;
         self.leaders += other.leaders;
@@ -141,7 +141,7 @@ pub struct World {
     committed: BTreeMap<Position, Header>,
     /// The highest position that a client was told of.
     acknowledged: Position,
-    outcome: Outcome,
+    outcome: WorldCounts,
     /// `GROUP_TRACE` shows every step.
     trace: bool,
 }
@@ -181,14 +181,14 @@ impl World {
             shy,
             committed: BTreeMap::new(),
             acknowledged: Position(0),
-            outcome: Outcome::default(),
+            outcome: WorldCounts::default(),
             trace: std::env::var_os("GROUP_TRACE").is_some(),
         };
         world.announce();
         world
     }
 
-    pub fn run(mut self) -> Result<Outcome, Broken> {
+    pub fn run(mut self) -> Result<WorldCounts, Broken> {
         let steps = 2_000 + self.random.below(18_000);
         for _ in 0..steps {
             self.step()?;

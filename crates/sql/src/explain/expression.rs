@@ -10,11 +10,11 @@ use ferrite_value::{OwnedValue, convert::to_text_string};
 pub(super) struct Names<'p> {
     program: &'p Program,
     catalog: &'p Catalog,
-    slots: Vec<Held>,
+    slots: Vec<SlotSource>,
 }
 
 #[derive(Clone)]
-enum Held {
+enum SlotSource {
     Unknown,
     Table(TableId),
     Columns(Vec<String>),
@@ -22,7 +22,7 @@ enum Held {
 
 impl<'p> Names<'p> {
     pub fn of(program: &'p Program, catalog: &'p Catalog) -> Self {
-        let mut names = Names { program, catalog, slots: vec![Held::Unknown; usize::from(program.slots)] };
+        let mut names = Names { program, catalog, slots: vec![SlotSource::Unknown; usize::from(program.slots)] };
         names.steps(&program.body);
         for query in &program.common_tables {
             names.query(query);
@@ -33,7 +33,7 @@ impl<'p> Names<'p> {
         names
     }
 
-    fn hold(&mut self, slot: u16, held: Held) {
+    fn name_slot(&mut self, slot: u16, held: SlotSource) {
         if let Some(place) = self.slots.get_mut(usize::from(slot)) {
             *place = held;
         }
@@ -50,11 +50,11 @@ impl<'p> Names<'p> {
                         }
                     }
                     Plan::Update(update) => {
-                        self.hold(update.slot, Held::Table(update.table));
+                        self.name_slot(update.slot, SlotSource::Table(update.table));
                         update.joined.iter().for_each(|joined| self.select(joined));
                     }
                     Plan::Delete(delete) => {
-                        self.hold(delete.slot, Held::Table(delete.table));
+                        self.name_slot(delete.slot, SlotSource::Table(delete.table));
                         delete.joined.iter().for_each(|joined| self.select(joined));
                     }
                     Plan::Truncate { .. } => {}
@@ -99,7 +99,7 @@ impl<'p> Names<'p> {
             let aggregates = aggregation.aggregates.iter().map(|aggregate| self.aggregate(aggregate));
             let set = (!aggregation.sets.is_empty()).then(|| "grouping set".to_owned());
             let columns = keys.chain(set).chain(aggregates).collect();
-            self.hold(aggregation.slot, Held::Columns(columns));
+            self.name_slot(aggregation.slot, SlotSource::Columns(columns));
         }
     }
 
@@ -147,16 +147,16 @@ impl<'p> Names<'p> {
 
     fn input(&mut self, slot: u16, input: &Input) {
         match input {
-            Input::Table { table, .. } => self.hold(slot, Held::Table(*table)),
+            Input::Table { table, .. } => self.name_slot(slot, SlotSource::Table(*table)),
             Input::Derived { query, .. } => {
                 self.query(query);
                 let columns = query.columns.iter().map(|column| column.name.clone()).collect();
-                self.hold(slot, Held::Columns(columns));
+                self.name_slot(slot, SlotSource::Columns(columns));
             }
             Input::Common { table } => {
                 if let Some(query) = self.program.common_tables.get(usize::from(*table)) {
                     let columns = query.columns.iter().map(|column| column.name.clone()).collect();
-                    self.hold(slot, Held::Columns(columns));
+                    self.name_slot(slot, SlotSource::Columns(columns));
                 }
             }
             Input::Hashed(hashed) => self.input(slot, &hashed.input),
@@ -171,19 +171,19 @@ impl<'p> Names<'p> {
 
     pub fn slot(&self, slot: u16) -> String {
         match self.slots.get(usize::from(slot)) {
-            Some(Held::Table(table)) => self.table(*table),
+            Some(SlotSource::Table(table)) => self.table(*table),
             _ => format!("#{slot}"),
         }
     }
 
     pub fn column(&self, slot: u16, column: u16) -> String {
         match self.slots.get(usize::from(slot)) {
-            Some(Held::Table(table)) => self
+            Some(SlotSource::Table(table)) => self
                 .catalog
                 .table(*table)
                 .and_then(|table| table.columns.get(usize::from(column)).map(|found| found.name.clone()))
                 .unwrap_or_default(),
-            Some(Held::Columns(columns)) => columns.get(usize::from(column)).cloned().unwrap_or_default(),
+            Some(SlotSource::Columns(columns)) => columns.get(usize::from(column)).cloned().unwrap_or_default(),
             _ => format!("#{slot}.{column}"),
         }
     }
@@ -221,7 +221,7 @@ impl<'p> Names<'p> {
                 self.program.registers.get(usize::from(*index)).map(|found| found.name.clone()).unwrap_or_default()
             }
             Expr::Column { slot, column } => match self.slots.get(usize::from(*slot)) {
-                Some(Held::Table(table)) => format!("{}.{}", self.table(*table), self.column(*slot, *column)),
+                Some(SlotSource::Table(table)) => format!("{}.{}", self.table(*table), self.column(*slot, *column)),
                 _ => self.column(*slot, *column),
             },
             Expr::Negate { operand, .. } => format!("-{}", self.expr(operand)),

@@ -1,12 +1,12 @@
-//! What the expressions of one statement see: the rows bound to slots, parameters, registers,
-//! subqueries.
+//! The state of one running statement, as its expressions see it: the rows bound to slots,
+//! parameters, registers, subqueries.
 //!
-//! A frame lives for one execution of one statement and borrows the stores unchanged, so values are
-//! borrowed from their pages without a copy.
+//! An evaluator lives for one execution of one statement and borrows the stores unchanged, so
+//! values are borrowed from their pages without a copy.
 //!
-//! An expression may hold a subquery, and a query's conditions are expressions: the files that have
-//! an `impl Frame` are the evaluators, which call each other, level below level. They share
-//! this type and [`crate::rows`], and import no other thing in circles.
+//! An expression may hold a subquery, and a query's conditions are expressions: so the files with an
+//! `impl Evaluator` (queries, joins, grouping, windows) call each other. They share this type and
+//! [`crate::rows`], and import nothing else in circles.
 
 use crate::call::Call;
 use crate::measure::Measures;
@@ -28,7 +28,7 @@ const SORTED: usize = 64;
 /// Slots that need no arena memory.
 const SLOTS_INLINE: usize = 8;
 
-/// Room for a frame's slots: on the stack for the usual few. Many are given back with the
+/// Room for an evaluator's slots: on the stack for the usual few. Many are given back with the
 /// statement: a batch has a slot for each of its thousands of statements.
 pub(crate) struct Slots<'s> {
     inline: [Cell<RowSlot<'s>>; SLOTS_INLINE],
@@ -60,7 +60,7 @@ impl<'s> Slots<'s> {
     }
 }
 
-pub(crate) struct Frame<'s> {
+pub(crate) struct Evaluator<'s> {
     pub(crate) stores: &'s [Store],
     pub(crate) program: &'s Program,
     call: &'s Call<'s>,
@@ -100,7 +100,7 @@ struct AskedArray<'s> {
     sorted: Option<SortedArray<'s>>,
 }
 
-impl<'s> Frame<'s> {
+impl<'s> Evaluator<'s> {
     #[inline]
     pub(crate) fn new(
         stores: &'s [Store],
@@ -109,8 +109,8 @@ impl<'s> Frame<'s> {
         slots: &'s Slots<'s>,
         measures: &'s Measures,
         meter: Meter<'s>,
-    ) -> Frame<'s> {
-        Frame {
+    ) -> Evaluator<'s> {
+        Evaluator {
             stores,
             program: call.program,
             call,
@@ -159,7 +159,7 @@ impl<'s> Frame<'s> {
         match self.rare().passing.try_borrow_mut() {
             Ok(mut arena) => {
                 arena.reset();
-                condition.is_true(&Passing { frame: self, arena: &arena })
+                condition.is_true(&Passing { evaluator: self, arena: &arena })
             }
             // A condition inside a subquery of a condition: the outer one resets the memory.
             Err(_) => condition.is_true(self),
@@ -177,7 +177,7 @@ impl<'s> Frame<'s> {
             && let Ok(mut arena) = self.rare().passing.try_borrow_mut()
         {
             arena.reset();
-            return take(expression.eval(&Passing { frame: self, arena: &arena })?);
+            return take(expression.eval(&Passing { evaluator: self, arena: &arena })?);
         }
         take(self.evaluate(expression)?)
     }
@@ -337,7 +337,7 @@ impl<'s> Frame<'s> {
     }
 }
 
-impl<'s> Context<'s> for Frame<'s> {
+impl<'s> Context<'s> for Evaluator<'s> {
     #[inline]
     fn column(&self, slot: u16, column: u16) -> Value<'s> {
         match self.slots[slot as usize].get() {
@@ -383,23 +383,23 @@ impl<'s> Context<'s> for Frame<'s> {
     }
 }
 
-/// A frame whose computed values last for one evaluation.
+/// An evaluator whose computed values last for one evaluation.
 struct Passing<'f, 's> {
-    frame: &'f Frame<'s>,
+    evaluator: &'f Evaluator<'s>,
     arena: &'f Bump,
 }
 
 impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
     fn column(&self, slot: u16, column: u16) -> Value<'f> {
-        self.frame.column(slot, column)
+        self.evaluator.column(slot, column)
     }
 
     fn parameter(&self, index: u16) -> Value<'f> {
-        self.frame.parameter(index)
+        self.evaluator.parameter(index)
     }
 
     fn register(&self, index: u16) -> Value<'f> {
-        self.frame.register(index)
+        self.evaluator.register(index)
     }
 
     fn arena(&self) -> &'f Bump {
@@ -407,18 +407,18 @@ impl<'f, 's: 'f> Context<'f> for Passing<'f, 's> {
     }
 
     fn transaction_time(&self) -> i64 {
-        self.frame.transaction_time()
+        self.evaluator.transaction_time()
     }
 
     fn cost(&self, units: usize) -> UserResult<()> {
-        self.frame.meter.count_work_beside(units, self.arena.allocated_bytes())
+        self.evaluator.meter.count_work_beside(units, self.arena.allocated_bytes())
     }
 
     fn sorted_array(&self, parameter: u16) -> UserResult<Option<SortedArray<'f>>> {
-        self.frame.sort_array(parameter)
+        self.evaluator.sort_array(parameter)
     }
 
     fn subquery(&self, subquery: u16, operand: Value<'f>) -> UserResult<Value<'f>> {
-        self.frame.run_subquery(subquery, operand)
+        self.evaluator.run_subquery(subquery, operand)
     }
 }

@@ -9,23 +9,23 @@ use std::task::{Poll, Waker};
 pub type CallResult = Result<OwnedResponse, ClientError>;
 
 /// Whom to tell.
-pub(crate) enum Completion {
-    Slot(Arc<Slot>),
+pub(crate) enum Recipient {
+    Slot(Arc<AnswerSlot>),
     Callback(Box<dyn FnOnce(CallResult) + Send>),
 }
 
-impl Completion {
+impl Recipient {
     pub(crate) fn complete(self, result: CallResult) {
         match self {
-            Completion::Slot(slot) => slot.fill(result),
-            Completion::Callback(callback) => callback(result),
+            Recipient::Slot(slot) => slot.fill(result),
+            Recipient::Callback(callback) => callback(result),
         }
     }
 }
 
 /// A place for one result, and for whom to wake when it is there.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct AnswerSlot {
     state: Mutex<SlotState>,
     filled: Condvar,
 }
@@ -36,7 +36,7 @@ struct SlotState {
     waker: Option<Waker>,
 }
 
-impl Slot {
+impl AnswerSlot {
     fn lock(&self) -> MutexGuard<'_, SlotState> {
         // Nothing that can panic runs under the lock, so its content is whole even if a holder was
         // ended.
