@@ -1,5 +1,5 @@
-# Sourced by `demo` and `test`: makes sure that the tools they call are there, installs what a Debian root may install, and
-# otherwise says in one sentence what is missing and how to get it.
+# Sourced by `demo` and `test`: makes sure that the tools they call are there, installs what a
+# Debian root may install, and otherwise says in one sentence what is missing and how to get it.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -81,13 +81,15 @@ require_node() {
   [ "$version" -ge 18 ] 2>/dev/null || fail "node $version is too old; the Node.js driver needs version 18 or newer"
 }
 
-# find_chromium: the program of a Chromium in $browser, empty where there is none and none can be installed. CHROMIUM names one.
+# find_chromium: the program of a Chromium in $browser, empty where there is none and none can be
+# installed. CHROMIUM names one.
 find_chromium() {
   browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
   [ -n "$browser" ] || { apt_install chromium && browser=$(command -v chromium) || browser=""; }
 }
 
-# The differential tests start a server of their own; only the programs are wanted, so no cluster is made with the package.
+# The differential tests start a server of their own; only the programs are wanted, so no cluster is
+# made with the package.
 require_postgres() {
   local found
   found=$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)

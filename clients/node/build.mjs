@@ -1,4 +1,5 @@
-// Compiles the library twice, as ES modules and as CommonJS, or (--tests) once together with its tests.
+// Compiles the library twice, as ES modules and as CommonJS, or (--tests) once together with its
+// tests.
 import { execFileSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
--- The key-value application: one table that is divided by its key, and one that every partition has.
+-- The key-value application: one table that is divided by its key, and one that every partition
+-- has.
 
 DROP PROCEDURE selectR IF EXISTS;
 DROP TABLE store IF EXISTS;

@@ -1,5 +1,5 @@
-# Sourced by the examples' commands: finds or builds the server, starts one on a temporary directory unless the caller names
-# servers, builds clients, and stops everything at the end.
+# Sourced by the examples' commands: finds or builds the server, starts one on a temporary directory
+# unless the caller names servers, builds clients, and stops everything at the end.
 
 examples=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 root=$(cd "$examples/.." && pwd)
@@ -29,7 +29,8 @@ find_server() {
   export FERRITE_BINARY
 }
 
-# start_server SCHEMA FLAG...: a server on a temporary directory and a free port; its address is in $server.
+# start_server SCHEMA FLAG...: a server on a temporary directory and a free port; its address is in
+# $server.
 start_server() {
   local schema=$1
   shift
@@ -47,7 +48,8 @@ start_server() {
   fail "the server did not start"
 }
 
-# build_rust PACKAGE: its program's path is in $program. Built as the server was, so that nothing is compiled twice.
+# build_rust PACKAGE: its program's path is in $program. Built as the server was, so that nothing is
+# compiled twice.
 build_rust() {
   require_rust
   local profile=release
@@ -56,7 +58,8 @@ build_rust() {
   program="${CARGO_TARGET_DIR:-target}/${profile/dev/debug}/$1"
 }
 
-# build_java MODULE...: builds these modules and what they stand on; their folders' target/classes are on $classpath with the driver's.
+# build_java MODULE...: builds these modules and what they stand on; their folders' target/classes
+# are on $classpath with the driver's.
 build_java() {
   require_java
   local modules
@@ -93,7 +96,8 @@ build_spring() {
   spring="$examples/voter-spring/target/voter-spring-0.1.0.jar"
 }
 
-# start_spring ARGUMENT...: the web application on a free port, which is in $port; it ends with the script.
+# start_spring ARGUMENT...: the web application on a free port, which is in $port; it ends with the
+# script.
 start_spring() {
   java -jar "$spring" --server.port=0 "--logging.file.name=$work/application.log" "$@" >/dev/null &
   application=$!

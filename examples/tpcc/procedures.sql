@@ -1,4 +1,5 @@
--- The five transactions of TPC-C (clause 2), each one call. The lines of an order come as JSON arrays: its items, and their quantities.
+-- The five transactions of TPC-C (clause 2), each one call. The lines of an order come as JSON
+-- arrays: its items, and their quantities.
 
 -- Answers the order's number and its total, or aborts if an item does not exist.
 CREATE PROCEDURE NewOrder (warehouse_id SMALLINT, district_id TINYINT, customer_id INTEGER, items VARCHAR(400), quantities VARCHAR(200))
@@ -33,7 +34,8 @@ PARTITION ON TABLE warehouse COLUMN w_id AS BEGIN
   RETURN TABLE (SELECT order_id AS order_id, ROUND(total * (1 - discount) * (1 + tax), 2) AS total FROM warehouse WHERE w_id = warehouse_id);
 END;
 
--- By the customer's number, or by the last name when it is given: then the middle one of those who share it.
+-- By the customer's number, or by the last name when it is given: then the middle one of those who
+-- share it.
 CREATE PROCEDURE Payment (warehouse_id SMALLINT, district_id TINYINT, customer_id INTEGER, last_name VARCHAR(16), amount DECIMAL)
 PARTITION ON TABLE warehouse COLUMN w_id AS BEGIN
   DECLARE customer, namesakes INTEGER;

@@ -1,4 +1,5 @@
--- The tables of TPC-C (Transaction Processing Performance Council, Benchmark C, revision 5.11, clause 1.3), partitioned by warehouse.
+-- The tables of TPC-C (Transaction Processing Performance Council, Benchmark C, revision 5.11,
+-- clause 1.3), partitioned by warehouse.
 CREATE TABLE warehouse (
   w_id SMALLINT NOT NULL, w_name VARCHAR(10), w_street_1 VARCHAR(20), w_street_2 VARCHAR(20), w_city VARCHAR(20), w_state VARCHAR(2),
   w_zip VARCHAR(9), w_tax DECIMAL, w_ytd DECIMAL, PRIMARY KEY (w_id)

@@ -1,5 +1,6 @@
-// Voter on the web: casts votes as fast as the database takes them, and sends what they come to to every open page, by server-sent events.
-// The database is asked once per interval, however many pages are open, and not at all when none is.
+// Voter on the web: casts votes as fast as the database takes them, and sends what they come to to
+// every open page, by server-sent events. The database is asked once per interval, however many
+// pages are open, and not at all when none is.
 
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'

@@ -1,4 +1,5 @@
-// Starts the application as a user would, listens to its events, stops it, and compares. Ends with a non-zero code if something is wrong.
+// Starts the application as a user would, listens to its events, stops it, and compares. Ends with
+// a non-zero code if something is wrong.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

@@ -1,7 +1,9 @@
--- Voter: a televised talent contest, in which callers vote for a contestant, each phone number at most a few times.
+-- Voter: a televised talent contest, in which callers vote for a contestant, each phone number at
+-- most a few times.
 --
--- The schema and the procedures of the application that the published figures for this kind of database were measured with,
--- written in SQL and SQL/PSM. `ferrite bench voter` and `ferrite demo` run this file, one statement at a time.
+-- The schema and the procedures of the application that the published figures for this kind of
+-- database were measured with, written in SQL and SQL/PSM. `ferrite bench voter` and `ferrite demo`
+-- run this file, one statement at a time.
 
 DROP PROCEDURE Initialize IF EXISTS;
 DROP PROCEDURE Results IF EXISTS;
@@ -29,7 +31,8 @@ CREATE TABLE area_code_state (
   CONSTRAINT pk_area_code_state PRIMARY KEY (area_code)
 );
 
--- The votes: divided over the partitions by phone number, so that one partition knows all votes of a caller.
+-- The votes: divided over the partitions by phone number, so that one partition knows all votes of
+-- a caller.
 CREATE TABLE votes (
   phone_number BIGINT NOT NULL,
   state VARCHAR(2) NOT NULL,
@@ -44,7 +47,8 @@ CREATE VIEW v_votes_by_phone_number (phone_number, num_votes) AS
 CREATE VIEW v_votes_by_contestant_number_state (contestant_number, state, num_votes) AS
   SELECT contestant_number, state, COUNT(*) FROM votes GROUP BY contestant_number, state;
 
--- One vote. Returns 0 when it counts, 1 for a contestant that does not exist, 2 when the phone has used up its votes.
+-- One vote. Returns 0 when it counts, 1 for a contestant that does not exist, 2 when the phone has
+-- used up its votes.
 CREATE PROCEDURE Vote (phone BIGINT, contestant INTEGER, max_votes BIGINT)
   PARTITION ON TABLE votes COLUMN phone_number
 AS BEGIN
@@ -56,8 +60,9 @@ AS BEGIN
   RETURN 0;
 END;
 
--- The same reads and the same insert as a plain procedure of four statements, without logic: the caller names the state and
--- decides on nothing, so every call inserts. Parameters: contestant, phone, area code, phone, state, contestant.
+-- The same reads and the same insert as a plain procedure of four statements, without logic: the
+-- caller names the state and decides on nothing, so every call inserts. Parameters: contestant,
+-- phone, area code, phone, state, contestant.
 CREATE PROCEDURE VoteStatements
   PARTITION ON TABLE votes COLUMN phone_number PARAMETER 1
 AS BEGIN
@@ -75,7 +80,8 @@ CREATE PROCEDURE Results AS
   GROUP BY c.contestant_name, c.contestant_number
   ORDER BY total_votes DESC, contestant_number ASC, contestant_name ASC;
 
--- The states in which a contestant leads, with the votes there, most votes first. Parameters: contestant, how many states.
+-- The states in which a contestant leads, with the votes there, most votes first. Parameters:
+-- contestant, how many states.
 CREATE PROCEDURE ContestantWinningStates AS
   SELECT t.state AS state, t.num_votes AS num_votes
   FROM (SELECT state, contestant_number, SUM(num_votes) AS num_votes
@@ -90,7 +96,8 @@ CREATE PROCEDURE ContestantWinningStates AS
   ORDER BY num_votes DESC, state ASC
   LIMIT ?;
 
--- The leading contestant of each state, ties included, then the totals of all contestants: a map and its legend.
+-- The leading contestant of each state, ties included, then the totals of all contestants: a map
+-- and its legend.
 CREATE PROCEDURE GetStateHeatmap AS BEGIN
   SELECT t.state AS state, t.contestant_number AS contestant_number, t.num_votes AS num_votes
   FROM (SELECT state, contestant_number, SUM(num_votes) AS num_votes
@@ -108,8 +115,9 @@ CREATE PROCEDURE GetStateHeatmap AS BEGIN
   ORDER BY num_votes DESC, contestant_number ASC;
 END;
 
--- Fills the two small tables: contestants 1 to max_contestants with the first of the comma-separated names, and the area
--- codes. Returns how many contestants there are; does nothing when there are some already.
+-- Fills the two small tables: contestants 1 to max_contestants with the first of the
+-- comma-separated names, and the area codes. Returns how many contestants there are; does nothing
+-- when there are some already.
 CREATE PROCEDURE Initialize (max_contestants INTEGER, names VARCHAR(1024))
 AS BEGIN
   DECLARE existing BIGINT DEFAULT 0;

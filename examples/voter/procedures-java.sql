@@ -1,5 +1,6 @@
--- Voter's procedures as Java classes, in the place of those of ddl.sql: same names, same parameters, same answers.
--- The classes come first: java/build voter.jar, then `load classes voter.jar` in ferrite sql.
+-- Voter's procedures as Java classes, in the place of those of ddl.sql: same names, same
+-- parameters, same answers. The classes come first: java/build voter.jar, then `load classes
+-- voter.jar` in ferrite sql.
 
 DROP PROCEDURE Initialize IF EXISTS;
 DROP PROCEDURE Results IF EXISTS;

@@ -1,4 +1,5 @@
-// The Node.js driver as the suite sees it: commands on standard input, answers on standard output. See README.md for their form.
+// The Node.js driver as the suite sees it: commands on standard input, answers on standard output.
+// See README.md for their form.
 
 import { createInterface } from 'node:readline'
 import { CallError, Client, Type, Typed, Timestamp } from '../../clients/node/dist/esm/index.js'

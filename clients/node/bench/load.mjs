@@ -1,9 +1,11 @@
 // Load from one Node.js process: how many calls a second, and what each costs this process.
 //
-//   node bench/load.mjs --server host:port [--workload voter|read|write|hello] [--seconds 10] [--warmup 1] [--outstanding 3000]
+//   node bench/load.mjs --server host:port [--workload voter|read|write|hello]
+//     [--seconds 10] [--warmup 1] [--outstanding 3000]
 //
-// The server must hold the workload's tables; `ferrite bench node` makes them, starts any number of these processes, and checks
-// what they counted. With --json the process says `ready`, waits for a line on its standard input, and ends with its counts as JSON.
+// The server must hold the workload's tables; `ferrite bench node` makes them, starts any number of
+// these processes, and checks what they counted. With --json the process says `ready`, waits for a
+// line on its standard input, and ends with its counts as JSON.
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { Client } from '../dist/esm/index.js'
@@ -37,7 +39,10 @@ const random = (list) => list[below(list.length)]
 
 // What each workload counts beside its calls is what `ferrite bench node` compares with the tables.
 const workloads = {
-  /** Voter's vote: half of them for a favourite of the area, one in a hundred for a contestant that does not exist. */
+  /**
+   * Voter's vote: half of them for a favourite of the area, one in a hundred for a contestant that
+   * does not exist.
+   */
   async voter() {
     const areas = (await client.query('SELECT area_code FROM area_code_state ORDER BY area_code')).map((row) => row.AREA_CODE)
     const contestants = (await client.query('SELECT COUNT(*) AS n FROM contestants'))[0].N

@@ -1,5 +1,5 @@
-// The client: connections to all nodes, where a call goes, how many may be on their way, and what is counted.
-// Promises that each call ends exactly once, and that `close` leaves nothing behind.
+// The client: connections to all nodes, where a call goes, how many may be on their way, and what
+// is counted. Promises that each call ends exactly once, and that `close` leaves nothing behind.
 
 import { EventEmitter } from 'node:events'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
@@ -13,7 +13,10 @@ import { Type, typed, type BigintMode, type DecimalMode, type Parameter, type Va
 import { encodeName, type Destination } from './writer.js'
 
 export interface ClientOptions {
-  /** `host`, `host:port` or `[v6]:port`, one or several; the port is 21212 unless given. Default: localhost. */
+  /**
+   * `host`, `host:port` or `[v6]:port`, one or several; the port is 21212 unless given. Default:
+   * localhost.
+   */
   servers?: string | readonly string[]
   user?: string
   password?: string
@@ -21,11 +24,16 @@ export interface ClientOptions {
   tls?: boolean | TlsOptions
   /** Calls without an answer at any time, all connections together. Default 3000. */
   maxOutstanding?: number
-  /** When that many are out: 'block' lets calls wait here in order (default), 'reject' refuses them at once. */
+  /**
+   * When that many are out: 'block' lets calls wait here in order (default), 'reject' refuses them
+   * at once.
+   */
   whenFull?: 'block' | 'reject'
   /** Calls that may wait here; more are refused. Default 100000. */
   maxQueued?: number
-  /** Milliseconds after which a call without an answer ends as unknown; 0: never. Default 120000. */
+  /**
+   * Milliseconds after which a call without an answer ends as unknown; 0: never. Default 120000.
+   */
   timeoutMs?: number
   /** Milliseconds for connecting and logging in. Default 10000. */
   connectTimeoutMs?: number
@@ -49,7 +57,10 @@ export interface CallOptions {
 export interface ClientEvents {
   connect: [address: string]
   disconnect: [address: string, reason: Error]
-  /** A node that cannot be reached or refuses the login; the client goes on trying unless trying cannot help. */
+  /**
+   * A node that cannot be reached or refuses the login; the client goes on trying unless trying
+   * cannot help.
+   */
   'connect-failed': [error: ConnectError]
   late: [procedure: string]
   topology: []
@@ -114,7 +125,10 @@ export class Client extends EventEmitter<ClientEvents> {
     if (this.nodes.length === 0) throw new FerriteError('no server was named')
   }
 
-  /** Connects to the servers named; one that answers is enough. The others are tried again and again. */
+  /**
+   * Connects to the servers named; one that answers is enough. The others are tried again and
+   * again.
+   */
   static async connect(options: ClientOptions | string = {}): Promise<Client> {
     const client = new Client(typeof options === 'string' ? { servers: options } : options)
     const attempts = await Promise.allSettled(client.nodes.map((node) => client.open(node)))
@@ -128,7 +142,10 @@ export class Client extends EventEmitter<ClientEvents> {
     return client
   }
 
-  /** Calls a procedure. Ends with its result, or with a `CallError` that says whether the transaction may have taken place. */
+  /**
+   * Calls a procedure. Ends with its result, or with a `CallError` that says whether the
+   * transaction may have taken place.
+   */
   call<R = Row>(procedure: string, parameters: readonly Parameter[] = [], options?: CallOptions): Promise<Result<R>> {
     return this.submit(procedure, parameters, options, undefined)
   }
@@ -145,7 +162,10 @@ export class Client extends EventEmitter<ClientEvents> {
     return result.tables.at(-1)?.rows() ?? []
   }
 
-  /** Calls a procedure for each set of parameters with `concurrency` calls on their way; results come in order. */
+  /**
+   * Calls a procedure for each set of parameters with `concurrency` calls on their way; results
+   * come in order.
+   */
   async *callEach<R = Row>(
     procedure: string,
     sets: Iterable<readonly Parameter[]> | AsyncIterable<readonly Parameter[]>,
@@ -166,7 +186,10 @@ export class Client extends EventEmitter<ClientEvents> {
     }
   }
 
-  /** Calls a single-partition procedure once on every partition. Its first parameter is the partitioning one and is put in here. */
+  /**
+   * Calls a single-partition procedure once on every partition. Its first parameter is the
+   * partitioning one and is put in here.
+   */
   async callAllPartitions<R = Row>(procedure: string, parameters: readonly Parameter[] = [], options?: CallOptions): Promise<{ partition: number; result: Result<R> }[]> {
     const keys = await this.call('@GetPartitionKeys', ['INTEGER'], options)
     const legs = Array.from(keys.table.arrays(), ([partition, key]) => ({ partition: partition as number, key: key as number }))
@@ -182,7 +205,10 @@ export class Client extends EventEmitter<ClientEvents> {
     await this.call('@Ping')
   }
 
-  /** Resolves as soon as a call would be sent at once: for producers that must not outrun the server. */
+  /**
+   * Resolves as soon as a call would be sent at once: for producers that must not outrun the
+   * server.
+   */
   async ready(): Promise<void> {
     while (this.full && !this.closed) await new Promise<void>((resolve) => this.once('backpressure', () => resolve()))
   }
@@ -215,7 +241,10 @@ export class Client extends EventEmitter<ClientEvents> {
     return report
   }
 
-  /** No new calls; waits for the answers that are missing (unless drain is false, or until timeoutMs), then closes. */
+  /**
+   * No new calls; waits for the answers that are missing (unless drain is false, or until
+   * timeoutMs), then closes.
+   */
   async close(options: { drain?: boolean; timeoutMs?: number } = {}): Promise<void> {
     const already = this.closed
     this.closed = true

@@ -1,6 +1,7 @@
-// One connection: login, calls out, answers in. Calls of one turn of the event loop leave in one write; a call that was handed over
-// ends exactly once: answered, failed, or unknown when the connection breaks or its time is over.
-// Does not know other connections, nor where a call should go.
+// One connection: login, calls out, answers in. Calls of one turn of the event loop leave in one
+// write; a call that was handed over ends exactly once: answered, failed, or unknown when the
+// connection breaks or its time is over. Does not know other connections, nor where a call should
+// go.
 
 import { connect as connectSocket, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions } from 'node:tls'
@@ -141,7 +142,9 @@ export class Connection {
     return this.login
   }
 
-  /** Takes a call. Throws if its parameters cannot be sent; then it never was on this connection. */
+  /**
+   * Takes a call. Throws if its parameters cannot be sent; then it never was on this connection.
+   */
   send(call: Call): void {
     const place = this.free.pop() ?? this.slots.push({ call: null, generation: 0, sentAt: 0, timedOut: false }) - 1
     const slot = this.slots[place]!

@@ -1,4 +1,5 @@
-// What a call can end with when it does not end well. Owns the status codes of the protocol and their meaning.
+// What a call can end with when it does not end well. Owns the status codes of the protocol and
+// their meaning.
 
 /** Status of a response: 1 is success, everything else is in the words of the protocol. */
 export const Status = {
@@ -24,7 +25,10 @@ export class FerriteError extends Error {
   override name = 'FerriteError'
   constructor(
     message: string,
-    /** The SQLSTATE: five characters, such as '23505' for a violated unique key. docs/errors.md lists them. */
+    /**
+     * The SQLSTATE: five characters, such as '23505' for a violated unique key. docs/errors.md
+     * lists them.
+     */
     readonly code: string = '22023',
   ) {
     super(message)
@@ -40,7 +44,10 @@ export class CallError extends FerriteError {
     code: string,
     /** Status code of the protocol, or a client's own one (-4, -14, -16). */
     readonly status: number,
-    /** 'failed': rolled back. 'unknown': it may have committed. 'not-sent': it never left this process. */
+    /**
+     * 'failed': rolled back. 'unknown': it may have committed. 'not-sent': it never left this
+     * process.
+     */
     readonly outcome: Outcome,
     readonly procedure: string,
     readonly applicationStatus: number | null = null,

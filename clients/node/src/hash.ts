@@ -1,5 +1,6 @@
-// Which partition owns a key: MurmurHash3 (x64, 128 bits, seed 0), its upper 32 bits, and the ring of tokens.
-// 64-bit numbers are pairs of 32-bit halves: a routed call hashes once, and bigint arithmetic would cost more than the call.
+// Which partition owns a key: MurmurHash3 (x64, 128 bits, seed 0), its upper 32 bits, and the ring
+// of tokens. 64-bit numbers are pairs of 32-bit halves: a routed call hashes once, and bigint
+// arithmetic would cost more than the call.
 
 /** 64-bit arithmetic on halves in a scratch array: [high, low] pairs, unsigned. */
 function multiply(h: number, l: number, ch: number, cl: number, out: Uint32Array): void {

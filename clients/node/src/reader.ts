@@ -1,5 +1,5 @@
-// Answers as values: frames, responses, tables. Every length is checked against what is there; tables are read when asked for.
-// Does not know sockets.
+// Answers as values: frames, responses, tables. Every length is checked against what is there;
+// tables are read when asked for. Does not know sockets.
 
 import { FerriteError, ValueError } from './errors.js'
 import { formatDecimal, Timestamp, Type, typeName, type Point, type Polygon, type Value, type ValueModes } from './types.js'
@@ -21,7 +21,10 @@ export interface Column {
   readonly type: number
 }
 
-/** A row as an object whose keys are the columns' names as the server gives them (upper case unless quoted). */
+/**
+ * A row as an object whose keys are the columns' names as the server gives them (upper case unless
+ * quoted).
+ */
 export type Row = Record<string, Value>
 
 /** A position in bytes that were received; refuses to go past their end. */
@@ -80,7 +83,9 @@ export class Cursor {
   }
 }
 
-/** One result table. Rows are decoded when they are read; the table keeps the bytes of the answer. */
+/**
+ * One result table. Rows are decoded when they are read; the table keeps the bytes of the answer.
+ */
 export class Table<R = Row> implements Iterable<R> {
   /** Status that the procedure gave the table; null if none. */
   readonly status: number | null
@@ -268,7 +273,8 @@ function polygon(bytes: Buffer): Polygon {
     cursor.skip(1)
     const depth = cursor.i32()
     cursor.skip(33)
-    // Holes are kept reversed behind their first vertex, so that every ring is counter-clockwise; as text they are clockwise.
+    // Holes are kept reversed behind their first vertex, so that every ring is counter-clockwise;
+    // as text they are clockwise.
     rings.push(depth % 2 === 1 && points.length > 0 ? [points[0]!, ...points.slice(1).reverse()] : points)
   }
   return { rings }
@@ -324,7 +330,10 @@ export function readResponse(frame: Buffer, start: number, end: number, modes: V
   }
 }
 
-/** Behind the tables of a failure: fields of id, length and bytes. Number 1 is the code; later servers may have more. */
+/**
+ * Behind the tables of a failure: fields of id, length and bytes. Number 1 is the code; later
+ * servers may have more.
+ */
 function readCode(cursor: Cursor, end: number): string | null {
   let code: string | null = null
   while (cursor.at < end) {
@@ -335,7 +344,10 @@ function readCode(cursor: Cursor, end: number): string | null {
   return code
 }
 
-/** Cuts a stream into frames. Keeps what is incomplete; a frame that came in one piece is not copied. */
+/**
+ * Cuts a stream into frames. Keeps what is incomplete; a frame that came in one piece is not
+ * copied.
+ */
 export class FrameSplitter {
   private pieces: Buffer[] = []
   private kept = 0

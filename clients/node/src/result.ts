@@ -27,7 +27,10 @@ export class Result<R = Row> implements Iterable<R> {
     if (!table) throw new RangeError('the procedure returned no table')
     return table
   }
-  /** First column of the first row of the first table: the number that a procedure returned, or the rows that a statement changed. */
+  /**
+   * First column of the first row of the first table: the number that a procedure returned, or the
+   * rows that a statement changed.
+   */
   scalar(): Value {
     return this.tables[0]?.scalar() ?? null
   }

@@ -1,7 +1,10 @@
-// What the driver counts: calls by procedure, bytes by connection, latencies in a histogram of three significant digits.
-// Recording allocates nothing. Does not know where calls go.
+// What the driver counts: calls by procedure, bytes by connection, latencies in a histogram of
+// three significant digits. Recording allocates nothing. Does not know where calls go.
 
-/** Counts of latencies in microseconds with a relative error below 1/256: log-linear buckets, from 1 us to 17 minutes. */
+/**
+ * Counts of latencies in microseconds with a relative error below 1/256: log-linear buckets, from 1
+ * us to 17 minutes.
+ */
 export class Histogram {
   private readonly counts = new Float64Array(128 * 24)
   private total = 0

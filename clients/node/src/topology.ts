@@ -1,5 +1,6 @@
-// Which node leads the partition of a call. From the answers of @Statistics TOPO and @SystemCatalog PROCEDURES.
-// A wrong guess costs a hop inside the cluster and nothing else, so whatever is not understood is left to chance.
+// Which node leads the partition of a call. From the answers of @Statistics TOPO and @SystemCatalog
+// PROCEDURES. A wrong guess costs a hop inside the cluster and nothing else, so whatever is not
+// understood is left to chance.
 
 import { Ring, token, tokenOfInteger } from './hash.js'
 import type { Table } from './reader.js'

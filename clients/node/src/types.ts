@@ -1,5 +1,5 @@
-// Values between JavaScript and the database: type codes, exact decimals, timestamps with microseconds, parameters with a type.
-// Knows no bytes.
+// Values between JavaScript and the database: type codes, exact decimals, timestamps with
+// microseconds, parameters with a type. Knows no bytes.
 
 import { ValueError } from './errors.js'
 
@@ -32,7 +32,10 @@ export function typeName(code: number): string {
   return NAMES.get(code) ?? `type ${code}`
 }
 
-/** How BIGINT comes: exact as bigint (default); as number, refused when it would change; or bigint only where a number would change. */
+/**
+ * How BIGINT comes: exact as bigint (default); as number, refused when it would change; or bigint
+ * only where a number would change.
+ */
 export type BigintMode = 'bigint' | 'number' | 'auto'
 /** How DECIMAL comes: exact text such as '12.5' (default), or the nearest number. */
 export type DecimalMode = 'string' | 'number'
@@ -47,7 +50,10 @@ export interface Point {
   latitude: number
 }
 
-/** A polygon: rings of points without the repeated last one; the first ring is the outer one, counter-clockwise. */
+/**
+ * A polygon: rings of points without the repeated last one; the first ring is the outer one,
+ * counter-clockwise.
+ */
 export interface Polygon {
   rings: Point[][]
 }
@@ -55,7 +61,10 @@ export interface Polygon {
 /** A column's value as it comes from the server. */
 export type Value = null | bigint | number | string | boolean | Buffer | Timestamp | Point | Polygon
 
-/** What can be sent as a parameter. Integers choose the smallest type that holds them; other numbers are FLOAT. */
+/**
+ * What can be sent as a parameter. Integers choose the smallest type that holds them; other numbers
+ * are FLOAT.
+ */
 export type Parameter =
   | null
   | undefined
@@ -70,7 +79,10 @@ export type Parameter =
   | Typed
   | readonly Parameter[]
 
-/** A parameter with its type said: `typed(Type.DECIMAL, '12.50')`, or `typed(Type.BIGINT, [1, 2])` for an array. */
+/**
+ * A parameter with its type said: `typed(Type.DECIMAL, '12.50')`, or `typed(Type.BIGINT, [1, 2])`
+ * for an array.
+ */
 export class Typed {
   constructor(
     readonly type: TypeCode,
@@ -87,7 +99,9 @@ export function decimal(value: string | number | bigint): Typed {
   return new Typed(Type.DECIMAL, String(value))
 }
 
-/** A moment with the database's microseconds. As a Date it is cut to milliseconds, towards the past. */
+/**
+ * A moment with the database's microseconds. As a Date it is cut to milliseconds, towards the past.
+ */
 export class Timestamp extends Date {
   readonly microseconds: bigint
 
@@ -118,7 +132,9 @@ export class Timestamp extends Date {
 const SCALE = 10n ** 12n
 const LIMIT = 10n ** 38n
 
-/** The scaled integer of a decimal's text. Digits after the twelfth are refused, not rounded away. */
+/**
+ * The scaled integer of a decimal's text. Digits after the twelfth are refused, not rounded away.
+ */
 export function parseDecimal(text: string): bigint {
   const match = /^\s*([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,4}))?\s*$/.exec(text)
   if (!match || (match[2] === '' && (match[3] ?? '') === '')) throw new ValueError(`'${text}' is not a decimal number`)

@@ -1,5 +1,5 @@
-// Requests as bytes: login, invocation, parameters. Writes into one growing buffer so that many calls leave in one system call.
-// Does not know sockets.
+// Requests as bytes: login, invocation, parameters. Writes into one growing buffer so that many
+// calls leave in one system call. Does not know sockets.
 
 import { createHash } from 'node:crypto'
 import { ValueError } from './errors.js'
@@ -10,7 +10,9 @@ const NULL_DOUBLE = Buffer.from('ffee42d130773b76', 'hex')
 const ARRAY_MAX = 32767
 const MESSAGE_MAX = 52428800
 
-/** A growing buffer of frames. `take` hands over what has gathered and goes on with fresh memory. */
+/**
+ * A growing buffer of frames. `take` hands over what has gathered and goes on with fresh memory.
+ */
 export class Writer {
   private buffer: Buffer
   length = 0
@@ -22,7 +24,8 @@ export class Writer {
   /** Everything written since the last time. The bytes belong to the caller. */
   take(): Buffer {
     const taken = this.buffer.subarray(0, this.length)
-    // What is left of a block serves the next batch; a socket may still be reading the part before it.
+    // What is left of a block serves the next batch; a socket may still be reading the part before
+    // it.
     const rest = this.buffer.subarray(this.length)
     this.buffer = rest.length >= 4096 ? rest : Buffer.allocUnsafeSlow(this.block)
     this.length = 0
@@ -134,7 +137,10 @@ export interface Destination {
   partition: number
 }
 
-/** Writes one call. `name` is the procedure's name with its length, encoded once. Leaves no trace if a parameter cannot be sent. */
+/**
+ * Writes one call. `name` is the procedure's name with its length, encoded once. Leaves no trace if
+ * a parameter cannot be sent.
+ */
 export function writeCall(
   writer: Writer,
   name: Buffer,

@@ -24,7 +24,10 @@ after(async () => {
   await server.stop()
 })
 
-/** A client for one test, closed when that ends, however it ends: one that is left would try to reconnect for ever. */
+/**
+ * A client for one test, closed when that ends, however it ends: one that is left would try to
+ * reconnect for ever.
+ */
 async function connect(context: TestContext, options: ClientOptions): Promise<Client> {
   const made = await Client.connect(options)
   context.after(() => made.close({ drain: false }))

@@ -37,8 +37,9 @@ function native(type: string, value: any): Parameter {
 test('parameters as real clients send them', () => {
   let compared = 0
   for (const vector of vectors.parameter_sets as { id: string; hex: string; clients?: string[]; params?: Described[] }[]) {
-    // Polygons are compared below; tables are no parameters of this driver; a few clients send malformed arrays.
-    // Where clients differ (the null of FLOAT, array counts), this driver does as Java and Python do.
+    // Polygons are compared below; tables are no parameters of this driver; a few clients send
+    // malformed arrays. Where clients differ (the null of FLOAT, array counts), this driver does as
+    // Java and Python do.
     if (!vector.params || !vector.clients?.some((name) => /^(Java|Python)/.test(name))) continue
     if (/volttable|geography(?!_point)/.test(vector.id) && !vector.id.startsWith('null')) continue
     const parameters = vector.params.map(({ type, element, value }): Parameter => {
@@ -64,7 +65,8 @@ test('polygons on the sphere', () => {
     const sent = writer.take().subarray(4 + 1 + 5 + 8 + 2 + 1 + 4)
     const wanted = Buffer.from(vectors.geography[index].hex, 'hex')
     assert.equal(sent.length, wanted.length)
-    // Sine and cosine may differ in their last bit between libraries: everything but the vertices' last bytes is compared exactly.
+    // Sine and cosine may differ in their last bit between libraries: everything but the vertices'
+    // last bytes is compared exactly.
     let different = 0
     for (let at = 0; at < sent.length; at++) if (sent[at] !== wanted[at]) different += 1
     assert.ok(different <= rings.flat().length * 3, `${different} bytes differ`)
@@ -160,7 +162,8 @@ test('tokens and rings', () => {
   assert.equal(Ring.parse(Buffer.from('00000001', 'hex')), null)
 })
 
-// A wrong guess is passed on by the server, and so is harmless; for what a key is meant to be there is none.
+// A wrong guess is passed on by the server, and so is harmless; for what a key is meant to be there
+// is none.
 test('hosts of keys', () => {
   const { small } = load('value/tests/data/rings.json')
   const raw = Buffer.from(small.raw_hex, 'hex')

@@ -87,7 +87,8 @@ impl Client {
     /// ```no_run
     /// # use ferrite_client::{Client, ClientError};
     /// # fn example(client: &Client) -> Result<(), ClientError> {
-    /// let rows = client.query("SELECT COUNT(*) AS n FROM accounts WHERE balance > ?", (100,)).wait()?;
+    /// let rich = "SELECT COUNT(*) AS n FROM accounts WHERE balance > ?";
+    /// let rows = client.query(rich, (100,)).wait()?;
     /// let rich: i64 = rows.first().map_or(Ok(0), |row| row.get("n"))?;
     /// # Ok(())
     /// # }

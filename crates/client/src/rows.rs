@@ -121,7 +121,9 @@ impl<'r> Row<'r> {
     /// ```
     /// # use ferrite_client::{OwnedTable, OwnedValue, Rows};
     /// # use ferrite_client::SqlType;
-    /// # let columns = vec![("ID".to_owned(), SqlType::Bigint), ("NAME".to_owned(), SqlType::Varchar)];
+    /// # let id = ("ID".to_owned(), SqlType::Bigint);
+    /// # let name = ("NAME".to_owned(), SqlType::Varchar);
+    /// # let columns = vec![id, name];
     /// # let rows = vec![vec![OwnedValue::Integer(7), OwnedValue::Null]];
     /// # let rows = Rows::from(OwnedTable { status: 0, columns, rows });
     /// let row = rows.first().expect("a row");

@@ -1,5 +1,9 @@
 //! The long run:
-//! `cargo run --release -p ferrite-differential --example long -- --minutes 60 --postgres --stories DIRECTORY`.
+//!
+//! ```sh
+//! cargo run --release -p ferrite-differential --example long -- --minutes 60 --postgres \
+//!   --stories DIRECTORY
+//! ```
 
 use clap::Parser;
 use ferrite_differential::check::{Counts, keep_panics};

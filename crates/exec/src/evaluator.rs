@@ -4,9 +4,9 @@
 //! An evaluator lives for one execution of one statement and borrows the stores unchanged, so
 //! values are borrowed from their pages without a copy.
 //!
-//! An expression may hold a subquery, and a query's conditions are expressions: so the files with an
-//! `impl Evaluator` (queries, joins, grouping, windows) call each other. They share this type and
-//! [`crate::rows`], and import nothing else in circles.
+//! An expression may hold a subquery, and a query's conditions are expressions: so the files with
+//! an `impl Evaluator` (queries, joins, grouping, windows) call each other. They share this type
+//! and [`crate::rows`], and import nothing else in circles.
 
 use crate::call::Call;
 use crate::measure::Measures;

@@ -25,8 +25,8 @@ impl<'s> Evaluator<'s> {
         self.nested_loop(select, 0, visit)
     }
 
-    /// [`Evaluator::joined_rows`] in the order of `keys`, where each store delivers the first source's
-    /// rows in that order.
+    /// [`Evaluator::joined_rows`] in the order of `keys`, where each store delivers the first
+    /// source's rows in that order.
     pub(crate) fn joined_rows_in_order(
         &self,
         select: &'s Select,

@@ -11,8 +11,9 @@
 //! `targets` the data changes, `parts` what is done for each store by itself and merged; `query`
 //! ORDER BY, LIMIT and set operations, `select`, `join` and `hash_join` the nested loops, `access`
 //! how rows are found, `subquery`, `grouping`, `window`, `recursion`; below all of these
-//! `evaluator` what expressions see. Leaves: `rows` what passes between them, `meter` what a statement uses,
-//! `measure` what EXPLAIN ANALYZE counts, `row_table`, `sorting`, `series`, `marks`.
+//! `evaluator` what expressions see. Leaves: `rows` what passes between them, `meter` what a
+//! statement uses, `measure` what EXPLAIN ANALYZE counts, `row_table`, `sorting`, `series`,
+//! `marks`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

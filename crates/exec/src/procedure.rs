@@ -99,8 +99,8 @@ impl<'x> Run<'_, 'x> {
         Ok(Next::Step)
     }
 
-    /// One statement: a query's rows go to the sink, by `Evaluator::run_query` in `query.rs`; a change
-    /// goes on in `write.rs`, and from there to the store.
+    /// One statement: a query's rows go to the sink, by `Evaluator::run_query` in `query.rs`; a
+    /// change goes on in `write.rs`, and from there to the store.
     #[inline]
     fn execute(&mut self, plan: &'x Plan, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
         let modified = match plan {

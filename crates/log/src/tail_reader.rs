@@ -163,7 +163,8 @@ impl TailReader {
                 Located::At(place) => self.work = Work::Read(Cursor::open(&self.index, self.id, place)?),
                 Located::Unread(indexed) => {
                     let cursor = Cursor::open(&self.index, self.id, indexed.start())?;
-                    // What the first block of a log begins is known; of another segment's it is not.
+                    // What the first block of a log begins is known; of another segment's it is
+                    // not.
                     let begins = indexed.first_block == 1;
                     self.work = Work::Look(cursor, Indexed { begins: None, least: Vec::new(), ..indexed }, begins);
                 }

@@ -68,7 +68,8 @@ pub struct Promoted {
     pub history: SchemaHistory,
 }
 
-/// Row changes of committed entries for one partition, in order, by reference to the entries' bytes.
+/// Row changes of committed entries for one partition, in order, by reference to the entries'
+/// bytes.
 pub struct Parcel {
     /// Entries as they stand in the log, of other partitions too.
     bytes: Arc<Arrival>,

@@ -31,8 +31,8 @@ pub enum Event {
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
     /// Committed changes of the leader's, for a copy.
     Apply(Parcel),
-    /// A copy becomes the leader: it appends to `log` from here on. `time`: of the stream's entries,
-    /// the highest.
+    /// A copy becomes the leader: it appends to `log` from here on. `time`: of the stream's
+    /// entries, the highest.
     Lead { log: GroupAppender<Completion>, time: i64 },
     /// A leader that has nothing under way becomes a copy, and says where it stands.
     Follow(Sender<(PartitionId, Sequence)>),

@@ -1,9 +1,10 @@
 //! Replay of the log: its records applied to stores, partitions side by side.
 //!
 //! The thread that reads the log judges every record (`judge.rs`) and keeps the order: sequence
-//! numbers, schema changes, checkpoints. Row changes go to workers, each of which has some partitions' stores, so
-//! that each partition's changes are made in the log's order. A schema change waits for all workers
-//! and takes the stores back for its length. Without workers everything is done in place.
+//! numbers, schema changes, checkpoints. Row changes go to workers, each of which has some
+//! partitions' stores, so that each partition's changes are made in the log's order. A schema
+//! change waits for all workers and takes the stores back for its length. Without workers
+//! everything is done in place.
 
 use crate::apply;
 use crate::judge::{Change, Judge, ReplayError};

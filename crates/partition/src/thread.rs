@@ -335,8 +335,8 @@ impl Partition {
         self.gate.hold(batch.mailbox, answers);
     }
 
-    /// A call of a procedure: finds its program and counts it. [`Executor::call`] runs it and writes
-    /// the answer.
+    /// A call of a procedure: finds its program and counts it. [`Executor::call`] runs it and
+    /// writes the answer.
     #[inline(always)]
     fn run_call(
         &mut self,

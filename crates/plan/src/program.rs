@@ -53,7 +53,8 @@ pub enum SnapshotPlan {
 }
 
 impl Program {
-    /// Whether a program outside of transactions runs in stages of its own, instead of with futures.
+    /// Whether a program outside of transactions runs in stages of its own, instead of with
+    /// futures.
     pub fn is_compound(&self) -> bool {
         self.external.as_ref().is_some_and(|external| matches!(external.body, RoutineBody::Compound(_)))
     }

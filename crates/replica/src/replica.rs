@@ -2,7 +2,8 @@
 //! durable.
 //!
 //! ```text
-//! execute -> appended(seq) -> hold(seq, answer) ... durable(member, seq) from each member -> Commit(seq) -> take_released()
+//! execute -> appended(seq) -> hold(seq, answer)
+//!         ... durable(member, seq) from each member -> Commit(seq) -> take_released()
 //! ```
 
 use ferrite_base::{NodeId, Sequence};

@@ -5,8 +5,8 @@
 //!
 //! The way down: [`parse_batch`] splits and parses a text, [`parse_within`] one of limited size.
 //! Schema statements go to [`bind_ddl`], which answers the change that the catalog applies. Queries
-//! and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`]; both bind a
-//! statement, plan what was bound, and answer a [`ferrite_plan::Program`].
+//! and data changes go to [`compile_adhoc`], stored procedures to [`compile_procedure`]; both bind
+//! a statement, plan what was bound, and answer a [`ferrite_plan::Program`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -2,11 +2,11 @@
 //! (docs/decisions/0009-compaction.md).
 //!
 //! A table is worth it when more than half of its row and long-value memory is unused, and that is
-//! at least [`WASTE_BYTES_MIN`](crate::compaction_state::WASTE_BYTES_MIN): then a step is paid for by at least one deletion. Its rows move
-//! from its last pages to free slots in its first; that changes row ids, so it is logged, as
-//! changes of their own (`redo::MOVE`). Long values, hash segments, ordered indexes and the places
-//! of pages in memory are nobody else's business and are changed without a trace. While a snapshot
-//! lives nothing moves: it would copy pages.
+//! at least [`WASTE_BYTES_MIN`](crate::compaction_state::WASTE_BYTES_MIN): then a step is paid for
+//! by at least one deletion. Its rows move from its last pages to free slots in its first; that
+//! changes row ids, so it is logged, as changes of their own (`redo::MOVE`). Long values, hash
+//! segments, ordered indexes and the places of pages in memory are nobody else's business and are
+//! changed without a trace. While a snapshot lives nothing moves: it would copy pages.
 
 use crate::compaction_state::{RETURNS_PER_LOOK, SCATTERED_BYTES_MIN, Work};
 use crate::contents::Contents;

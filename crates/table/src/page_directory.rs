@@ -1,5 +1,5 @@
-//! What a page table's directory consists of: entries of pages, in chunks. The words of the `SAFETY`
-//! comments are those of `page_table.rs`.
+//! What a page table's directory consists of: entries of pages, in chunks. The words of the
+//! `SAFETY` comments are those of `page_table.rs`.
 
 use ferrite_base::memory::Block;
 use std::ptr::{NonNull, null_mut};

@@ -1,6 +1,7 @@
-// What a person would look at: that the page shows votes and goes on doing so under full load, asks nothing of other places, works with the
-// keyboard, has no accessibility fault that axe finds, in light and dark, and ends with the totals that the database has. How often the page
-// is fresh is said, not judged: that is the machine's affair too.
+// What a person would look at: that the page shows votes and goes on doing so under full load, asks
+// nothing of other places, works with the keyboard, has no accessibility fault that axe finds, in
+// light and dark, and ends with the totals that the database has. How often the page is fresh is
+// said, not judged: that is the machine's affair too.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
-// A page's requests for as long as it is told, and what they took; then the totals. Ends with a non-zero code if something is wrong. The first
-// ten requests meet code that the JVM has not compiled yet; they are not counted.
+// A page's requests for as long as it is told, and what they took; then the totals. Ends with a
+// non-zero code if something is wrong. The first ten requests meet code that the JVM has not
+// compiled yet; they are not counted.
 
 const [address, seconds] = process.argv.slice(2)
 const LIMIT_MS = 400

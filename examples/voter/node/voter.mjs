@@ -1,4 +1,5 @@
-// Voter's client in Node.js: fills the small tables, votes for as long as it is told, and compares what it was told with what is there.
+// Voter's client in Node.js: fills the small tables, votes for as long as it is told, and compares
+// what it was told with what is there.
 
 import { appendFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -64,7 +65,10 @@ async function number(sql) {
   return (await client.call('@AdHoc', [sql])).scalar()
 }
 
-/** Phone, contestant, limit. Half of the votes go to the area's favourite, one in a hundred to nobody. */
+/**
+ * Phone, contestant, limit. Half of the votes go to the area's favourite, one in a hundred to
+ * nobody.
+ */
 function next(areaCodes, contestants) {
   const area = below(areaCodes.length)
   const chance = below(100)
@@ -99,7 +103,8 @@ async function load(once) {
       await once()
     }
   }
-  // Each caller awaits its answer before its next call. As many callers as calls may be out keep the driver full.
+  // Each caller awaits its answer before its next call. As many callers as calls may be out keep
+  // the driver full.
   await Promise.all(Array.from({ length: options.mode === 'sync' ? options.threads : options.outstanding }, caller))
   clearTimeout(begin)
   clearInterval(lines)
@@ -120,7 +125,10 @@ function line(span) {
   return `Throughput ${Math.round(span.succeeded / (span.durationMs / 1000))}/s, Aborts/Failures ${span.failed}/${span.unknown}${latency}`
 }
 
-/** Waits for a turn, so that there are no more than so many a second; what was not used is not saved up. */
+/**
+ * Waits for a turn, so that there are no more than so many a second; what was not used is not saved
+ * up.
+ */
 function paced(callsPerSecond) {
   if (callsPerSecond >= 2147483647) return () => undefined
   let next = performance.now()

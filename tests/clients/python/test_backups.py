@@ -94,7 +94,8 @@ class Backups:
             self.assertLess(time.monotonic(), deadline, "the backup is not whole")
         before = self.contents()
         self.sql("DELETE FROM person")
-        # The other table has its row still, and is left out in either way. The save may take a moment more to end.
+        # The other table has its row still, and is left out in either way. The save may take a
+        # moment more to end.
         text = f"{{path:'{self.path}',nonce:'n',tables:['person'],hashinator:true}}"
         while "in progress" in (self.call("@SnapshotRestore", [STRING], [text]).statusString or ""):
             self.assertLess(time.monotonic(), deadline, "the backup does not end")

@@ -39,7 +39,8 @@ class Voter(LegacyCase):
         self.sql("DELETE FROM votes")
 
     def vote(self, phone, contestant, votes_max):
-        # As the published benchmark does: the limit goes as an INTEGER though the procedure declares 64 bits.
+        # As the published benchmark does: the limit goes as an INTEGER though the procedure
+        # declares 64 bits.
         types = [Wire.VOLTTYPE_BIGINT, Wire.VOLTTYPE_INTEGER, Wire.VOLTTYPE_INTEGER]
         return self.scalar(self.succeed("Vote", types, [phone, contestant, votes_max]))
 

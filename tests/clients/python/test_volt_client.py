@@ -44,7 +44,8 @@ class Voter(ClientCase):
         self.sql("DELETE FROM votes")
 
     def test_pipelined_votes_are_counted_to_the_last(self):
-        # Each phone calls four times or more; of those calls at most one names a contestant that does not exist.
+        # Each phone calls four times or more; of those calls at most one names a contestant that
+        # does not exist.
         calls, phones, votes_max = 20_000, 4_001, 2
         answers = {0: 0, 1: 0, 2: 0}
         futures = []

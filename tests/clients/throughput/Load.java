@@ -2,7 +2,10 @@ import java.lang.management.ManagementFactory;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.LongAdder;
 
-/** One thread of votes through some client, and what they cost this process. Prints its counts as JSON. */
+/**
+ * One thread of votes through some client, and what they cost this process. Prints its counts as
+ * JSON.
+ */
 abstract class Load {
     private static final long[] AREAS = {205, 212, 213, 312, 415, 617, 702, 808, 907, 971};
 
@@ -11,7 +14,9 @@ abstract class Load {
     final LongAdder accepted = new LongAdder();
     private long sent;
 
-    /** Sends a vote, or waits until there is room for one; counts its end with {@link #answered}. */
+    /**
+     * Sends a vote, or waits until there is room for one; counts its end with {@link #answered}.
+     */
     abstract void vote(long phone, int contestant) throws Exception;
 
     /** Returns when every call has ended. */

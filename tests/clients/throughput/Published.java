@@ -3,7 +3,10 @@ import org.voltdb.client.ClientConfig;
 import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
 
-/** The published client's first interface. Arguments: host:port, warm-up seconds, seconds, calls outstanding. */
+/**
+ * The published client's first interface. Arguments: host:port, warm-up seconds, seconds, calls
+ * outstanding.
+ */
 final class Published extends Load {
     private final Client client;
 

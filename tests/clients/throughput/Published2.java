@@ -4,7 +4,10 @@ import org.voltdb.client.Client2Config;
 import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
 
-/** The published client's second interface, with futures. Arguments: host:port, warm-up seconds, seconds, calls outstanding. */
+/**
+ * The published client's second interface, with futures. Arguments: host:port, warm-up seconds,
+ * seconds, calls outstanding.
+ */
 final class Published2 extends Load {
     private final Client2 client;
     private final Semaphore room;

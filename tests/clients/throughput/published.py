@@ -26,7 +26,8 @@ def main():
     counts = {"answered": 0, "succeeded": 0, "accepted": 0, "failed": 0}
 
     def ended(future):
-        # The client calls this from its reading thread, or from this one where the answer is there already.
+        # The client calls this from its reading thread, or from this one where the answer is there
+        # already.
         success = future.exception() is None and future.result().status == 1
         with lock:
             counts["answered"] += 1

@@ -12,7 +12,10 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import java.util.zip.ZipEntry;
 
-/** A server process on a directory and a port of its own. The variable FERRITE_BINARY names the program; without it, ferrite of the path. */
+/**
+ * A server process on a directory and a port of its own. The variable FERRITE_BINARY names the
+ * program; without it, ferrite of the path.
+ */
 final class TestServer implements AutoCloseable {
     private static final Pattern READY = Pattern.compile("ready on (\\S+)");
     private final Path directory = Files.createTempDirectory("@NAME@-");

@@ -1,5 +1,5 @@
-//! Parts of tables that CREATE TABLE, ALTER TABLE and CREATE INDEX share: columns and defaults, keys
-//! and conditions over a row.
+//! Parts of tables that CREATE TABLE, ALTER TABLE and CREATE INDEX share: columns and defaults,
+//! keys and conditions over a row.
 
 use crate::bind::Binder;
 use crate::bind::change::stored_constant;

@@ -1,5 +1,5 @@
-//! Pieces that several schema statements have: expressions as they are written, names of procedures,
-//! kinds of indexes.
+//! Pieces that several schema statements have: expressions as they are written, names of
+//! procedures, kinds of indexes.
 
 use super::cursor::{Cursor, lexeme_text};
 use super::statement::WrittenExpr;

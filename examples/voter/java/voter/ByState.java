@@ -3,7 +3,10 @@ package voter;
 import org.voltdb.VoltTable;
 import org.voltdb.VoltType;
 
-/** What two procedures have in common: the votes of each contestant in each state, state by state, most votes first. */
+/**
+ * What two procedures have in common: the votes of each contestant in each state, state by state,
+ * most votes first.
+ */
 final class ByState {
     static final String QUERY = "SELECT state, contestant_number, SUM(num_votes) AS num_votes"
             + " FROM v_votes_by_contestant_number_state GROUP BY state, contestant_number"

@@ -4,7 +4,10 @@ import org.voltdb.SQLStmt;
 import org.voltdb.VoltProcedure;
 import org.voltdb.VoltTable;
 
-/** The leading contestant of each state, ties included, then the totals of all contestants: a map and its legend. */
+/**
+ * The leading contestant of each state, ties included, then the totals of all contestants: a map
+ * and its legend.
+ */
 public class GetStateHeatmap extends VoltProcedure {
     public final SQLStmt byState = new SQLStmt(ByState.QUERY);
     public final SQLStmt totals = new SQLStmt(

@@ -7,7 +7,10 @@ import java.nio.charset.StandardCharsets;
 import org.voltdb.SQLStmt;
 import org.voltdb.VoltProcedure;
 
-/** Fills the two small tables, once: contestants 1 to maxContestants with the first of the names, and the area codes. Returns how many contestants there are. */
+/**
+ * Fills the two small tables, once: contestants 1 to maxContestants with the first of the names,
+ * and the area codes. Returns how many contestants there are.
+ */
 public class Initialize extends VoltProcedure {
     public final SQLStmt existing = new SQLStmt("SELECT COUNT(*) FROM contestants");
     public final SQLStmt insertContestant = new SQLStmt("INSERT INTO contestants (contestant_number, contestant_name) VALUES (?, ?)");

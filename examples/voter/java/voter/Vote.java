@@ -4,7 +4,10 @@ import org.voltdb.SQLStmt;
 import org.voltdb.VoltProcedure;
 import org.voltdb.VoltTable;
 
-/** One vote, as a class: three reads in a batch, a decision, an insert. Returns what the SQL/PSM procedure of ddl.sql returns. */
+/**
+ * One vote, as a class: three reads in a batch, a decision, an insert. Returns what the SQL/PSM
+ * procedure of ddl.sql returns.
+ */
 public class Vote extends VoltProcedure {
     public static final long VOTE_COUNTS = 0;
     public static final long NO_SUCH_CONTESTANT = 1;

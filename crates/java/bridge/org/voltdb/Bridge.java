@@ -4,7 +4,10 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 
-/** The fence between the server and Java: native code comes in through the methods here, and is called through those below. */
+/**
+ * The fence between the server and Java: native code comes in through the methods here, and is
+ * called through those below.
+ */
 final class Bridge {
     static {
         Runtime.getRuntime().addShutdownHook(new Thread(Bridge::exits, "procedure-exit"));
@@ -14,9 +17,10 @@ final class Bridge {
     }
 
     /**
-     * Runs the batch that stands in the calling thread's request buffer. Answers how many bytes of results there are in the response
-     * buffer, and above them (from bit 32) the buffer's generation; -1: an error, told by {@link #error}; {@link Long#MIN_VALUE}: no
-     * procedure runs on this thread.
+     * Runs the batch that stands in the calling thread's request buffer. Answers how many bytes of
+     * results there are in the response buffer, and above them (from bit 32) the buffer's
+     * generation; -1: an error, told by {@link #error}; {@link Long#MIN_VALUE}: no procedure runs
+     * on this thread.
      */
     static native long execute(int batchBytes);
 
@@ -29,13 +33,22 @@ final class Bridge {
     /** What was wrong with the last batch. */
     static native String error();
 
-    /** Lets a server's thread come by to a call that goes on; nothing happens when it has ended. By any thread. */
+    /**
+     * Lets a server's thread come by to a call that goes on; nothing happens when it has ended. By
+     * any thread.
+     */
     static native void wake(long waker);
 
-    /** Says lines on standard output (0) or standard error (1) without waiting for whoever reads them. By any thread. */
+    /**
+     * Says lines on standard output (0) or standard error (1) without waiting for whoever reads
+     * them. By any thread.
+     */
     static native void say(int stream, byte[] lines);
 
-    /** Code has called {@link System#exit}; where, if that is known. Answers when the server is about to end in good order. By any thread. */
+    /**
+     * Code has called {@link System#exit}; where, if that is known. Answers when the server is
+     * about to end in good order. By any thread.
+     */
     static native void exit(String where);
 
     /** What code prints goes the way of the server's own lines from now on. */
@@ -44,7 +57,10 @@ final class Bridge {
         System.setErr(Lines.stream(1));
     }
 
-    /** Keeps whoever has called {@link System#exit} where it is: the process ends when the server has ended. */
+    /**
+     * Keeps whoever has called {@link System#exit} where it is: the process ends when the server
+     * has ended.
+     */
     private static void exits() {
         StringBuilder where = new StringBuilder();
         Thread.getAllStackTraces().forEach((thread, stack) -> {
@@ -58,7 +74,8 @@ final class Bridge {
             }
         });
         exit(where.toString());
-        // System.exit returns to nobody, but ends the JVM, and the server with it, once the hooks have ended. So this one never does.
+        // System.exit returns to nobody, but ends the JVM, and the server with it, once the hooks
+        // have ended. So this one never does.
         CountDownLatch never = new CountDownLatch(1);
         while (true) {
             try {
@@ -96,8 +113,9 @@ final class Bridge {
     }
 
     /**
-     * Runs a procedure whose parameters stand in the response buffer; how many bytes they are is told as by {@link #execute}. Answers how many bytes it left in the request buffer: its status,
-     * then its tables. Negative: it failed, and {@link #failure} says how.
+     * Runs a procedure whose parameters stand in the response buffer; how many bytes they are is
+     * told as by {@link #execute}. Answers how many bytes it left in the request buffer: its
+     * status, then its tables. Negative: it failed, and {@link #failure} says how.
      */
     static int run(ProcedureClass procedure, Exchange exchange, long parameters, long time, long uniqueId, int partition) {
         exchange.begin(procedure);
@@ -112,8 +130,9 @@ final class Bridge {
     }
 
     /**
-     * Begins a call of a procedure outside of transactions, whose parameters are told as by {@link #run}; {@code callsMax} of its calls may go on
-     * at a time. Null: it failed, and {@link #failure} says how.
+     * Begins a call of a procedure outside of transactions, whose parameters are told as by {@link
+     * #run}; {@code callsMax} of its calls may go on at a time. Null: it failed, and {@link
+     * #failure} says how.
      */
     static StagedCall compound(ProcedureClass procedure, Exchange exchange, long parameters, int callsMax, long waker) {
         exchange.begin(procedure);
@@ -132,7 +151,10 @@ final class Bridge {
         call.over();
     }
 
-    /** Runs the next stage, given the answers to its calls; sizes and failures are told as by {@link #run}. */
+    /**
+     * Runs the next stage, given the answers to its calls; sizes and failures are told as by {@link
+     * #run}.
+     */
     static int stage(ProcedureClass procedure, StagedCall call, Exchange exchange, long answers) {
         exchange.begin(procedure);
         try {
@@ -145,7 +167,10 @@ final class Bridge {
         }
     }
 
-    /** A {@link FunctionClass}, or a string that says why the class is none. Without a method's name an aggregate. */
+    /**
+     * A {@link FunctionClass}, or a string that says why the class is none. Without a method's name
+     * an aggregate.
+     */
     static Object function(JarLoader loader, String className, String method) {
         try {
             return new FunctionClass(loader, className, method);
@@ -182,7 +207,10 @@ final class Bridge {
         }
     }
 
-    /** A letter (A: the procedure's wish, C: a compound procedure's, S: the error of its last batch, E: any other), then what to tell its caller. */
+    /**
+     * A letter (A: the procedure's wish, C: a compound procedure's, S: the error of its last batch,
+     * E: any other), then what to tell its caller.
+     */
     static String failure(Exchange exchange) {
         String failure = exchange.failure;
         exchange.failure = null;

@@ -7,7 +7,10 @@ import org.voltdb.VoltCompoundProcedure.Stage;
 import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ClientResponseWithPartitionKey;
 
-/** One call of a compound procedure: its object, and how far it is. Its stages come one after the other, perhaps from different threads. */
+/**
+ * One call of a compound procedure: its object, and how far it is. Its stages come one after the
+ * other, perhaps from different threads.
+ */
 final class CompoundCall extends StagedCall implements CompoundContext {
     private static final ClientResponse[] NONE = new ClientResponse[0];
 

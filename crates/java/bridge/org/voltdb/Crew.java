@@ -5,12 +5,17 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The threads on which the code of procedures with futures runs. Such code may wait for a future: another thread then takes its place, which is what
- * a {@link ForkJoinPool} does by itself. Some thread can always run, so that answers arrive: where too many wait, the next that wants to is told so.
+ * The threads on which the code of procedures with futures runs. Such code may wait for a future:
+ * another thread then takes its place, which is what a {@link ForkJoinPool} does by itself. Some
+ * thread can always run, so that answers arrive: where too many wait, the next that wants to is
+ * told so.
  */
 final class Crew {
     private static final int THREADS = Math.max(8, Runtime.getRuntime().availableProcessors());
-    /** Methods run that go on at a time, waiting or not. Further ones begin when one of them is over. */
+    /**
+     * Methods run that go on at a time, waiting or not. Further ones begin when one of them is
+     * over.
+     */
     private static final int RUNS_MAX = 128;
     /** Threads that wait: all that may be in run, and as many in what depends on futures. */
     private static final int WAITING_MAX = 2 * RUNS_MAX;

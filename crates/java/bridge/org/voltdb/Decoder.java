@@ -8,7 +8,10 @@ import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
 
-/** How one parameter of a run method is made from the server's bytes: a type code and a value, integers always of 8 bytes. */
+/**
+ * How one parameter of a run method is made from the server's bytes: a type code and a value,
+ * integers always of 8 bytes.
+ */
 final class Decoder {
     final VoltType type;
     final boolean array;

@@ -6,7 +6,10 @@ import java.nio.ByteBuffer;
 import org.voltdb.exceptions.ConstraintFailureException;
 import org.voltdb.exceptions.SQLException;
 
-/** What a thread of the server and Java hand each other: two buffers outside of Java's heap. Used by that thread only. */
+/**
+ * What a thread of the server and Java hand each other: two buffers outside of Java's heap. Used by
+ * that thread only.
+ */
 final class Exchange {
     final int slot;
     /** A request buffer that a large call has made grow beyond this is not kept for small ones. */
@@ -19,7 +22,10 @@ final class Exchange {
     final String serverThread;
     /** What is called, while a call goes on. */
     Object running;
-    /** Counts beginnings and ends: odd while a call goes on. Written by this thread alone, read by {@link Watch}. */
+    /**
+     * Counts beginnings and ends: odd while a call goes on. Written by this thread alone, read by
+     * {@link Watch}.
+     */
     private long calls;
     private static final VarHandle CALLS = calls();
     /** Told by {@link Watch} of the call with this count. */
@@ -87,7 +93,9 @@ final class Exchange {
         request.put(0, bytes.array, 0, bytes.length);
     }
 
-    /** Bytes in the response buffer: how many, and above that (from bit 32) the buffer's generation. */
+    /**
+     * Bytes in the response buffer: how many, and above that (from bit 32) the buffer's generation.
+     */
     byte[] receive(long sent) {
         int now = (int) (sent >>> 32);
         if (now != generation) {
@@ -101,8 +109,9 @@ final class Exchange {
     }
 
     /**
-     * Runs the batch; its results, encoded. Whoever must not is told so before the buffers are touched: the server may be reading them for
-     * the procedure's own thread, or for the statement that has called the function that asks.
+     * Runs the batch; its results, encoded. Whoever must not is told so before the buffers are
+     * touched: the server may be reading them for the procedure's own thread, or for the statement
+     * that has called the function that asks.
      */
     byte[] execute(Bytes batch) {
         if (Thread.currentThread() != thread) {

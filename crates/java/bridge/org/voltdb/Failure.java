@@ -5,7 +5,10 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
 
-/** How an exception of a procedure is told to its caller: the message, and the stack as far as it is the user's. */
+/**
+ * How an exception of a procedure is told to its caller: the message, and the stack as far as it is
+ * the user's.
+ */
 final class Failure {
     private static final int FRAMES_MAX = 32;
     private static final int CAUSES_MAX = 8;
@@ -56,7 +59,8 @@ final class Failure {
         return out.toString();
     }
 
-    // A class of the user's may have its own of each of these methods. What they throw is not told of.
+    // A class of the user's may have its own of each of these methods. What they throw is not told
+    // of.
 
     static Throwable cause(Throwable e) {
         try {

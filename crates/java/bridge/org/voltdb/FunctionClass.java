@@ -9,8 +9,8 @@ import java.lang.reflect.Modifier;
 import java.util.Arrays;
 
 /**
- * A user-defined function: a method of a class, or a class that aggregates. A scalar function has an object of its class for each thread;
- * an aggregate a new one for each group.
+ * A user-defined function: a method of a class, or a class that aggregates. A scalar function has
+ * an object of its class for each thread; an aggregate a new one for each group.
  */
 final class FunctionClass {
     final String name;

@@ -15,9 +15,10 @@ import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ClientResponseWithPartitionKey;
 
 /**
- * One call of a procedure whose calls are futures. Its code runs on the threads of {@link Crew}, which may wait; the server's threads only come by to
- * take the calls that it wants and to bring the answers, and are rung for when there is something to take. It ends when its result is there and all
- * calls that it made are answered.
+ * One call of a procedure whose calls are futures. Its code runs on the threads of {@link Crew},
+ * which may wait; the server's threads only come by to take the calls that it wants and to bring
+ * the answers, and are rung for when there is something to take. It ends when its result is there
+ * and all calls that it made are answered.
  */
 final class FutureCall extends StagedCall implements CallContext {
     private static final int WRAPPINGS_MAX = 100;
@@ -274,7 +275,8 @@ final class FutureCall extends StagedCall implements CallContext {
         if (name == null) {
             throw new IllegalArgumentException("callAllPartitionProcedure was given null for a procedure's name");
         }
-        // With room for the key in front. What does not fit is thrown here, not when the keys are there.
+        // With room for the key in front. What does not fit is thrown here, not when the keys are
+        // there.
         Object[] withKey = new Object[1 + (parameters == null ? 1 : parameters.length)];
         if (parameters != null) {
             System.arraycopy(parameters, 0, withKey, 1, parameters.length);

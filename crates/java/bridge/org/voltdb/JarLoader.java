@@ -18,8 +18,8 @@ import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
 
 /**
- * The classes and resources of one catalog version, which stay packed until they are asked for. When no procedure uses them any more, they go
- * with it.
+ * The classes and resources of one catalog version, which stay packed until they are asked for.
+ * When no procedure uses them any more, they go with it.
  */
 final class JarLoader extends ClassLoader {
     private static final int LOCAL_HEADER = 0x04034b50;

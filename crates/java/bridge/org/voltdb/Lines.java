@@ -4,7 +4,10 @@ import java.io.ByteArrayOutputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
 
-/** A standard stream of the JVM's that hands whole lines to the server, whose threads must not wait for whoever reads them. */
+/**
+ * A standard stream of the JVM's that hands whole lines to the server, whose threads must not wait
+ * for whoever reads them.
+ */
 final class Lines extends OutputStream {
     /** A line is broken where it is longer. */
     private static final int LINE_BYTES_MAX = 65_536;

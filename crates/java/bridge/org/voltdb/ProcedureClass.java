@@ -16,7 +16,10 @@ import java.util.List;
 import java.util.concurrent.CompletionStage;
 import org.voltdb.client.ClientResponse;
 
-/** A class that is a procedure: looked into once, when it is loaded. Shared by all threads, each of which has a {@link Runner}. */
+/**
+ * A class that is a procedure: looked into once, when it is loaded. Shared by all threads, each of
+ * which has a {@link Runner}.
+ */
 final class ProcedureClass {
     final String name;
     final Decoder[] decoders;
@@ -145,7 +148,9 @@ final class ProcedureClass {
         return type == Long.class || type == Integer.class || type == Short.class || type == Byte.class;
     }
 
-    /** Calls run on an object of a procedure that is no transaction, which needs no {@link Runner}. */
+    /**
+     * Calls run on an object of a procedure that is no transaction, which needs no {@link Runner}.
+     */
     Object call(Object object, Object[] values) throws Throwable {
         return (Object) run.invokeExact(object, values);
     }
@@ -207,7 +212,10 @@ final class ProcedureClass {
         }
     }
 
-    /** Tells an object's statements their numbers. The texts are taken once; static fields and later objects have the same. */
+    /**
+     * Tells an object's statements their numbers. The texts are taken once; static fields and later
+     * objects have the same.
+     */
     private void number(Object object, boolean first) throws Exception {
         for (int i = 0; i < fields.size(); i++) {
             SQLStmt statement = (SQLStmt) fields.get(i).get(object);
@@ -224,7 +232,9 @@ final class ProcedureClass {
         }
     }
 
-    /** What kind it is, the parameters' types, the statements' fields and texts, the partitioning. */
+    /**
+     * What kind it is, the parameters' types, the statements' fields and texts, the partitioning.
+     */
     String[] description() {
         List<String> lines = new ArrayList<>();
         lines.add(kind.word);

@@ -5,10 +5,15 @@ import java.util.Random;
 
 /** One thread's object of a procedure, and the transaction that it is in. */
 final class Runner implements ProcedureContext {
-    /** Statements of one batch: the server's ROUTINE_BATCH_STATEMENTS_MAX, and one more, which it refuses. */
+    /**
+     * Statements of one batch: the server's ROUTINE_BATCH_STATEMENTS_MAX, and one more, which it
+     * refuses.
+     */
     private static final int BATCH_MAX = 100_001;
     private static final int STATUS_NOT_SET = -128;
-    /** In the place of a statement's number: its text follows, or nothing, for the one before it. */
+    /**
+     * In the place of a statement's number: its text follows, or nothing, for the one before it.
+     */
     private static final int TEXT = 0xFFFF;
 
     private final ProcedureClass procedure;
@@ -193,7 +198,10 @@ final class Runner implements ProcedureContext {
         }
     }
 
-    /** A statement's values, their length in front; what began at `start` is taken back when one of them does not fit. */
+    /**
+     * A statement's values, their length in front; what began at `start` is taken back when one of
+     * them does not fit.
+     */
     private static void putValues(Bytes out, int start, Object[] values) {
         int length = out.length;
         out.putInt(0);

@@ -1,11 +1,14 @@
 package org.voltdb;
 
 /**
- * One call of a procedure that runs outside of transactions. The server's threads come by, one at a time: they bring the answers to its calls and
- * take what it wants next.
+ * One call of a procedure that runs outside of transactions. The server's threads come by, one at a
+ * time: they bring the answers to its calls and take what it wants next.
  */
 abstract class StagedCall {
-    /** What it wants, as the first byte of what it leaves: these calls, and to go on when all of them are answered; */
+    /**
+     * What it wants, as the first byte of what it leaves: these calls, and to go on when all of
+     * them are answered;
+     */
     static final int CALLS = 0;
     /** to end, with what {@link Runner#putAnswer} writes; */
     static final int COMPLETED = 1;
@@ -16,14 +19,20 @@ abstract class StagedCall {
     /** No partition in particular. */
     static final int ANYWHERE = -1;
 
-    /** Given the answers to its calls; what it wants stands in the request buffer then, and this is how many bytes it has. */
+    /**
+     * Given the answers to its calls; what it wants stands in the request buffer then, and this is
+     * how many bytes it has.
+     */
     abstract int stage(Exchange exchange, long answers) throws Throwable;
 
     /** Nobody comes by any more. */
     void over() {
     }
 
-    /** What the answers stand in: a count, then for each the call's number, the nanoseconds, a length, and the response as clients get it. */
+    /**
+     * What the answers stand in: a count, then for each the call's number, the nanoseconds, a
+     * length, and the response as clients get it.
+     */
     static final class Answers {
         private final byte[] bytes;
         int left;

@@ -4,8 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Looks for calls that run longer than they may, and tells where they are: on the server's error output at once, and in their error when they
- * end. Threads count their calls as they begin and end, so that a call pays nothing for a clock.
+ * Looks for calls that run longer than they may, and tells where they are: on the server's error
+ * output at once, and in their error when they end. Threads count their calls as they begin and
+ * end, so that a call pays nothing for a clock.
  */
 final class Watch extends Thread {
     private static final long LIMIT_NANOS = Long.getLong("ferrite.procedure.time.max.ms", 10_000) * 1_000_000L;

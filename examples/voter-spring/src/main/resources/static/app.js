@@ -1,4 +1,5 @@
-// Shows the results as they come, every 400 milliseconds. Knows the two addresses /api/results and /api/generator, and nothing else of the server.
+// Shows the results as they come, every 400 milliseconds. Knows the two addresses /api/results and
+// /api/generator, and nothing else of the server.
 
 const REFRESH_MS = 400
 const KEPT = 150 // A minute of refreshes.
@@ -73,7 +74,8 @@ function showFigures(page, now) {
   element('total').textContent = whole.format(page.total)
   history.push([now, page.total])
   if (history.length > KEPT) history.shift()
-  // Over the last two seconds, so that a refresh that came late does not look like a pause of the database.
+  // Over the last two seconds, so that a refresh that came late does not look like a pause of the
+  // database.
   const since = history.findLast(([moment]) => now - moment >= 2000) ?? history[0]
   if (now - since[0] >= 1000) {
     rates.push(((page.total - since[1]) / (now - since[0])) * 1000)
@@ -171,7 +173,9 @@ function choose(state) {
   element('detail').textContent = tiles.get(state).text
 }
 
-/** To the nearest state in the direction of the arrow, in the same row or column if there is one. */
+/**
+ * To the nearest state in the direction of the arrow, in the same row or column if there is one.
+ */
 function move(event, state) {
   const direction = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key]
   if (!direction) return

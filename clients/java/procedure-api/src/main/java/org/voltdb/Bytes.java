@@ -13,8 +13,9 @@ import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
 
 /**
- * A growing array of bytes in the protocol's encoding, and the readers of single values. Parameters, table cells and whole tables
- * are written with it; nothing in it is shared between threads.
+ * A growing array of bytes in the protocol's encoding, and the readers of single values.
+ * Parameters, table cells and whole tables are written with it; nothing in it is shared between
+ * threads.
  */
 final class Bytes {
     private static final VarHandle SHORT = view(short[].class);
@@ -69,7 +70,10 @@ final class Bytes {
         return longitude == 360.0 && latitude == 360.0 ? null : new GeographyPointValue(longitude, latitude);
     }
 
-    /** Where so many new bytes begin. It may replace the array, so that it must be called before the array is looked at. */
+    /**
+     * Where so many new bytes begin. It may replace the array, so that it must be called before the
+     * array is looked at.
+     */
     private int room(int bytes) {
         int at = length;
         if (array.length - at < bytes) {
@@ -375,7 +379,8 @@ final class Bytes {
         }
         boolean whole = value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte
                 || value instanceof java.util.concurrent.atomic.AtomicLong;
-        // What a double has behind the point is cut off, as in a cast: a cell of a table is the procedure's own affair.
+        // What a double has behind the point is cut off, as in a cast: a cell of a table is the
+        // procedure's own affair.
         whole |= value instanceof Double || value instanceof Float;
         if (!whole) {
             throw misfit(type, value);

@@ -4,7 +4,10 @@ import java.util.concurrent.CompletableFuture;
 import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ClientResponseWithPartitionKey;
 
-/** What the server does for a procedure that runs outside of transactions. Not for use by procedures, which call their own methods. */
+/**
+ * What the server does for a procedure that runs outside of transactions. Not for use by
+ * procedures, which call their own methods.
+ */
 interface CallContext {
     CompletableFuture<ClientResponse> call(String procedure, Object[] values);
 

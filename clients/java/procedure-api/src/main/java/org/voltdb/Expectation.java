@@ -1,6 +1,9 @@
 package org.voltdb;
 
-/** What a procedure expects of a statement's result; see the EXPECT constants of {@link VoltProcedure}. */
+/**
+ * What a procedure expects of a statement's result; see the EXPECT constants of {@link
+ * VoltProcedure}.
+ */
 public class Expectation {
     enum Kind {
         EMPTY,

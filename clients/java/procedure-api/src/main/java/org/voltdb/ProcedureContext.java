@@ -2,7 +2,10 @@ package org.voltdb;
 
 import java.util.Random;
 
-/** What the server does for a procedure. Not for use by procedures, which call the methods of {@link VoltProcedure}. */
+/**
+ * What the server does for a procedure. Not for use by procedures, which call the methods of {@link
+ * VoltProcedure}.
+ */
 interface ProcedureContext {
     void queue(SQLStmt statement, Expectation expectation, Object[] values);
 

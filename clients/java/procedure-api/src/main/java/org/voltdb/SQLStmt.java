@@ -1,6 +1,8 @@
 package org.voltdb;
 
-/** An SQL statement of a procedure: a field of its class. It is compiled when the class is loaded. */
+/**
+ * An SQL statement of a procedure: a field of its class. It is compiled when the class is loaded.
+ */
 public class SQLStmt {
     private final String text;
     /** The statement's number within its procedure; -1 until the server has compiled it. */

@@ -1,6 +1,9 @@
 package org.voltdb;
 
-/** Statements that a procedure makes up. They are compiled in each call, so an {@link SQLStmt} is better wherever the text is known. */
+/**
+ * Statements that a procedure makes up. They are compiled in each call, so an {@link SQLStmt} is
+ * better wherever the text is known.
+ */
 public abstract class SQLStmtAdHocHelper {
     private SQLStmtAdHocHelper() {
     }

@@ -6,8 +6,8 @@ import java.util.function.Consumer;
 import org.voltdb.client.ClientResponse;
 
 /**
- * A procedure that calls procedures. A subclass has a public constructor without parameters and one public method {@code run}, which takes
- * the parameters of the call and says what the stages are:
+ * A procedure that calls procedures. A subclass has a public constructor without parameters and one
+ * public method {@code run}, which takes the parameters of the call and says what the stages are:
  *
  * <pre>
  * public long run(long id) {
@@ -16,9 +16,10 @@ import org.voltdb.client.ClientResponse;
  * }
  * </pre>
  *
- * <p>Stages are methods that take the answers to the calls that the stage before them has queued, in their order. They run one after the
- * other, each perhaps on another thread; the calls of a stage run side by side, each a transaction of its own. The last stage must
- * call {@code completeProcedure}. The whole is no transaction: what was called stays, whatever comes after it.
+ * <p>Stages are methods that take the answers to the calls that the stage before them has queued,
+ * in their order. They run one after the other, each perhaps on another thread; the calls of a
+ * stage run side by side, each a transaction of its own. The last stage must call {@code
+ * completeProcedure}. The whole is no transaction: what was called stays, whatever comes after it.
  *
  * <p>Each call has an object of its own, so what stages have to tell each other stands in fields.
  */
@@ -80,7 +81,10 @@ public abstract class VoltCompoundProcedure extends VoltNonTransactionalProcedur
         return (CompoundContext) context();
     }
 
-    /** Begins the list of stages with the first, which gets no answers: an empty array. Belongs into {@code run}. */
+    /**
+     * Begins the list of stages with the first, which gets no answers: an empty array. Belongs into
+     * {@code run}.
+     */
     public StageListBuilder newStageList(Consumer<ClientResponse[]> first) {
         return new StageListBuilder(first);
     }

@@ -5,9 +5,11 @@ import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ClientResponseWithPartitionKey;
 
 /**
- * A procedure that is no transaction and calls procedures, each of which is one. A subclass has a public constructor without parameters and one
- * public method {@code run}, which returns a number, a {@link VoltTable}, a {@code VoltTable[]}, or a {@code CompletableFuture} of one of these or
- * of a {@link ClientResponse}. It may wait for the answers to its calls, or say what is to be done with them when they come:
+ * A procedure that is no transaction and calls procedures, each of which is one. A subclass has a
+ * public constructor without parameters and one public method {@code run}, which returns a number,
+ * a {@link VoltTable}, a {@code VoltTable[]}, or a {@code CompletableFuture} of one of these or of
+ * a {@link ClientResponse}. It may wait for the answers to its calls, or say what is to be done
+ * with them when they come:
  *
  * <pre>
  * public CompletableFuture&lt;ClientResponse&gt; run(long id) {
@@ -16,7 +18,8 @@ import org.voltdb.client.ClientResponseWithPartitionKey;
  * }
  * </pre>
  *
- * <p>What was called stays, whatever comes after it. Each call has an object of its own. {@link VoltCompoundProcedure} is the same in stages.
+ * <p>What was called stays, whatever comes after it. Each call has an object of its own. {@link
+ * VoltCompoundProcedure} is the same in stages.
  */
 public abstract class VoltNonTransactionalProcedure {
     /** What the server gives; null outside of it. */
@@ -32,14 +35,18 @@ public abstract class VoltNonTransactionalProcedure {
         return context;
     }
 
-    /** Calls a procedure. The future is completed with its answer, a failure's too, which its status tells. */
+    /**
+     * Calls a procedure. The future is completed with its answer, a failure's too, which its status
+     * tells.
+     */
     public CompletableFuture<ClientResponse> callProcedure(String procedure, Object... values) {
         return context().call(procedure, values);
     }
 
     /**
-     * Calls a procedure once on each partition, as the client's method of the same name does: it is partitioned by its first parameter, which is
-     * added in front of these, or it is directed. The answers are in the order of the partitions.
+     * Calls a procedure once on each partition, as the client's method of the same name does: it is
+     * partitioned by its first parameter, which is added in front of these, or it is directed. The
+     * answers are in the order of the partitions.
      */
     public CompletableFuture<ClientResponseWithPartitionKey[]> callAllPartitionProcedure(String procedure, Object... values) {
         return context().callAllPartitions(procedure, values);

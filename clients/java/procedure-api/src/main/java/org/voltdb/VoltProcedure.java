@@ -4,11 +4,13 @@ import java.util.Date;
 import java.util.Random;
 
 /**
- * A stored procedure. A subclass has a public constructor without parameters, fields of type {@link SQLStmt}, and one public method
- * {@code run} that returns long, {@link VoltTable}, an array of it, or an object form of long. Each call is a transaction: all of it
- * happens, or after an exception nothing.
+ * A stored procedure. A subclass has a public constructor without parameters, fields of type {@link
+ * SQLStmt}, and one public method {@code run} that returns long, {@link VoltTable}, an array of it,
+ * or an object form of long. Each call is a transaction: all of it happens, or after an exception
+ * nothing.
  *
- * <p>An object is used by one thread at a time and kept from call to call; what its fields hold outlives the call.
+ * <p>An object is used by one thread at a time and kept from call to call; what its fields hold
+ * outlives the call.
  */
 public abstract class VoltProcedure {
     public static final Expectation EXPECT_EMPTY = new Expectation(Expectation.Kind.EMPTY);

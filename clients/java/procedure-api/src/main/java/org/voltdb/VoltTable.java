@@ -14,8 +14,9 @@ import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
 
 /**
- * A table of rows in memory: what a statement gives and a procedure returns. It is kept as the protocol encodes it, so that a result
- * that is passed on costs one copy, and a result that is not looked at costs nothing. As a row it is a cursor over its rows.
+ * A table of rows in memory: what a statement gives and a procedure returns. It is kept as the
+ * protocol encodes it, so that a result that is passed on costs one copy, and a result that is not
+ * looked at costs nothing. As a row it is a cursor over its rows.
  */
 public final class VoltTable extends VoltTableRow {
     public static final int MAX_SERIALIZED_TABLE_LENGTH = 52_428_800;
@@ -54,7 +55,10 @@ public final class VoltTable extends VoltTableRow {
         }
     }
 
-    /** The table from `start`: header length, status, columns, row count, rows. Its own length is not part of it. */
+    /**
+     * The table from `start`: header length, status, columns, row count, rows. Its own length is
+     * not part of it.
+     */
     private byte[] bytes;
     private final int start;
     private int end;
@@ -66,7 +70,10 @@ public final class VoltTable extends VoltTableRow {
     private String[] names;
     private byte status;
 
-    /** A table as the server encoded it, without its length. The bytes are not copied until the table is changed. */
+    /**
+     * A table as the server encoded it, without its length. The bytes are not copied until the
+     * table is changed.
+     */
     VoltTable(byte[] bytes, int start, int end) {
         this.bytes = bytes;
         this.start = start;
@@ -596,7 +603,10 @@ public final class VoltTable extends VoltTableRow {
         return out.append("]}").toString();
     }
 
-    /** The table that {@link #toJSONString} gave this text for; {@link IllegalArgumentException} for any other text. */
+    /**
+     * The table that {@link #toJSONString} gave this text for; {@link IllegalArgumentException} for
+     * any other text.
+     */
     public static VoltTable fromJSONString(String text) {
         Object read = Json.read(text);
         List<?> schema = member(read, "schema");

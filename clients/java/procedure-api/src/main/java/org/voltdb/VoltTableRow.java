@@ -8,7 +8,8 @@ import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
 
 /**
- * A row of a table, or a cursor over its rows: values are decoded when they are asked for. Not for use by several threads at a time.
+ * A row of a table, or a cursor over its rows: values are decoded when they are asked for. Not for
+ * use by several threads at a time.
  */
 public abstract class VoltTableRow {
     public static final int MAX_TUPLE_LENGTH = 2_097_152;
@@ -19,7 +20,10 @@ public abstract class VoltTableRow {
     /** Where the active row's cells begin in the table's bytes. */
     int rowStart = -1;
     private boolean wasNull;
-    /** Where the cells of the active row begin, as far as they have been sought: a cell can only be reached past those before it. */
+    /**
+     * Where the cells of the active row begin, as far as they have been sought: a cell can only be
+     * reached past those before it.
+     */
     private int[] offsets;
     private int offsetsKnown;
     private int offsetsOf = -1;
@@ -288,8 +292,8 @@ public abstract class VoltTableRow {
     }
 
     /**
-     * The value as an object of its type's class; integers as the type asked for. For NULL the number that means it in the column, and null where
-     * no number does: {@link #wasNull} tells.
+     * The value as an object of its type's class; integers as the type asked for. For NULL the
+     * number that means it in the column, and null where no number does: {@link #wasNull} tells.
      */
     public final Object get(int column, VoltType type) {
         VoltType own = getColumnType(column);

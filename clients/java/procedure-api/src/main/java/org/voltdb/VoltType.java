@@ -5,7 +5,10 @@ import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
 
-/** The types of columns and parameters, with their codes in the protocol and the values that mean NULL. */
+/**
+ * The types of columns and parameters, with their codes in the protocol and the values that mean
+ * NULL.
+ */
 public enum VoltType {
     INVALID(0, null),
     NULL(1, null),
@@ -132,7 +135,10 @@ public enum VoltType {
         return typeFromClass(value.getClass());
     }
 
-    /** The type for values of a class, primitive or boxed; for a class of arrays that of the elements. */
+    /**
+     * The type for values of a class, primitive or boxed; for a class of arrays that of the
+     * elements.
+     */
     public static VoltType typeFromClass(Class<?> type) {
         if (type == byte[].class || type == Byte[].class || type == NullStringOrVarbinarySigil.class) {
             return type == NullStringOrVarbinarySigil.class ? STRING : VARBINARY;

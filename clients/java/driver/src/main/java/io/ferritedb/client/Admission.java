@@ -5,7 +5,10 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** How many calls may be out, and how fast they may leave. Entering and leaving are one atomic addition each while there is room. */
+/**
+ * How many calls may be out, and how fast they may leave. Entering and leaving are one atomic
+ * addition each while there is room.
+ */
 final class Admission {
     private final AtomicInteger outstanding = new AtomicInteger();
     private final AtomicInteger waiting = new AtomicInteger();
@@ -84,7 +87,10 @@ final class Admission {
         return nanosBetween > 0;
     }
 
-    /** Waits for this call's turn under the rate; false if that would be after `until`, or now for those who cannot wait. */
+    /**
+     * Waits for this call's turn under the rate; false if that would be after `until`, or now for
+     * those who cannot wait.
+     */
     boolean turn(boolean mayWait, long until) {
         long mine;
         synchronized (this) {

@@ -6,8 +6,9 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BiConsumer;
 
 /**
- * Puts many rows into a table: each goes to its partition by the table's own insert (or upsert) procedure, as many at a time as the client lets out; a row
- * that is refused is given back with its reason and holds up nothing. Close waits for the last answer.
+ * Puts many rows into a table: each goes to its partition by the table's own insert (or upsert)
+ * procedure, as many at a time as the client lets out; a row that is refused is given back with its
+ * reason and holds up nothing. Close waits for the last answer.
  */
 public final class BulkLoader implements AutoCloseable {
     private final Client client;

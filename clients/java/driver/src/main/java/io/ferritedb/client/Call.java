@@ -3,7 +3,10 @@ package io.ferritedb.client;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 
-/** A call from its making to its end. Whoever completes it first decides how it ended; room is given back once. */
+/**
+ * A call from its making to its end. Whoever completes it first decides how it ended; room is given
+ * back once.
+ */
 final class Call extends CompletableFuture<CallResult> {
     final Client client;
     final String procedure;
@@ -22,7 +25,10 @@ final class Call extends CompletableFuture<CallResult> {
         this.internal = internal;
     }
 
-    /** True for the first who asks: whoever ends the call gives its room back, before anyone hears of the end. */
+    /**
+     * True for the first who asks: whoever ends the call gives its room back, before anyone hears
+     * of the end.
+     */
     boolean claim() {
         return OVER.compareAndSet(this, 0, 1);
     }

@@ -1,9 +1,11 @@
 package io.ferritedb.client;
 
 /**
- * A call that did not succeed. {@link #code()} says what was wrong, {@link #outcome()} what is known of the transaction.
+ * A call that did not succeed. {@link #code()} says what was wrong, {@link #outcome()} what is
+ * known of the transaction.
  *
- * <p>Thrown by {@link Client#callSync} with the caller's stack trace. Futures end with it, without a stack trace.
+ * <p>Thrown by {@link Client#callSync} with the caller's stack trace. Futures end with it, without
+ * a stack trace.
  */
 public class CallException extends RuntimeException {
     private static final long serialVersionUID = 2L;
@@ -48,7 +50,10 @@ public class CallException extends RuntimeException {
         this.applicationStatusText = applicationStatusText;
     }
 
-    /** The same for a thread that has waited for it: with that thread's stack trace, which has the caller. */
+    /**
+     * The same for a thread that has waited for it: with that thread's stack trace, which has the
+     * caller.
+     */
     CallException here() {
         return new CallException(getMessage(), procedure, code, status, outcome, applicationStatus, applicationStatusText, this);
     }
@@ -72,8 +77,8 @@ public class CallException extends RuntimeException {
     }
 
     /**
-     * The SQLSTATE: five characters, such as {@code 23505} for a violated unique key; never null. docs/errors.md lists
-     * them. {@code HY000} if the server sent none.
+     * The SQLSTATE: five characters, such as {@code 23505} for a violated unique key; never null.
+     * docs/errors.md lists them. {@code HY000} if the server sent none.
      */
     public String code() {
         return code;

@@ -35,7 +35,8 @@ public final class CallResult {
     }
 
     /**
-     * First column of the first row of the first table: what a procedure returned, or how many rows a statement changed.
+     * First column of the first row of the first table: what a procedure returned, or how many rows
+     * a statement changed.
      *
      * @throws NoSuchElementException if there is no table or no row
      * @throws NullPointerException if it is NULL

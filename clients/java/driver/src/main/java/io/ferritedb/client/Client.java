@@ -15,8 +15,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Connections to all nodes, where a call goes, how many may be on their way, and what is counted. Safe for many threads; an application
- * needs one.
+ * Connections to all nodes, where a call goes, how many may be on their way, and what is counted.
+ * Safe for many threads; an application needs one.
  *
  * <pre>{@code
  * try (Client client = Client.to("localhost").connect()) {
@@ -47,13 +47,16 @@ public final class Client implements AutoCloseable {
     private volatile boolean closed;
     private boolean pressure;
     final ClientStatistics.Recorder statistics = new ClientStatistics.Recorder();
-    /** Latencies since the number of calls outstanding was set the last time; null without a target. */
+    /**
+     * Latencies since the number of calls outstanding was set the last time; null without a target.
+     */
     private volatile ClientStatistics.Growing tuning;
 
     /**
      * Begins with servers: {@code Client.to("db1,db2").connect()}. Never null.
      *
-     * @throws IllegalArgumentException if one of them is not {@code host}, {@code host:port} or {@code [address]:port}
+     * @throws IllegalArgumentException if one of them is not {@code host}, {@code host:port} or
+     *     {@code [address]:port}
      */
     public static ClientOptions to(String servers) {
         return new ClientOptions().servers(servers);
@@ -89,8 +92,9 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Calls a procedure; parameters may be null for NULL. The future, never null, ends with its result, with a {@link CallException},
-     * or with an {@link IllegalArgumentException} if a parameter cannot be sent.
+     * Calls a procedure; parameters may be null for NULL. The future, never null, ends with its
+     * result, with a {@link CallException}, or with an {@link IllegalArgumentException} if a
+     * parameter cannot be sent.
      */
     public CompletableFuture<CallResult> call(String procedure, Object... parameters) {
         return call(options.timeout, procedure, parameters);
@@ -104,8 +108,8 @@ public final class Client implements AutoCloseable {
     /**
      * Calls a procedure and waits for its result; never null.
      *
-     * @throws CallException if it failed, with the stack trace of this call; its cause has what the server said, and
-     *     {@link CallException#code} the SQLSTATE
+     * @throws CallException if it failed, with the stack trace of this call; its cause has what the
+     *     server said, and {@link CallException#code} the SQLSTATE
      * @throws IllegalArgumentException if a parameter cannot be sent
      */
     public CallResult callSync(String procedure, Object... parameters) {
@@ -142,7 +146,10 @@ public final class Client implements AutoCloseable {
         return ProcedureProxy.make(this, type, mapping);
     }
 
-    /** Calls a single-partition procedure once on every partition; its first parameter is the partitioning one and is put in here. */
+    /**
+     * Calls a single-partition procedure once on every partition; its first parameter is the
+     * partitioning one and is put in here.
+     */
     public CompletableFuture<Map<Integer, CallResult>> callAllPartitions(String procedure, Object... parameters) {
         return call("@GetPartitionKeys", "INTEGER").thenCompose(keys -> {
             Map<Integer, CompletableFuture<CallResult>> legs = new HashMap<>();
@@ -207,7 +214,10 @@ public final class Client implements AutoCloseable {
         close(Duration.ofMinutes(2));
     }
 
-    /** No new calls; waits for the answers that are missing, at most so long; then closes. Calls without an answer end as unknown. */
+    /**
+     * No new calls; waits for the answers that are missing, at most so long; then closes. Calls
+     * without an answer end as unknown.
+     */
     public void close(Duration longest) {
         closed = true;
         long until = System.nanoTime() + longest.toNanos();
@@ -344,7 +354,10 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Additive increase, multiplicative decrease of the calls outstanding, by the p99 of the last fifth of a second. */
+    /**
+     * Additive increase, multiplicative decrease of the calls outstanding, by the p99 of the last
+     * fifth of a second.
+     */
     private void tune() {
         var counts = tuning.counts();
         tuning = new ClientStatistics.Growing();
@@ -395,7 +408,10 @@ public final class Client implements AutoCloseable {
         });
     }
 
-    /** One node: its thread connects, reads answers until the connection breaks, pauses, connects again. */
+    /**
+     * One node: its thread connects, reads answers until the connection breaks, pauses, connects
+     * again.
+     */
     private final class Node {
         final ClientOptions.Address address;
         final CompletableFuture<Void> firstAttempt = new CompletableFuture<>();

@@ -45,7 +45,8 @@ public final class ClientOptions {
     ClientOptions() {}
 
     /**
-     * {@code host}, {@code host:port} or {@code [v6]:port}; several with commas between, or by several calls. The port is 21212 unless given.
+     * {@code host}, {@code host:port} or {@code [v6]:port}; several with commas between, or by
+     * several calls. The port is 21212 unless given.
      *
      * @throws IllegalArgumentException if one of them is none of these
      */
@@ -95,7 +96,8 @@ public final class ClientOptions {
     }
 
     /**
-     * At most so many calls a second, evenly spaced: the calling thread waits, or with REJECT the call ends as not sent.
+     * At most so many calls a second, evenly spaced: the calling thread waits, or with REJECT the
+     * call ends as not sent.
      *
      * @throws IllegalArgumentException if not above 0
      */
@@ -105,7 +107,10 @@ public final class ClientOptions {
         return this;
     }
 
-    /** Finds by itself how many calls may be outstanding so that p99 stays at this; {@link #maxOutstanding} is the upper bound. */
+    /**
+     * Finds by itself how many calls may be outstanding so that p99 stays at this; {@link
+     * #maxOutstanding} is the upper bound.
+     */
     public ClientOptions latencyTarget(Duration p99) {
         latencyTarget = p99;
         return this;
@@ -146,7 +151,9 @@ public final class ClientOptions {
         return this;
     }
 
-    /** Pause before connecting again: exponential backoff with jitter, from the first to the last. */
+    /**
+     * Pause before connecting again: exponential backoff with jitter, from the first to the last.
+     */
     public ClientOptions reconnect(Duration first, Duration last) {
         reconnectFirst = first;
         reconnectLast = last;
@@ -154,8 +161,8 @@ public final class ClientOptions {
     }
 
     /**
-     * Where futures are completed. Default: on the thread that read the answer, which is fastest and must not be held up; a call made
-     * there is never blocked.
+     * Where futures are completed. Default: on the thread that read the answer, which is fastest
+     * and must not be held up; a call made there is never blocked.
      */
     public ClientOptions executor(Executor executor) {
         this.executor = executor;
@@ -169,9 +176,11 @@ public final class ClientOptions {
     }
 
     /**
-     * Connects to the servers named; one that answers is enough. The others are tried again and again. Never null.
+     * Connects to the servers named; one that answers is enough. The others are tried again and
+     * again. Never null.
      *
-     * @throws ConnectException if no server could be reached or took the login; {@link ConnectException#code} says which
+     * @throws ConnectException if no server could be reached or took the login; {@link
+     *     ConnectException#code} says which
      */
     public Client connect() {
         if (servers.isEmpty()) servers("localhost");

@@ -8,7 +8,10 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.HdrHistogram.Histogram;
 
-/** What the client has counted over a span of time. Latencies in microseconds, from handing over a call to reading its answer. */
+/**
+ * What the client has counted over a span of time. Latencies in microseconds, from handing over a
+ * call to reading its answer.
+ */
 public record ClientStatistics(
         double seconds,
         Counts total,
@@ -19,7 +22,9 @@ public record ClientStatistics(
 
     /** Calls by their end. */
     public record Counts(long succeeded, long failed, long unknown, long late, Histogram latency) {
-        /** The latency in microseconds that this percentage (0 to 100) of the calls did not exceed. */
+        /**
+         * The latency in microseconds that this percentage (0 to 100) of the calls did not exceed.
+         */
         public double percentile(double percent) {
             return latency.getValueAtPercentile(percent);
         }
@@ -95,7 +100,10 @@ public record ClientStatistics(
             return report((System.nanoTime() - began) / 1e9, total, connections, admission);
         }
 
-        /** What was counted since the last time. A call that is being counted just now may land in neither of two intervals, but in the total. */
+        /**
+         * What was counted since the last time. A call that is being counted just now may land in
+         * neither of two intervals, but in the total.
+         */
         synchronized ClientStatistics interval(List<ConnectionStatistics> connections, Admission admission) {
             var taken = interval;
             interval = new ConcurrentHashMap<>();

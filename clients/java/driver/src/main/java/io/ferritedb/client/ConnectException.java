@@ -13,8 +13,8 @@ public class ConnectException extends RuntimeException {
     }
 
     /**
-     * The SQLSTATE, never null: {@code 08001} if the server could not be reached, {@code 28000} if user or password are
-     * wrong. docs/errors.md lists them.
+     * The SQLSTATE, never null: {@code 08001} if the server could not be reached, {@code 28000} if
+     * user or password are wrong. docs/errors.md lists them.
      */
     public String code() {
         return code;

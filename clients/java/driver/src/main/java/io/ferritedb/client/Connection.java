@@ -17,9 +17,9 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Consumer;
 
 /**
- * One connection: login, calls out, answers in. Callers write their calls into one buffer under the lock; the writer thread sends what has
- * gathered in one system call; the reader thread takes the lock once for all answers that one read brought.
- * A call that was handed over ends exactly once.
+ * One connection: login, calls out, answers in. Callers write their calls into one buffer under the
+ * lock; the writer thread sends what has gathered in one system call; the reader thread takes the
+ * lock once for all answers that one read brought. A call that was handed over ends exactly once.
  */
 final class Connection {
     private static final long PUSHED_TOPOLOGY = Long.MAX_VALUE - 1;
@@ -102,7 +102,10 @@ final class Connection {
         return outstanding;
     }
 
-    /** Takes a call. False if the connection is over. Throws if the parameters cannot be sent; then the call never was here. */
+    /**
+     * Takes a call. False if the connection is over. Throws if the parameters cannot be sent; then
+     * the call never was here.
+     */
     boolean send(Call call, byte[] name, Object[] parameters, int partition) {
         synchronized (this) {
             if (closed || draining) return false;
@@ -184,7 +187,8 @@ final class Connection {
                     }
                     at += 4 + length;
                 }
-                // Tables keep the bytes that they are in: those of whole answers are copied out once, in one piece.
+                // Tables keep the bytes that they are in: those of whole answers are copied out
+                // once, in one piece.
                 byte[] whole = Arrays.copyOf(buffer, at);
                 responses.clear();
                 for (int start = 0; start < at; ) {
@@ -235,7 +239,10 @@ final class Connection {
         return response.handle() == PUSHED_TOPOLOGY;
     }
 
-    /** Ends calls whose time is over; their places stay taken until their answers come, or the connection ends. */
+    /**
+     * Ends calls whose time is over; their places stay taken until their answers come, or the
+     * connection ends.
+     */
     void tick(long now, long silence) {
         List<Call> late = null;
         boolean waiting = false;
@@ -272,7 +279,8 @@ final class Connection {
     void drain(long until) throws InterruptedException {
         synchronized (this) {
             draining = true;
-            // Calls that have ended by their timeout are not waited for; nobody tells when one does, so look now and then.
+            // Calls that have ended by their timeout are not waited for; nobody tells when one
+            // does, so look now and then.
             while (!closed && Arrays.stream(slots).anyMatch(call -> call != null && !call.isDone())) {
                 long left = (until - System.nanoTime()) / 1_000_000;
                 if (left <= 0) return;

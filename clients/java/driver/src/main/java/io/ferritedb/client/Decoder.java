@@ -49,7 +49,10 @@ final class Decoder {
         }
     }
 
-    /** Behind the tables of a failure: fields of id, length and bytes. Number 1 is the code; later servers may have more. */
+    /**
+     * Behind the tables of a failure: fields of id, length and bytes. Number 1 is the code; later
+     * servers may have more.
+     */
     private static String code(ByteBuffer in) {
         String code = null;
         while (in.hasRemaining()) {

@@ -15,7 +15,9 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Date;
 
-/** Calls as bytes, one after the other in a growing array. Knows no sockets. One thread at a time. */
+/**
+ * Calls as bytes, one after the other in a growing array. Knows no sockets. One thread at a time.
+ */
 final class Encoder {
     static final int MESSAGE_MAX = 52_428_800;
     private static final int ELEMENTS_MAX = Short.MAX_VALUE;
@@ -303,7 +305,8 @@ final class Encoder {
             var ring = polygon.rings().get(depth);
             out.put((byte) 0).putInt(ring.size());
             for (int at = 0; at < ring.size(); at++) {
-                // Holes are clockwise for people and reversed behind their first vertex on the wire.
+                // Holes are clockwise for people and reversed behind their first vertex on the
+                // wire.
                 Point point = ring.get(depth == 0 || at == 0 ? at : ring.size() - at);
                 double longitude = point.longitude() * RADIANS;
                 double latitude = point.latitude() * RADIANS;

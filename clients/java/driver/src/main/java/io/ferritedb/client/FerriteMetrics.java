@@ -8,7 +8,10 @@ import io.micrometer.core.instrument.Tags;
 import io.micrometer.core.instrument.binder.MeterBinder;
 import java.util.function.ToDoubleFunction;
 
-/** A client's statistics as Micrometer meters: {@code ferrite.client.calls} by outcome, latencies since the start, calls outstanding, connections. Needs micrometer-core. */
+/**
+ * A client's statistics as Micrometer meters: {@code ferrite.client.calls} by outcome, latencies
+ * since the start, calls outstanding, connections. Needs micrometer-core.
+ */
 public final class FerriteMetrics implements MeterBinder {
     private static final long FRESH = 1_000_000_000L;
 

@@ -2,7 +2,10 @@ package io.ferritedb.client;
 
 import java.util.List;
 
-/** Rings of points without the repeated last one. The first ring is the outer one, counter-clockwise; the others are holes, clockwise. */
+/**
+ * Rings of points without the repeated last one. The first ring is the outer one,
+ * counter-clockwise; the others are holes, clockwise.
+ */
 public record Polygon(List<List<Point>> rings) {
     /**
      * Takes copies of the rings.

@@ -12,7 +12,10 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
-/** Makes interfaces of procedures. What a method returns is settled once, when the interface is bound. */
+/**
+ * Makes interfaces of procedures. What a method returns is settled once, when the interface is
+ * bound.
+ */
 final class ProcedureProxy {
     private record Bound(String procedure, Function<CallResult, Object> result, boolean asynchronous) {}
 

@@ -11,7 +11,10 @@ import java.time.ZoneOffset;
 import java.util.Arrays;
 import java.util.Locale;
 
-/** Rows as records. Components are matched with columns by name once per table, values converted where nothing is lost. */
+/**
+ * Rows as records. Components are matched with columns by name once per table, values converted
+ * where nothing is lost.
+ */
 final class RecordMapper<T extends Record> {
     private final Class<T> type;
     private final RecordComponent[] components;

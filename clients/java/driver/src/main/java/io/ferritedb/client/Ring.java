@@ -5,7 +5,10 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Which partition owns a key: the upper half of MurmurHash3 (x64, 128 bits, seed 0), and the ring of tokens. */
+/**
+ * Which partition owns a key: the upper half of MurmurHash3 (x64, 128 bits, seed 0), and the ring
+ * of tokens.
+ */
 final class Ring {
     private static final long C1 = 0x87c37b91114253d5L;
     private static final long C2 = 0x4cf5ad432745937fL;

@@ -30,7 +30,8 @@ public final class Row {
     }
 
     private void seek(int column) {
-        // Cells of variable length: where one begins is known when those before it have been passed.
+        // Cells of variable length: where one begins is known when those before it have been
+        // passed.
         while (found < column) {
             in.position(starts[found]);
             int size = switch (table.columnType(found)) {

@@ -13,8 +13,8 @@ import java.util.Locale;
 import java.util.NoSuchElementException;
 
 /**
- * One result table. Rows are decoded when they are read. Iterate with {@code for (Row row : table)}, map with {@link #as}, or take a {@link #scalar}.
- * May be read by several threads.
+ * One result table. Rows are decoded when they are read. Iterate with {@code for (Row row :
+ * table)}, map with {@link #as}, or take a {@link #scalar}. May be read by several threads.
  */
 public final class Table implements Iterable<Row> {
     private static final double DEGREES = 180 / Math.PI;
@@ -98,7 +98,8 @@ public final class Table implements Iterable<Row> {
     }
 
     /**
-     * Rows as records: components are matched with columns by name, whatever case, underscores left out. Never null.
+     * Rows as records: components are matched with columns by name, whatever case, underscores left
+     * out. Never null.
      *
      * @throws IllegalArgumentException if there is no column for a component
      * @throws ClassCastException if a value cannot become the component's type without loss
@@ -130,7 +131,10 @@ public final class Table implements Iterable<Row> {
         return rows.next().getLong(0);
     }
 
-    /** A row is valid until the next one is asked for: a cursor. {@link Row#toList} keeps its values. */
+    /**
+     * A row is valid until the next one is asked for: a cursor. {@link Row#toList} keeps its
+     * values.
+     */
     @Override
     public Iterator<Row> iterator() {
         return new Iterator<>() {

@@ -6,7 +6,10 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Which node leads the partition of a call. A wrong guess costs a hop inside the cluster and nothing else. */
+/**
+ * Which node leads the partition of a call. A wrong guess costs a hop inside the cluster and
+ * nothing else.
+ */
 final class Topology {
     private record Routed(int parameter, boolean integer) {}
 
@@ -35,7 +38,10 @@ final class Topology {
         leaders = found;
     }
 
-    /** Takes the table of {@code @SystemCatalog PROCEDURES}: name in column 2, a JSON object of four flat members in column 6. */
+    /**
+     * Takes the table of {@code @SystemCatalog PROCEDURES}: name in column 2, a JSON object of four
+     * flat members in column 6.
+     */
     void learnProcedures(List<Table> tables) {
         if (tables.isEmpty()) return;
         Map<String, Routed> found = new HashMap<>();

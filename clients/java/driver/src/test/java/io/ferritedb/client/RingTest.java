@@ -46,7 +46,8 @@ class RingTest {
         assertEquals(2, ring.owner(0));
         assertEquals(0, ring.owner(Integer.MAX_VALUE));
         assertEquals(0, ring.owner(null, true));
-        // A wrong guess is passed on by the server, and so is harmless; for what a key is meant to be there is none.
+        // A wrong guess is passed on by the server, and so is harmless; for what a key is meant to
+        // be there is none.
         for (int key = -128; key < 128; key++) {
             int owner = ring.owner(Ring.token(key));
             for (Object same : new Object[] {(byte) key, (short) key, key, (long) key, BigInteger.valueOf(key), new BigDecimal(key + ".0"), (double) key, " " + key + " "}) {

@@ -9,7 +9,10 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 
-/** A server process on a data directory of its own, also for the tests of what stands on the driver. FERRITE_BINARY names the program. */
+/**
+ * A server process on a data directory of its own, also for the tests of what stands on the driver.
+ * FERRITE_BINARY names the program.
+ */
 public final class TestServer implements AutoCloseable {
     private final Path directory;
     private final String[] flags;

@@ -4,7 +4,10 @@ import java.lang.management.ManagementFactory;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Voter from one thread: calls a second, and what each costs this process. Arguments: host:port, seconds, calls outstanding. */
+/**
+ * Voter from one thread: calls a second, and what each costs this process. Arguments: host:port,
+ * seconds, calls outstanding.
+ */
 final class VoterBenchmark {
     private static final long[] AREAS = {205, 212, 213, 312, 415, 617, 702, 808, 907, 971};
 

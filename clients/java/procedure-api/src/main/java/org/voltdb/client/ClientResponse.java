@@ -2,7 +2,10 @@ package org.voltdb.client;
 
 import org.voltdb.VoltTable;
 
-/** What became of a call that a procedure outside of transactions has made: as its caller would be told who called it through a client. */
+/**
+ * What became of a call that a procedure outside of transactions has made: as its caller would be
+ * told who called it through a client.
+ */
 public interface ClientResponse {
     byte SUCCESS = 1;
     byte USER_ABORT = -1;

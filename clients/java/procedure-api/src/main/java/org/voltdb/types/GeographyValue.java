@@ -7,7 +7,10 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A polygon on the earth: an outer ring, counter-clockwise, and holes. Rings repeat their first point at their end. */
+/**
+ * A polygon on the earth: an outer ring, counter-clockwise, and holes. Rings repeat their first
+ * point at their end.
+ */
 public class GeographyValue {
     public static final int DEFAULT_LENGTH = 32_768;
     public static final int MIN_SERIALIZED_LENGTH = 155;

@@ -11,7 +11,10 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 
-/** Health ({@code management.health.ferrite.enabled}) and meters, where the application has the actuator. */
+/**
+ * Health ({@code management.health.ferrite.enabled}) and meters, where the application has the
+ * actuator.
+ */
 @AutoConfiguration(after = FerriteAutoConfiguration.class)
 @ConditionalOnClass({HealthIndicator.class, MeterRegistry.class})
 public class FerriteActuatorAutoConfiguration {

@@ -14,7 +14,9 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.convert.converter.Converter;
 
-/** One client for the application, what turns rows into its objects, and its procedure interfaces. */
+/**
+ * One client for the application, what turns rows into its objects, and its procedure interfaces.
+ */
 @AutoConfiguration(after = SslAutoConfiguration.class)
 @EnableConfigurationProperties(FerriteProperties.class)
 @Import(ProcedureScan.class)

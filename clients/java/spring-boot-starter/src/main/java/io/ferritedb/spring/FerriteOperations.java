@@ -14,7 +14,10 @@ import java.util.function.Function;
 import org.springframework.core.ResolvableType;
 import org.springframework.core.convert.converter.Converter;
 
-/** Calls and queries that give domain objects: by the application's converter of rows for the type if there is one, else as records by the names of their columns. */
+/**
+ * Calls and queries that give domain objects: by the application's converter of rows for the type
+ * if there is one, else as records by the names of their columns.
+ */
 public final class FerriteOperations implements RowMapping {
     private final Client client;
     private final Map<Class<?>, Converter<Row, ?>> converters = new HashMap<>();

@@ -7,9 +7,10 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * An interface whose methods are procedures: found below the application's package and made a bean. A method calls the procedure of its name with the first
- * letter upper case, or the one that {@link io.ferritedb.client.Procedure} names, and may return what is said there, or objects (one, or a list, or a future of
- * these) for which the application has a {@code Converter<Row, T>}.
+ * An interface whose methods are procedures: found below the application's package and made a bean.
+ * A method calls the procedure of its name with the first letter upper case, or the one that {@link
+ * io.ferritedb.client.Procedure} names, and may return what is said there, or objects (one, or a
+ * list, or a future of these) for which the application has a {@code Converter<Row, T>}.
  */
 @Documented
 @Retention(RetentionPolicy.RUNTIME)

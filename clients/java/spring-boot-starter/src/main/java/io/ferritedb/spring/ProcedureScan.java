@@ -14,7 +14,10 @@ import org.springframework.core.type.AnnotationMetadata;
 import org.springframework.core.type.filter.AnnotationTypeFilter;
 import org.springframework.util.ClassUtils;
 
-/** Finds the application's {@link FerriteProcedure} interfaces and makes each a bean. What a method returns is checked when the bean is made, not at its first call. */
+/**
+ * Finds the application's {@link FerriteProcedure} interfaces and makes each a bean. What a method
+ * returns is checked when the bean is made, not at its first call.
+ */
 final class ProcedureScan implements ImportBeanDefinitionRegistrar, BeanFactoryAware {
     private BeanFactory factory;
 

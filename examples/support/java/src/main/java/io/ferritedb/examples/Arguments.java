@@ -14,7 +14,10 @@ import java.util.Properties;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Options of the form {@code --name=value}, each with a default. What is not an option of the program, or not such a value, is refused with a sentence. */
+/**
+ * Options of the form {@code --name=value}, each with a default. What is not an option of the
+ * program, or not such a value, is refused with a sentence.
+ */
 public final class Arguments {
     /** Thrown for what the user wrote; the message is for the user. */
     public static final class Refused extends RuntimeException {
@@ -128,7 +131,10 @@ public final class Arguments {
         return context;
     }
 
-    /** Runs a program: what the user did wrong, and what the server refuses, is one line; the exit code says whether all was well. */
+    /**
+     * Runs a program: what the user did wrong, and what the server refuses, is one line; the exit
+     * code says whether all was well.
+     */
     public static void main(Program program) {
         boolean well = false;
         try {

@@ -18,17 +18,26 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
 import org.HdrHistogram.Histogram;
 
-/** Makes an application's calls for as long as it should and prints figures, all of which the driver has counted. */
+/**
+ * Makes an application's calls for as long as it should and prints figures, all of which the driver
+ * has counted.
+ */
 public final class Load {
     /** Calls, made one way or the other. */
     public interface Application {
-        /** Makes a call. The future ends when the call's end has been counted, and never with a failure. */
+        /**
+         * Makes a call. The future ends when the call's end has been counted, and never with a
+         * failure.
+         */
         CompletableFuture<?> callWithoutWaiting();
 
         /** Makes a call, waits for its end and counts it. */
         void callAndWait();
 
-        /** Milliseconds that the server says it spent on the calls, all together; negative if nobody counts them. */
+        /**
+         * Milliseconds that the server says it spent on the calls, all together; negative if nobody
+         * counts them.
+         */
         default long serverMilliseconds() {
             return -1;
         }

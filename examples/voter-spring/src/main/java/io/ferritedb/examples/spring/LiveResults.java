@@ -5,8 +5,8 @@ import java.util.concurrent.CompletableFuture;
 import org.springframework.stereotype.Component;
 
 /**
- * The results as they are now. All who ask while a query is under way, or within a moment after, get the same answer: however many pages are open, the
- * database is asked a few times a second.
+ * The results as they are now. All who ask while a query is under way, or within a moment after,
+ * get the same answer: however many pages are open, the database is asked a few times a second.
  */
 @Component
 class LiveResults {

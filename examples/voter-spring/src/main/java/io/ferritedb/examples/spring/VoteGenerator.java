@@ -30,7 +30,10 @@ public class VoteGenerator {
         this.running = properties.generate();
     }
 
-    /** One turn: votes for a tenth of a second. The next follows at once; in between the scheduler can stop. */
+    /**
+     * One turn: votes for a tenth of a second. The next follows at once; in between the scheduler
+     * can stop.
+     */
     @Scheduled(fixedDelay = 1)
     void cast() {
         var random = ThreadLocalRandom.current();
@@ -70,7 +73,10 @@ public class VoteGenerator {
         running = on;
     }
 
-    /** What has become of the votes so far. With nothing outstanding and not running, the accepted ones are the rows of the table. */
+    /**
+     * What has become of the votes so far. With nothing outstanding and not running, the accepted
+     * ones are the rows of the table.
+     */
     record State(boolean running, long accepted, long rejected, long failed, long unknown, long outstanding) {}
 
     State state() {

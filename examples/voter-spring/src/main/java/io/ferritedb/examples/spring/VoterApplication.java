@@ -5,7 +5,10 @@ import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.context.properties.ConfigurationPropertiesScan;
 import org.springframework.scheduling.annotation.EnableScheduling;
 
-/** Voter on the web: casts votes as fast as the database takes them, and shows on a page what they come to. */
+/**
+ * Voter on the web: casts votes as fast as the database takes them, and shows on a page what they
+ * come to.
+ */
 @SpringBootApplication
 @ConfigurationPropertiesScan
 @EnableScheduling

@@ -6,7 +6,10 @@ import java.util.Set;
 import org.voltdb.SQLStmt;
 import org.voltdb.VoltProcedure;
 
-/** Does what may not be done where calls are run again: clocks, random numbers, hash order, what an object remembers. */
+/**
+ * Does what may not be done where calls are run again: clocks, random numbers, hash order, what an
+ * object remembers.
+ */
 public class Chaotic extends VoltProcedure {
     public final SQLStmt insert = new SQLStmt("INSERT INTO chaos (id, number, words, value) VALUES (?, ?, ?, ?)");
     public final SQLStmt delete = new SQLStmt("DELETE FROM chaos WHERE id = ? AND MOD(number, 3) = ?");

@@ -3,7 +3,10 @@ package app;
 import org.voltdb.SQLStmt;
 import org.voltdb.VoltProcedure;
 
-/** A procedure that others lay hands on while it runs: a function that its statement calls, another thread. */
+/**
+ * A procedure that others lay hands on while it runs: a function that its statement calls, another
+ * thread.
+ */
 public class Intruded extends VoltProcedure {
     public final SQLStmt intrudes = new SQLStmt("SELECT f_intrudes() FROM one");
     public final SQLStmt one = new SQLStmt("SELECT id FROM one");

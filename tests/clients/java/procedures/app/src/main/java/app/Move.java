@@ -5,7 +5,10 @@ import org.voltdb.VoltTable;
 import org.voltdb.VoltType;
 import org.voltdb.client.ClientResponse;
 
-/** Moves money between accounts on perhaps two partitions: looks both up, changes both, and says what they have then. */
+/**
+ * Moves money between accounts on perhaps two partitions: looks both up, changes both, and says
+ * what they have then.
+ */
 public class Move extends VoltCompoundProcedure {
     private long from;
     private long to;

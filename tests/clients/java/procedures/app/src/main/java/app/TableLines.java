@@ -10,7 +10,10 @@ import org.voltdb.VoltType;
 import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.TimestampType;
 
-/** What tables do, line by line: the same within the server and where the published client brings the classes. */
+/**
+ * What tables do, line by line: the same within the server and where the published client brings
+ * the classes.
+ */
 public final class TableLines {
     private TableLines() {
     }

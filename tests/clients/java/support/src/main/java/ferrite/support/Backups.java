@@ -16,8 +16,8 @@ import org.voltdb.VoltTable;
 import org.voltdb.client.ClientResponse;
 
 /**
- * Backups with the parameters of the original procedures, through one of the APIs: by position and in JSON, native and CSV, and wrong ones.
- * Begins and ends with Voter's rows as they were.
+ * Backups with the parameters of the original procedures, through one of the APIs: by position and
+ * in JSON, native and CSV, and wrong ones. Begins and ends with Voter's rows as they were.
  */
 final class Backups {
     /** How the API makes a call; a failure of the procedure is returned, not thrown. */

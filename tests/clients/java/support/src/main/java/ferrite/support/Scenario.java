@@ -196,7 +196,8 @@ public abstract class Scenario {
         succeed("@AdHoc", "DROP TABLE pushed IF EXISTS");
         succeed("@AdHoc", "CREATE TABLE pushed (id BIGINT NOT NULL, note VARCHAR(20), PRIMARY KEY (id))");
         succeed("@AdHoc", "PARTITION TABLE pushed ON COLUMN id");
-        // The client asked for the procedures before they existed: only a push can tell it how to route them.
+        // The client asked for the procedures before they existed: only a push can tell it how to
+        // route them.
         long[] key = {0};
         Wait.until("routing of the new table's procedures", () -> {
             long before = affinityWrites();
@@ -376,7 +377,8 @@ public abstract class Scenario {
         assertEquals(status, response.getStatus(), procedure + ": " + response.getStatusString());
         assertTrue(response.getStatusString().contains(text), response.getStatusString());
         assertEquals(0, response.getResults().length);
-        // The code behind the tables is nothing that a client of its time can see, neither here nor asynchronously.
+        // The code behind the tables is nothing that a client of its time can see, neither here nor
+        // asynchronously.
         assertEquals(null, response.getAppStatusString());
         CompletableFuture<ClientResponse> later = new CompletableFuture<>();
         callAsync(later::complete, procedure, parameters);

@@ -18,7 +18,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** A server process on a free port with a fresh directory; closing it stops the process and removes the directory. */
+/**
+ * A server process on a free port with a fresh directory; closing it stops the process and removes
+ * the directory.
+ */
 public final class Server implements AutoCloseable {
     public static final String CONTESTANTS =
             "Edwina Burnam,Tabatha Gehling,Kelly Clauss,Jessie Alloway,Alana Bregman,Jessie Eichman";

@@ -28,7 +28,10 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 
-/** The Java driver as the suite sees it: commands on standard input, answers on standard output. See README.md for their form. */
+/**
+ * The Java driver as the suite sees it: commands on standard input, answers on standard output. See
+ * README.md for their form.
+ */
 public final class Adapter {
     private static final HexFormat HEX = HexFormat.of();
 

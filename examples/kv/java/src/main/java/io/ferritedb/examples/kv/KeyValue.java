@@ -13,7 +13,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.LongAdder;
 
-/** The key-value application in Java: reads and writes values by key for as long as it is told, and checks what comes back. */
+/**
+ * The key-value application in Java: reads and writes values by key for as long as it is told, and
+ * checks what comes back.
+ */
 public final class KeyValue implements Load.Application {
     /** What one kind of call has come to. */
     private static final class Tally {

@@ -14,7 +14,10 @@ final class Values {
     private final int smallest;
     private final int largest;
     private final boolean compressed;
-    /** Random bytes that values are cut from: making them anew for each call would cost more than the call. */
+    /**
+     * Random bytes that values are cut from: making them anew for each call would cost more than
+     * the call.
+     */
     private final byte[] material;
     private final int entropy;
 
@@ -49,7 +52,10 @@ final class Values {
         return out.toByteArray();
     }
 
-    /** Bytes of the value as it was before it was compressed. Throws if this is no value of this run. */
+    /**
+     * Bytes of the value as it was before it was compressed. Throws if this is no value of this
+     * run.
+     */
     int plainLength(byte[] stored) {
         byte[] plain = stored;
         if (compressed) {

@@ -11,7 +11,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Voter's client in Java: fills the small tables, votes for as long as it is told, and compares what it was told with what is there. */
+/**
+ * Voter's client in Java: fills the small tables, votes for as long as it is told, and compares
+ * what it was told with what is there.
+ */
 public final class Voter implements Load.Application {
     /** Twelve names; a run uses the first ones. */
     private static final String NAMES = "Ada Lindqvist,Bruno Valdez,Carmen Okafor,Dmitri Hale,Esther Moreau,Felix Tanaka,"
@@ -85,7 +88,10 @@ public final class Voter implements Load.Application {
         return voter.failed.sum() == 0;
     }
 
-    /** Phone, contestant, limit. Half of the votes go to the area's favourite, one in a hundred to nobody. */
+    /**
+     * Phone, contestant, limit. Half of the votes go to the area's favourite, one in a hundred to
+     * nobody.
+     */
     private Object[] next() {
         var random = ThreadLocalRandom.current();
         int area = random.nextInt(areaCodes.length);

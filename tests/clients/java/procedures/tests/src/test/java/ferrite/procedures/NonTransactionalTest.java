@@ -16,7 +16,10 @@ import org.voltdb.VoltTable;
 import org.voltdb.VoltType;
 import org.voltdb.client.ClientResponse;
 
-/** Procedures that are no transactions and whose calls are futures, loaded and called by the published client. */
+/**
+ * Procedures that are no transactions and whose calls are futures, loaded and called by the
+ * published client.
+ */
 class NonTransactionalTest {
     private static final String SCHEMA = "CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));"
             + "PARTITION TABLE accounts ON COLUMN id;"
@@ -104,7 +107,8 @@ class NonTransactionalTest {
             sum += directed.getLong("NUMBER");
         }
         assertEquals(db.number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE balance > 10"), sum);
-        // The key is the parameter that it is partitioned by; the accounts with these numbers may be there.
+        // The key is the parameter that it is partitioned by; the accounts with these numbers may
+        // be there.
         VoltTable selected = db.call("EachPartition", "ACCOUNTS.delete", empty).getResults()[0];
         assertEquals(3, selected.getRowCount());
         while (selected.advanceRow()) {

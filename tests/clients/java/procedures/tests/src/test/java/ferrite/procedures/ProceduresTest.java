@@ -22,7 +22,9 @@ import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
 
-/** The procedures of the module beside this one: loaded as a jar and called by the published client. */
+/**
+ * The procedures of the module beside this one: loaded as a jar and called by the published client.
+ */
 class ProceduresTest {
     private static final String SCHEMA = "CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));"
             + "PARTITION TABLE accounts ON COLUMN id;"
@@ -247,7 +249,9 @@ class ProceduresTest {
                 "more than 100000 statements in a batch");
     }
 
-    /** A class that needs what is not there is told of when it comes, not only when it is called. */
+    /**
+     * A class that needs what is not there is told of when it comes, not only when it is called.
+     */
     @Test
     void whatClassesLackIsToldWhenTheyAreLoaded() throws Exception {
         assertEquals("class app.Lacks refers to org.voltdb.utils.Gone, which is not here", loaded.getStatusString());

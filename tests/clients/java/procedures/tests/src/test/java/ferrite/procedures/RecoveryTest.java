@@ -17,7 +17,10 @@ import org.voltdb.client.ClientConfig;
 import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
 
-/** What is not determined by a call's parameters is the same after a recovery; and a procedure that does not end is told of. */
+/**
+ * What is not determined by a call's parameters is the same after a recovery; and a procedure that
+ * does not end is told of.
+ */
 class RecoveryTest {
     private static Client connect(Server server) throws Exception {
         Client client = ClientFactory.createClient(new ClientConfig());

@@ -13,7 +13,10 @@ import org.voltdb.client.ClientConfig;
 import org.voltdb.client.ClientFactory;
 import org.voltdb.client.ClientResponse;
 
-/** A jar that changes again and again under load: no call fails, the newest classes answer, old ones go. */
+/**
+ * A jar that changes again and again under load: no call fails, the newest classes answer, old ones
+ * go.
+ */
 class ReloadTest {
     private static final int RELOADS = Integer.getInteger("reloads", 60);
 
