@@ -7,19 +7,8 @@ use ferrite_base::UserResult;
 use ferrite_table::Store;
 use ferrite_value::Value;
 
-/// Runs the program on `stores`: one partition's for a single-partition call, all partitions' for
-/// the others. The caller sets marks before, and after an error rolls all stores back to them; see
-/// [`run_transaction`]. The steps are in `procedure.rs`.
-pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {
-    let program = call.program;
-    assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");
-    let registers = call.arena.alloc_slice_fill_copy(program.registers.len(), Value::Null);
-    Run::new(stores, call, registers, scratch).steps(&program.body, sink)?;
-    Ok(())
-}
-
-/// [`run`], all or nothing: after an error the stores are as before. Commit and redo stay with the
-/// caller.
+/// Runs a call's program, all or nothing: after an error the stores are as before. Commit and redo
+/// stay with the caller.
 pub fn run_transaction(
     stores: &mut [Store],
     call: &Call<'_>,
@@ -40,4 +29,15 @@ pub fn run_transaction(
         roll_back(stores, marks);
     }
     result
+}
+
+/// Runs the program on `stores`: one partition's for a single-partition call, all partitions' for
+/// the others. The caller sets marks before, and after an error rolls all stores back to them, as
+/// [`run_transaction`] does. It goes on in [`Run::steps`], in `procedure.rs`.
+pub fn run(stores: &mut [Store], call: &Call<'_>, scratch: &mut Scratch, sink: &mut impl ResultSink) -> UserResult<()> {
+    let program = call.program;
+    assert_eq!(program.parameters.len(), call.parameters.len(), "parameters were matched with the declaration");
+    let registers = call.arena.alloc_slice_fill_copy(program.registers.len(), Value::Null);
+    Run::new(stores, call, registers, scratch).steps(&program.body, sink)?;
+    Ok(())
 }

@@ -6,7 +6,6 @@ use super::ordering::{OrderItem, is_null, order_item};
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind};
 use super::{Binder, place, suggest};
-use crate::parse::statement::SqlKind;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Column, Table, TableKind, ViewOutput};
 use ferrite_expr::Expr;
@@ -18,24 +17,7 @@ use sqlparser::ast;
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// The binder's door: binds a statement that is not a schema change. Queries go on in
-    /// `query.rs`, data changes below.
-    pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
-        match statement {
-            SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),
-            SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
-            SqlKind::Update(update) => self.update(update),
-            SqlKind::Delete { delete, offset, migrate } => self.delete(delete, offset.as_deref(), *migrate),
-            SqlKind::Explain { .. } => Err(UserError::not_supported("EXPLAIN inside a procedure")
-                .with_hint("@ExplainProc shows the plans of a procedure")),
-            SqlKind::Truncate { table } => {
-                let table = self.changeable_table(table, "truncated")?;
-                Ok(Plan::Truncate { table: table.id })
-            }
-        }
-    }
-
-    fn changeable_table(&self, name: &str, verb: &str) -> UserResult<Arc<Table>> {
+    pub(super) fn changeable_table(&self, name: &str, verb: &str) -> UserResult<Arc<Table>> {
         if self.catalog.plain_views.contains_key(name) {
             return Err(UserError::compile("42809", format!("view {name} cannot be {verb}"))
                 .with_hint("it is computed when it is read; change the tables that it reads"));
@@ -74,7 +56,7 @@ impl Binder<'_> {
         }
     }
 
-    fn insert(&mut self, insert: &ast::Insert, upsert: bool) -> UserResult<Plan> {
+    pub(super) fn insert(&mut self, insert: &ast::Insert, upsert: bool) -> UserResult<Plan> {
         let verb = if upsert { "UPSERT" } else { "INSERT" };
         let refused = [
             (insert.or.is_some() || insert.ignore || insert.replace_into || insert.overwrite, "a conflict clause"),
@@ -206,7 +188,7 @@ impl Binder<'_> {
         self.folding.convert_stored(typed.expr, from, to.sql_type)
     }
 
-    fn update(&mut self, update: &ast::Update) -> UserResult<Plan> {
+    pub(super) fn update(&mut self, update: &ast::Update) -> UserResult<Plan> {
         let refused = [
             (!update.table.joins.is_empty(), "a join before SET"),
             (update.output.is_some(), "OUTPUT in UPDATE"),
@@ -289,7 +271,12 @@ impl Binder<'_> {
         Ok(Update { table: table.id, slot, access, filter, joined, assignments, returning: None })
     }
 
-    fn delete(&mut self, delete: &ast::Delete, offset: Option<&ast::Expr>, migrate: bool) -> UserResult<Plan> {
+    pub(super) fn delete(
+        &mut self,
+        delete: &ast::Delete,
+        offset: Option<&ast::Expr>,
+        migrate: bool,
+    ) -> UserResult<Plan> {
         let verb = if migrate { "MIGRATE" } else { "DELETE" };
         let refused = [
             (delete.output.is_some(), "OUTPUT", "write RETURNING at the end"),

@@ -34,11 +34,12 @@ pub(crate) mod types;
 pub(crate) mod user;
 pub(crate) mod window;
 
+use crate::parse::statement::SqlKind;
 use crate::planner::context::{PlanContext, Reach};
-use ferrite_base::UserResult;
+use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_plan::Adoption;
-use ferrite_plan::{Parameter, Register};
+use ferrite_plan::{Parameter, Plan, Register};
 use ferrite_value::{ColumnType, SqlType};
 use scope::{Scope, Variable};
 
@@ -116,6 +117,23 @@ impl<'c> Binder<'c> {
             depth: 0,
             expressions: 0,
             subquery_parts: Vec::new(),
+        }
+    }
+
+    /// The binder's door: binds a statement that is not a schema change. Queries go on in
+    /// `query.rs`, data changes in `change.rs`.
+    pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
+        match statement {
+            SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),
+            SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
+            SqlKind::Update(update) => self.update(update),
+            SqlKind::Delete { delete, offset, migrate } => self.delete(delete, offset.as_deref(), *migrate),
+            SqlKind::Explain { .. } => Err(UserError::not_supported("EXPLAIN inside a procedure")
+                .with_hint("@ExplainProc shows the plans of a procedure")),
+            SqlKind::Truncate { table } => {
+                let table = self.changeable_table(table, "truncated")?;
+                Ok(Plan::Truncate { table: table.id })
+            }
         }
     }
 
