@@ -18,6 +18,7 @@ use ferrite_partition::long_read::LongReadLine;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
 use ferrite_system::latency::Latencies;
+use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::traffic::NetworkReport;
 use ferrite_system::{Collect, Collected, Identity, Sources, expired, task_figures};
@@ -115,6 +116,7 @@ pub struct Collector {
     pub network: Arc<[Arc<NetworkMailbox>]>,
     pub mode: Arc<Mode>,
     pub started: Instant,
+    pub processor: ProcessorUse,
     pub log: Arc<LogStatistics>,
     pub disk: Arc<dyn Disk>,
     pub recovery: Arc<Summary>,
@@ -144,6 +146,7 @@ impl Collector {
             ring: &self.routes.ring,
             partitions: self.routes.partition_count(),
             started: self.started,
+            processor: &self.processor,
             running: self.mode.is_running(),
             log: &self.log,
             disk: &*self.disk,

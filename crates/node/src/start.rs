@@ -47,6 +47,7 @@ use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Compiled, Event, RecoveryProgress, RowCounts, first_start};
+use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::{Identity, expired, task_figures};
 use ferrite_value::ring::Ring;
@@ -379,6 +380,7 @@ impl Parts {
             network: Arc::clone(&self.network),
             mode: Arc::clone(&self.mode),
             started: self.started,
+            processor: ProcessorUse::new(self.started),
             log: Arc::clone(&self.log),
             disk: Arc::clone(disk) as Arc<dyn Disk>,
             recovery: Arc::clone(&self.recovery),

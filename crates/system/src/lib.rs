@@ -14,6 +14,7 @@ pub mod explain;
 mod identity;
 pub mod latency;
 pub mod plans;
+pub mod processor;
 mod query_statistics;
 pub mod result;
 pub mod saved;

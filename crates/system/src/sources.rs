@@ -4,6 +4,7 @@ use crate::compound_figures::Figures as CompoundFigures;
 use crate::expired::Figures as ExpiredFigures;
 use crate::identity::Identity;
 use crate::plans::PlanCacheStatistics;
+use crate::processor::ProcessorUse;
 use crate::saved::{BackupAttempt, SnapshotStatus};
 use crate::task_figures::Figures as TaskFigures;
 use crate::traffic::NetworkReport;
@@ -27,6 +28,7 @@ pub struct Sources<'n> {
     pub ring: &'n Ring,
     pub partitions: usize,
     pub started: Instant,
+    pub processor: &'n ProcessorUse,
     /// Neither paused nor stopping.
     pub running: bool,
     pub log: &'n LogStatistics,

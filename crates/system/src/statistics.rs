@@ -18,16 +18,12 @@ mod threads;
 
 use crate::result::{Cell, Columns, SystemResult, SystemTable, cells};
 use crate::sources::{Collect, Sources};
-use crate::system_information::cores;
 use crate::topology;
 use ferrite_base::{ErrorKind, UserError};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use layouts::*;
 pub use log::progress;
-use rustix::time::{ClockId, clock_gettime};
-use std::sync::Mutex;
-use std::time::Instant;
 
 type Column = (&'static str, SqlType);
 
@@ -241,17 +237,8 @@ fn partition_count(sources: &Sources<'_>) -> SystemTable {
     one_row(sources, &[("PARTITION_COUNT", Integer)], cells![sources.partitions as i32])
 }
 
-/// Of all cores, since the last time that anybody asked, or since the start.
 fn cpu(sources: &Sources<'_>) -> SystemTable {
-    static LAST: Mutex<Option<(Instant, f64)>> = Mutex::new(None);
-    let now = Instant::now();
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let used = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
-    let last = LAST.lock().expect("nothing panics while it is held").replace((now, used));
-    let (since, used_before) = last.unwrap_or((sources.started, 0.0));
-    let elapsed = now.duration_since(since).as_secs_f64().max(1e-3);
-    let percent = (100.0 * (used - used_before) / (elapsed * cores() as f64)).round().clamp(0.0, 100.0);
-    one_row(sources, &[("PERCENT_USED", Bigint)], cells![percent as i64])
+    one_row(sources, &[("PERCENT_USED", Bigint)], cells![sources.processor.percent()])
 }
 
 /// There is no garbage to collect, so nothing has ever been collected.

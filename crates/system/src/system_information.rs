@@ -1,6 +1,7 @@
 //! `@SystemInformation`: what this node is and how it is set up, as keys and texts (wire-protocol
 //! 12.2).
 
+use crate::processor::cores;
 use crate::result::{Columns, SystemResult, SystemTable, cells};
 use crate::sources::Sources;
 use ferrite_base::{UserError, fault, memory};
@@ -140,11 +141,6 @@ fn uptime_text(uptime: Duration) -> String {
     let seconds = uptime.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     format!("{days} days {hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, uptime.subsec_millis())
-}
-
-/// Cores that this process may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Memory of the machine; 0 where the system does not say.

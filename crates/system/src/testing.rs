@@ -3,6 +3,7 @@
 
 use crate::identity::Identity;
 use crate::plans::PlanCacheStatistics;
+use crate::processor::ProcessorUse;
 use crate::result::{SystemResult, write_response};
 use crate::saved::SnapshotStatus;
 use crate::sources::{Collect, Collected, Sources};
@@ -34,6 +35,7 @@ pub struct Node {
     ring: Ring,
     partitions: usize,
     started: Instant,
+    processor: ProcessorUse,
     log: LogStatistics,
     recovery: Summary,
     snapshot_status: SnapshotStatus,
@@ -66,6 +68,7 @@ pub fn node(partitions: usize) -> Node {
         ring: Ring::new_default(partitions as u32),
         partitions,
         started: Instant::now(),
+        processor: ProcessorUse::new(Instant::now()),
         log: LogStatistics::default(),
         recovery: Summary::default(),
         snapshot_status: SnapshotStatus::default(),
@@ -84,6 +87,7 @@ impl Node {
             ring: &self.ring,
             partitions: self.partitions,
             started: self.started,
+            processor: &self.processor,
             running: true,
             log: &self.log,
             disk: &RealDisk,
