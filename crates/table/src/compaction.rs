@@ -70,8 +70,8 @@ impl Store {
         self.compaction.is_wanted() && self.pins.count() > 0
     }
 
-    /// From here on, whether the rows of tables stay where they are, as a copy's must. Rows of views
-    /// are placed by each copy for itself.
+    /// From here on, whether the rows of tables stay where they are, as a copy's must. Rows of
+    /// views are placed by each copy for itself.
     pub fn keep_rows(&mut self, keep: bool) {
         let Store { tables, compaction, .. } = self;
         compaction.keeps_rows = keep;

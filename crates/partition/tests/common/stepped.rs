@@ -429,8 +429,8 @@ impl Database {
         self.parties.lock().expect("no panic").group.end().position
     }
 
-    /// Everything that can be seen of it at rest: the schema with ids, each row with its id. Rows of
-    /// views lie where each copy has put them.
+    /// Everything that can be seen of it at rest: the schema with ids, each row with its id. Rows
+    /// of views lie where each copy has put them.
     pub fn contents(&mut self) -> Vec<String> {
         self.settle();
         let parties = self.parties.lock().expect("no panic");
