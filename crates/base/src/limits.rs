@@ -297,6 +297,10 @@ pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;
 /// has removed, or be cut from them unnoticed.
 pub const LOG_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Bytes of a snapshot's file in one message to a node that gets a copy of it.
+pub const TRANSFER_CHUNK_BYTES: usize = 1_048_576;
+/// Such messages that are sent before the first of them is acknowledged.
+pub const TRANSFER_CHUNKS_AHEAD: usize = 8;
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.
 pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.

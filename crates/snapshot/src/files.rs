@@ -12,7 +12,7 @@ const MANIFEST: &str = ".manifest";
 const ROWS: &str = ".rows";
 const PARTIAL: &str = ".partial";
 /// No manifest is longer: the texts of all schema changes since the last base.
-const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// The name that the database's own snapshots have.
 pub fn own_name(snapshot: u64) -> String {
@@ -65,6 +65,11 @@ impl Files {
         self.dir.join(format!("{name}{MANIFEST}"))
     }
 
+    /// Where a manifest stands until it counts.
+    pub(crate) fn partial_manifest_path(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}{MANIFEST}{PARTIAL}"))
+    }
+
     pub fn rows_path(&self, name: &str, partition: u32) -> PathBuf {
         self.dir.join(rows_name(name, partition))
     }
@@ -108,7 +113,7 @@ impl Files {
         }
     }
 
-    fn read_manifest(&self, path: &Path) -> SnapshotResult<Manifest> {
+    pub(crate) fn read_manifest(&self, path: &Path) -> SnapshotResult<Manifest> {
         let file = self.disk.open(path, OpenMode::ReadDirect)?;
         let bytes = file.bytes()?;
         if bytes > MANIFEST_BYTES_MAX {
@@ -137,7 +142,7 @@ impl Files {
     /// included, and so is the log up to its place.
     pub fn commit(&self, name: &str, manifest: &Manifest) -> SnapshotResult<()> {
         let path = self.manifest_path(name);
-        let partial = self.dir.join(format!("{name}{MANIFEST}{PARTIAL}"));
+        let partial = self.partial_manifest_path(name);
         let file = self.disk.open(&partial, OpenMode::Create)?;
         file.write_at(&manifest.encode(), 0)?;
         file.sync_data()?;

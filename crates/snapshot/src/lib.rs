@@ -7,7 +7,7 @@
 //!
 //! To write one: a [`StoreWriter`] per partition, [`Verifier`] over each file, then
 //! [`Files::commit`]. To read one: [`Files::manifest`], then [`load`] per partition, or [`Reader`]
-//! for its blocks.
+//! for its blocks. To send one to another node: [`transfer`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
@@ -20,6 +20,7 @@ mod format;
 mod load;
 mod manifest;
 mod reader;
+pub mod transfer;
 mod writer;
 
 pub use error::SnapshotError;

@@ -30,6 +30,11 @@ impl Verifier {
         Ok(Verifier { reader: Reader::open(disk, path, identity, Some(expected))?, left: 0 })
     }
 
+    /// Bytes that are as they were written.
+    pub fn position(&self) -> u64 {
+        self.reader.position()
+    }
+
     /// Looks at the next block.
     pub fn step(&mut self) -> SnapshotResult<Verified> {
         let before = self.reader.position();
