@@ -63,18 +63,23 @@ fn classes_and_schema_of_a_new_database_come_together() {
 
 /// A jar with a procedure that does what it should not. None: there is no JDK.
 fn abuse(folder: &Path) -> Option<Vec<u8>> {
-    let source = folder.join("Abuse.java");
-    fs::write(&source, include_str!("common/Abuse.java")).expect("a file");
+    procedure(folder, "Abuse", include_str!("common/Abuse.java"))
+}
+
+/// A jar with the procedure of that name. None: there is no JDK.
+fn procedure(folder: &Path, name: &str, text: &str) -> Option<Vec<u8>> {
+    let source = folder.join(format!("{name}.java"));
+    fs::write(&source, text).expect("a file");
     let api = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/java/procedure-api/src/main/java");
     let mut compile = Command::new("javac");
     compile.args(["--release", "17", "-implicit:none", "-proc:none", "-sourcepath"]).arg(api).arg("-d").arg(folder);
     assert!(compile.arg(&source).status().ok()?.success());
-    let (jar, mut pack) = (folder.join("abuse.jar"), Command::new("jar"));
+    let (jar, mut pack) = (folder.join("procedure.jar"), Command::new("jar"));
     pack.args(["--create", "--file"]).arg(&jar);
     for entry in fs::read_dir(folder).expect("a folder") {
-        let name = entry.expect("a file").file_name().into_string().expect("a plain name");
-        if name.starts_with("Abuse") && name.ends_with(".class") {
-            pack.arg("-C").arg(folder).arg(name);
+        let file = entry.expect("a file").file_name().into_string().expect("a plain name");
+        if file.starts_with(name) && file.ends_with(".class") {
+            pack.arg("-C").arg(folder).arg(file);
         }
     }
     assert!(pack.status().expect("a JDK has jar").success());
@@ -108,6 +113,28 @@ fn what_exceptions_say_of_themselves_holds_nobody_up() {
         let said = response.status_text.clone().unwrap_or_default();
         assert!(said.contains(words), "{what}: {said}");
         assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_call_that_ends_as_another_has_its_code() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = "import java.util.concurrent.CompletableFuture; import org.voltdb.client.ClientResponse;
+        public class Passes extends org.voltdb.VoltNonTransactionalProcedure {
+            public CompletableFuture<ClientResponse> run(String name, long key) { return callProcedure(name, key); }
+        }";
+    let Some(jar) = procedure(dir.path(), "Passes", text) else { return };
+    let server = Server::start(&dir.path().join("data"), &[]);
+    let db = server.connect();
+    db.sql("CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY)");
+    db.sql("CREATE PROCEDURE Refuse (a BIGINT) AS BEGIN SIGNAL SQLSTATE '45007' SET MESSAGE_TEXT = 'no'; END");
+    db.call("@UpdateClasses", (OwnedValue::Bytes(jar.into()), OwnedValue::Null));
+    db.sql("CREATE PROCEDURE FROM CLASS Passes");
+    assert_eq!(db.call("Passes", ("T.insert", 1)).code, None);
+    for (name, code) in [("T.insert", "23505"), ("Refuse", "45007"), ("Nothing", "42883")] {
+        let response = db.fail("Passes", (name, 1));
+        assert_eq!(response.code.as_deref(), Some(code), "{response:?}");
     }
     server.stop();
 }

@@ -8,7 +8,7 @@ use crate::machine::{Machine, unusable};
 use crate::procedure::{encode, left_status};
 use crate::waker_registry::RegisteredWaker;
 use ferrite_base::{UserError, UserResult};
-use ferrite_plan::external::{Answer, Compound, Ended, QueuedCall, Stage, Stages};
+use ferrite_plan::external::{Answer, AnsweredAs, Compound, Ended, QueuedCall, Stage, Stages};
 use ferrite_value::Value;
 use ferrite_wire::Reader;
 use jni::JNIEnv;
@@ -175,7 +175,9 @@ fn read(bytes: &[u8]) -> UserResult<Stage> {
         let mut answered = None;
         if *kind == ANSWERED {
             let status = reader.i8().map_err(|_| damaged())?;
-            answered = Some((status, reader.string().map_err(|_| damaged())?.to_owned()));
+            let text = reader.string().map_err(|_| damaged())?.to_owned();
+            let code = reader.string().map_err(|_| damaged())?.to_owned();
+            answered = Some(AnsweredAs { status, text, code });
         }
         let (status, text, tables) = left_status(reader.rest())?;
         return Ok(Stage::End(Ended { answered, status, text: text.map(str::to_owned), tables: tables.to_vec() }));

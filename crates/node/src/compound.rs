@@ -25,6 +25,7 @@ mod worker;
 pub use worker::Worker;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use ferrite_base::error::is_code;
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, limits};
 use ferrite_io::Clock;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, counters};
@@ -341,14 +342,16 @@ fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<E
     let mut kind = counters::CallOutcome::Committed;
     let mut failed = None;
     let mut writer = ResponseWriter::begin(out, handle).within(bytes_max);
-    if let Some((code, words)) = ended.answered.filter(|(code, _)| *code != Status::Success.code()) {
-        let status = Status::from_code(code).unwrap_or(Status::UnexpectedFailure);
+    if let Some(answered) = ended.answered.as_ref().filter(|answered| answered.status != Status::Success.code()) {
+        let status = Status::from_code(answered.status).unwrap_or(Status::UnexpectedFailure);
         kind = if status == Status::UserAbort {
             counters::CallOutcome::Aborted
         } else {
             counters::CallOutcome::RolledBack
         };
-        failed = Some((status, answered_code(status)));
+        let code = if is_code(&answered.code) { &answered.code } else { code_of(status) };
+        failed = Some((status, code));
+        let words = &answered.text;
         writer.status_text(&words[..words.floor_char_boundary(ANSWERED_TEXT_BYTES_MAX)]);
     }
     if ended.status.is_some() || ended.text.is_some() {
@@ -374,7 +377,7 @@ fn write(out: &mut Vec<u8>, handle: i64, bytes_max: usize, outcome: UserResult<E
 }
 
 /// The code of a failure that a procedure has made itself by returning a response of this status.
-fn answered_code(status: Status) -> &'static str {
+fn code_of(status: Status) -> &'static str {
     match status {
         Status::UserAbort | Status::CompoundUserAbort => "45000",
         Status::CompoundTimeout => "57014",

@@ -107,6 +107,18 @@ fn stages_come_one_after_the_other_and_get_the_answers_in_order() {
 }
 
 #[test]
+fn a_call_that_ends_as_another_has_its_code() {
+    let (_dir, server, db) = server(|_| {});
+    db.call("Put", (1,));
+    for class in ["Script", "Rests"] {
+        assert_eq!(db.call(class, ("Put 1 | end 1",)).code, None);
+        assert_eq!(db.fail(class, ("Put 1 | pass",)).code.as_deref(), Some("23505"));
+        assert_eq!(db.fail(class, ("Nothing 1 | pass",)).code.as_deref(), Some("42883"));
+    }
+    server.stop().expect("the log did not fail");
+}
+
+#[test]
 fn statements_about_compound_procedures_are_checked() {
     let (dir, server, db) = server(|_| {});
     for (statement, words) in [

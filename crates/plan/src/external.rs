@@ -127,11 +127,20 @@ pub struct QueuedCall {
     pub parameters: Vec<u8>,
 }
 
+/// What another call was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AnsweredAs {
+    pub status: i8,
+    pub text: String,
+    /// The SQLSTATE. Empty in a success, and where the code that runs has made the response itself.
+    pub code: String,
+}
+
 /// How a compound call has ended, without an error.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// It ends as a call that it has made: that one's status, and the words for it.
-    pub answered: Option<(i8, String)>,
+    /// It ends as a call that it has made.
+    pub answered: Option<AnsweredAs>,
     /// The procedure's own status, if it set one, and its words for it.
     pub status: Option<i8>,
     pub text: Option<String>,

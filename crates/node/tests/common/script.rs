@@ -15,7 +15,7 @@ use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_catalog::base64;
 use ferrite_plan::Parameter;
 use ferrite_plan::external::{
-    self, Answer, Compound, Description, Ended, QueuedCall, RoutineBody, RuntimeHandle, Stage, Stages,
+    self, Answer, AnsweredAs, Compound, Description, Ended, QueuedCall, RoutineBody, RuntimeHandle, Stage, Stages,
 };
 use ferrite_value::{ColumnType, SqlType, Value};
 use ferrite_wire::{ParameterSet, Response, table};
@@ -92,7 +92,7 @@ impl Compound for Script {
     fn begin(&self, parameters: &[Value<'_>], _: usize, waker: &Waker) -> UserResult<Box<dyn Stages>> {
         let [Value::Text(text)] = parameters else { panic!("{parameters:?}") };
         let (text, waker) = ((*text).to_owned(), waker.clone());
-        Ok(Box::new(Running { text, next: 0, statuses: Vec::new(), rests: self.rests, waker }))
+        Ok(Box::new(Running { text, next: 0, statuses: Vec::new(), last: None, rests: self.rests, waker }))
     }
 }
 
@@ -100,6 +100,7 @@ struct Running {
     text: String,
     next: usize,
     statuses: Vec<String>,
+    last: Option<AnsweredAs>,
     rests: bool,
     waker: Waker,
 }
@@ -120,6 +121,11 @@ impl Stages for Running {
                 Some(number) => format!("{}:{number}", response.status_code),
                 None => response.status_code.to_string(),
             });
+            self.last = Some(AnsweredAs {
+                status: response.status_code,
+                text: response.status_text.unwrap_or_default().to_owned(),
+                code: response.code.unwrap_or_default().to_owned(),
+            });
         }
         seen().begun.push((self.text.clone(), self.next));
         CHANGED.notify_all();
@@ -139,6 +145,7 @@ impl Stages for Running {
                         tables,
                     }));
                 }
+                "pass" => return Ok(Stage::End(Ended { answered: self.last.take(), ..Ended::default() })),
                 "abort" => return Err(UserError::new(ErrorKind::CompoundAbort, "45000", rest.to_owned())),
                 "fail" => return Err(UserError::new(ErrorKind::Internal, "38000", rest.to_owned())),
                 "wait" => wait_until_open(rest),

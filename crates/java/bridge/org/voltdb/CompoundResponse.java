@@ -7,6 +7,7 @@ import org.voltdb.client.ClientResponse;
 final class CompoundResponse implements ClientResponse {
     private static final int STATUS_TEXT_PRESENT = 0x20;
     private static final int APPLICATION_TEXT_PRESENT = 0x80;
+    private static final int CODE_FIELD = 1;
 
     private final long nanos;
     private final byte status;
@@ -15,6 +16,8 @@ final class CompoundResponse implements ClientResponse {
     private final String appStatusString;
     private final int clusterRoundtrip;
     private final VoltTable[] results;
+    /** The SQLSTATE of a failure; null if there is none. */
+    final String code;
 
     CompoundResponse(byte[] bytes, int start, long nanos) {
         this.nanos = nanos;
@@ -43,6 +46,19 @@ final class CompoundResponse implements ClientResponse {
             results[i] = VoltTable.ofResult(bytes, at + 4, end);
             at = end;
         }
+        String found = null;
+        // Behind the tables: fields of id, length and bytes (docs/decisions/0036).
+        while (at + 2 <= bytes.length) {
+            int length = bytes[at + 1];
+            if (length < 0 || at + 2 + length > bytes.length) {
+                break;
+            }
+            if (bytes[at] == CODE_FIELD) {
+                found = new String(bytes, at + 2, length, StandardCharsets.UTF_8);
+            }
+            at += 2 + length;
+        }
+        code = found;
     }
 
     private static String textAt(byte[] bytes, int at) {

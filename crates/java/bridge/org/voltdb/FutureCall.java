@@ -131,6 +131,8 @@ final class FutureCall extends StagedCall implements CallContext {
         out.putByte(response.getStatus());
         String words = response.getStatusString();
         out.putString(words == null ? "" : words);
+        String sqlState = response instanceof CompoundResponse ? ((CompoundResponse) response).code : null;
+        out.putString(sqlState == null ? "" : sqlState);
         byte code = statusCode == NOT_SET ? response.getAppStatus() : statusCode;
         String text = statusString == null ? response.getAppStatusString() : statusString;
         Runner.putAnswer(out, code, text, response.getResults());
