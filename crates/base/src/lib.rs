@@ -9,6 +9,9 @@
 // does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+// Counts and positions of 64 bits index memory with `as usize`: docs/decisions/0054.
+const _: () = assert!(usize::BITS == 64, "FerriteDB is built for machines of 64 bits");
+
 pub mod checksum;
 pub mod earlier;
 pub mod error;

@@ -29,7 +29,7 @@ impl Lane {
     }
 }
 
-/// Why bytes are no frames. The connection is closed then.
+/// Why bytes are not frames. The connection is closed then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
     Malformed(&'static str),
@@ -65,7 +65,8 @@ pub fn write_message(out: &mut Vec<u8>, lane: Lane, message: &[u8]) {
         header[..4].copy_from_slice(&MAGIC);
         header[4] = lane as u8;
         header[5] = if next.is_none() { LAST } else { 0 };
-        header[8..12].copy_from_slice(&(piece.len() as u32).to_le_bytes());
+        let length = u32::try_from(piece.len()).expect("a frame's body is bounded");
+        header[8..12].copy_from_slice(&length.to_le_bytes());
         let checksum = checksum(&header[..12], piece);
         header[12..].copy_from_slice(&checksum.to_le_bytes());
         out.extend_from_slice(&header);

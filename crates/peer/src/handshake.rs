@@ -45,7 +45,7 @@ impl Refusal {
         [Refusal::Version, Refusal::Cluster, Refusal::Incarnation, Refusal::Copied, Refusal::Unknown];
 
     fn byte(self) -> u8 {
-        Refusal::ALL.iter().position(|other| *other == self).map_or(0, |place| place as u8 + 1)
+        (1..).zip(Refusal::ALL).find(|(_, other)| *other == self).map_or(0, |(number, _)| number)
     }
 }
 
@@ -95,7 +95,7 @@ impl Hello {
         out
     }
 
-    /// None: whoever speaks is no node.
+    /// None: whoever speaks is not a node.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Option<Hello> {
         let (hello, byte) = decode(bytes)?;
         (byte == hello.lane as u8 && hello.versions.0 <= hello.versions.1).then_some(hello)

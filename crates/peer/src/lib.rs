@@ -6,7 +6,7 @@
 //! and that whoever is not of this cluster hears why, and so does the operator. A message may be
 //! lost with its connection: whoever sends says it again. Does not know what messages say.
 
-#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod frame;
