@@ -161,8 +161,8 @@ pub const SCHEMA_SECONDS_MAX: u64 = 600;
 pub const MULTI_GROUP_CALLS_MAX: usize = 512;
 /// How long partitions stand still for transactions that could as well have the next lending.
 pub const MULTI_GROUP_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1);
-/// Rows met from which on a read counts as long and runs on a snapshot, beside the transactions:
-/// some two milliseconds.
+/// A read that has met this many rows counts as long and runs on a snapshot, beside the
+/// transactions: some two milliseconds.
 pub const LONG_READ_ROWS_MIN: u64 = 20_000;
 /// Partitions of one node.
 pub const PARTITIONS_MAX: usize = 1_024;
@@ -188,12 +188,12 @@ pub const MEMORY_BYTES_MIN: usize = 67_108_864;
 /// Bytes of addresses that the server takes besides what it uses: stacks, and what its allocators
 /// keep at hand.
 pub const ADDRESS_SPACE_BYTES_MIN: usize = 3_221_225_472;
-/// One part in so many of the memory limit is kept for what is no new row: deletions, reads,
+/// One part in this many of the memory limit is kept for what is not a new row: deletions, reads,
 /// rollbacks.
 pub const MEMORY_RESERVE_PART: usize = 16;
 /// Bytes that a query or a result may hold however full the memory is.
 pub const MEMORY_ALWAYS_BYTES: usize = 1_048_576;
-/// One part in so many of the memory limit is what clients may make the server hold: unfinished
+/// One part in this many of the memory limit is what clients may make the server hold: unfinished
 /// frames, calls that wait, unread answers.
 pub const CLIENTS_MEMORY_PART: usize = 4;
 /// The same in bytes, where there is no memory limit.
@@ -277,7 +277,7 @@ pub const KEEPALIVE_INTERVAL_SECONDS: u64 = 10;
 /// Such questions without an answer, after which the connection is closed.
 pub const KEEPALIVE_PROBES_MAX: u32 = 6;
 
-/// Free bytes of the log's disk from which on writes are refused, unless set otherwise: four
+/// Free bytes of the log's disk below which writes are refused, unless set otherwise: four
 /// segments of the log.
 pub const DISK_RESERVE_BYTES: u64 = 268_435_456;
 /// Bytes of one redo log segment file.
@@ -287,7 +287,7 @@ pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
 pub const CATCH_UP_READ_BYTES: usize = 1_048_576;
 /// Bytes of the log that are kept for those who read it, beyond what snapshots need.
 pub const CATCH_UP_LOG_BYTES_MAX: u64 = 17_179_869_184;
-/// The same as a part of the free room on the log's disk: one in so many.
+/// The same as a part of the free room on the log's disk: one in this many.
 pub const CATCH_UP_LOG_FREE_PART: u64 = 10;
 /// Largest payload of one redo log block (one group commit), in bytes.
 pub const LOG_BLOCK_BYTES_MAX: usize = 16_777_216;

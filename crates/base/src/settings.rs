@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Settings {
     /// Bytes that the process may take; None: as much as it gets.
     pub memory_bytes: Option<usize>,
-    /// Free bytes of the disk from which on writes are refused.
+    /// Free bytes of the disk below which writes are refused.
     pub disk_reserve_bytes: u64,
     /// As in `limits.rs`, each.
     pub sql: SqlLimits,

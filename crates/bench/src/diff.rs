@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// So many standard deviations apart is a difference.
+/// This many standard deviations apart is a difference.
 const DEVIATIONS: f64 = 2.0;
 /// Fewer seconds say nothing about noise.
 const SECONDS_MIN: usize = 3;

@@ -1,5 +1,5 @@
-//! The load generator: one thread with its connections, in closed loop (so many calls outstanding)
-//! or open loop (a schedule).
+//! The load generator: one thread with its connections, in closed loop (this many calls
+//! outstanding) or open loop (a schedule).
 //!
 //! Per call it costs one encoding, one decoding, one histogram entry and what the load itself does:
 //! no allocation, no clock (one reading per turn and per read), no hand-over to another thread.

@@ -4,7 +4,8 @@
 //! One thread for each connection (the yardstick has one), which reads, does all that came, and
 //! writes the answers. No SQL, no undo, no log, no other thread to hand anything to, no general
 //! decoder: a vote is taken from where its bytes are, and an answer is a copy of one made before.
-//! What is no vote goes a way of its own. With [`crate::limit_client`], or with the load generator.
+//! What is not a vote goes a way of its own. With [`crate::limit_client`], or with the load
+//! generator.
 
 use crate::area_codes::area_codes;
 use crate::error::{BenchResult, Doing};

@@ -63,7 +63,7 @@ struct NodeSettings {
     cores: usize,
 }
 
-/// So many processes.
+/// This many processes.
 #[derive(Debug, Serialize)]
 struct NodeRun {
     /// Such as `2 processes`.

@@ -108,7 +108,7 @@ impl Session {
         Self::connect(Some(process), address)
     }
 
-    /// The yardstick, with room for so many votes.
+    /// The yardstick, with room for this many votes.
     pub fn open_limit(environment: &Environment, rows: usize) -> BenchResult<Session> {
         let process = ServerProcess::start_limit(&environment.executable, rows)?;
         let address = process.address().to_string();

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 /// Not the number of any contestant.
 pub const CONTESTANT_INVALID: u16 = 999;
-/// One call in so many votes for a contestant that does not exist.
+/// One call in this many votes for a contestant that does not exist.
 const INVALID_ONE_IN: u32 = 100;
-/// Of ten area codes so many have a favourite of their own.
+/// Of ten area codes this many have a favourite of their own.
 const FAVOURITES_IN_TEN: usize = 7;
 /// Phone numbers of an area code.
 const PHONES_PER_AREA: u32 = 10_000_000;

@@ -102,7 +102,7 @@ impl<'a> Method<'a> {
     }
 }
 
-/// A method's parameters' types as descriptors, and that of its result. None: it is no method's
+/// A method's parameters' types as descriptors, and that of its result. None: it is not a method's
 /// descriptor.
 pub(crate) fn types(descriptor: &str) -> Option<(Vec<&str>, &str)> {
     let (mut parameters, result) = descriptor.strip_prefix('(')?.split_once(')')?;

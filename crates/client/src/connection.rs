@@ -159,7 +159,7 @@ impl<C> Connection<C> {
         &self.out[self.sent..]
     }
 
-    /// So many of [`Connection::unsent`] are sent.
+    /// This many of [`Connection::unsent`] are sent.
     #[inline]
     pub fn mark_sent(&mut self, bytes: usize) {
         self.sent += bytes;
@@ -200,7 +200,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// So many bytes were received into [`Connection::room`].
+    /// This many bytes were received into [`Connection::room`].
     #[inline]
     pub fn mark_received(&mut self, bytes: usize) {
         self.filled += bytes;

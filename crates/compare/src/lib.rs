@@ -51,8 +51,8 @@ use system::RunDirectory;
 
 /// Where a log is in memory.
 const MEMORY: &str = "/dev/shm";
-/// Each server is tried with so many connections, for this long, and then measured with the number
-/// that suits it best.
+/// Each server is tried with this many connections, for this long, and then measured with the
+/// number that suits it best.
 const CONNECTIONS: [usize; 5] = [1, 4, 16, 64, 128];
 const TRIAL: Duration = Duration::from_millis(1_500);
 const TRIAL_WARMUP: Duration = Duration::from_millis(500);

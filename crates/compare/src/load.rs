@@ -100,7 +100,7 @@ impl Job {
         LoadOutcome::Succeeded { payload_bytes: 0 }
     }
 
-    /// A value of so many bytes was read.
+    /// A value of this many bytes was read.
     pub fn was_read(&mut self, bytes: usize) -> LoadOutcome {
         if !self.values.value_bytes.contains(&bytes) {
             return self.failed(|| format!("a value of {bytes} bytes was read"));

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers are the calls themselves: a byte that tells the length, and so many bytes.
+    /// Answers are the calls themselves: a byte that tells the length, and this many bytes.
     struct Echo {
         address: std::net::SocketAddr,
         called: u8,

@@ -180,7 +180,7 @@ impl Engine {
             };
             let value = self.parameterizer.literals()[usize::from(*number)].value(text, &arena);
             let value = value.and_then(|value| ferrite_sql::as_parameter(value, *sql_type, &arena));
-            parameters.push(value.ok_or_else(|| UserError::internal("a literal that is no parameter"))?);
+            parameters.push(value.ok_or_else(|| UserError::internal("a literal that is not a parameter"))?);
         }
         let range = self.route(&template.program, &parameters)?;
         self.call(&template.program, &parameters, range)

@@ -438,7 +438,7 @@ pub static AGGREGATES: &[Aggregate] = &[
     Aggregate { argument: Some(BOOLEAN), ..aggregate(BOOLEAN, BOOLEAN, "BOOL_AND({0}){s}", NONE) },
     Aggregate { argument: Some(BOOLEAN), ..aggregate(BOOLEAN, BOOLEAN, "BOOL_OR({0}){s}", NONE) },
     Aggregate { place: AggregateUse::Group, ..aggregate(Kind::Pair, INTEGER, "COUNT(DISTINCT {0}){s}", At(ROWS)) },
-    // Up to 1 024 values are counted exactly, and there are never so many.
+    // Up to 1 024 values are counted exactly, and there are never this many.
     Aggregate {
         place: AggregateUse::Group,
         ..aggregate_as(ANY, INTEGER, "APPROX_COUNT_DISTINCT({0}){s}", "COUNT(DISTINCT {0}){s}", At(ROWS))

@@ -34,7 +34,7 @@ impl Random {
         least + (self.next_u64() % (greatest - least + 1) as u64) as i64
     }
 
-    /// True so many times in a hundred.
+    /// True this many times in a hundred.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -62,7 +62,7 @@ pub struct Window {
 pub struct Query {
     pub with: Vec<Common>,
     pub body: Body,
-    /// DISTINCT ON so many of the first columns of `order`, which has all columns then.
+    /// DISTINCT ON this many of the first columns of `order`, which has all columns then.
     pub distinct_on: usize,
     /// Numbers of output columns from 1, and which way.
     pub order: Vec<(usize, Direction)>,

@@ -15,7 +15,7 @@ use ferrite_value::{OwnedValue, Value};
 const PART_GROUPS_LOOK: usize = 8_192;
 /// What putting out a group is, in units of work.
 const GROUP_WORK: usize = 64;
-/// So many rows for each group they need.
+/// This many rows for each group they need.
 const PART_ROWS_EACH: usize = 4;
 
 impl<'s> Evaluator<'s> {

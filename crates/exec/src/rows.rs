@@ -65,7 +65,7 @@ impl<'s> Cached<'s> {
         match self {
             Cached::Set { values, .. } => values,
             Cached::Rows { rows, .. } => rows,
-            Cached::Value(_) | Cached::Asked => unreachable!("they are no list"),
+            Cached::Value(_) | Cached::Asked => unreachable!("they are not a list"),
         }
     }
 }
@@ -98,7 +98,7 @@ pub(crate) struct JoinRow<'s> {
 /// Groups, in the order of their first rows.
 pub(crate) struct Groups<'s> {
     pub(crate) keys: RowTable<'s>,
-    /// For each group so many.
+    /// For each group this many.
     pub(crate) states: Vec<AggregateState>,
     pub(crate) states_each: usize,
 }

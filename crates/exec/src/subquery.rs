@@ -357,7 +357,7 @@ fn answer_from<'s>(cached: &Cached<'s>, kind: SubqueryKind, operand: Value<'_>) 
         SubqueryKind::Any(operator) => (operator, true),
         SubqueryKind::All(operator) => (operator, false),
         SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Among { .. } => {
-            unreachable!("what is kept of them is no set")
+            unreachable!("what is kept of them is not a set")
         }
     };
     if values.len() == 0 && !null {

@@ -2,7 +2,7 @@
 //!
 //! Owns: the order of a list's constants, made when the list is first asked and kept with it.
 //! Promises the answer that looking at the elements one after the other has, with one difference:
-//! an element that is no constant is not evaluated where a constant decides, so its error is not
+//! an element that is not a constant is not evaluated where a constant decides, so its error is not
 //! met then. Whoever changes the elements drops the order with it. The order of an array, which
 //! comes with a call, is kept by whoever executes the call ([`crate::SortedArray`]).
 
@@ -12,8 +12,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
-/// Elements from which on their constants are searched by halves: below, looking at one after the
-/// other is as fast.
+/// With this many elements and more their constants are searched by halves: below, looking at one
+/// after the other is as fast.
 const ORDERED_FROM: usize = 6;
 
 /// The elements of an IN list.
@@ -28,7 +28,7 @@ pub(crate) struct Order {
     constants: Constants,
     /// One of the constants is NULL.
     pub(crate) null: bool,
-    /// Positions of the elements that are no constants.
+    /// Positions of the elements that are not constants.
     pub(crate) others: Box<[u32]>,
 }
 

@@ -4,8 +4,8 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use ferrite_value::{Value, compare};
 
-/// Elements of an array parameter from which on searching it by halves pays, once many rows are
-/// looked for in it.
+/// With this many elements and more, searching an array parameter by halves pays, once many rows
+/// are looked for in it.
 pub(crate) const ARRAY_SORTED_FROM: usize = 16;
 
 /// An array's elements, put in order.

@@ -204,7 +204,7 @@ fn recovery(address: &ServerAddress) -> Result<String, String> {
     let mut lines = Vec::new();
     for table in &response.tables {
         for row in &table.rows {
-            // The clock and the host are no figures of the recovery.
+            // The clock and the host are not figures of the recovery.
             let figures = table.columns.iter().zip(row).filter(|((name, _), _)| !BASE_COLUMNS.contains(&&**name));
             lines.extend(figures.filter_map(|((name, _), value)| {
                 let text = match value {

@@ -18,7 +18,7 @@ const PURGE_DELAY_MS: c_long = 100;
 /// `mi_option_purge_delay` in mimalloc.h.
 const PURGE_DELAY_OPTION: c_int = 15;
 
-/// How often to look whether much was freed, and how much that is: one part in so many of the
+/// How often to look whether much was freed, and how much that is: one part in this many of the
 /// memory limit.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MUCH_PART: usize = 64;

@@ -14,7 +14,7 @@ pub const KIND_EPOCH_START: u8 = 7;
 pub const HEADER_BYTES: usize = 1 + 4 + FIELDS_BYTES;
 const FIELDS_BYTES: usize = 4 + 8 + 8 + 8 + 8 + 4 + 4;
 
-/// Why bytes are no entry, or none that can come here.
+/// Why bytes are not an entry, or none that can come here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryError(pub &'static str);
 

@@ -1,5 +1,5 @@
-//! A disk that tells somebody each time so many bytes of room were taken, before whoever took them
-//! goes on.
+//! A disk that tells somebody each time this many bytes of room were taken, before whoever took
+//! them goes on.
 //!
 //! Owns the count of bytes since the last word, over all files. Promises that between two words no
 //! more is taken than was said, and one operation of each thread. Overwriting counts as taking: it

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One write in so many is passed on early, in part.
+/// One write in this many is passed on early, in part.
 const EARLY_ONE_IN: u64 = 4;
 
 pub struct VolatileDisk {

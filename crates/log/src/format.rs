@@ -73,7 +73,7 @@ pub(crate) struct SegmentHeader {
     pub previous_checksum: u32,
 }
 
-/// Why a segment's first sector is no header.
+/// Why a segment's first sector is not a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HeaderFault {
     /// Nothing but zeros: prepared, not used yet.

@@ -29,7 +29,7 @@ pub struct Connection {
     pub opened: Instant,
     /// Taken and not yet answered.
     outstanding: Outstanding,
-    /// From so many calls or bytes on, no more is read.
+    /// From this many calls or bytes on, no more is read.
     outstanding_max: Outstanding,
     /// Bytes still to come of a call that was refused for its size.
     pub skip: usize,
@@ -63,7 +63,8 @@ pub struct Connection {
     pub room: usize,
     /// Bytes that its thread has counted for it: all, and those of unread answers.
     pub counted: (usize, usize),
-    /// The frame that is incomplete was so already at this time, when so many bytes had been read.
+    /// The frame that is incomplete was so already at this time, when this many bytes had been
+    /// read.
     frame_begun: Option<(Instant, u64)>,
 }
 
@@ -127,7 +128,7 @@ const TAKEN_BYTES_MIN: usize = 65_536;
 /// So much free memory a buffer of a connection keeps.
 const SPARE_BYTES_MAX: usize = 65_536;
 
-/// Until the first answers have come, only so many calls are taken as would do with large ones.
+/// Until the first answers have come, only this many calls are taken as would do with large ones.
 const ANSWER_BYTES_AT_FIRST: usize = limits::CONNECTION_EXPECTED_BYTES_MAX / limits::CONNECTION_FIRST_CALLS_MAX;
 
 /// In the number of a connection: it is one to the administration port.
@@ -501,7 +502,7 @@ impl Connection {
         Some(id)
     }
 
-    /// The answers of so many calls came after this time.
+    /// The answers of this many calls came after this time.
     #[inline]
     pub fn waited(&mut self, micros: u64, calls: u64) {
         self.traffic.waited(micros, calls);

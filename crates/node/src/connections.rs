@@ -17,7 +17,7 @@ pub struct ConnectionLimits {
     pub frame_time_max: Duration,
     /// A connection that reads nothing for so long is closed.
     pub unread_time_max: Duration,
-    /// And one with so many bytes of answers that it has not read.
+    /// And one with this many bytes of answers that it has not read.
     pub unread_bytes_max: usize,
 }
 

@@ -430,7 +430,7 @@ impl Dispatcher {
                         sent.expect("partitions outlive the network");
                     }
                     Route::Multi(stores) => self.multi.push(ProgramCall { stores, ..call }),
-                    Route::Compound => unreachable!("a statement is no compound procedure"),
+                    Route::Compound => unreachable!("a statement is not a compound procedure"),
                 }
             }
         }

@@ -26,8 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Longest sleep to keep to a rate, so that a stopping server is not held up.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// While calls are under way, and no rate is set, a thread rests so many times as long as it works:
-/// what a snapshot takes from them in all is the same, but no second of theirs loses much.
+/// While calls are under way, and no rate is set, a thread rests this many times as long as it
+/// works: what a snapshot takes from them in all is the same, but no second of theirs loses much.
 const REST_PER_WORK: u32 = 2;
 /// Snapshots that are remembered for statistics.
 const REMEMBERED: usize = 16;
@@ -192,7 +192,7 @@ fn leaves_room(free: u64, data: u64) -> bool {
 fn goes_on(rate: Option<u64>, done: u64, now: Duration, worked: Duration, busy: bool) -> Duration {
     match rate {
         Some(rate) => Duration::from_secs_f64(done as f64 / rate as f64),
-        // What a stopped disk took is no work.
+        // What a stopped disk took does not count as work.
         None if busy => now + worked.min(SLEEP_MAX) * REST_PER_WORK,
         None => now,
     }

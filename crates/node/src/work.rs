@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Between two lines about the same want in the server's log.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// Whoever waits for memory is woken when one part in so many of what clients may hold was given
+/// Whoever waits for memory is woken when one part in this many of what clients may hold was given
 /// back.
 const EASED_PART: usize = 16;
 
@@ -28,7 +28,7 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// Takes the share of so many calls out: they count as calls of average size, so that nothing
+    /// Takes the share of this many calls out: they count as calls of average size, so that nothing
     /// is left when none is outstanding.
     #[inline]
     pub fn answered(&mut self, calls: usize) {
@@ -160,7 +160,7 @@ impl Work {
         (self.held.load(Relaxed) + untold).max(0) as usize
     }
 
-    /// So many more bytes are held, or fewer. True: whoever waits for memory must be woken.
+    /// This many more bytes are held, or fewer. True: whoever waits for memory must be woken.
     #[inline]
     #[must_use]
     pub fn charge(&self, bytes: isize) -> bool {

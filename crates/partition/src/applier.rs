@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Changes gathered for a partition before they are handed over, where there are so many.
+/// Changes gathered for a partition before they are handed over, where there are this many.
 const PARCEL_BYTES: usize = 256 * 1024;
 
 /// The way to an applier.

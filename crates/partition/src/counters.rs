@@ -12,7 +12,7 @@ pub use ferrite_table::{IndexMemory, TableMemory};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// One call in so many is timed and measured. A power of two.
+/// One call in this many is timed and measured. A power of two.
 pub const SAMPLE_EVERY: u64 = 32;
 const _: () = assert!(SAMPLE_EVERY.is_power_of_two());
 
@@ -236,8 +236,8 @@ impl Counters {
         Counted { procedure: None, began: self.ad_hoc.begin() }
     }
 
-    /// A call that was begun has ended, with an answer of so many bytes; or, without an outcome, it
-    /// will be made once more and be counted then.
+    /// A call that was begun has ended, with an answer of this many bytes; or, without an outcome,
+    /// it will be made once more and be counted then.
     #[inline]
     pub fn end(&mut self, counted: Counted, outcome: Option<CallOutcome>, parameter_bytes: usize, result_bytes: usize) {
         let counters = match counted.procedure {

@@ -188,7 +188,7 @@ pub(crate) fn snapshots(program: &Program, stores: &mut [Store]) -> Vec<Store> {
 }
 
 impl LongReads {
-    /// For so many threads, which get their work from the receiver: it ends when every sender is
+    /// For this many threads, which get their work from the receiver: it ends when every sender is
     /// gone.
     pub fn new(threads: usize, home: Home) -> (LongReads, Receiver<LongRead>) {
         let (queue, reads) = unbounded();

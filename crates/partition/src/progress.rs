@@ -35,7 +35,7 @@ pub struct Seen {
     pub phase: &'static str,
     /// Done of it.
     pub bytes: u64,
-    /// At most so many there are.
+    /// At most this many there are.
     pub bytes_total: u64,
     pub rows: u64,
     /// On it so far.
@@ -92,7 +92,7 @@ impl<'r> ProgressReporter<'r> {
         (self.report)(line);
     }
 
-    /// From now on it is about this, which has at most so many bytes.
+    /// From now on it is about this, which has at most this many bytes.
     pub fn begin(&self, name: &'static str, bytes_total: u64) {
         *self.progress.phase.lock().expect("no panic with the phase") = Phase { name, begun: self.now(), bytes_total };
         self.progress.bytes.store(0, Relaxed);

@@ -8,7 +8,7 @@ use ferrite_sql::Statistics;
 use ferrite_table::Store;
 use std::sync::{Mutex, PoisonError};
 
-/// A table with fewer rows is thought to have so many: small counts are the first to be out of
+/// A table with fewer rows is thought to have this many: small counts are the first to be out of
 /// date.
 const ROWS_MIN: u64 = 100;
 

@@ -121,7 +121,7 @@ pub struct Planned {
     pub swapped: Vec<TableId>,
 }
 
-/// What a logged change begins with from which on functions have today's values
+/// What a logged change begins with after which functions have today's values
 /// (docs/decisions/0024).
 const CURRENT_VALUES: &str = "SET FUNCTION_VALUES CURRENT;\n";
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Reading so many rows takes some milliseconds, of which starting threads is a small part.
+/// Reading this many rows takes some milliseconds, of which starting threads is a small part.
 const PARTS_ROWS_MIN: u64 = 50_000;
 /// What all parts read besides may be so small a share of the rows.
 const BESIDE_SHARE: u64 = 4;

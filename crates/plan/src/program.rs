@@ -407,7 +407,7 @@ pub enum KeyList {
 pub struct Bound {
     pub value: Expr,
     pub inclusive: bool,
-    /// A NULL is no bound, where otherwise nothing compares with it.
+    /// A NULL is not a bound, where otherwise nothing compares with it.
     pub open_if_null: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// # Panics
-    /// If the leader is no member, or a member is named twice.
+    /// If the leader is not a member, or a member is named twice.
     pub fn new(epoch: Epoch, leader: NodeId, mut members: Vec<NodeId>) -> Self {
         members.sort_unstable();
         assert!(members.windows(2).all(|pair| pair[0] != pair[1]), "a member is named twice");

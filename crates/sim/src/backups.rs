@@ -35,8 +35,8 @@ pub const DIRECTORY: &str = "/backups";
 /// What is to happen in the middle of a life's first restore.
 #[derive(Clone, Copy, Debug)]
 pub enum InRestore {
-    /// The power goes so many operations of the disk after it has begun; before the last, or after
-    /// it.
+    /// The power goes this many operations of the disk after it has begun; before the last, or
+    /// after it.
     Crash { within: u64, after: bool },
     /// The disk fails in its last step. What became of that, nobody knows, and nobody may say
     /// otherwise.
@@ -47,7 +47,7 @@ pub enum InRestore {
 pub struct BackupTasks {
     disk: SimulatedDisk,
     random: SimulatedRandom,
-    /// Of so many steps, one begins something.
+    /// Of this many steps, one begins something.
     one_in: u64,
     trouble: Option<InRestore>,
     /// What a loss of power would have made of a backup.

@@ -31,7 +31,7 @@ pub const DIRECTORY: &str = "/data";
 /// Nothing is interrupted: how long something takes in real time must not decide what happens.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
 
-/// Of so many steps without a snapshot on the way, one asks for the next.
+/// Of this many steps without a snapshot on the way, one asks for the next.
 const SNAPSHOT_ONE_IN: u64 = 300;
 
 /// Somebody waits for another party, and nobody can do anything.
@@ -173,7 +173,7 @@ impl Node {
         }
     }
 
-    /// After so many steps it unwinds with [`Stopped`], whatever it is about.
+    /// After this many steps it unwinds with [`Stopped`], whatever it is about.
     pub fn stop_after(&self, steps: u64) {
         self.steps_left.store(steps, Ordering::Relaxed);
     }

@@ -94,7 +94,7 @@ pub struct Manifest {
     pub groups: Vec<GroupEnd>,
 }
 
-/// Why bytes are no manifest.
+/// Why bytes are not a manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ManifestFault {
     Damaged(&'static str),

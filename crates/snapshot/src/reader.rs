@@ -20,7 +20,7 @@ pub enum Content<'b> {
     Head(Head),
     /// The rows that follow are of this table.
     Table(TableId, Shape),
-    /// So many rows, as [`ferrite_table::Loading::rows`] and [`ferrite_table::RunReader`] take
+    /// This many rows, as [`ferrite_table::Loading::rows`] and [`ferrite_table::RunReader`] take
     /// them.
     Rows(TableId, u32, &'b [u8]),
 }
@@ -157,7 +157,7 @@ impl Reader {
         &self.window.as_slice()[(self.position - self.window_position) as usize..self.filled]
     }
 
-    /// Sees to it that so many bytes of the next block are in the window. What of it is there
+    /// Sees to it that this many bytes of the next block are in the window. What of it is there
     /// already moves to the front, and the rest of the window is read: both begin at sectors, as
     /// blocks do.
     fn have(&mut self, bytes: usize) -> SnapshotResult<()> {

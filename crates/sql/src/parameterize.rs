@@ -312,7 +312,7 @@ impl Literal {
 }
 
 /// A literal's value as one of the type that its parameter has, exactly as the binder converts
-/// constants. None where that is no conversion that depends on the types alone: such a text is
+/// constants. None where that is not a conversion that depends on the types alone: such a text is
 /// compiled as it is written.
 pub fn as_parameter<'a>(value: Value<'a>, to: SqlType, arena: &'a Bump) -> Option<Value<'a>> {
     /// Integers up to here are doubles too.

@@ -166,7 +166,7 @@ fn push_constant(out: &mut String, value: &OwnedValue) -> std::fmt::Result {
             out.push('\'');
             Ok(())
         }
-        // Figures have no other types; and what is no number is none.
+        // Figures have no other types; and what is not a number is none.
         _ => out.write_str("NULL"),
     }
 }

@@ -36,7 +36,7 @@ const TOMBSTONE: u32 = 1;
 /// Entries of one tag in a segment; more go to the overflow set.
 const SAME_TAG_MAX: u32 = 16;
 const DEPTH_MAX: u32 = 24;
-/// Two segments become one when that will be filled to at most one part in so many.
+/// Two segments become one when that will be filled to at most one part in this many.
 const MERGED_PART: usize = 2;
 
 const _: () = assert!(BUCKETS_MAX == 256 && DEPTH_MAX + BUCKETS_MAX.trailing_zeros() <= 32);
@@ -474,7 +474,7 @@ impl HashTable {
     }
 
     /// Moves a segment to a better place in memory, if it lies badly; whether it did. None: there
-    /// are not so many.
+    /// are not this many.
     pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
         let segment = self.segments.get_mut(number)?;
         let Some(page) = segment.page().filter(|page| memory::lies_sparsely(page)) else { return Some(false) };

@@ -45,7 +45,7 @@ pub enum ImageError {
     UnexpectedEnd,
     /// A run that does not follow the one before it, or does not fit where it says.
     Place { row: RowId },
-    /// Bytes that are no value of their column.
+    /// Bytes that are not a value of their column.
     Value { row: RowId, column: u16 },
     /// The catalog has no such table, or has it otherwise.
     Shape(String),

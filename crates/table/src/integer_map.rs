@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, btree_map};
 const SPAN_MAX: u64 = 2_048;
 /// Places of a new table.
 const PLACES_MIN: usize = 16;
-/// No row: there never are so many.
+/// No row: there never are this many.
 const NONE: u32 = u32::MAX;
 
 #[derive(Default)]

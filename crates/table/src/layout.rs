@@ -350,8 +350,8 @@ impl RowLayout {
         })
     }
 
-    /// A column, in this order of columns, whose bytes in `row` are no value of it. Handles are not
-    /// looked at.
+    /// A column, in this order of columns, whose bytes in `row` are not a value of it. Handles are
+    /// not looked at.
     pub(crate) fn misfit(&self, row: &[u8]) -> Option<u16> {
         let misfits = |column: &ColumnLayout| !column.is_null(row) && !column.is_sound(row);
         self.columns.iter().position(misfits).map(|position| position as u16)

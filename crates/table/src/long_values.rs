@@ -304,7 +304,7 @@ impl LongValues {
     }
 
     /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are
-    /// not so many, over all classes.
+    /// not this many, over all classes.
     pub(crate) fn move_place(&mut self, number: usize) -> Option<bool> {
         let mut number = number;
         for class in &mut self.classes {

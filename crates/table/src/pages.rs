@@ -466,7 +466,7 @@ impl Pages {
     }
 
     /// Moves a page to a better place in memory, if it lies badly; whether it did. None: there are
-    /// not so many.
+    /// not this many.
     pub(crate) fn move_place(&mut self, page: usize) -> Option<bool> {
         self.pages.move_place(page)
     }

@@ -59,7 +59,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// One parameter, stepping over those before it: what routing needs. `None` when there are not
-    /// so many. An array is an error: nothing is partitioned by one.
+    /// this many. An array is an error: nothing is partitioned by one.
     #[inline]
     pub fn nth(&self, index: usize) -> Result<Option<Value<'a>>, DecodeError> {
         if index >= self.count {
@@ -127,7 +127,7 @@ fn skip_parameter(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Element type and count. The count is refused when so many elements cannot be there, so that no
+/// Element type and count. The count is refused when this many elements cannot be there, so that no
 /// allocation follows a peer's word.
 fn array_header(reader: &mut Reader<'_>) -> Result<(i8, usize), DecodeError> {
     let code = reader.i8()?;

@@ -80,7 +80,7 @@ impl<'o> ResponseWriter<'o> {
         }
     }
 
-    /// With at most so many bytes; without this, [`RESULT_BYTES_MAX`].
+    /// With at most this many bytes; without this, [`RESULT_BYTES_MAX`].
     #[inline]
     pub fn within(mut self, bytes_max: usize) -> ResponseWriter<'o> {
         self.bytes_max = bytes_max;

@@ -6,7 +6,7 @@ use crate::{DecodeError, Reader};
 use ferrite_base::UserError;
 use ferrite_value::{Decimal, Point, SqlType, Value};
 
-/// Type codes that are no SQL types.
+/// Type codes that are not SQL types.
 pub const CODE_NULL: i8 = 1;
 pub const CODE_TABLE: i8 = 21;
 pub const CODE_ARRAY: i8 = -99;

@@ -23,7 +23,7 @@ pub(super) fn set_ceiling(bytes: Option<usize>) {
     ROWS_LIMIT.store(bytes.map_or(usize::MAX, |bytes| bytes - bytes / MEMORY_RESERVE_PART), Ordering::Relaxed);
 }
 
-/// From so many bytes in use on no rows are added; usize::MAX: without end.
+/// From this many bytes in use on no rows are added; usize::MAX: without end.
 #[inline]
 pub(super) fn rows_limit() -> usize {
     ROWS_LIMIT.load(Ordering::Relaxed)
@@ -48,8 +48,8 @@ pub fn takes_rows() -> bool {
     used() < ROWS_LIMIT.load(Ordering::Relaxed)
 }
 
-/// Whether there is room for what is no row: the memory of a query, of a result, of a transaction's
-/// undo.
+/// Whether there is room for what is not a row: the memory of a query, of a result, of a
+/// transaction's undo.
 #[inline]
 pub fn has_room() -> bool {
     used() < LIMIT.load(Ordering::Relaxed)

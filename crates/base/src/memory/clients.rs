@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicIsize, AtomicUsize};
 
-/// Of what clients may hold, one part in so many is theirs however much memory the tables take.
+/// Of what clients may hold, one part in this many is theirs however much memory the tables take.
 const ALWAYS_PART: usize = 4;
 
 static MOST: AtomicUsize = AtomicUsize::new(CLIENTS_BYTES_DEFAULT);
@@ -58,7 +58,7 @@ pub fn clients_room(held: usize) -> usize {
     most.saturating_sub(held).min(beside).max((most / ALWAYS_PART).saturating_sub(held))
 }
 
-/// So many more bytes of answers were made, or fewer are left to be read. Told per batch.
+/// This many more bytes of answers were made, or fewer are left to be read. Told per batch.
 #[inline]
 pub fn answers_changed(bytes: isize) {
     ANSWERS.fetch_add(bytes, Relaxed);
@@ -81,7 +81,7 @@ pub fn is_full_of_answers() -> bool {
     answers_held() >= clients_bytes_max()
 }
 
-/// Whether an answer that has so many bytes by now may go on. A small one has a place always, or
+/// Whether an answer that has this many bytes by now may go on. A small one has a place always, or
 /// nothing would ever be answered; a middling one, while all others are only a little too many. A
 /// large one must not make them too many either, but where there are few; it counts until
 /// [`answer_built`].

@@ -27,7 +27,7 @@ const SMALL_AFTER_SLOW: u32 = 63;
 /// Which pages the next extent is to have.
 #[derive(Default)]
 struct Backing {
-    /// So many extents are still to be of small pages.
+    /// This many extents are still to be of small pages.
     small: u32,
 }
 

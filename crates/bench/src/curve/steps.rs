@@ -3,8 +3,8 @@
 
 /// Another client counts as growth when the best throughput so far becomes better by this part.
 const GROWTH_MIN: f64 = 0.03;
-/// So many clients in a row without growth, and the maximum is found: one alone may have met a bad
-/// second.
+/// This many clients in a row without growth, and the maximum is found: one alone may have met a
+/// bad second.
 const WITHOUT_GROWTH_MAX: usize = 2;
 /// Finer steps are made from the maximum down to here,
 const FINE_DOWN_TO: f64 = 0.95;

@@ -119,7 +119,7 @@ enum WriteTarget {
     /// Before the closing brace or bracket at `at`, with the steps from `step` on still to be made.
     /// `count`: how many members or elements there are.
     Into { at: usize, count: usize, step: usize },
-    /// The value that `step` should go into is no object or no array.
+    /// The value that `step` should go into is neither an object nor an array.
     Barred { step: usize },
 }
 

@@ -130,8 +130,8 @@ fn offset(text: &str, count: usize) -> usize {
     text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
 }
 
-/// Byte offset after so many characters, or, of a negative count, before so many at the end: what
-/// RIGHT begins with.
+/// Byte offset after this many characters, or, of a negative count, before this many at the end:
+/// what RIGHT begins with.
 fn from_start(text: &str, count: i64) -> usize {
     match usize::try_from(count) {
         Ok(count) => offset(text, count),

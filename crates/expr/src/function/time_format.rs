@@ -23,7 +23,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 /// To which names of months and days are filled up, unless FM says no.
 const NAME_WIDTH: usize = 9;
-/// Longer patterns are no patterns.
+/// Longer patterns are not patterns.
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 /// What stands for a part of the time. Of those with the same beginning the longest first.
@@ -96,7 +96,7 @@ impl Time {
     }
 }
 
-/// The pattern with its fields filled in. Texts in double quotes and what is no letter stand for
+/// The pattern with its fields filled in. Texts in double quotes and what is not a letter stand for
 /// themselves; other letters are an error.
 pub(super) fn format<'a>(timestamp: i64, pattern: &str, arena: &'a Bump) -> UserResult<&'a str> {
     if pattern.len() > PATTERN_BYTES_MAX {

@@ -26,7 +26,7 @@ impl SimulatedRandom {
         ((u128::from(self.number()) * u128::from(end)) >> 64) as u64
     }
 
-    /// True so many times in a hundred.
+    /// True this many times in a hundred.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const UNTOLD_BYTES_MAX: usize = 1_048_576;
 /// A connection that has not gone on for so long may be ended where others wait for room.
 const STALLED: Duration = Duration::from_secs(1);
-/// In each round as much room is made as one part in so many of what clients may hold.
+/// In each round as much room is made as one part in this many of what clients may hold.
 const RELIEF_PART: usize = 4;
 
 /// What has changed since the node was told: one addition a turn, not one for each call.
@@ -42,9 +42,9 @@ impl Ledger {
         self.held -= queued_bytes(answered) as isize;
     }
 
-    /// How much a connection may hold that is no administrator's: as much as is free. So a few that
-    /// take all they get leave room for others, and many leave each other less. Never nothing: who
-    /// holds nothing may make a call.
+    /// How much a connection may hold that is not an administrator's: as much as is free. So a few
+    /// that take all they get leave room for others, and many leave each other less. Never nothing:
+    /// who holds nothing may make a call.
     #[inline]
     pub fn room(&self, work: &Work) -> usize {
         memory::clients_room(work.charged(self.held)).max(1)

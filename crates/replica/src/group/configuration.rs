@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(GroupConfiguration::decode(Epoch(5), &body[..end]), None);
         }
         assert_eq!(GroupConfiguration::decode(Epoch(5), &[&body[..], &[0]].concat()), None);
-        // The leader is no member; the count is larger than what follows.
+        // The leader is not a member; the count is larger than what follows.
         for (at, value) in [(0, 9), (12, 200), (15, 255)] {
             let mut damaged = body.clone();
             damaged[at] = value;

@@ -48,7 +48,7 @@ impl Field {
 /// What stands at the front of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scanned {
-    /// A record of `length` bytes without its line end, taking `end` bytes and so many line ends.
+    /// A record of `length` bytes without its line end, taking `end` bytes and this many line ends.
     Record {
         length: usize,
         end: usize,

@@ -2,7 +2,7 @@
 //!
 //! Owns what becomes of a constant that fails, as 1/0 does. Where it is certainly evaluated, the
 //! statement is refused. Where it stands in a branch that may never be reached, it is left to the
-//! run, and fails if it is reached after all. A text that is no value of the type beside it is
+//! run, and fails if it is reached after all. A text that is not a value of the type beside it is
 //! refused wherever it stands: it is misspelled, not computed.
 
 use super::Binder;
@@ -79,7 +79,7 @@ impl Folding {
     }
 
     /// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with
-    /// decimals are no integers, where CAST would cut the decimals off.
+    /// decimals are not integers, where CAST would cut the decimals off.
     pub fn convert_stored(&mut self, expr: Expr, from: SqlType, to: SqlType) -> UserResult<Expr> {
         if same_kind(from, to) {
             return Ok(expr);

@@ -20,7 +20,7 @@ const AGAIN: usize = 8;
 const BOUND: usize = 1_024;
 
 impl Binder<'_> {
-    /// Counts so many parts of expressions.
+    /// Counts this many parts of expressions.
     pub fn grow(&mut self, parts: usize) -> UserResult<()> {
         self.expressions = self.expressions.saturating_add(parts);
         if self.expressions <= EXPRESSIONS_MAX {

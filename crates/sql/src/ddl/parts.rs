@@ -114,7 +114,7 @@ pub(super) fn default_text(default: Option<&Expr>) -> Option<String> {
     })
 }
 
-/// A constant of the column's type, or NOW. DEFAULT NULL is no default.
+/// A constant of the column's type, or NOW. DEFAULT NULL is not a default.
 fn default_value(
     catalog: &Catalog,
     column: &str,

@@ -363,7 +363,7 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
                     push(Token::RParen);
                 }
             }
-            // STARTS WITH goes as SIMILAR TO, which is no operator of ours.
+            // STARTS WITH goes as SIMILAR TO, which is not an operator of ours.
             Token::Word(_)
                 if lexeme.is_word("STARTS") && at(position + 1).is_some_and(|next| token_is_word(next, "WITH")) =>
             {

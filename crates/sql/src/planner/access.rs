@@ -65,7 +65,7 @@ pub(crate) fn conditions_of(table: &Table, slot: u16, access: &Access) -> Option
                 (upper, CompareOperator::LessOrEqual, CompareOperator::Less),
             ];
             for (bound, inclusive, exclusive) in bounds {
-                // Where NULL is no bound, the condition is tested besides.
+                // Where NULL is not a bound, the condition is tested besides.
                 if let (Some(bound), Some(key)) =
                     (bound.as_ref().filter(|bound| !bound.open_if_null), keys.get(values.len()))
                 {

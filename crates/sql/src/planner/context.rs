@@ -34,7 +34,7 @@ pub(crate) struct PlanContext<'c> {
     pub(super) subqueries_planned: Vec<PlannedSubquery>,
     /// Tables of WITH that are computed once.
     pub common_tables: Vec<Query>,
-    /// So many of them are planned.
+    /// This many of them are planned.
     pub(super) common_planned: usize,
     /// What the statement says about partitions.
     pub facts: Facts,

@@ -64,7 +64,7 @@ pub(crate) fn access_rows(table: &Table, access: &Access, rows: f64) -> f64 {
     found.min(rows).max(rows.min(1.0))
 }
 
-/// The part of the rows that equalities on so many columns leave: values are thought to be fewer
+/// The part of the rows that equalities on this many columns leave: values are thought to be fewer
 /// than rows, the more so the more rows there are (the two thirds power: 100 values in 1,000 rows).
 fn equalities(count: usize, rows: f64) -> f64 {
     rows.max(1.0).powf(-2.0 / 3.0 * count as f64).max(1.0 / rows.max(1.0))

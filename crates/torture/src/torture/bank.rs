@@ -59,8 +59,8 @@ const BALANCE_FIRST: i64 = 1_000;
 const SUM: i64 = BRANCHES as i64 * ACCOUNTS_PER_BRANCH as i64 * BALANCE_FIRST;
 /// Amounts below this; some are more than the account has.
 const AMOUNT_MAX: u32 = 400;
-/// Of a hundred calls so many add up all accounts, and of a hundred transfers so many go to another
-/// branch.
+/// Of a hundred calls this many add up all accounts, and of a hundred transfers this many go to
+/// another branch.
 const READS_PERCENT: u32 = 3;
 const ACROSS_PERCENT: u32 = 40;
 const CALLS_MAX: u32 = 12_000;

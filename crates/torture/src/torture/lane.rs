@@ -26,7 +26,7 @@ impl<S: PartialEq + Clone + std::fmt::Debug> Lane<S> {
         Lane { before, steps: Vec::new() }
     }
 
-    /// Its state after so many steps.
+    /// Its state after this many steps.
     pub fn state(&self, steps: usize) -> &S {
         if steps == 0 { &self.before } else { &self.steps[steps - 1].after }
     }

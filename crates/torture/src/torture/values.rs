@@ -22,7 +22,7 @@ CREATE PROCEDURE torture_get PARTITION ON TABLE torture_value COLUMN id PARAMETE
 ";
 
 const KEYS: u32 = 3_000;
-/// Of a hundred calls so many read, and of a hundred writes so many delete.
+/// Of a hundred calls this many read, and of a hundred writes this many delete.
 const READS_PERCENT: u32 = 40;
 const DELETES_PERCENT: u32 = 15;
 const CALLS_MAX: u32 = 24_000;

@@ -14,7 +14,8 @@ use std::collections::HashMap;
 const CONTESTANTS: u16 = 6;
 const VOTES_MAX: i32 = 2;
 const PHONES_PER_AREA: i64 = 10_000_000;
-/// One call in so many is for a phone that has voted, and one for a contestant that does not exist.
+/// One call in this many is for a phone that has voted, and one for a contestant that does not
+/// exist.
 const AGAIN_ONE_IN: u32 = 6;
 const INVALID_ONE_IN: u32 = 50;
 /// Calls of one round.
