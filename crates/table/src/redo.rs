@@ -307,29 +307,25 @@ impl<'b> Reader<'b> {
     }
 
     /// Columns and their values, as an update has them.
-    pub(crate) fn columns(
-        &mut self,
-        table: TableId,
-        layout: &RowLayout,
-    ) -> Result<(Vec<u16>, Vec<Value<'b>>), RedoError> {
+    pub(crate) fn columns(&mut self, table: TableId, layout: &RowLayout) -> Result<Columns<'b>, RedoError> {
         let count = self.varint()? as usize;
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        let mut read = Columns::new();
         for _ in 0..count {
             let head = self.varint()?;
             let column = head >> 1;
             let Some(place) = layout.columns.get(column as usize) else {
                 return Err(RedoError::UnknownColumn { table, column });
             };
-            if columns.contains(&(column as u16)) {
+            if read.columns().contains(&(column as u16)) {
                 return Err(RedoError::InvalidValue { table, column: column as u16 });
             }
-            columns.push(column as u16);
-            values.push(match head & 1 {
+            let value = match head & 1 {
                 0 => self.value(table, column as u16, place.storage)?,
                 _ => Value::Null,
-            });
+            };
+            read.push(column as u16, value);
         }
-        Ok((columns, values))
+        Ok(read)
     }
 
     /// The number of columns of an update and what follows it, for who does not want it.
@@ -395,5 +391,61 @@ impl<'b> Reader<'b> {
     fn sized_bytes(&mut self) -> Result<&'b [u8], RedoError> {
         let length = self.varint()? as usize;
         self.take(length)
+    }
+}
+
+/// Columns of an update, each once, with their values. A few take no memory of their own: most
+/// updates that a copy makes change one or two.
+pub(crate) struct Columns<'b> {
+    count: usize,
+    few: ([u16; COLUMNS_FEW], [Value<'b>; COLUMNS_FEW]),
+    /// All of them, where they are more.
+    many: (Vec<u16>, Vec<Value<'b>>),
+}
+
+const COLUMNS_FEW: usize = 6;
+
+impl<'b> Columns<'b> {
+    fn new() -> Columns<'b> {
+        Columns { count: 0, few: ([0; COLUMNS_FEW], [Value::Null; COLUMNS_FEW]), many: Default::default() }
+    }
+
+    fn push(&mut self, column: u16, value: Value<'b>) {
+        if self.count < COLUMNS_FEW {
+            (self.few.0[self.count], self.few.1[self.count]) = (column, value);
+        } else {
+            if self.count == COLUMNS_FEW {
+                self.many = (self.few.0.to_vec(), self.few.1.to_vec());
+            }
+            self.many.0.push(column);
+            self.many.1.push(value);
+        }
+        self.count += 1;
+    }
+
+    pub fn columns(&self) -> &[u16] {
+        if self.count > COLUMNS_FEW { &self.many.0 } else { &self.few.0[..self.count] }
+    }
+
+    pub fn values(&self) -> &[Value<'b>] {
+        if self.count > COLUMNS_FEW { &self.many.1 } else { &self.few.1[..self.count] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_columns_and_many_are_kept_in_order() {
+        for count in [0, 1, COLUMNS_FEW, COLUMNS_FEW + 1, 20] {
+            let mut read = Columns::new();
+            let columns: Vec<u16> = (0..count as u16).rev().collect();
+            columns.iter().for_each(|column| read.push(*column, Value::Integer(i64::from(*column) + 100)));
+            assert_eq!(read.columns(), columns);
+            let values: Vec<Value<'_>> =
+                columns.iter().map(|column| Value::Integer(i64::from(*column) + 100)).collect();
+            assert_eq!(format!("{:?}", read.values()), format!("{values:?}"));
+        }
     }
 }

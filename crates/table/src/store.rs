@@ -590,7 +590,8 @@ impl Store {
         let data = self.table(table);
         let plan = self.plans[table.index()].as_deref().filter(|plan| self.table(plan.tables[0]).is_stream());
         let Some(plan) = plan else { return Err(RedoError::NotABaseTable(table)) };
-        let (columns, values) = reader.columns(table, data.layout())?;
+        let groups = reader.columns(table, data.layout())?;
+        let (columns, values) = (groups.columns(), groups.values());
         if columns != plan.group_columns_of_view() {
             return Err(RedoError::GroupMissing(table));
         }
@@ -600,8 +601,8 @@ impl Store {
         if kind == redo::DELETE_GROUP {
             return self.delete_at(table, row).map_err(RedoError::refused(table));
         }
-        let (columns, values) = reader.columns(table, data.layout())?;
-        self.update_at(table, row, &columns, &values).map_err(RedoError::refused(table))?;
+        let set = reader.columns(table, data.layout())?;
+        self.update_at(table, row, set.columns(), set.values()).map_err(RedoError::refused(table))?;
         Ok(())
     }
 
@@ -643,8 +644,8 @@ impl Store {
             return Err(RedoError::RowMissing { table, row });
         }
         let layout = data.layout();
-        let (columns, values) = reader.columns(table, layout)?;
-        self.update_at(table, row, &columns, &values).map_err(RedoError::refused(table))?;
+        let set = reader.columns(table, layout)?;
+        self.update_at(table, row, set.columns(), set.values()).map_err(RedoError::refused(table))?;
         Ok(())
     }
 }

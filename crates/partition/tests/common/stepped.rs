@@ -1,5 +1,6 @@
 //! A database with all its parties on one thread, moved on in an order that follows from a seed:
 //! partitions, coordinator, log and, where it is a copy, the applier.
+#![allow(dead_code, reason = "each user of this room uses its part")]
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{NodeId, PartitionId, Position, Sequence, SqlLimits};
@@ -270,6 +271,13 @@ impl Database {
             }
         }
         false
+    }
+
+    /// Moves each partition on once.
+    pub fn step_partitions(&mut self) {
+        self.parties.lock().expect("no panic").partitions.iter_mut().for_each(|partition| {
+            partition.step();
+        });
     }
 
     pub fn settle(&mut self) {
