@@ -47,7 +47,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "org/voltdb/Bridge.java": "../bridge/org/voltdb/Bridge.java";
     "org/voltdb/CompoundCall.java": "../bridge/org/voltdb/CompoundCall.java";
     "org/voltdb/CompoundResponse.java": "../bridge/org/voltdb/CompoundResponse.java";
-    "org/voltdb/Crew.java": "../bridge/org/voltdb/Crew.java";
+    "org/voltdb/WorkerPool.java": "../bridge/org/voltdb/WorkerPool.java";
     "org/voltdb/Decoder.java": "../bridge/org/voltdb/Decoder.java";
     "org/voltdb/Exchange.java": "../bridge/org/voltdb/Exchange.java";
     "org/voltdb/Failure.java": "../bridge/org/voltdb/Failure.java";

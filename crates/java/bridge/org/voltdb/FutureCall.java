@@ -15,10 +15,10 @@ import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ClientResponseWithPartitionKey;
 
 /**
- * One call of a procedure whose calls are futures. Its code runs on the threads of {@link Crew},
- * which may wait; the server's threads only come by to take the calls that it wants and to bring
- * the answers, and are rung for when there is something to take. It ends when its result is there
- * and all calls that it made are answered.
+ * One call of a procedure whose calls are futures. Its code runs on the threads of {@link
+ * WorkerPool}, which may wait; the server's threads only come by to take the calls that it wants
+ * and to bring the answers, and are rung for when there is something to take. It ends when its
+ * result is there and all calls that it made are answered.
  */
 final class FutureCall extends StagedCall implements CallContext {
     private static final int WRAPPINGS_MAX = 100;
@@ -78,14 +78,14 @@ final class FutureCall extends StagedCall implements CallContext {
             rung = false;
             if (!begun) {
                 begun = true;
-                Crew.begin(this::run);
+                WorkerPool.begin(this::run);
             }
             while (received.left > 0) {
                 ClientResponse response = received.next();
                 CompletableFuture<ClientResponse> future = going.remove(received.call);
                 if (future != null) {
                     arriving++;
-                    Crew.execute(() -> arrive(future, response));
+                    WorkerPool.execute(() -> arrive(future, response));
                 }
             }
             if (finished()) {
@@ -138,7 +138,7 @@ final class FutureCall extends StagedCall implements CallContext {
         Runner.putAnswer(out, code, text, response.getResults());
     }
 
-    /** On one of the crew's threads. */
+    /** On one of the pool's threads. */
     private void run() {
         Object[] parameters;
         synchronized (this) {
@@ -240,7 +240,7 @@ final class FutureCall extends StagedCall implements CallContext {
         }
         if (!left.isEmpty()) {
             // Whoever waits for them waits no longer.
-            Crew.execute(() -> left.forEach(future -> future.completeExceptionally(ended())));
+            WorkerPool.execute(() -> left.forEach(future -> future.completeExceptionally(ended())));
         } else if (stays != null) {
             System.err.println("ferrite: a call of " + procedure + " was ended, and its code is still here:"
                     + Failure.frames(stays.getStackTrace()));

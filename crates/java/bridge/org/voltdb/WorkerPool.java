@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
  * thread can always run, so that answers arrive: where too many wait, the next that wants to is
  * told so.
  */
-final class Crew {
+final class WorkerPool {
     private static final int THREADS = Math.max(8, Runtime.getRuntime().availableProcessors());
     /**
      * Methods run that go on at a time, waiting or not. Further ones begin when one of them is
@@ -20,11 +20,11 @@ final class Crew {
     /** Threads that wait: all that may be in run, and as many in what depends on futures. */
     private static final int WAITING_MAX = 2 * RUNS_MAX;
     private static final ForkJoinPool POOL = new ForkJoinPool(THREADS, ForkJoinPool.defaultForkJoinWorkerThreadFactory, null, true,
-            THREADS, THREADS + WAITING_MAX, THREADS, Crew::full, 60, TimeUnit.SECONDS);
+            THREADS, THREADS + WAITING_MAX, THREADS, WorkerPool::full, 60, TimeUnit.SECONDS);
     private static final ArrayDeque<Runnable> LATER = new ArrayDeque<>();
     private static int runs;
 
-    private Crew() {
+    private WorkerPool() {
     }
 
     private static boolean full(ForkJoinPool pool) {
