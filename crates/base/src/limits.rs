@@ -16,6 +16,8 @@ pub const PEER_HANDSHAKE_SECONDS_MAX: u64 = 3;
 /// Bytes of a group's last entries that are kept in memory for members that missed them: two to
 /// three seconds at full load.
 pub const RECENT_ENTRIES_BYTES_MAX: usize = 268_435_456;
+/// Entries of about so many bytes go in one message to another node; a larger one goes alone.
+pub const REPLICATION_MESSAGE_BYTES: usize = 1_048_576;
 /// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be
 /// set: drivers of the protocol refuse larger ones.
 pub const VALUE_BYTES_MAX: usize = 1_048_576;

@@ -1,52 +1,25 @@
-//! A group's way into the log.
+//! A group's way into the log, for whoever executes transactions.
 //!
 //! Under one lock an entry gets its position and its place in the log's queue, so that both are one
 //! order. What a lock costs is paid once for a batch of calls; the checksum over the records is
 //! computed before it is taken.
 
 use crate::entry::EntryBuffer;
+use crate::host::Party;
 use crate::replayed::GroupPlace;
+use crate::replication::{Committing, Replication};
 use ferrite_base::{GroupId, Position};
 use ferrite_io::Clock;
-use ferrite_log::{Appender, Completion, LogFailed, LogPosition};
-use ferrite_replica::group::{GroupConfiguration, Header, Mark};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use ferrite_log::{Appender, LogPosition};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+use std::sync::{Arc, OnceLock};
 
 /// One group's; clone one for each source.
-pub struct GroupAppender<C> {
-    group: Arc<Shared>,
-    log: Appender<Committing<C>>,
-    clock: Arc<dyn Clock>,
-}
+pub struct GroupAppender<C: Party>(Arc<Replication<C>>);
 
-struct Shared {
-    id: GroupId,
-    place: Mutex<GroupPlace>,
-    /// Everything up to there is committed: with one member, durable.
-    commit: AtomicU64,
-}
-
-impl<C> Clone for GroupAppender<C> {
+impl<C: Party> Clone for GroupAppender<C> {
     fn clone(&self) -> Self {
-        let GroupAppender { group, log, clock } = self;
-        GroupAppender { group: Arc::clone(group), log: log.clone(), clock: Arc::clone(clock) }
-    }
-}
-
-/// What the log is given with an append: which entry it was, and whom to tell.
-pub struct Committing<C> {
-    /// None: a record of this node's own, of no stream.
-    entry: Option<(Arc<Shared>, Position)>,
-    party: C,
-}
-
-impl<C: Completion> Completion for Committing<C> {
-    fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>) {
-        if let (Some((group, position)), Ok(())) = (&self.entry, &outcome) {
-            group.committed(*position);
-        }
-        self.party.complete(payload, outcome);
+        GroupAppender(Arc::clone(&self.0))
     }
 }
 
@@ -56,85 +29,55 @@ pub struct Checkpointed {
     pub place: GroupPlace,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, GroupPlace> {
-        self.place.lock().expect("a panic under the group's lock ends the process")
+impl<C: Party> GroupAppender<C> {
+    pub fn new(replication: Arc<Replication<C>>) -> GroupAppender<C> {
+        GroupAppender(replication)
     }
 
-    /// Called by the log, in the order of positions.
-    fn committed(&self, position: Position) {
-        let before = self.commit.swap(position.0, Ordering::Release);
-        assert!(before < position.0, "entries are committed in order: {position} after {before}");
-    }
-}
-
-impl<C: Completion> GroupAppender<C> {
-    /// Goes on behind `place`, all of which is committed.
-    pub fn new(
+    /// Of a node without others, which goes on behind `place`, all of which is committed.
+    pub fn alone(
         group: GroupId,
+        here: Member,
         place: GroupPlace,
         log: Appender<Committing<C>>,
         clock: Arc<dyn Clock>,
     ) -> GroupAppender<C> {
-        let commit = AtomicU64::new(place.end.position.0);
-        GroupAppender { group: Arc::new(Shared { id: group, place: Mutex::new(place), commit }), log, clock }
+        GroupAppender(Replication::alone(group, here, place, log, clock))
     }
 
     pub fn id(&self) -> GroupId {
-        self.group.id
+        self.0.id()
     }
 
     pub fn commit(&self) -> Position {
-        Position(self.group.commit.load(Ordering::Acquire))
+        self.0.commit()
     }
 
     /// What the stream has come to.
     pub fn place(&self) -> GroupPlace {
-        self.group.lock().clone()
+        self.0.place()
     }
 
     /// Where the stream ends.
     pub fn end(&self) -> Mark {
-        self.group.lock().end
+        self.0.end()
     }
 
     /// Appends an entry with these records; without any, it is a barrier: completed when all before
-    /// it is, and written nowhere.
+    /// it is, and written nowhere. Waits only if too much is queued already.
     pub fn append(&self, records: EntryBuffer, party: C) {
-        if records.is_empty() {
-            return self.append_own(Vec::new(), party);
-        }
-        let checksum = records.checksum();
-        let mut place = self.group.lock();
-        self.put(&mut place, records, checksum, false, party);
+        self.0.append(records, party);
     }
 
-    /// Appends the first entry of `configuration`'s epoch.
+    /// Appends the first entry of `configuration`'s epoch, of a node without others.
     pub fn start_epoch(&self, configuration: GroupConfiguration, party: C) {
-        let mut place = self.group.lock();
-        let mut body = EntryBuffer::default();
-        body.records().extend_from_slice(&configuration.encode(place.end));
-        let checksum = body.checksum();
-        place.begin(configuration);
-        self.put(&mut place, body, checksum, true, party);
+        self.0.start_epoch(configuration, party);
     }
 
-    fn put(&self, place: &mut GroupPlace, records: EntryBuffer, checksum: u32, starts_epoch: bool, party: C) {
-        let length = records.len().try_into().expect("an entry is bounded by the limit of a transaction's changes");
-        let epoch = place.configuration.epoch;
-        let header = Header::after(self.group.id, place.end, epoch, starts_epoch, checksum, length);
-        // Clocks may go back; this does not.
-        place.time = place.time.max(self.clock.wall_micros());
-        let payload = records.seal(self.group.id, &header, self.commit(), place.time);
-        place.end = header.mark;
-        let entry = Some((Arc::clone(&self.group), header.mark.position));
-        // The lock is held, so that the log has entries in the order of their positions.
-        self.log.append(payload, Committing { entry, party });
-    }
-
-    /// Appends a record of this node's own, of no stream.
+    /// Appends a record of this node's own, of no stream; it is completed when it is durable and
+    /// all before it is committed.
     pub fn append_own(&self, payload: Vec<u8>, party: C) {
-        self.log.append(payload, Committing { entry: None, party });
+        self.0.append_own(payload, party);
     }
 
     /// Appends a checkpoint record: `write` is told where the streams have come to. It begins a
@@ -145,9 +88,8 @@ impl<C: Completion> GroupAppender<C> {
         mark: Arc<OnceLock<LogPosition>>,
         party: C,
     ) -> Checkpointed {
-        let place = self.group.lock();
-        let reached = Checkpointed { group: self.group.id, place: place.clone() };
-        self.log.append_marked(write(&reached), mark, Committing { entry: None, party });
-        reached
+        let group = self.0.id();
+        let write = |place: &GroupPlace| write(&Checkpointed { group, place: place.clone() });
+        Checkpointed { group, place: self.0.append_checkpoint(write, mark, party) }
     }
 }

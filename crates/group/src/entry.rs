@@ -62,6 +62,12 @@ impl EntryBuffer {
         self.bytes.capacity()
     }
 
+    /// Its memory, for the next one.
+    pub fn into_emptied(mut self) -> Vec<u8> {
+        self.bytes.clear();
+        self.bytes
+    }
+
     /// For another use.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -145,6 +151,13 @@ impl<'a> Entry<'a> {
         let (fields, behind) = behind.split_at_checked(length).ok_or(ends_early)?;
         *bytes = behind;
         Entry::decode(head[0], fields).map(Some)
+    }
+
+    /// As it stands in the log.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut buffer = EntryBuffer { bytes: vec![0; HEADER_BYTES] };
+        buffer.bytes.extend_from_slice(self.body);
+        buffer.seal(self.group, &self.header, self.commit, self.time)
     }
 
     /// Whether it is the entry behind `previous`, with the body that was given to it.

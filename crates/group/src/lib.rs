@@ -11,17 +11,21 @@
 mod appender;
 mod catch_up;
 mod entry;
+mod host;
 mod identity;
 pub mod message;
 mod recent;
 mod replayed;
+mod replication;
 
-pub use appender::{Checkpointed, Committing, GroupAppender};
+pub use appender::{Checkpointed, GroupAppender};
 pub use catch_up::{CatchUp, CatchUpError, Missed, numbers};
 pub use entry::{Entry, EntryBuffer, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
+pub use host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 pub use identity::{Identity, IdentityError};
 pub use recent::{Behind, Recent, SharedEntry};
-pub use replayed::{GroupPlace, Replayed, Verdict};
+pub use replayed::{Found, GroupPlace, Replayed, Verdict};
+pub use replication::{Begin, Committing, Replication};
 
 use ferrite_base::{GroupId, NodeId};
 

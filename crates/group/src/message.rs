@@ -12,6 +12,9 @@ const ACKED: u8 = 2;
 const MISMATCH: u8 = 3;
 const REFUSED: u8 = 4;
 
+/// Of a message without its entries, but for a history.
+pub const HEADER_BYTES_MAX: usize = 25 + 36;
+
 /// Writes a message; `entries`: those of an append, whole, one behind another.
 ///
 /// # Panics

@@ -4,10 +4,12 @@
 //! suffix that a later leader replaced: an entry whose predecessor is in the middle takes the place
 //! of all behind that.
 
-use crate::entry::{Entry, EntryError};
+use crate::entry::{Entry, EntryError, HEADER_BYTES};
+use crate::recent::SharedEntry;
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_replica::group::{GroupConfiguration, History, Mark, Member};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Where a group's stream has come to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,19 +28,17 @@ impl GroupPlace {
         let configuration = GroupConfiguration::alone(epoch, leader);
         GroupPlace { end: Mark { epoch, ..Mark::ORIGIN }, history: History::default(), configuration, time: 0 }
     }
-
-    /// The configuration's first entry comes next.
-    pub(crate) fn begin(&mut self, configuration: GroupConfiguration) {
-        self.history.begin(configuration.epoch, Position(self.end.position.0 + 1));
-        self.configuration = configuration;
-    }
 }
 
-/// An entry that is not known to be committed.
-struct Pending {
-    mark: Mark,
-    /// None: an epoch's start.
-    records: Option<Vec<u8>>,
+/// What a replay has found, for a node that has to ask others how it goes on.
+pub struct Found {
+    /// What the tables show.
+    pub applied: GroupPlace,
+    /// Of the whole stream, with what is not known to be committed.
+    pub history: History,
+    pub end: Mark,
+    /// The entries behind `applied`, to the end.
+    pub uncommitted: Vec<SharedEntry>,
 }
 
 /// What is to be applied, in this order.
@@ -61,7 +61,8 @@ pub struct Replayed {
     applied: Mark,
     /// What is loaded shows everything up to there.
     base: Position,
-    pending: VecDeque<Pending>,
+    /// Entries that are not known to be committed.
+    pending: VecDeque<SharedEntry>,
     commit: Position,
     time: i64,
 }
@@ -96,6 +97,15 @@ impl Replayed {
             configuration: self.configuration().clone(),
             time: self.time,
         })
+    }
+
+    pub fn into_found(self) -> Found {
+        let configuration = self.configuration().clone();
+        let Replayed { end, history, applied, pending, time, .. } = self;
+        let mut shown = history.clone();
+        shown.cut(Position(applied.position.0 + 1));
+        let applied = GroupPlace { end: applied, history: shown, configuration, time };
+        Found { applied, history, end, uncommitted: pending.into() }
     }
 
     pub fn configuration(&self) -> &GroupConfiguration {
@@ -161,7 +171,7 @@ impl Replayed {
             _ if position > self.end.position => Err(EntryError("entries are missing before this one")),
             None => Err(EntryError("an entry takes the place of one that was committed")),
             Some(0) => Ok(self.applied),
-            Some(behind) => Ok(self.pending[behind as usize - 1].mark),
+            Some(behind) => Ok(self.pending[behind as usize - 1].header.mark),
         }
     }
 
@@ -177,18 +187,18 @@ impl Replayed {
     fn give_out(&mut self, entry: &Entry<'_>) -> Verdict {
         let mut verdict = Verdict::default();
         while let Some(first) = self.pending.front()
-            && first.mark.position <= self.commit
+            && first.header.mark.position <= self.commit
         {
-            self.applied = first.mark;
-            verdict.earlier.extend(self.pending.pop_front().and_then(|pending| pending.records));
+            let SharedEntry { header, bytes } = self.pending.pop_front().expect("seen just now");
+            self.applied = header.mark;
+            verdict.earlier.extend((!header.starts_epoch).then(|| bytes[HEADER_BYTES..].to_vec()));
         }
         if self.commit >= self.end.position {
             assert!(self.pending.is_empty(), "entries are committed in order");
             self.applied = self.end;
             verdict.now = !entry.header.starts_epoch;
         } else {
-            let records = (!entry.header.starts_epoch).then(|| entry.body.to_vec());
-            self.pending.push_back(Pending { mark: self.end, records });
+            self.pending.push_back(SharedEntry { header: entry.header, bytes: Arc::new(entry.encode()) });
         }
         verdict
     }

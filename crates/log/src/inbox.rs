@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::error::LogFailed;
 use crate::format::LogPosition;
+use crate::payload::Payload;
 use crate::statistics::LogStatistics;
 
 /// Bytes and their receipt. Empty bytes are a barrier.
 pub(crate) struct Append<C> {
-    pub payload: Vec<u8>,
+    pub payload: Payload,
     /// Told where the block is that begins with the payload; there is one then.
     pub mark: Option<Mark>,
     pub completion: C,
@@ -59,12 +60,30 @@ impl<C> Inbox<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts it into the queue, waiting for room; or gives it back if the queue is closed.
-    pub fn put(&self, append: Append<C>) -> Result<(), (Append<C>, LogFailed)> {
+    /// Waits until the queue is not full, or closed.
+    pub fn wait_for_room(&self) {
+        drop(self.with_room());
+    }
+
+    fn with_room(&self) -> MutexGuard<'_, State<C>> {
         let mut state = self.lock();
         while state.bytes >= self.bytes_max && state.closed.is_none() {
             state = self.drained.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state
+    }
+
+    /// Puts it into the queue, waiting for room; or gives it back if the queue is closed.
+    pub fn put(&self, append: Append<C>) -> Result<(), (Append<C>, LogFailed)> {
+        self.put_into(self.with_room(), append)
+    }
+
+    /// The same without waiting.
+    pub fn put_now(&self, append: Append<C>) -> Result<(), (Append<C>, LogFailed)> {
+        self.put_into(self.lock(), append)
+    }
+
+    fn put_into(&self, mut state: MutexGuard<'_, State<C>>, append: Append<C>) -> Result<(), (Append<C>, LogFailed)> {
         if let Some(reason) = &state.closed {
             return Err((append, reason.clone()));
         }
@@ -113,6 +132,10 @@ impl<C> Inbox<C> {
             self.drained.notify_all();
         }
         Taken::Some
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.lock().bytes >= self.bytes_max
     }
 
     pub fn has_items(&self) -> bool {

@@ -16,6 +16,7 @@ use crate::inbox::{Append, Inbox, Taken};
 use crate::index::SegmentIndex;
 use crate::opened::Recovery;
 use crate::options::LogOptions;
+use crate::payload::Payload;
 use crate::recovery::{self, Visitor};
 use crate::statistics::LogStatistics;
 use crate::writer::Writer;
@@ -24,7 +25,8 @@ use crate::writer::Writer;
 pub trait Completion: Send + 'static {
     /// Called by the log thread, in the order of the appends, once the append and all before it are
     /// durable as the log's [`Durability`] says; or with the error that ended the log, after which
-    /// nothing is known about this append. `payload` is given back, emptied, for the next batch.
+    /// nothing is known about this append. `payload` is given back, emptied, for the next batch;
+    /// one that is shared is let go, and this has no memory.
     /// Must not block, nor append to a full queue: everyone waits behind it.
     ///
     /// Where the log is closed already, `append` itself calls it, on the caller's thread.
@@ -96,21 +98,48 @@ impl<C> Clone for Appender<C> {
 impl<C: Completion> Appender<C> {
     /// Hands over `payload`, which will be replayed whole or not at all. Waits only if too much is
     /// queued already. Empty, it is a barrier: written nowhere, completed when all before it is.
-    pub fn append(&self, payload: Vec<u8>, completion: C) {
-        self.put(Append { payload, mark: None, completion });
+    pub fn append(&self, payload: impl Into<Payload>, completion: C) {
+        self.put(Append { payload: payload.into(), mark: None, completion });
+    }
+
+    /// The same without waiting and without completing, for callers who hold a lock that a
+    /// completion takes; they have waited before, with [`Appender::wait_for_room`]. Where the log
+    /// is closed, gives the completion back.
+    pub fn append_now(&self, payload: impl Into<Payload>, completion: C) -> Result<(), (C, LogFailed)> {
+        self.put_now(Append { payload: payload.into(), mark: None, completion })
+    }
+
+    /// Waits while too much is queued.
+    pub fn wait_for_room(&self) {
+        self.inbox.wait_for_room();
+    }
+
+    /// Whether [`Appender::wait_for_room`] would wait.
+    pub fn is_full(&self) -> bool {
+        self.inbox.is_full()
     }
 
     /// The same, in a block that begins with it, whose place is in `mark` when the append
     /// completes. The payload must not be empty.
-    pub fn append_marked(&self, payload: Vec<u8>, mark: Arc<OnceLock<LogPosition>>, completion: C) {
+    /// Neither waits nor completes, like [`Appender::append_now`].
+    pub fn append_marked(
+        &self,
+        payload: Vec<u8>,
+        mark: Arc<OnceLock<LogPosition>>,
+        completion: C,
+    ) -> Result<(), (C, LogFailed)> {
         assert!(!payload.is_empty(), "a barrier has no place");
-        self.put(Append { payload, mark: Some(mark), completion });
+        self.put_now(Append { payload: payload.into(), mark: Some(mark), completion })
     }
 
     fn put(&self, append: Append<C>) {
         if let Err((append, reason)) = self.inbox.put(append) {
             append.finish(Err(reason));
         }
+    }
+
+    fn put_now(&self, append: Append<C>) -> Result<(), (C, LogFailed)> {
+        self.inbox.put_now(append).map_err(|(append, reason)| (append.completion, reason))
     }
 
     /// Completes when everything appended before is durable, and writes nothing.
@@ -121,9 +150,8 @@ impl<C: Completion> Appender<C> {
 
 impl<C: Completion> Append<C> {
     fn finish(self, outcome: Result<(), LogFailed>) {
-        let Append { mut payload, completion, .. } = self;
-        payload.clear();
-        completion.complete(payload, outcome);
+        let Append { payload, completion, .. } = self;
+        completion.complete(payload.into_emptied(), outcome);
     }
 }
 

@@ -1,17 +1,17 @@
-//! What the log is given besides bytes: whom to tell when they are durable, or never will be.
+//! Whom to tell when an append is committed, or when nobody here will know whether it is.
 
 use crate::gate::Gate;
 use crossbeam_channel::{Sender, bounded};
 use ferrite_base::Sequence;
-use ferrite_group::{Committing, EntryBuffer, GroupAppender};
-use ferrite_log::{Log, LogFailed};
+use ferrite_group::{Committing, EntryBuffer, GroupAppender, NotCommitted, Party};
+use ferrite_log::Log;
 use std::sync::Arc;
 
 /// The redo log of a node, with what it tells whom.
 pub type DatabaseLog = Log<Committing<Completion>>;
 
-/// What the log calls when a batch is durable, or never will be. Gives the batch's buffer back to
-/// its owner.
+/// What is called when a batch is committed, or will not be by this node. Gives the batch's buffer
+/// back to its owner.
 pub struct Completion {
     pub parties: Parties,
     pub buffers: Option<Sender<Vec<u8>>>,
@@ -26,7 +26,7 @@ pub enum Parties {
     Waiting(Arc<Gate>, Sequence, Sender<()>),
     /// Somebody who wants to know the outcome and answers nobody: the start of a server, a
     /// snapshot.
-    Asking(Sender<Result<(), LogFailed>>),
+    Asking(Sender<Result<(), NotCommitted>>),
 }
 
 /// Appends an entry and waits until it is committed: before a server says that it is ready, when
@@ -35,12 +35,12 @@ pub fn append_and_wait(
     log: &DatabaseLog,
     group: &GroupAppender<Completion>,
     records: EntryBuffer,
-) -> Result<(), LogFailed> {
+) -> Result<(), NotCommitted> {
     wait(log, |completion| group.append(records, completion))
 }
 
 /// The same with whatever `append` appends.
-pub fn wait(log: &DatabaseLog, append: impl FnOnce(Completion)) -> Result<(), LogFailed> {
+pub fn wait(log: &DatabaseLog, append: impl FnOnce(Completion)) -> Result<(), NotCommitted> {
     let (tell, told) = bounded(1);
     append(Completion { parties: Parties::Asking(tell), buffers: None });
     // A log without a thread of its own is moved on by whoever waits.
@@ -48,11 +48,11 @@ pub fn wait(log: &DatabaseLog, append: impl FnOnce(Completion)) -> Result<(), Lo
     told.recv().expect("the log completes every append")
 }
 
-impl ferrite_log::Completion for Completion {
-    fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>) {
+impl Party for Completion {
+    fn complete(self, payload: Vec<u8>, outcome: Result<(), NotCommitted>) {
         let tell = |gate: &Gate, sequence| match &outcome {
-            Ok(()) => gate.durable(sequence),
-            Err(failure) => gate.failed(failure.clone()),
+            Ok(()) => gate.committed(sequence),
+            Err(reason) => gate.given_up(reason),
         };
         match &self.parties {
             Parties::One(gate, sequence) => tell(gate, *sequence),
@@ -66,7 +66,9 @@ impl ferrite_log::Completion for Completion {
             }
         }
         assert!(payload.is_empty(), "the log gives an emptied buffer back");
-        if let Some(buffers) = &self.buffers {
+        if let Some(buffers) = &self.buffers
+            && payload.capacity() > 0
+        {
             // A full pool or an owner that is gone: the buffer is freed.
             let _ = buffers.try_send(payload);
         }

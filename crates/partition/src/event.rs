@@ -12,8 +12,8 @@ use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_group::{Checkpointed, GroupAppender};
-use ferrite_log::{LogFailed, LogPosition};
+use ferrite_group::{Checkpointed, GroupAppender, NotCommitted};
+use ferrite_log::LogPosition;
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
@@ -213,5 +213,5 @@ pub struct Taken {
     pub time: i64,
     /// Where the checkpoint record stands, once that is known to be written.
     pub mark: Arc<OnceLock<LogPosition>>,
-    pub logged: Receiver<Result<(), LogFailed>>,
+    pub logged: Receiver<Result<(), NotCommitted>>,
 }

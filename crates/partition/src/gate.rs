@@ -1,13 +1,14 @@
 //! The answers' gate: holds each until all that it could have seen is committed. A partition and
 //! the coordinator have one each.
 //!
-//! Two threads come to a gate: the owner, who brings answers, and the log thread, which says what
-//! is durable and then lets the answers go at once. Sending word to the owner instead would wake it
-//! for every batch, only to pass something on; so the gate has a lock, taken twice per batch,
-//! hardly ever at the same time.
+//! Two threads come to a gate: the owner, who brings answers, and the one that says what is
+//! committed and then lets the answers go at once: the log's, or a connection's to another node.
+//! Sending word to the owner instead would wake it for every batch, only to pass something on; so
+//! the gate has a lock, taken twice per batch, hardly ever at the same time.
 
 use crate::answer::{AnswerBatch, MailboxHandle};
 use ferrite_base::{NodeId, Sequence};
+use ferrite_group::NotCommitted;
 use ferrite_log::LogFailed;
 use ferrite_replica::{Configuration, Release, Replica};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -80,9 +81,8 @@ impl Gate {
     /// A copy that becomes the leader: everything up to `sequence` was committed by others.
     pub(crate) fn go_on_behind(&self, sequence: Sequence) {
         let mut replica = self.lock();
-        replica.appended(sequence);
-        replica.durable(HERE, sequence);
-        self.release(&mut replica);
+        assert_eq!(replica.held(), 0, "all callers were answered when the node stopped leading");
+        *replica = Replica::new(Configuration::single(HERE), sequence);
     }
 
     /// Everything that was appended is committed, and every answer has left.
@@ -101,16 +101,19 @@ impl Gate {
         self.release(&mut replica);
     }
 
-    /// Everything up to `sequence` is durable. Called by the log thread, in order.
-    pub(crate) fn durable(&self, sequence: Sequence) {
+    /// Everything up to `sequence` is committed. Called in order.
+    pub(crate) fn committed(&self, sequence: Sequence) {
         let mut replica = self.lock();
         replica.durable(HERE, sequence);
         self.release(&mut replica);
     }
 
-    /// Nothing more will be durable. Called by the log thread.
-    pub(crate) fn failed(&self, failure: LogFailed) {
-        self.failure.set(failure);
+    /// Nothing more will be committed: for good where the log has failed, else until this node
+    /// leads again.
+    pub(crate) fn given_up(&self, reason: &NotCommitted) {
+        if let NotCommitted::Log(failure) = reason {
+            self.failure.set(failure.clone());
+        }
         let mut replica = self.lock();
         replica.fail();
         self.release(&mut replica);
@@ -120,12 +123,12 @@ impl Gate {
         self.replica.lock().expect("a panic within the gate ends the process")
     }
 
-    /// Sends every answer that is committed to its network thread's mailbox; when the log has
-    /// failed, tells the others that their outcome is unknown.
+    /// Sends every answer that is committed to its network thread's mailbox; when nothing more will
+    /// be, tells the others that their outcome is unknown.
     fn release(&self, replica: &mut Held) {
         for ((mailbox, mut answers), outcome) in replica.take_released() {
             if outcome == Release::OutcomeUnknown {
-                let failure = self.failure().expect("the outcome is unknown only after a failure");
+                let failure = self.failure().cloned().map_or(NotCommitted::Deposed, NotCommitted::Log);
                 answers.replace_all(&failure.outcome_unknown());
             }
             mailbox.deliver(answers);

@@ -199,7 +199,7 @@ pub fn open_with(
         // it cannot be made equal by entries alone.
         None => GroupPlace::before_the_first(if created { Epoch(0) } else { FIRST_EPOCH }, member(&identity)),
     };
-    let group = GroupAppender::new(FIRST_GROUP, place, log.appender(), Arc::clone(&clock));
+    let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, log.appender(), Arc::clone(&clock));
     if created {
         let genesis = Genesis {
             partitions: options.partitions.unwrap_or(options.partitions_default),
@@ -210,7 +210,7 @@ pub fn open_with(
         replay.genesis(genesis)?;
         let mut payload = Vec::new();
         record::write_genesis(&mut payload, &genesis);
-        commit::wait(&log, |completion| group.append_own(payload, completion)).map_err(StartError::LogFailed)?;
+        commit::wait(&log, |completion| group.append_own(payload, completion))?;
     }
     // The snapshot is all there is: what was cut began with its checkpoint, which the log must
     // begin with all the same.
@@ -219,7 +219,7 @@ pub fn open_with(
         let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
         let mut payload = Vec::new();
         record::write_checkpoint(&mut payload, snapshot, state.judge.catalog.version.0, &places, groups);
-        commit::wait(&log, |completion| group.append_own(payload, completion)).map_err(StartError::LogFailed)?;
+        commit::wait(&log, |completion| group.append_own(payload, completion))?;
     }
     // Which node this is stands before the first entry that names it.
     identity.write(&*disk, dir).map_err(StartError::Identity)?;
@@ -227,7 +227,7 @@ pub fn open_with(
     // epoch has one entry at each.
     if !begun || accept_loss {
         let configuration = GroupConfiguration::alone(Epoch(group.end().epoch.0 + 1), member(&identity));
-        commit::wait(&log, |completion| group.start_epoch(configuration, completion)).map_err(StartError::LogFailed)?;
+        commit::wait(&log, |completion| group.start_epoch(configuration, completion))?;
     }
     let Replay { state, last_checkpoint, .. } = replay;
     let mut state = state.expect("a genesis record was found or just written");

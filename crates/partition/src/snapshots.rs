@@ -8,9 +8,9 @@
 use crate::event::Taken;
 use crate::record::Genesis;
 use ferrite_base::limits;
-use ferrite_group::{Checkpointed, GroupPlace};
+use ferrite_group::{Checkpointed, GroupPlace, NotCommitted};
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
-use ferrite_log::{LogFailed, LogPosition, SegmentIndex};
+use ferrite_log::{LogPosition, SegmentIndex};
 use ferrite_replica::group::{GroupConfiguration, History, Mark};
 use ferrite_snapshot::{
     FileIdentity, Files, Found, GroupEnd, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
@@ -30,8 +30,8 @@ pub const DIRECTORY: &str = "snapshots";
 #[derive(Debug)]
 pub enum SaveError {
     Snapshot(SnapshotError),
-    /// The checkpoint record did not become durable.
-    Log(LogFailed),
+    /// The checkpoint record did not become durable, or what it stands behind is not committed.
+    NotCommitted(NotCommitted),
     /// It would take from what the log needs.
     NoRoom {
         free: u64,
@@ -45,7 +45,7 @@ impl fmt::Display for SaveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SaveError::Snapshot(error) => error.fmt(f),
-            SaveError::Log(failure) => failure.fmt(f),
+            SaveError::NotCommitted(reason) => reason.fmt(f),
             SaveError::NoRoom { free, reserve } => write!(
                 f,
                 "the disk has {free} bytes free, less than half of its reserve of {reserve} (--disk-reserve), and the redo log \
@@ -197,7 +197,7 @@ impl Snapshots {
             Ok(())
         })?;
         let verified = self.clock.monotonic_nanos();
-        logged.recv().expect("the log completes every append").map_err(SaveError::Log)?;
+        logged.recv().expect("the log completes every append").map_err(SaveError::NotCommitted)?;
         let position = mark.get().expect("told before the append completes");
         let oldest = self.kept.last().map_or(1, |kept| kept.log_segment);
         ferrite_log::make_durable(&**files.disk(), &self.log_dir, oldest)?;

@@ -4,7 +4,7 @@ use crate::damage::LogDamage;
 use crate::judge::ReplayError;
 use crate::record::RecordError;
 use ferrite_base::UserError;
-use ferrite_group::IdentityError;
+use ferrite_group::{IdentityError, NotCommitted};
 use ferrite_log::{LogError, LogFailed};
 use ferrite_snapshot::SnapshotError;
 use std::fmt;
@@ -47,6 +47,15 @@ pub enum StartError {
     Uncommitted {
         entries: usize,
     },
+}
+
+impl From<NotCommitted> for StartError {
+    fn from(reason: NotCommitted) -> StartError {
+        match reason {
+            NotCommitted::Log(failure) => StartError::LogFailed(failure),
+            NotCommitted::Deposed => unreachable!("a node that starts leads nobody who could depose it"),
+        }
+    }
 }
 
 impl fmt::Display for StartError {

@@ -37,7 +37,7 @@ fn write(dir: &Path, payloads: &[Vec<u8>]) {
     let (log, _) = DatabaseLog::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, LogOptions::default(), visit)
         .expect("a new log");
     let place = GroupPlace::before_the_first(Epoch(0), member(1));
-    let group = GroupAppender::new(FIRST_GROUP, place, log.appender(), Arc::new(SystemClock));
+    let group = GroupAppender::alone(FIRST_GROUP, member(1), place, log.appender(), Arc::new(SystemClock));
     for payload in payloads {
         commit::wait(&log, |completion| group.append_own(payload.clone(), completion)).expect("a healthy log takes it");
     }

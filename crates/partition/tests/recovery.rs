@@ -60,7 +60,7 @@ fn write(dir: &Path, payloads: &[Vec<u8>]) {
         DatabaseLog::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options, visit).expect("a new log");
     let leader = Member { node: FIRST_NODE, incarnation: Incarnation(1) };
     let place = GroupPlace::before_the_first(Epoch(0), leader);
-    let group = GroupAppender::new(FIRST_GROUP, place, log.appender(), Arc::new(SystemClock));
+    let group = GroupAppender::alone(FIRST_GROUP, leader, place, log.appender(), Arc::new(SystemClock));
     for payload in payloads {
         commit::wait(&log, |completion| group.append_own(payload.clone(), completion)).expect("a healthy log takes it");
     }

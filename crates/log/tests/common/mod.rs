@@ -96,7 +96,8 @@ impl TestLog {
         self.next_tag += 1;
         let mark = Arc::new(OnceLock::new());
         let completion = Tell { tag, sender: self.sender.clone() };
-        self.log().appender().append_marked(payload.to_vec(), mark.clone(), completion);
+        let taken = self.log().appender().append_marked(payload.to_vec(), mark.clone(), completion);
+        assert!(taken.is_ok(), "the log is open");
         mark
     }
 

@@ -5,9 +5,9 @@ pub mod crashing_disk;
 
 use crossbeam_channel::bounded;
 use ferrite_base::{Epoch, PartitionId, RowId, Sequence, TableId};
-use ferrite_group::{Checkpointed, EntryBuffer};
+use ferrite_group::{Checkpointed, EntryBuffer, NotCommitted};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
-use ferrite_log::{Durability, LogFailed, LogOptions};
+use ferrite_log::{Durability, LogOptions};
 use ferrite_partition::commit::{self, Completion, Parties};
 use ferrite_partition::compiled::Compiled;
 use ferrite_partition::coordinator::Taken;
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Err: nobody knows whether the change is in the log.
-    pub fn try_ddl(&mut self, text: &str) -> Result<(), LogFailed> {
+    pub fn try_ddl(&mut self, text: &str) -> Result<(), NotCommitted> {
         let planned = schema::plan(&self.0.compiled.catalog, text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         let time = SystemClock.wall_micros();
         schema::apply(&mut self.0.stores, &planned, time).expect("the stores follow");

@@ -402,7 +402,7 @@ impl Database {
             let place = promoted.place.clone();
             let epoch = ferrite_base::Epoch(place.end.epoch.0 + 1);
             let leader = place.configuration.leader;
-            let group = GroupAppender::new(FIRST_GROUP, place, parties.log.appender(), Arc::new(SystemClock));
+            let group = GroupAppender::alone(FIRST_GROUP, leader, place, parties.log.appender(), Arc::new(SystemClock));
             let (tell, told) = unbounded();
             let completion = Completion { parties: Parties::Asking(tell), buffers: None };
             group.start_epoch(GroupConfiguration::alone(epoch, leader), completion);

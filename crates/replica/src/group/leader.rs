@@ -64,6 +64,21 @@ impl Progress {
 }
 
 impl Leading {
+    /// Of a node without others, from `end` on.
+    pub fn alone(end: Position) -> Leading {
+        Leading {
+            start: end,
+            open: true,
+            round: 0,
+            wanted: false,
+            confirmed: 0,
+            others: BTreeMap::new(),
+            sent_last: 0,
+            ticked_last: 0,
+            proposed: None,
+        }
+    }
+
     pub fn is_open(&self) -> bool {
         self.open
     }
@@ -275,14 +290,17 @@ impl Group {
                 progress.next = Position(progress.present.0 + 1);
                 progress.progressed = now;
             }
-            let after = Position(progress.next.0 - 1);
+            let last = Position(progress.next.0 - 1);
             let up_to = if progress.matched && progress.next <= end {
-                self.stream.reach(progress.present, after, timing.window_bytes)
+                self.stream.reach(progress.present, last, timing.window_bytes)
             } else {
-                after
+                last
             };
-            if up_to > after || due {
-                // Without an entry: a heartbeat, or the question where it stands.
+            if up_to > last || due {
+                // Without an entry: a heartbeat, or the question where it stands. A heartbeat does
+                // not ask for what is still on its way in another lane.
+                let heartbeat = progress.matched && up_to == last;
+                let (after, up_to) = if heartbeat { (progress.present, progress.present) } else { (last, up_to) };
                 let (after, up_to) = (after.min(end), up_to.min(end));
                 progress.next = progress.next.max(Position(up_to.0 + 1));
                 self.effects.push(Effect::SendEntries { to, epoch, after, up_to, commit, round });

@@ -84,6 +84,28 @@ impl Group {
         }
     }
 
+    /// A node without others goes on where its log ends: it leads, and all that is there is
+    /// committed.
+    ///
+    /// # Panics
+    /// If the configuration has other nodes.
+    pub fn alone(
+        here: Member,
+        configuration: &GroupConfiguration,
+        remembered: Remembered,
+        timing: Timing,
+        id: GroupId,
+    ) -> Group {
+        assert!(matches!(configuration.members(), [one] if one.node == here.node), "there are other members");
+        let end = remembered.end.position;
+        let mut group = Group::new(id, here, timing, Remembered { commit: end, ..remembered });
+        // The process is another than the one that began the epoch.
+        group.configuration = Some(GroupConfiguration::alone(configuration.epoch, here));
+        group.promised = group.promised.max(configuration.epoch);
+        group.role = Role::Leading(Leading::alone(end));
+        group
+    }
+
     pub fn id(&self) -> GroupId {
         self.id
     }
@@ -116,6 +138,25 @@ impl Group {
     /// What is to be done, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
+    }
+
+    /// The same, behind what is in `into`, whose memory is used again.
+    pub fn move_effects(&mut self, into: &mut Vec<Effect>) {
+        into.append(&mut self.effects);
+    }
+
+    pub fn here(&self) -> Member {
+        self.here
+    }
+
+    /// Whether the entry is in the stream.
+    pub fn has(&self, entry: Mark) -> bool {
+        self.stream.has(entry)
+    }
+
+    /// The last entry up to `position` that is here; the checksum is 0 where it is forgotten.
+    pub fn mark_at(&self, position: Position) -> Mark {
+        self.stream.mark_at(position)
     }
 
     fn epoch(&self) -> Epoch {

@@ -30,7 +30,9 @@ pub(super) struct Stream {
 
 impl Stream {
     pub fn new(history: History, end: Mark) -> Stream {
-        assert_eq!(history.epoch_at(end.position), end.epoch, "the history says who wrote the last entry");
+        // What an earlier release wrote counts as an epoch before the first position.
+        let known = end.position == Position(0) || history.epoch_at(end.position) == end.epoch;
+        assert!(known, "the history says who wrote the last entry");
         let recent = VecDeque::from([Recent { chain: end.chain, bytes: 0 }]);
         Stream { history, end, durable: end.position, bytes: 0, recent }
     }
@@ -93,9 +95,11 @@ impl Stream {
         Mark { epoch: self.history.epoch_at(position), position, chain }
     }
 
-    /// Whether the mark is in this stream, as far as that can be told.
+    /// Whether the mark is in this stream, as far as that can be told. Its beginning is in every
+    /// stream.
     pub fn has(&self, mark: Mark) -> bool {
-        mark.position <= self.end.position && self.history.epoch_at(mark.position) == mark.epoch
+        mark.position == Position(0)
+            || mark.position <= self.end.position && self.history.epoch_at(mark.position) == mark.epoch
     }
 
     /// Whether two marks of one epoch and position differ: a stream was damaged.

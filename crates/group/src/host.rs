@@ -1,0 +1,119 @@
+//! What stands around a group: whoever appends, and the rest of the node.
+
+use crate::recent::SharedEntry;
+use ferrite_base::{Epoch, ErrorKind, GroupId, NodeId, Position, UserError};
+use ferrite_log::LogFailed;
+use ferrite_replica::group::{Proposal, Sealed};
+use std::fmt;
+
+/// Why an append will not be committed by this node, as far as it knows.
+#[derive(Clone, Debug)]
+pub enum NotCommitted {
+    Log(LogFailed),
+    /// It does not lead any more. Another leader may commit it yet.
+    Deposed,
+}
+
+impl NotCommitted {
+    /// For a caller whose transaction was executed, but is not known to be committed.
+    pub fn outcome_unknown(&self) -> UserError {
+        match self {
+            NotCommitted::Log(failure) => failure.outcome_unknown(),
+            NotCommitted::Deposed => UserError::new(ErrorKind::OutcomeUnknown, "08007", self.to_string())
+                .with_hint("look whether the transaction took place before calling again"),
+        }
+    }
+
+    /// For a caller whose transaction was not begun.
+    pub fn unavailable(&self) -> UserError {
+        match self {
+            NotCommitted::Log(failure) => failure.unavailable(),
+            NotCommitted::Deposed => UserError::new(ErrorKind::Unavailable, "57P03", self.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for NotCommitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotCommitted::Log(failure) => failure.fmt(f),
+            NotCommitted::Deposed => f.write_str("this node no longer leads the partitions"),
+        }
+    }
+}
+
+impl std::error::Error for NotCommitted {}
+
+/// Who is told what became of an append.
+pub trait Party: Send + 'static {
+    /// In the order of the appends, once it and all before it are committed, or with the reason why
+    /// that cannot be told. `payload`: memory to be used again. Must neither wait nor append.
+    fn complete(self, payload: Vec<u8>, outcome: Result<(), NotCommitted>);
+}
+
+/// How a message travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Urgency {
+    /// Never behind bulk: heartbeats, acknowledgements.
+    Control,
+    Entries,
+}
+
+/// Entries that are not in memory any more are to be read from the log, and sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FromLog {
+    pub to: NodeId,
+    pub epoch: Epoch,
+    pub after: Position,
+    pub up_to: Position,
+    pub commit: Position,
+    pub round: u64,
+}
+
+/// What the rest of the node has to know or to do. Of a group that may have other members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GroupEvent {
+    /// It leads, and takes calls from here on.
+    Opened,
+    /// It led, and does not any more: what was executed beyond `commit` is undone. What follows of
+    /// these entries is given again as [`GroupHost::committed`].
+    Deposed {
+        commit: Position,
+    },
+    /// Reads that wait for this round may be answered.
+    Confirmed(u64),
+    /// To be made durable; then [`Replication::promised`] is called.
+    Promise(Epoch),
+    Sealed(Sealed),
+    Propose(Proposal),
+    AskMetadata(Epoch),
+    /// The node's stream is not what it says: it is made anew.
+    Diverged(NodeId),
+    FromLog(FromLog),
+    LogFailed(LogFailed),
+}
+
+/// What the rest of a node does for its groups. Must not wait, nor call the group. What is
+/// committed and what happens comes in order, also with what parties are told.
+pub trait GroupHost: Send + Sync + 'static {
+    /// Takes a message for a node, or loses it. Called under the group's lock.
+    fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>);
+    /// A copy applies these, in this order.
+    fn committed(&self, group: GroupId, entries: Vec<SharedEntry>);
+    fn event(&self, group: GroupId, event: GroupEvent);
+}
+
+/// Of a node without others: none of it ever comes.
+pub struct NoHost;
+
+impl GroupHost for NoHost {
+    fn send(&self, to: NodeId, _: Urgency, _: Vec<u8>) {
+        panic!("a node without others sends to {to}");
+    }
+
+    fn committed(&self, group: GroupId, _: Vec<SharedEntry>) {
+        panic!("a node without others is no copy of group {group}");
+    }
+
+    fn event(&self, _: GroupId, _: GroupEvent) {}
+}

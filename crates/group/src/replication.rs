@@ -1,0 +1,592 @@
+//! One group on one node while it runs: the state machine of `replica`, what it is told by the log
+//! and by other nodes, and what it wants done.
+//!
+//! Everything happens under one lock, so that the order of positions, of the log and of what is
+//! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
+//! positions. Nothing waits under it: whoever appends has waited for room before.
+
+use crate::entry::{Entry, EntryBuffer};
+use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
+use crate::message;
+use crate::recent::{Behind, Recent, SharedEntry};
+use crate::replayed::{Found, GroupPlace};
+use ferrite_base::limits::{RECENT_ENTRIES_BYTES_MAX, REPLICATION_MESSAGE_BYTES};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_io::Clock;
+use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
+use ferrite_replica::group::{
+    Effect, Envelope, Group, GroupConfiguration, Header, Mark, Member, Message, Remembered, Timing,
+};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// What the log is given with an append: what it was, and whom to tell.
+pub struct Committing<C: Party> {
+    group: Arc<Replication<C>>,
+    what: Appended<C>,
+}
+
+enum Appended<C> {
+    /// An entry; its party waits in the group.
+    Entry(Mark),
+    /// A record of this node's own, of no stream, or a barrier; it counts when the stream up to
+    /// there is committed, too.
+    Own { after: Mark, party: C },
+}
+
+impl<C: Party> ferrite_log::Completion for Committing<C> {
+    fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>) {
+        let Committing { group, what } = self;
+        match outcome {
+            Ok(()) => group.written(what, payload),
+            Err(failure) => group.log_failed(Some(what), failure),
+        }
+    }
+}
+
+/// How a node of a cluster begins with a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin {
+    pub id: GroupId,
+    pub here: Member,
+    /// From the node's file.
+    pub promised: Epoch,
+    /// Whether the log has everything that was acknowledged: not where the machine stopped and the
+    /// mode is not `sync`.
+    pub intact: bool,
+    pub timing: Timing,
+}
+
+/// Shared by whoever appends, the log, and the connections to other nodes.
+pub struct Replication<C: Party> {
+    id: GroupId,
+    log: Appender<Committing<C>>,
+    clock: Arc<dyn Clock>,
+    host: Arc<dyn GroupHost>,
+    /// It has no other members and never will.
+    solo: bool,
+    /// Everything up to there is committed.
+    commit: AtomicU64,
+    state: Mutex<State<C>>,
+    /// Taken before the state's lock is given back, so that parties are told in their order.
+    telling: Mutex<Vec<Told<C>>>,
+}
+
+struct State<C> {
+    machine: Group,
+    configuration: GroupConfiguration,
+    /// The highest time of an entry, microseconds since 1970.
+    time: i64,
+    /// Parties whose appends are not committed, in the order of positions.
+    waiting: VecDeque<Waiting<C>>,
+    told: VecDeque<Told<C>>,
+    /// Entries that are not committed, of a group that may have other members.
+    uncommitted: VecDeque<Uncommitted>,
+    recent: Recent,
+    failed: Option<LogFailed>,
+    effects: Vec<Effect>,
+}
+
+struct Waiting<C> {
+    /// Of its entry, or of the last one before it.
+    position: Position,
+    payload: Vec<u8>,
+    party: C,
+}
+
+/// What is said behind the lock, in the order in which it came about.
+enum Told<C> {
+    Party { party: C, payload: Vec<u8>, outcome: Result<(), NotCommitted> },
+    Committed(Vec<SharedEntry>),
+    Event(GroupEvent),
+}
+
+struct Uncommitted {
+    entry: SharedEntry,
+    /// By this node, which leads; a copy applies it when it is committed.
+    executed: bool,
+}
+
+type Locked<'a, C> = MutexGuard<'a, State<C>>;
+
+impl<C: Party> Replication<C> {
+    /// A node without others goes on behind `place`, all of which is committed.
+    pub fn alone(
+        id: GroupId,
+        here: Member,
+        place: GroupPlace,
+        log: Appender<Committing<C>>,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Replication<C>> {
+        let GroupPlace { end, history, configuration, time } = place;
+        let remembered = Remembered { history, end, intact: true, ..Remembered::default() };
+        let machine = Group::alone(here, &configuration, remembered, Timing::DEFAULT, id);
+        Replication::with(machine, configuration, time, log, clock, Arc::new(NoHost), true)
+    }
+
+    /// A node of a cluster, in no role yet.
+    pub fn of_cluster(
+        begin: Begin,
+        found: Found,
+        log: Appender<Committing<C>>,
+        clock: Arc<dyn Clock>,
+        host: Arc<dyn GroupHost>,
+    ) -> Arc<Replication<C>> {
+        let Begin { id, here, promised, intact, timing } = begin;
+        let Found { applied: GroupPlace { end, configuration, time, .. }, history, end: last, uncommitted } = found;
+        let remembered = Remembered { promised, history, end: last, commit: end.position, intact };
+        let machine = Group::new(id, here, timing, remembered);
+        let replication = Replication::with(machine, configuration, time, log, clock, host, false);
+        let mut state = replication.lock();
+        state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
+        for entry in uncommitted {
+            state.keep(entry, false);
+        }
+        assert_eq!(state.recent.end(), state.machine.end(), "the stream ends with what is not committed");
+        drop(state);
+        replication
+    }
+
+    fn with(
+        machine: Group,
+        configuration: GroupConfiguration,
+        time: i64,
+        log: Appender<Committing<C>>,
+        clock: Arc<dyn Clock>,
+        host: Arc<dyn GroupHost>,
+        solo: bool,
+    ) -> Arc<Replication<C>> {
+        let commit = AtomicU64::new(machine.commit().0);
+        let state = State {
+            recent: Recent::new(machine.end(), 0),
+            configuration,
+            time,
+            waiting: VecDeque::new(),
+            told: VecDeque::new(),
+            uncommitted: VecDeque::new(),
+            failed: None,
+            effects: Vec::new(),
+            machine,
+        };
+        let (id, state, telling) = (state.machine.id(), Mutex::new(state), Mutex::default());
+        Arc::new(Replication { id, log, clock, host, solo, commit, state, telling })
+    }
+
+    pub fn id(&self) -> GroupId {
+        self.id
+    }
+
+    pub fn commit(&self) -> Position {
+        Position(self.commit.load(Ordering::Acquire))
+    }
+
+    /// What the stream has come to.
+    pub fn place(&self) -> GroupPlace {
+        self.lock().place()
+    }
+
+    pub fn end(&self) -> Mark {
+        self.lock().machine.end()
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.lock().machine.is_open()
+    }
+
+    fn lock(&self) -> Locked<'_, C> {
+        self.state.lock().expect("a panic under the group's lock ends the process")
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.monotonic_nanos()
+    }
+
+    // What this node appends.
+
+    pub fn append(self: &Arc<Self>, records: EntryBuffer, party: C) {
+        if records.is_empty() {
+            return self.append_own(Vec::new(), party);
+        }
+        let checksum = records.checksum();
+        let length = records.len().try_into().expect("an entry is bounded by the limit of a transaction's changes");
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        let refused = state.failed.as_ref().map(|failure| NotCommitted::Log(failure.clone()));
+        let header = if refused.is_none() { state.machine.append(checksum, length) } else { None };
+        let Some(header) = header else {
+            let outcome = Err(refused.unwrap_or(NotCommitted::Deposed));
+            state.told.push_back(Told::Party { party, payload: records.into_emptied(), outcome });
+            return self.tell(state);
+        };
+        self.put(&mut state, records, header);
+        state.waiting.push_back(Waiting { position: header.mark.position, payload: Vec::new(), party });
+        if !self.solo {
+            let now = self.now();
+            state.machine.tick(now);
+            self.carry_out(&mut state, &[]);
+        }
+        self.tell(state);
+    }
+
+    /// The next entry of the stream goes to the log.
+    fn put(self: &Arc<Self>, state: &mut State<C>, records: EntryBuffer, header: Header) {
+        // Clocks may go back; this does not.
+        state.time = state.time.max(self.clock.wall_micros());
+        let bytes = records.seal(self.id, &header, self.commit(), state.time);
+        let payload = if self.solo {
+            Payload::Own(bytes)
+        } else {
+            let bytes = Arc::new(bytes);
+            state.keep(SharedEntry { header, bytes: Arc::clone(&bytes) }, true);
+            Payload::Shared(bytes)
+        };
+        self.write(state, payload, header.mark);
+    }
+
+    /// The lock is held, so that the log has entries in the order of their positions.
+    fn write(self: &Arc<Self>, state: &mut State<C>, payload: Payload, mark: Mark) {
+        let committing = Committing { group: Arc::clone(self), what: Appended::Entry(mark) };
+        if let Err((_, failure)) = self.log.append_now(payload, committing) {
+            self.fail(state, failure);
+        }
+    }
+
+    /// Begins an epoch of this node alone; `party` is told when that is committed.
+    pub fn start_epoch(self: &Arc<Self>, configuration: GroupConfiguration, party: C) {
+        assert!(self.solo, "a group with other members is configured by the metadata");
+        self.configured(configuration);
+        self.append_own(Vec::new(), party);
+    }
+
+    pub fn append_own(self: &Arc<Self>, payload: Vec<u8>, party: C) {
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        let what = Appended::Own { after: state.machine.end(), party };
+        let taken = self.log.append_now(payload, Committing { group: Arc::clone(self), what });
+        self.refused(&mut state, taken);
+        self.tell(state);
+    }
+
+    pub fn append_checkpoint(
+        self: &Arc<Self>,
+        write: impl FnOnce(&GroupPlace) -> Vec<u8>,
+        mark: Arc<OnceLock<LogPosition>>,
+        party: C,
+    ) -> GroupPlace {
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        let place = state.place();
+        let what = Appended::Own { after: place.end, party };
+        let taken = self.log.append_marked(write(&place), mark, Committing { group: Arc::clone(self), what });
+        self.refused(&mut state, taken);
+        self.tell(state);
+        place
+    }
+
+    /// The log is closed: a party that came back is told so.
+    fn refused(&self, state: &mut State<C>, taken: Result<(), (Committing<C>, LogFailed)>) {
+        let Err((committing, failure)) = taken else { return };
+        self.fail(state, failure.clone());
+        if let Appended::Own { party, .. } = committing.what {
+            let outcome = Err(NotCommitted::Log(failure));
+            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome });
+        }
+    }
+
+    // What the log says.
+
+    fn written(self: &Arc<Self>, what: Appended<C>, payload: Vec<u8>) {
+        let mut state = self.lock();
+        match what {
+            Appended::Entry(mark) => {
+                if payload.capacity() > 0 {
+                    let of = state.waiting.partition_point(|waiting| waiting.position < mark.position);
+                    if let Some(waiting) = state.waiting.get_mut(of) {
+                        waiting.payload = payload;
+                    }
+                }
+                state.machine.written(mark);
+                self.carry_out(&mut state, &[]);
+            }
+            // Another leader's entries have taken the place of what stood before it.
+            Appended::Own { after, party } if !state.machine.has(after) => {
+                state.told.push_back(Told::Party { party, payload, outcome: Err(NotCommitted::Deposed) });
+            }
+            Appended::Own { after: Mark { position: after, .. }, party } => {
+                let behind = state.waiting.partition_point(|waiting| waiting.position <= after);
+                state.waiting.insert(behind, Waiting { position: after, payload, party });
+                state.release(self.commit());
+            }
+        }
+        self.tell(state);
+    }
+
+    fn log_failed(self: &Arc<Self>, what: Option<Appended<C>>, failure: LogFailed) {
+        let mut state = self.lock();
+        self.fail(&mut state, failure.clone());
+        if let Some(Appended::Own { party, .. }) = what {
+            let outcome = Err(NotCommitted::Log(failure));
+            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome });
+        }
+        self.tell(state);
+    }
+
+    /// Nothing more is durable here, and nothing of what waits is known.
+    fn fail(&self, state: &mut State<C>, failure: LogFailed) {
+        if state.failed.is_none() {
+            state.failed = Some(failure.clone());
+            state.told.push_back(Told::Event(GroupEvent::LogFailed(failure.clone())));
+        }
+        state.give_up(&NotCommitted::Log(failure));
+    }
+
+    // What other nodes and the metadata say.
+
+    /// A message of the group from another node, decoded with its entries.
+    pub fn received(self: &Arc<Self>, envelope: Envelope, entries: &[u8]) {
+        let mut state = self.lock();
+        // What there is no room for comes again, and so does everything once the log has failed.
+        if !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
+            return;
+        }
+        let now = self.now();
+        state.machine.received(envelope, now);
+        self.carry_out(&mut state, entries);
+        self.tell(state);
+    }
+
+    fn told(self: &Arc<Self>, tell: impl FnOnce(&mut Group, u64)) {
+        let mut state = self.lock();
+        let now = self.now();
+        tell(&mut state.machine, now);
+        self.carry_out(&mut state, &[]);
+        self.tell(state);
+    }
+
+    pub fn configured(self: &Arc<Self>, configuration: GroupConfiguration) {
+        self.told(|machine, now| machine.configured(configuration, now));
+    }
+
+    pub fn seal(self: &Arc<Self>, epoch: Epoch) {
+        self.told(|machine, _| machine.seal(epoch));
+    }
+
+    pub fn promised(self: &Arc<Self>, epoch: Epoch) {
+        self.told(|machine, _| machine.promised(epoch));
+    }
+
+    pub fn learner(self: &Arc<Self>, member: Member) {
+        self.told(|machine, now| machine.learner(member, now));
+    }
+
+    pub fn gone(self: &Arc<Self>, member: Member) {
+        self.told(|machine, now| machine.gone(member, now));
+    }
+
+    pub fn disconnected(self: &Arc<Self>, node: NodeId) {
+        self.told(|machine, _| machine.disconnected(node));
+    }
+
+    /// To be called every few milliseconds.
+    pub fn tick(self: &Arc<Self>) {
+        self.told(|machine, now| machine.tick(now));
+    }
+
+    /// The round that has to be confirmed before a read that has just run is answered. None where
+    /// this node does not lead.
+    pub fn read(self: &Arc<Self>) -> Option<u64> {
+        let mut round = None;
+        self.told(|machine, now| {
+            round = machine.read();
+            machine.tick(now);
+        });
+        round
+    }
+
+    // What the machine wants done.
+
+    /// `incoming`: the entries of the message that was received.
+    fn carry_out(self: &Arc<Self>, state: &mut State<C>, incoming: &[u8]) {
+        let mut effects = std::mem::take(&mut state.effects);
+        state.machine.move_effects(&mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Send { to, envelope } => self.send(to, Urgency::Control, &envelope, &[]),
+                Effect::SendEntries { to, epoch, after, up_to, commit, round } => {
+                    self.send_entries(state, FromLog { to, epoch, after, up_to, commit, round });
+                }
+                Effect::Write(headers) => self.take(state, &headers, incoming),
+                Effect::Start { header, body } => {
+                    let mut records = EntryBuffer::default();
+                    records.records().extend_from_slice(&body);
+                    if let Some(configuration) = state.machine.configuration() {
+                        state.configuration = configuration.clone();
+                    }
+                    self.put(state, records, header);
+                }
+                Effect::Drop { from } => {
+                    while state.uncommitted.back().is_some_and(|last| last.entry.header.mark.position >= from) {
+                        state.uncommitted.pop_back();
+                    }
+                    let kept = state.waiting.partition_point(|waiting| waiting.position < from);
+                    state.give_up_from(kept, &NotCommitted::Deposed);
+                }
+                Effect::Commit(position) => self.committed(state, position),
+                Effect::Opened => state.event(GroupEvent::Opened),
+                Effect::Confirmed(round) => state.event(GroupEvent::Confirmed(round)),
+                Effect::Deposed { commit } => {
+                    state.uncommitted.iter_mut().for_each(|entry| entry.executed = false);
+                    state.give_up(&NotCommitted::Deposed);
+                    state.event(GroupEvent::Deposed { commit });
+                }
+                Effect::Promise(epoch) => state.event(GroupEvent::Promise(epoch)),
+                Effect::Sealed(sealed) => state.event(GroupEvent::Sealed(sealed)),
+                Effect::Propose(proposal) => state.event(GroupEvent::Propose(proposal)),
+                Effect::AskMetadata(epoch) => state.event(GroupEvent::AskMetadata(epoch)),
+                Effect::Diverged(node) => state.event(GroupEvent::Diverged(node)),
+            }
+        }
+        state.effects = effects;
+    }
+
+    fn send(&self, to: NodeId, urgency: Urgency, envelope: &Envelope, entries: &[&SharedEntry]) {
+        let bytes: usize = entries.iter().map(|entry| entry.bytes.len()).sum();
+        let mut out = Vec::with_capacity(message::HEADER_BYTES_MAX + bytes);
+        message::encode(&mut out, self.id, envelope, &[]);
+        entries.iter().for_each(|entry| out.extend_from_slice(&entry.bytes));
+        self.host.send(to, urgency, out);
+    }
+
+    /// Entries leave in messages of about [`REPLICATION_MESSAGE_BYTES`]; those that are not in
+    /// memory come from the log.
+    fn send_entries(&self, state: &mut State<C>, wanted: FromLog) {
+        let FromLog { to, epoch, after, up_to, commit, round } = wanted;
+        let Behind::Here { previous, entries } = state.recent.behind(after) else {
+            return state.event(GroupEvent::FromLog(wanted));
+        };
+        let from = state.machine.here();
+        let append = |previous| {
+            let message = Message::Append { previous, entries: Vec::new(), commit, round };
+            Envelope { from, epoch, message }
+        };
+        let (mut previous, mut together, mut bytes) = (previous, Vec::new(), 0);
+        for entry in entries.take_while(|entry| entry.header.mark.position <= up_to) {
+            if bytes > 0 && bytes + entry.bytes.len() > REPLICATION_MESSAGE_BYTES {
+                self.send(to, Urgency::Entries, &append(previous), &together);
+                previous = together.last().map_or(previous, |last: &&SharedEntry| last.header.mark);
+                together.clear();
+                bytes = 0;
+            }
+            bytes += entry.bytes.len();
+            together.push(entry);
+        }
+        let urgency = if together.is_empty() { Urgency::Control } else { Urgency::Entries };
+        self.send(to, urgency, &append(previous), &together);
+    }
+
+    /// A copy writes what was sent to it, as it came.
+    fn take(self: &Arc<Self>, state: &mut State<C>, headers: &[Header], incoming: &[u8]) {
+        let (mut rest, mut new) = (incoming, headers.iter());
+        let mut next = new.next();
+        while let Some(header) = next {
+            let whole = rest;
+            let entry = Entry::take_first(&mut rest).ok().flatten().expect("the message was decoded");
+            if entry.header != *header {
+                continue;
+            }
+            let bytes = Arc::new(whole[..whole.len() - rest.len()].to_vec());
+            state.time = state.time.max(entry.time);
+            if header.starts_epoch
+                && let Some((configuration, _)) = GroupConfiguration::decode(header.mark.epoch, entry.body)
+            {
+                state.configuration = configuration;
+            }
+            state.keep(SharedEntry { header: *header, bytes: Arc::clone(&bytes) }, false);
+            self.write(state, Payload::Shared(bytes), header.mark);
+            next = new.next();
+        }
+    }
+
+    fn committed(&self, state: &mut State<C>, position: Position) {
+        let before = self.commit.swap(position.0, Ordering::Release);
+        assert!(before < position.0, "entries are committed in order: {position} after {before}");
+        let mut applied = Vec::new();
+        while let Some(first) = state.uncommitted.front()
+            && first.entry.header.mark.position <= position
+        {
+            let Uncommitted { entry, executed } = state.uncommitted.pop_front().expect("seen just now");
+            applied.extend((!executed).then_some(entry));
+        }
+        if !applied.is_empty() {
+            state.told.push_back(Told::Committed(applied));
+        }
+        state.release(position);
+    }
+
+    /// Gives the state's lock back, and tells whoever is to be told.
+    fn tell(&self, mut state: Locked<'_, C>) {
+        if state.told.is_empty() {
+            return;
+        }
+        let mut telling = self.telling.lock().expect("a panic of a party ends the process");
+        telling.extend(state.told.drain(..));
+        drop(state);
+        for told in telling.drain(..) {
+            match told {
+                Told::Party { party, payload, outcome } => party.complete(payload, outcome),
+                Told::Committed(entries) => self.host.committed(self.id, entries),
+                Told::Event(event) => self.host.event(self.id, event),
+            }
+        }
+    }
+}
+
+impl<C> State<C> {
+    /// Where the stream has come to.
+    fn place(&self) -> GroupPlace {
+        GroupPlace {
+            end: self.machine.end(),
+            history: self.machine.history().clone(),
+            configuration: self.configuration.clone(),
+            time: self.time,
+        }
+    }
+
+    fn keep(&mut self, entry: SharedEntry, executed: bool) {
+        let position = entry.header.mark.position;
+        let before = Position(position.0 - 1);
+        let previous = match self.recent.behind(before) {
+            Behind::Here { previous, .. } => previous,
+            Behind::Gone | Behind::Beyond => self.machine.mark_at(before),
+        };
+        if let Some(last) = self.uncommitted.back() {
+            assert_eq!(last.entry.header.mark, previous, "entries are kept in order");
+        }
+        self.recent.push(previous, entry.clone());
+        self.uncommitted.push_back(Uncommitted { entry, executed });
+    }
+
+    /// Parties up to there are told that it is committed.
+    fn release(&mut self, commit: Position) {
+        while self.waiting.front().is_some_and(|waiting| waiting.position <= commit) {
+            let Waiting { payload, party, .. } = self.waiting.pop_front().expect("seen just now");
+            self.told.push_back(Told::Party { party, payload, outcome: Ok(()) });
+        }
+    }
+
+    /// Nobody here will know what becomes of what waits.
+    fn give_up(&mut self, reason: &NotCommitted) {
+        self.give_up_from(0, reason);
+    }
+
+    fn give_up_from(&mut self, first: usize, reason: &NotCommitted) {
+        for Waiting { payload, party, .. } in self.waiting.drain(first..) {
+            self.told.push_back(Told::Party { party, payload, outcome: Err(reason.clone()) });
+        }
+    }
+
+    fn event(&mut self, event: GroupEvent) {
+        self.told.push_back(Told::Event(event));
+    }
+}
