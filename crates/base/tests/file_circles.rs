@@ -22,25 +22,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         &["compile/adhoc", "compile/origin", "compile/procedure"],
         "by nature: a program keeps what it was compiled from, to be compiled again",
     ),
-    (
-        "sql",
-        &[
-            "bind/common",
-            "bind/from",
-            "bind/function",
-            "bind/grouping",
-            "bind/literal",
-            "bind/ordering",
-            "bind/percentile",
-            "bind/projection",
-            "bind/query",
-            "bind/scope",
-            "bind/suggest",
-            "bind/texts",
-            "bind/window",
-        ],
-        "by nature: a scope holds its groups and windows, whose expressions have names of that scope and subqueries",
-    ),
 ];
 
 type Files = BTreeMap<String, String>;

@@ -6,7 +6,7 @@
 
 use super::Binder;
 use super::from::bound_source;
-use super::query::Tail;
+use super::ordering::Tail;
 use super::scope::fold_name;
 use super::types::{common_type, same_kind};
 use ferrite_base::{UserError, UserResult, limits};

@@ -2,8 +2,8 @@
 //! numbered by a window function in a derived table, of which those with the number 1 are taken.
 
 use super::Binder;
+use super::ordering::Tail;
 use super::ordering::{OrderItem, is_null, ordinal};
-use super::query::Tail;
 use super::scope::fold_name;
 use crate::parse::tokens::FerriteDialect;
 use ferrite_base::{UserError, UserResult};

@@ -3,7 +3,7 @@
 
 use super::Binder;
 use super::ordering::ordinal;
-use super::scope::{ScopeSource, fold_name};
+use super::scope::{Groups, ScopeSource, fold_name};
 use super::size::check_count;
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult, limits};
@@ -13,17 +13,6 @@ use ferrite_plan::walk::rewrite;
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
-
-/// What a block is grouped by.
-#[derive(Clone, Default)]
-pub(crate) struct Groups {
-    /// Each once.
-    pub keys: Vec<Expr>,
-    /// As [`ferrite_plan::Aggregation::sets`].
-    pub sets: Vec<u64>,
-    /// GROUP BY is there, though it may name nothing: `GROUP BY ()`.
-    pub grouped: bool,
-}
 
 /// Keys that a set has bits for.
 const SET_KEYS_MAX: usize = 63;

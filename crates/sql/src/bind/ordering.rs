@@ -2,7 +2,6 @@
 
 use super::Binder;
 use super::projection::Output;
-use super::query::Tail;
 use super::scope::fold_name;
 use super::size::check_count;
 use ferrite_base::{UserError, UserResult, limits};
@@ -10,6 +9,20 @@ use ferrite_expr::Expr;
 use ferrite_plan::walk::rewrite;
 use ferrite_plan::{Query, QueryBody, SortKey};
 use sqlparser::ast;
+
+/// What stands around a query's body.
+#[derive(Default)]
+pub(crate) struct Tail<'a> {
+    pub order_by: Vec<OrderItem<'a>>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+}
+
+impl Tail<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.order_by.is_empty() && self.limit.is_none() && self.offset.is_none()
+    }
+}
 
 /// One expression of ORDER BY.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 use super::Binder;
 use super::folding::Folding;
 use super::from::table_of;
-use super::grouping::{Grouping, Groups, gather_dependents, keyed_slots};
-use super::ordering::{OrderItem, order_items};
-use super::scope::Scope;
+use super::grouping::{Grouping, gather_dependents, keyed_slots};
+use super::ordering::{Tail, order_items};
+use super::scope::{Groups, Scope};
 use super::size::check_count;
 use super::types::{Typed, common_type, same_kind};
 use ferrite_base::{UserError, UserResult, limits};
@@ -19,20 +19,6 @@ use ferrite_plan::{
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
-
-/// What stands around a query's body.
-#[derive(Default)]
-pub(crate) struct Tail<'a> {
-    pub order_by: Vec<OrderItem<'a>>,
-    pub limit: Option<Expr>,
-    pub offset: Option<Expr>,
-}
-
-impl Tail<'_> {
-    fn is_empty(&self) -> bool {
-        self.order_by.is_empty() && self.limit.is_none() && self.offset.is_none()
-    }
-}
 
 impl Binder<'_> {
     pub fn query(&mut self, query: &ast::Query) -> UserResult<Query> {

@@ -5,6 +5,7 @@ use super::Binder;
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{Aggregate, Expr};
+use ferrite_plan::Window;
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 
@@ -24,6 +25,29 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> UserResult<String> {
     }
 }
 
+/// What a block is grouped by.
+#[derive(Clone, Default)]
+pub(crate) struct Groups {
+    /// Each once.
+    pub keys: Vec<Expr>,
+    /// As [`ferrite_plan::Aggregation::sets`].
+    pub sets: Vec<u64>,
+    /// GROUP BY is there, though it may name nothing: `GROUP BY ()`.
+    pub grouped: bool,
+}
+
+/// The window functions of a block while it is bound.
+#[derive(Default)]
+pub(crate) struct WindowScope {
+    pub allowed: bool,
+    /// The slot of the results, once there is one.
+    pub slot: Option<u16>,
+    pub windows: Vec<Window>,
+    /// WINDOW name AS (...), in the order of the text.
+    pub named: Vec<(String, ast::WindowSpec)>,
+    pub results: u16,
+}
+
 /// What a FROM clause brings into reach.
 #[derive(Default)]
 pub(crate) struct Scope {
@@ -31,7 +55,7 @@ pub(crate) struct Scope {
     /// What `*` shows, in order: source and column.
     pub star: Vec<(usize, usize)>,
     /// Window functions may be called here, and are gathered.
-    pub windows: super::window::WindowScope,
+    pub windows: WindowScope,
     /// In HAVING: what the block is grouped by. A column that is not in it yields to an alias of
     /// its name.
     pub having_groups: Option<Vec<Expr>>,
@@ -99,7 +123,7 @@ pub(crate) struct AggregateScope {
     /// Columns of the group's row before the aggregates.
     pub group_count: u16,
     /// What the block is grouped by.
-    pub groups: super::grouping::Groups,
+    pub groups: Groups,
     pub found: Vec<Aggregate>,
     /// Subqueries, by their numbers, inside arguments.
     pub inside: Vec<std::ops::Range<usize>>,

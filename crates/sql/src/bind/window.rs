@@ -13,18 +13,6 @@ use ferrite_value::temporal::{MICROSECONDS_PER_DAY, TimeUnit};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 
-/// The window functions of a block while it is bound.
-#[derive(Default)]
-pub(crate) struct WindowScope {
-    pub allowed: bool,
-    /// The slot of the results, once there is one.
-    pub slot: Option<u16>,
-    pub windows: Vec<Window>,
-    /// WINDOW name AS (...), in the order of the text.
-    named: Vec<(String, ast::WindowSpec)>,
-    results: u16,
-}
-
 /// Longest chain of windows that are made from each other.
 const WINDOW_CHAIN_MAX: usize = 16;
 
