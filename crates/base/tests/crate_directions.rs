@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("exec", &["base", "value", "expr", "catalog", "plan", "table"]),
     ("log", &["base", "io"]),
     ("replica", &["base"]),
+    ("meta", &["base", "replica"]),
     ("peer", &["base", "io"]),
     ("group", &["base", "io", "log", "replica"]),
     (
@@ -118,7 +119,7 @@ const TEST_ONLY: &[&str] = &["bolero", "proptest"];
 
 /// Crates whose behaviour is a function of what they are given: a simulator can run them, and a
 /// seed repeats them.
-const PURE: &[&str] = &["value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica"];
+const PURE: &[&str] = &["value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica", "meta"];
 
 /// What a pure crate may not mention outside its tests. (`std::net` holds plain address types too;
 /// sockets are what is barred.)

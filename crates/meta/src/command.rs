@@ -1,0 +1,180 @@
+//! What changes the metadata, as values and as bytes.
+//!
+//! Bytes: format, the kind's name, its fields. The name stands in full, so that a release that does
+//! not know a kind can say which one it is.
+
+use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
+use crate::parts::{
+    Group, Node, Settings, put_configuration, put_group, put_node, put_settings, take_configuration, take_group,
+    take_node, take_settings, take_voters,
+};
+use crate::{GROUPS_MAX, NODES_MAX};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_replica::group::{GroupConfiguration, Mark};
+use std::fmt;
+
+/// Of commands and of snapshots of the state.
+pub const FORMAT: u8 = 1;
+
+/// Each is a comparison and a change: it names what it was made from, and is refused where that is
+/// no longer so.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// The first one; refused by a state that has a cluster.
+    Found { settings: Settings, nodes: Vec<(NodeId, Node)>, groups: Vec<(GroupId, Group)>, voters: Vec<NodeId> },
+    /// A node's process started. `expected`: the incarnation that is known; 0 for a new node, whose
+    /// id is the next one.
+    Register { id: NodeId, expected: Incarnation, node: Node },
+    /// A node's process ends, and acts no more.
+    Goodbye { node: NodeId, incarnation: Incarnation },
+    /// What the node promised and voted is lost: nothing is asked of it again.
+    Retire { node: NodeId, incarnation: Incarnation },
+    /// Burns `epoch`, and makes the members of `expected` the candidates for it.
+    Seal { group: GroupId, expected: Epoch, epoch: Epoch },
+    /// Ends the seal of the configuration's epoch.
+    Activate { group: GroupId, configuration: GroupConfiguration, parent: Mark },
+    /// The leader's own change of `expected`.
+    Configure { group: GroupId, expected: Epoch, configuration: GroupConfiguration, parent: Mark },
+    /// `revision`: the settings' last.
+    Settings { revision: u64, kfactor: u32 },
+    /// `expected`: who votes now. One node more or less.
+    Voters { expected: Vec<NodeId>, voters: Vec<NodeId> },
+}
+
+/// Why bytes are no command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CommandError {
+    /// Of a later release.
+    Unknown {
+        kind: String,
+        format: u8,
+    },
+    Malformed(Malformed),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Unknown { kind, format } => write!(
+                f,
+                "the metadata's command '{}' (format {format}) is not known to this release, which knows format \
+                 {FORMAT}: start the release that wrote it, or a later one",
+                kind.escape_debug()
+            ),
+            CommandError::Malformed(malformed) => malformed.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<Malformed> for CommandError {
+    fn from(malformed: Malformed) -> CommandError {
+        CommandError::Malformed(malformed)
+    }
+}
+
+impl Command {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Command::Found { .. } => "found",
+            Command::Register { .. } => "register",
+            Command::Goodbye { .. } => "goodbye",
+            Command::Retire { .. } => "retire",
+            Command::Seal { .. } => "seal",
+            Command::Activate { .. } => "activate",
+            Command::Configure { .. } => "configure",
+            Command::Settings { .. } => "settings",
+            Command::Voters { .. } => "voters",
+        }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![FORMAT];
+        let out = &mut bytes;
+        put_text(out, self.kind());
+        match self {
+            Command::Found { settings, nodes, groups, voters } => {
+                put_settings(out, settings);
+                put_list(out, nodes, |out, (id, node)| put_node(out, *id, node));
+                put_list(out, groups, |out, (id, group)| put_group(out, *id, group));
+                put_list(out, voters, |out, node| put_u32(out, node.0));
+            }
+            Command::Register { id, expected, node } => {
+                put_u64(out, expected.0);
+                put_node(out, *id, node);
+            }
+            Command::Goodbye { node, incarnation } | Command::Retire { node, incarnation } => {
+                put_u32(out, node.0);
+                put_u64(out, incarnation.0);
+            }
+            Command::Seal { group, expected, epoch } => {
+                put_u32(out, group.0);
+                put_u64(out, expected.0);
+                put_u64(out, epoch.0);
+            }
+            Command::Activate { group, configuration, parent } => {
+                put_u32(out, group.0);
+                put_configuration(out, configuration, *parent);
+            }
+            Command::Configure { group, expected, configuration, parent } => {
+                put_u32(out, group.0);
+                put_u64(out, expected.0);
+                put_configuration(out, configuration, *parent);
+            }
+            Command::Settings { revision, kfactor } => {
+                put_u64(out, *revision);
+                put_u32(out, *kfactor);
+            }
+            Command::Voters { expected, voters } => {
+                put_list(out, expected, |out, node| put_u32(out, node.0));
+                put_list(out, voters, |out, node| put_u32(out, node.0));
+            }
+        }
+        bytes
+    }
+
+    /// What [`Command::encode`] has written.
+    pub fn decode(bytes: &[u8]) -> Result<Command, CommandError> {
+        let mut rest = Reader(bytes);
+        let format = rest.u8()?;
+        let kind = rest.text()?;
+        let unknown = || CommandError::Unknown { kind: kind.to_string(), format };
+        if format != FORMAT {
+            return Err(unknown());
+        }
+        let command = match kind {
+            "found" => Command::Found {
+                settings: take_settings(&mut rest)?,
+                nodes: rest.list(NODES_MAX, take_node)?,
+                groups: rest.list(GROUPS_MAX, take_group)?,
+                voters: take_voters(&mut rest)?,
+            },
+            "register" => {
+                let expected = Incarnation(rest.u64()?);
+                let (id, node) = take_node(&mut rest)?;
+                Command::Register { id, expected, node }
+            }
+            "goodbye" => Command::Goodbye { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) },
+            "retire" => Command::Retire { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) },
+            "seal" => {
+                Command::Seal { group: GroupId(rest.u32()?), expected: Epoch(rest.u64()?), epoch: Epoch(rest.u64()?) }
+            }
+            "activate" => {
+                let group = GroupId(rest.u32()?);
+                let (configuration, parent) = take_configuration(&mut rest)?;
+                Command::Activate { group, configuration, parent }
+            }
+            "configure" => {
+                let (group, expected) = (GroupId(rest.u32()?), Epoch(rest.u64()?));
+                let (configuration, parent) = take_configuration(&mut rest)?;
+                Command::Configure { group, expected, configuration, parent }
+            }
+            "settings" => Command::Settings { revision: rest.u64()?, kfactor: rest.u32()? },
+            "voters" => Command::Voters { expected: take_voters(&mut rest)?, voters: take_voters(&mut rest)? },
+            _ => return Err(unknown()),
+        };
+        rest.end()?;
+        Ok(command)
+    }
+}

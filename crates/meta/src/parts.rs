@@ -1,0 +1,153 @@
+//! What the state consists of and commands name, as values and as bytes.
+
+use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
+use crate::{ADDRESSES_MAX, VOTERS_MAX};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_replica::group::{GroupConfiguration, Mark};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Drawn once, when the cluster is founded.
+    pub cluster: [u8; 16],
+    /// Counted up by each change.
+    pub revision: u64,
+    /// Copies of a partition beside the first.
+    pub kfactor: u32,
+    pub partitions: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Data,
+    /// Votes, and keeps no group.
+    Witness,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// As far as it has said itself; whether it lives is for its lease to say.
+    Running,
+    /// It said that it stops.
+    Stopped,
+    /// Never to be asked again.
+    Retired,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// The last that registered.
+    pub incarnation: Incarnation,
+    /// Drawn at that start. Another with the same incarnation is a copied directory.
+    pub start: [u8; 16],
+    pub kind: Kind,
+    pub presence: Presence,
+    pub release: String,
+    pub addresses: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    Active,
+    /// `burnt` is the epoch that candidates are asked to promise.
+    Sealing,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// The last one, also while it is sealed.
+    pub configuration: GroupConfiguration,
+    /// The end of the stream that the configuration goes on with.
+    pub parent: Mark,
+    /// The highest epoch that was ever named for this group. The next one is free.
+    pub burnt: Epoch,
+    pub phase: Phase,
+}
+
+pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
+    out.extend_from_slice(&settings.cluster);
+    put_u64(out, settings.revision);
+    put_u32(out, settings.kfactor);
+    put_u32(out, settings.partitions);
+}
+
+pub(crate) fn take_settings(rest: &mut Reader<'_>) -> Result<Settings, Malformed> {
+    Ok(Settings { cluster: rest.array()?, revision: rest.u64()?, kfactor: rest.u32()?, partitions: rest.u32()? })
+}
+
+pub(crate) fn put_node(out: &mut Vec<u8>, id: NodeId, node: &Node) {
+    put_u32(out, id.0);
+    put_u64(out, node.incarnation.0);
+    out.extend_from_slice(&node.start);
+    out.push(match node.kind {
+        Kind::Data => 0,
+        Kind::Witness => 1,
+    });
+    out.push(match node.presence {
+        Presence::Running => 0,
+        Presence::Stopped => 1,
+        Presence::Retired => 2,
+    });
+    put_text(out, &node.release);
+    put_list(out, &node.addresses, |out, address| put_text(out, address));
+}
+
+pub(crate) fn take_node(rest: &mut Reader<'_>) -> Result<(NodeId, Node), Malformed> {
+    let id = NodeId(rest.u32()?);
+    let (incarnation, start) = (Incarnation(rest.u64()?), rest.array()?);
+    let kind = match rest.u8()? {
+        0 => Kind::Data,
+        1 => Kind::Witness,
+        _ => return Err(Malformed("a kind of node is unknown")),
+    };
+    let presence = match rest.u8()? {
+        0 => Presence::Running,
+        1 => Presence::Stopped,
+        2 => Presence::Retired,
+        _ => return Err(Malformed("a node's presence is unknown")),
+    };
+    let release = rest.text()?.to_string();
+    let addresses = rest.list(ADDRESSES_MAX, |rest| rest.text().map(str::to_string))?;
+    Ok((id, Node { incarnation, start, kind, presence, release, addresses }))
+}
+
+/// The epoch, then the body of its first entry with its length.
+pub(crate) fn put_configuration(out: &mut Vec<u8>, configuration: &GroupConfiguration, parent: Mark) {
+    put_u64(out, configuration.epoch.0);
+    let body = configuration.encode(parent);
+    put_u32(out, u32::try_from(body.len()).expect("a configuration is short"));
+    out.extend_from_slice(&body);
+}
+
+pub(crate) fn take_configuration(rest: &mut Reader<'_>) -> Result<(GroupConfiguration, Mark), Malformed> {
+    let (epoch, length) = (Epoch(rest.u64()?), rest.u32()?);
+    let body = rest.slice(length as usize)?;
+    GroupConfiguration::decode(epoch, body).ok_or(Malformed("a configuration does not hold together"))
+}
+
+pub(crate) fn put_group(out: &mut Vec<u8>, id: GroupId, group: &Group) {
+    put_u32(out, id.0);
+    put_u64(out, group.burnt.0);
+    out.push(match group.phase {
+        Phase::Active => 0,
+        Phase::Sealing => 1,
+    });
+    put_configuration(out, &group.configuration, group.parent);
+}
+
+pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malformed> {
+    let (id, burnt) = (GroupId(rest.u32()?), Epoch(rest.u64()?));
+    let phase = match rest.u8()? {
+        0 => Phase::Active,
+        1 => Phase::Sealing,
+        _ => return Err(Malformed("a group's phase is unknown")),
+    };
+    let (configuration, parent) = take_configuration(rest)?;
+    if (burnt < configuration.epoch) || (phase == Phase::Sealing && burnt == configuration.epoch) {
+        return Err(Malformed("a group's epoch was not used yet"));
+    }
+    Ok((id, Group { configuration, parent, burnt, phase }))
+}
+
+pub(crate) fn take_voters(rest: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {
+    rest.list(VOTERS_MAX, |rest| rest.u32().map(NodeId))
+}

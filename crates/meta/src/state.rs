@@ -1,0 +1,462 @@
+//! What all voters agree on: a function of the commands in their order.
+
+use crate::bytes::{Malformed, Reader, put_list, put_u32};
+use crate::command::{Command, FORMAT};
+use crate::parts::{
+    Group, Kind, Node, Phase, Presence, Settings, put_group, put_node, put_settings, take_group, take_node,
+    take_settings, take_voters,
+};
+use crate::{ADDRESSES_MAX, GROUPS_MAX, MEMBERS_MAX, NODES_MAX, TEXT_BYTES_MAX, VOTERS_MAX};
+use ferrite_base::checksum::crc32c;
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What a command did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    Done,
+    /// It was done already, by the same command.
+    Repeated,
+}
+
+/// Why a command did nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    NotFounded,
+    Founded,
+    UnknownNode(NodeId),
+    UnknownGroup(GroupId),
+    /// A new node's id is the next one.
+    NextNode(NodeId),
+    /// The comparison failed: this is the incarnation that is known.
+    Incarnation {
+        node: NodeId,
+        known: Incarnation,
+    },
+    /// The same incarnation was started twice.
+    CopiedDirectory(NodeId),
+    Retired(NodeId),
+    /// The comparison failed: this is the group's epoch.
+    Epoch {
+        group: GroupId,
+        known: Epoch,
+    },
+    /// The epoch is not the next one that is free.
+    NextEpoch {
+        group: GroupId,
+        next: Epoch,
+    },
+    /// The group is sealed, and has no leader that could change it.
+    Sealing(GroupId),
+    NotSealing(GroupId),
+    /// It may not be a member of that configuration.
+    Member {
+        node: NodeId,
+        why: &'static str,
+    },
+    /// The comparison failed: this is the settings' revision.
+    Revision(u64),
+    /// The comparison failed, or it is not one voter more or less.
+    Voters,
+    Invalid(&'static str),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NotFounded => f.write_str("there is no cluster yet: found one"),
+            Refusal::Founded => f.write_str("there is a cluster already"),
+            Refusal::UnknownNode(node) => write!(f, "there is no node {node}"),
+            Refusal::UnknownGroup(group) => write!(f, "there is no group {group}"),
+            Refusal::NextNode(next) => write!(f, "a new node's id is {next}: ask again with it"),
+            Refusal::Incarnation { node, known } => {
+                write!(f, "node {node} is at incarnation {known}: ask again if that is yours")
+            }
+            Refusal::CopiedDirectory(node) => write!(
+                f,
+                "node {node} runs already, from a directory of which this one is a copy: start with an empty one"
+            ),
+            Refusal::Retired(node) => write!(f, "node {node} is retired: start with an empty directory"),
+            Refusal::Epoch { group, known } => write!(f, "group {group} is at epoch {known}"),
+            Refusal::NextEpoch { group, next } => write!(f, "the next epoch of group {group} is {next}"),
+            Refusal::Sealing(group) => write!(f, "group {group} is sealed: its next leader changes it"),
+            Refusal::NotSealing(group) => write!(f, "group {group} is not sealed at that epoch"),
+            Refusal::Member { node, why } => write!(f, "node {node} cannot be a member: {why}"),
+            Refusal::Revision(known) => write!(f, "the settings are at revision {known}: read them again"),
+            Refusal::Voters => f.write_str("the voters are others, or more than one is changed: read them again"),
+            Refusal::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The replicated state. Nothing in it depends on time, chance or the node it is on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    settings: Option<Settings>,
+    nodes: BTreeMap<NodeId, Node>,
+    groups: BTreeMap<GroupId, Group>,
+    voters: BTreeSet<NodeId>,
+}
+
+impl State {
+    /// None: no cluster was founded.
+    pub fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref()
+    }
+
+    /// Retired ones too: an id is never used again.
+    pub fn nodes(&self) -> &BTreeMap<NodeId, Node> {
+        &self.nodes
+    }
+
+    pub fn groups(&self) -> &BTreeMap<GroupId, Group> {
+        &self.groups
+    }
+
+    pub fn voters(&self) -> &BTreeSet<NodeId> {
+        &self.voters
+    }
+
+    /// The id of the node that joins next.
+    pub fn next_node(&self) -> NodeId {
+        NodeId(self.nodes.last_key_value().map_or(0, |(last, _)| last.0) + 1)
+    }
+
+    /// Whom a seal of the group asks: the members of its last configuration, with the incarnation
+    /// that they have now.
+    pub fn candidates(&self, group: GroupId) -> Vec<Member> {
+        let members = self.groups.get(&group).map_or(&[][..], |group| group.configuration.members());
+        let asked = members.iter().filter_map(|member| {
+            let node = self.nodes.get(&member.node)?;
+            (node.presence != Presence::Retired).then_some(Member { node: member.node, incarnation: node.incarnation })
+        });
+        asked.collect()
+    }
+
+    /// Carries out a command. A refused one changes nothing.
+    pub fn apply(&mut self, command: &Command) -> Result<Change, Refusal> {
+        if let Command::Found { settings, nodes, groups, voters } = command {
+            return self.found(settings, nodes, groups, voters);
+        }
+        if self.settings.is_none() {
+            return Err(Refusal::NotFounded);
+        }
+        match command {
+            Command::Found { .. } => Err(Refusal::Founded),
+            Command::Register { id, expected, node } => self.register(*id, *expected, node),
+            Command::Goodbye { node, incarnation } => self.leave(*node, *incarnation, Presence::Stopped),
+            Command::Retire { node, incarnation } => self.leave(*node, *incarnation, Presence::Retired),
+            Command::Seal { group, expected, epoch } => self.seal(*group, *expected, *epoch),
+            Command::Activate { group, configuration, parent } => self.activate(*group, configuration, *parent),
+            Command::Configure { group, expected, configuration, parent } => {
+                self.configure(*group, *expected, configuration, *parent)
+            }
+            Command::Settings { revision, kfactor } => self.set(*revision, *kfactor),
+            Command::Voters { expected, voters } => self.change_voters(expected, voters),
+        }
+    }
+
+    fn found(
+        &mut self,
+        settings: &Settings,
+        nodes: &[(NodeId, Node)],
+        groups: &[(GroupId, Group)],
+        voters: &[NodeId],
+    ) -> Result<Change, Refusal> {
+        if let Some(founded) = &self.settings {
+            return if founded.cluster == settings.cluster { Ok(Change::Repeated) } else { Err(Refusal::Founded) };
+        }
+        check_kfactor(settings.kfactor)?;
+        if settings.partitions == 0 || groups.is_empty() {
+            return Err(Refusal::Invalid("a cluster has a partition and a group"));
+        }
+        if ![1, 3, 5].contains(&voters.len()) {
+            return Err(Refusal::Invalid("a cluster is founded with 1, 3 or 5 voters"));
+        }
+        let mut state = State { settings: Some(settings.clone()), ..State::default() };
+        for (id, node) in nodes {
+            state.register(*id, Incarnation(0), node)?;
+        }
+        for voter in voters {
+            state.node(*voter)?;
+            if !state.voters.insert(*voter) {
+                return Err(Refusal::Voters);
+            }
+        }
+        for (id, group) in groups {
+            check_size(&group.configuration)?;
+            for member in group.configuration.members() {
+                state.check_current(*member)?;
+            }
+            let fresh = group.phase == Phase::Active && group.burnt == group.configuration.epoch;
+            if !fresh || !group.configuration.added().is_empty() || state.groups.insert(*id, group.clone()).is_some() {
+                return Err(Refusal::Invalid("a group is founded once, active, with members that have everything"));
+            }
+        }
+        if state.groups.len() > GROUPS_MAX {
+            return Err(Refusal::Invalid("there are too many groups"));
+        }
+        *self = state;
+        Ok(Change::Done)
+    }
+
+    fn register(&mut self, id: NodeId, expected: Incarnation, node: &Node) -> Result<Change, Refusal> {
+        let texts_fit =
+            node.addresses.iter().chain([&node.release]).all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
+        if node.addresses.is_empty() || node.addresses.len() > ADDRESSES_MAX || !texts_fit {
+            return Err(Refusal::Invalid("a node has a release and one to 8 addresses, of 255 bytes at most"));
+        }
+        if node.presence != Presence::Running {
+            return Err(Refusal::Invalid("a node that registers runs"));
+        }
+        let Some(known) = self.nodes.get(&id) else {
+            let next = self.next_node();
+            if id != next {
+                return Err(Refusal::NextNode(next));
+            }
+            if expected != Incarnation(0) || node.incarnation == Incarnation(0) {
+                return Err(Refusal::Incarnation { node: id, known: Incarnation(0) });
+            }
+            if self.nodes.len() >= NODES_MAX {
+                return Err(Refusal::Invalid("there were too many nodes"));
+            }
+            self.nodes.insert(id, node.clone());
+            return Ok(Change::Done);
+        };
+        if known.presence == Presence::Retired {
+            return Err(Refusal::Retired(id));
+        }
+        if known.incarnation == node.incarnation {
+            return if known.start == node.start { Ok(Change::Repeated) } else { Err(Refusal::CopiedDirectory(id)) };
+        }
+        if known.incarnation != expected || node.incarnation < expected {
+            return Err(Refusal::Incarnation { node: id, known: known.incarnation });
+        }
+        if known.kind != node.kind {
+            return Err(Refusal::Invalid("a witness stays one, and a node with data too: join with a new id"));
+        }
+        self.nodes.insert(id, node.clone());
+        Ok(Change::Done)
+    }
+
+    fn leave(&mut self, id: NodeId, incarnation: Incarnation, presence: Presence) -> Result<Change, Refusal> {
+        if presence == Presence::Retired && self.voters.contains(&id) {
+            return Err(Refusal::Invalid("a voter cannot be retired: change the voters first"));
+        }
+        let node = self.nodes.get_mut(&id).ok_or(Refusal::UnknownNode(id))?;
+        if node.incarnation != incarnation {
+            return Err(Refusal::Incarnation { node: id, known: node.incarnation });
+        }
+        if node.presence == presence {
+            return Ok(Change::Repeated);
+        }
+        if node.presence == Presence::Retired {
+            return Err(Refusal::Retired(id));
+        }
+        node.presence = presence;
+        Ok(Change::Done)
+    }
+
+    fn seal(&mut self, id: GroupId, expected: Epoch, epoch: Epoch) -> Result<Change, Refusal> {
+        let group = self.group_at(id, expected)?;
+        check_next(id, group, epoch)?;
+        group.burnt = epoch;
+        group.phase = Phase::Sealing;
+        Ok(Change::Done)
+    }
+
+    fn activate(&mut self, id: GroupId, next: &GroupConfiguration, parent: Mark) -> Result<Change, Refusal> {
+        check_size(next)?;
+        let group = self.groups.get(&id).ok_or(Refusal::UnknownGroup(id))?;
+        if group.phase == Phase::Active && group.configuration == *next && group.parent == parent {
+            return Ok(Change::Repeated);
+        }
+        if group.phase != Phase::Sealing || group.burnt != next.epoch {
+            return Err(Refusal::NotSealing(id));
+        }
+        if !next.added().is_empty() {
+            return Err(Refusal::Invalid("a seal adds nobody"));
+        }
+        for member in next.members() {
+            if !group.configuration.has_node(member.node) {
+                return Err(Refusal::Member { node: member.node, why: "it was not in the last configuration" });
+            }
+            self.check_current(*member)?;
+        }
+        self.replace(id, next, parent);
+        Ok(Change::Done)
+    }
+
+    fn configure(
+        &mut self,
+        id: GroupId,
+        expected: Epoch,
+        next: &GroupConfiguration,
+        parent: Mark,
+    ) -> Result<Change, Refusal> {
+        check_size(next)?;
+        let group = self.groups.get(&id).ok_or(Refusal::UnknownGroup(id))?;
+        let last = &group.configuration;
+        if group.phase == Phase::Active && *last == *next && group.parent == parent {
+            return Ok(Change::Repeated);
+        }
+        if last.epoch != expected {
+            return Err(Refusal::Epoch { group: id, known: last.epoch });
+        }
+        if group.phase == Phase::Sealing {
+            return Err(Refusal::Sealing(id));
+        }
+        check_next(id, group, next.epoch)?;
+        for member in next.members() {
+            let added = next.added().contains(&member.node);
+            if added {
+                self.check_current(*member)?;
+            } else if !last.has(*member) {
+                return Err(Refusal::Member { node: member.node, why: "it is new, and not said to be added" });
+            }
+        }
+        self.replace(id, next, parent);
+        Ok(Change::Done)
+    }
+
+    fn replace(&mut self, id: GroupId, next: &GroupConfiguration, parent: Mark) {
+        let group = Group { configuration: next.clone(), parent, burnt: next.epoch, phase: Phase::Active };
+        self.groups.insert(id, group);
+    }
+
+    fn set(&mut self, revision: u64, kfactor: u32) -> Result<Change, Refusal> {
+        check_kfactor(kfactor)?;
+        let settings = self.settings.as_mut().ok_or(Refusal::NotFounded)?;
+        if settings.revision != revision {
+            return Err(Refusal::Revision(settings.revision));
+        }
+        settings.revision = revision.checked_add(1).ok_or(Refusal::Invalid("the settings were changed too often"))?;
+        settings.kfactor = kfactor;
+        Ok(Change::Done)
+    }
+
+    fn change_voters(&mut self, expected: &[NodeId], voters: &[NodeId]) -> Result<Change, Refusal> {
+        let set = |nodes: &[NodeId]| nodes.iter().copied().collect::<BTreeSet<_>>();
+        let next = set(voters);
+        if next == self.voters {
+            return Ok(Change::Repeated);
+        }
+        let one = next.symmetric_difference(&self.voters).count() == 1;
+        if set(expected) != self.voters || !one || next.len() != voters.len() || next.len() > VOTERS_MAX {
+            return Err(Refusal::Voters);
+        }
+        if next.is_empty() {
+            return Err(Refusal::Invalid("the metadata has a voter"));
+        }
+        for voter in next.difference(&self.voters) {
+            if self.node(*voter)?.presence != Presence::Running {
+                return Err(Refusal::Invalid("a node that becomes a voter runs"));
+            }
+        }
+        self.voters = next;
+        Ok(Change::Done)
+    }
+
+    fn node(&self, id: NodeId) -> Result<&Node, Refusal> {
+        self.nodes.get(&id).ok_or(Refusal::UnknownNode(id))
+    }
+
+    fn group_at(&mut self, id: GroupId, expected: Epoch) -> Result<&mut Group, Refusal> {
+        let group = self.groups.get_mut(&id).ok_or(Refusal::UnknownGroup(id))?;
+        if group.configuration.epoch != expected {
+            return Err(Refusal::Epoch { group: id, known: group.configuration.epoch });
+        }
+        Ok(group)
+    }
+
+    /// The process that runs on the node now, and may keep data.
+    fn check_current(&self, member: Member) -> Result<(), Refusal> {
+        let node = self.node(member.node)?;
+        let why = match (node.presence, node.kind) {
+            (Presence::Retired, _) => "it is retired",
+            (Presence::Stopped, _) => "it has stopped",
+            (Presence::Running, Kind::Witness) => "it is a witness, without data",
+            (Presence::Running, Kind::Data) if node.incarnation != member.incarnation => "it was started again",
+            (Presence::Running, Kind::Data) => return Ok(()),
+        };
+        Err(Refusal::Member { node: member.node, why })
+    }
+
+    /// The whole state as bytes, with a checksum.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let mut bytes = self.encode();
+        let checksum = crc32c(&bytes);
+        put_u32(&mut bytes, checksum);
+        bytes
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![FORMAT, u8::from(self.settings.is_some())];
+        let out = &mut bytes;
+        if let Some(settings) = &self.settings {
+            put_settings(out, settings);
+        }
+        let nodes: Vec<_> = self.nodes.iter().collect();
+        put_list(out, &nodes, |out, (id, node)| put_node(out, **id, node));
+        let groups: Vec<_> = self.groups.iter().collect();
+        put_list(out, &groups, |out, (id, group)| put_group(out, **id, group));
+        let voters: Vec<_> = self.voters.iter().collect();
+        put_list(out, &voters, |out, node| put_u32(out, node.0));
+        bytes
+    }
+
+    /// What [`State::snapshot`] has written.
+    pub fn restore(bytes: &[u8]) -> Result<State, Malformed> {
+        let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(Malformed("they end early"))?;
+        let mut rest = Reader(body);
+        if rest.u8()? != FORMAT {
+            return Err(Malformed("a later release wrote them: start that one, or a later one"));
+        }
+        if crc32c(body) != u32::from_le_bytes(*checksum) {
+            return Err(Malformed("the checksum differs"));
+        }
+        let settings = match rest.u8()? {
+            0 => None,
+            1 => Some(take_settings(&mut rest)?),
+            _ => return Err(Malformed("it is not said whether there is a cluster")),
+        };
+        let nodes = rest.list(NODES_MAX, take_node)?;
+        let groups = rest.list(GROUPS_MAX, take_group)?;
+        let voters = take_voters(&mut rest)?;
+        rest.end()?;
+        Ok(State {
+            settings,
+            nodes: nodes.into_iter().collect(),
+            groups: groups.into_iter().collect(),
+            voters: voters.into_iter().collect(),
+        })
+    }
+
+    /// Equal on all voters that applied the same commands.
+    pub fn hash(&self) -> u32 {
+        // Without the checksum: that of bytes with their own is always the same.
+        crc32c(&self.encode())
+    }
+}
+
+fn check_kfactor(kfactor: u32) -> Result<(), Refusal> {
+    // A member more while one is exchanged for another.
+    if (kfactor as usize) + 1 < MEMBERS_MAX { Ok(()) } else { Err(Refusal::Invalid("the k-factor is 6 at most")) }
+}
+
+fn check_size(configuration: &GroupConfiguration) -> Result<(), Refusal> {
+    if configuration.members().len() <= MEMBERS_MAX {
+        Ok(())
+    } else {
+        Err(Refusal::Invalid("a group has 8 members at most"))
+    }
+}
+
+fn check_next(id: GroupId, group: &Group, epoch: Epoch) -> Result<(), Refusal> {
+    let next = group.burnt.0.checked_add(1).ok_or(Refusal::Invalid("the group's epochs are used up"))?;
+    if epoch == Epoch(next) { Ok(()) } else { Err(Refusal::NextEpoch { group: id, next: Epoch(next) }) }
+}
