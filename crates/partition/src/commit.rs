@@ -23,7 +23,7 @@ pub enum Parties {
     /// A transaction over several partitions: each one's place and the coordinator's.
     Several(Vec<(Arc<Gate>, Sequence)>),
     /// One that stands still until the outcome is known: a schema change.
-    Waiting(Arc<Gate>, Sequence, Sender<()>),
+    Waiting(Arc<Gate>, Sequence, Sender<Result<(), NotCommitted>>),
     /// Somebody who wants to know the outcome and answers nobody: the start of a server, a
     /// snapshot.
     Asking(Sender<Result<(), NotCommitted>>),
@@ -59,7 +59,7 @@ impl Party for Completion {
             Parties::Several(list) => list.iter().for_each(|(gate, sequence)| tell(gate, *sequence)),
             Parties::Waiting(gate, sequence, told) => {
                 tell(gate, *sequence);
-                let _ = told.send(());
+                let _ = told.send(outcome.clone());
             }
             Parties::Asking(told) => {
                 let _ = told.send(outcome.clone());

@@ -146,7 +146,6 @@ impl Coordinator {
         while let Some(job) = self.next() {
             let goes_on = self.handle(job);
             if let Some(changing) = self.changing.take() {
-                changing.wait();
                 self.schema_changed(changing);
             }
             if !goes_on {
@@ -169,7 +168,6 @@ impl Coordinator {
                 self.changing = Some(changing);
                 return false;
             }
-            changing.wait();
             self.schema_changed(changing);
             return true;
         }

@@ -6,7 +6,7 @@ use ferrite_base::{CatalogVersion, IndexId, SqlLimits, TableId, UserError, UserR
 use ferrite_catalog::{Catalog, Change, Effect, FunctionValues, Ids, base64, references, settle};
 use ferrite_snapshot::{Manifest, SchemaBase, SchemaChange};
 use ferrite_sql::Statement;
-use ferrite_table::Store;
+use ferrite_table::{SchemaUndo, Store};
 use std::sync::Arc;
 
 /// How a catalog came about, for a snapshot to tell: replay's own way to it.
@@ -225,7 +225,7 @@ pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<(
 }
 
 /// The same, of a change that is not in the log yet, which `watcher` may end.
-pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher: &Watcher) -> UserResult<()> {
+pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher: &Watcher) -> UserResult<SchemaUndo> {
     ferrite_table::change_schema_watched(stores, &planned.catalog, &planned.effects, time, watcher)
 }
 

@@ -58,7 +58,7 @@ pub use pages::Scan;
 pub use prefetch_ahead::Ahead;
 pub use redo::RedoError;
 pub use row::RowRef;
-pub use schema::{change_schema, change_schema_watched};
+pub use schema::{SchemaUndo, change_schema, change_schema_watched};
 pub use store::Store;
 pub use table::TableData;
 pub use undo::UndoMark;

@@ -31,17 +31,18 @@ enum Inverse {
 /// Must not be called within a transaction.
 pub fn change_schema(stores: &mut [Store], catalog: &Arc<Catalog>, effects: &[Effect], time: i64) -> UserResult<()> {
     // What was once committed is carried out to its end.
-    watch::unwatched(|| carry_out(stores, catalog, effects, time, Values::AsCommitted))
+    watch::unwatched(|| carry_out(stores, catalog, effects, time, Values::AsCommitted)).map(drop)
 }
 
-/// The same, of a change that is not committed yet, which `watcher` may end.
+/// The same, of a change that is not committed yet, which `watcher` may end; and how to take it
+/// back.
 pub fn change_schema_watched(
     stores: &mut [Store],
     catalog: &Arc<Catalog>,
     effects: &[Effect],
     time: i64,
     watcher: &Watcher,
-) -> UserResult<()> {
+) -> UserResult<SchemaUndo> {
     watcher.watch(|| carry_out(stores, catalog, effects, time, Values::New))
 }
 
@@ -60,7 +61,8 @@ fn carry_out(
     effects: &[Effect],
     time: i64,
     values: Values,
-) -> UserResult<()> {
+) -> UserResult<SchemaUndo> {
+    let before = stores.first().map(|store| Arc::clone(&store.catalog));
     for store in stores.iter() {
         assert!(store.mark().undo == 0, "a schema change is a transaction of its own");
     }
@@ -69,16 +71,42 @@ fn carry_out(
     if result.is_ok() {
         result = change.stores.iter().try_for_each(Store::check_plans);
     }
-    let done = std::mem::take(&mut change.done);
+    let undo = SchemaUndo { before, done: std::mem::take(&mut change.done) };
     // From here on it is decided.
-    watch::unwatched(|| {
-        match result {
-            Ok(()) => stores.iter_mut().for_each(|store| store.set_catalog(Arc::clone(catalog))),
-            Err(_) => done.into_iter().rev().for_each(|(store, inverse)| stores[store].take_back(inverse)),
+    match result {
+        Ok(()) => watch::unwatched(|| {
+            stores.iter_mut().for_each(|store| store.set_catalog(Arc::clone(catalog)));
+            stores.iter_mut().for_each(Store::attach_views);
+            Ok(undo)
+        }),
+        Err(error) => {
+            undo.take_back(stores);
+            Err(error)
         }
-        stores.iter_mut().for_each(Store::attach_views);
-    });
-    result
+    }
+}
+
+/// How the stores become what they were before a schema change that they have followed. Dropped
+/// when the change is committed.
+pub struct SchemaUndo {
+    /// None: there are no stores.
+    before: Option<Arc<Catalog>>,
+    /// Which store, and what was done to it.
+    done: Vec<(usize, Inverse)>,
+}
+
+impl SchemaUndo {
+    /// Of the same stores, in which nothing has been changed since.
+    pub fn take_back(self, stores: &mut [Store]) {
+        let SchemaUndo { before, done } = self;
+        watch::unwatched(|| {
+            done.into_iter().rev().for_each(|(store, inverse)| stores[store].take_back(inverse));
+            if let Some(before) = before {
+                stores.iter_mut().for_each(|store| store.set_catalog(Arc::clone(&before)));
+            }
+            stores.iter_mut().for_each(Store::attach_views);
+        });
+    }
 }
 
 /// A schema change under way.

@@ -511,7 +511,8 @@ fn what_a_committed_change_stored_is_stored_again() {
     let effects = schema.change(Change::AlterTable { table: "T".into(), action });
     let catalog = Arc::new(schema.catalog.clone());
     let (mut stores, watcher) = ([store], Watcher::new(|| Ok(())));
-    let refused = ferrite_table::change_schema_watched(&mut stores, &catalog, &effects, 0, &watcher).unwrap_err();
+    let refused =
+        ferrite_table::change_schema_watched(&mut stores, &catalog, &effects, 0, &watcher).map(drop).unwrap_err();
     assert!(refused.message().contains("cannot become TIMESTAMP"), "{refused}");
     assert_eq!(sorted_contents(&stores[0], T), ["Date(65793)"]);
     ferrite_table::change_schema(&mut stores, &catalog, &effects, 0).unwrap();

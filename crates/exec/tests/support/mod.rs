@@ -10,7 +10,7 @@ use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
 use ferrite_plan::{Fitted, Owners};
 use ferrite_plan::{OutputColumn, Program};
-use ferrite_table::Store;
+use ferrite_table::{Store, TableData};
 use ferrite_value::ring::Ring;
 use ferrite_value::{Decimal, OwnedValue, Value, convert};
 use std::collections::HashMap;
@@ -121,7 +121,15 @@ impl Database {
         for program in ferrite_sql::default_procedures(&catalog) {
             programs.insert(program.name.to_uppercase(), Arc::new(program));
         }
-        ferrite_table::change_schema_watched(&mut self.stores, &catalog, &effects, TRANSACTION_TIME, watcher)?;
+        // What is taken back leaves no trace, and can be done again.
+        let change = |stores: &mut Vec<Store>| {
+            ferrite_table::change_schema_watched(stores, &catalog, &effects, TRANSACTION_TIME, watcher)
+        };
+        let before = contents(&self.stores);
+        change(&mut self.stores)?.take_back(&mut self.stores);
+        self.stores.iter().for_each(|store| store.verify().expect("what was taken back is consistent"));
+        assert!(contents(&self.stores) == before, "a schema change that is taken back leaves a trace");
+        change(&mut self.stores)?;
         ferrite_table::change_schema(&mut self.copies, &catalog, &effects, TRANSACTION_TIME)
             .expect("copies follow their stores");
         self.catalog = catalog;
@@ -365,4 +373,20 @@ pub fn filled(partitions: u32, lending: Lending, rows: u32) -> Database {
         database.run(&insert).expect("rows");
     }
     database
+}
+
+/// Definitions and rows of all tables, those of large ones by their number.
+fn contents(stores: &[Store]) -> Vec<String> {
+    const ROWS_MAX: u64 = 3_000;
+    let table = |table: &TableData| {
+        let columns = table.definition().columns.len();
+        let row =
+            |id| (0..columns).map(|column| format!("{:?} ", table.row(id).column(column as u16))).collect::<String>();
+        let rows: Vec<String> = match table.row_count() {
+            0..=ROWS_MAX => table.scan().map(|id| format!("{id} {}", row(id))).collect(),
+            count => vec![count.to_string()],
+        };
+        format!("{:?} {rows:?}", table.definition())
+    };
+    stores.iter().flat_map(Store::tables).map(table).collect()
 }

@@ -17,8 +17,8 @@ use crate::task_check;
 use crossbeam_channel::{Receiver, bounded};
 use ferrite_base::{Sequence, SqlLimits, TableId, UserResult};
 use ferrite_exec::Marks;
-use ferrite_group::EntryBuffer;
-use ferrite_table::Store;
+use ferrite_group::{EntryBuffer, NotCommitted};
+use ferrite_table::{SchemaUndo, Store};
 use ferrite_wire::response;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,13 +36,14 @@ pub(super) struct Changing {
     /// Rows of tables that were swapped.
     rows: Option<i64>,
     reply: Reply,
-    /// Its outcome is known.
-    told: Receiver<()>,
+    undo: SchemaUndo,
+    told: Receiver<Result<(), NotCommitted>>,
 }
 
 impl Changing {
-    pub fn wait(&self) {
-        self.told.recv().expect("the log completes every append");
+    /// What became of it.
+    fn outcome(&self) -> Result<(), NotCommitted> {
+        self.told.recv().expect("the log completes every append")
     }
 
     pub fn is_known(&self) -> bool {
@@ -112,10 +113,13 @@ impl Coordinator {
         let applied = schema::apply_watched(&mut stores, &planned, time, &watcher);
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
         put_back(&mut borrowed, &mut stores, &mut positions);
-        if let Err(error) = applied {
-            self.give_back(borrowed);
-            return Err(error);
-        }
+        let undo = match applied {
+            Ok(undo) => undo,
+            Err(error) => {
+                self.give_back(borrowed);
+                return Err(error);
+            }
+        };
         self.ticket = Sequence(self.ticket.0 + 1);
         self.gate.appended(self.ticket);
         let mut records = EntryBuffer::default();
@@ -126,17 +130,29 @@ impl Coordinator {
         self.log.append(records, Completion { parties, buffers: None });
         classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         let warnings = planned.warnings.into_iter().chain(classes).collect();
-        Ok(Changing { borrowed, compiled, time, text, warnings, rows, reply: reply.clone(), told })
+        Ok(Changing { borrowed, compiled, time, text, warnings, rows, reply: reply.clone(), undo, told })
     }
 
-    /// Its outcome is known: durable, or the log has failed and nothing more is executed.
+    /// Its outcome is known: committed, or the log has failed and nothing more is executed, or this
+    /// node was deposed, and what follows it is for another leader to say.
     pub(super) fn schema_changed(&mut self, changing: Changing) {
-        let Changing { borrowed, compiled, time, text, warnings, rows, reply, .. } = changing;
-        self.history.add(compiled.catalog.version.0, time, &text);
-        self.counters.catalog_changes(&self.compiled);
-        self.compiled = Arc::clone(&compiled);
-        if self.gate.failure().is_none() {
-            (self.publish)(compiled);
+        let outcome = changing.outcome();
+        let Changing { mut borrowed, compiled, time, text, warnings, rows, reply, undo, .. } = changing;
+        match outcome {
+            Ok(()) | Err(NotCommitted::Log(_)) => {
+                self.history.add(compiled.catalog.version.0, time, &text);
+                self.counters.catalog_changes(&self.compiled);
+                self.compiled = Arc::clone(&compiled);
+                if self.gate.failure().is_none() {
+                    (self.publish)(compiled);
+                }
+            }
+            Err(NotCommitted::Deposed) => {
+                let (mut stores, mut positions) = (Vec::new(), Vec::new());
+                take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
+                undo.take_back(&mut stores);
+                put_back(&mut borrowed, &mut stores, &mut positions);
+            }
         }
         self.give_back(borrowed);
         let mut answers = AnswerBatch::default();
