@@ -58,6 +58,11 @@ impl<C: Party> GroupAppender<C> {
         self.0.place()
     }
 
+    /// Times of entries to come are not below `micros`, whatever the clock says.
+    pub fn raise_time(&self, micros: i64) {
+        self.0.raise_time(micros);
+    }
+
     /// Where the stream ends.
     pub fn end(&self) -> Mark {
         self.0.end()

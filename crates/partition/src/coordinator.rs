@@ -112,6 +112,8 @@ impl Coordinator {
         limits: CallLimits,
         long_reads: LongReads,
     ) -> Coordinator {
+        let mut executor = long_reads.executor(limits);
+        executor.unique_ids_above(log.place().time);
         Coordinator {
             inbox,
             role: Role::Leader,
@@ -122,7 +124,7 @@ impl Coordinator {
             gate,
             log,
             clock,
-            executor: long_reads.executor(limits),
+            executor,
             waiting: VecDeque::new(),
             next_job: None,
             loans: unbounded(),
@@ -432,6 +434,9 @@ impl Coordinator {
             }
         }
         if !parts.is_empty() {
+            if let Some(time) = self.executor.take_unique_ids_ahead() {
+                self.log.raise_time(time);
+            }
             record::write_multi(payload.records(), self.ticket.0, &parts);
         }
         for store in stores {

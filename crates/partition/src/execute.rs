@@ -158,6 +158,13 @@ impl Executor {
         self.external.unique_ids_above(micros);
     }
 
+    /// The time of the last such number where it is later than its transaction's, once: the entry
+    /// that comes next must not be of an earlier one.
+    #[inline]
+    pub(crate) fn take_unique_ids_ahead(&mut self) -> Option<i64> {
+        self.external.take_unique_ids_ahead()
+    }
+
     /// Forgets what belongs to the programs of the catalog version before.
     pub fn catalog_changed(&mut self) {
         self.headers.entries.clear();

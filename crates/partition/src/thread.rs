@@ -103,6 +103,8 @@ impl Partition {
     ) -> Partition {
         assert_eq!(start.store.partition(), start.id, "a partition starts with its own store");
         assert!(start.store.is_committed(), "recovery leaves nothing open");
+        let mut executor = start.long_reads.executor(start.limits).of_partition(start.id);
+        executor.unique_ids_above(log.place().time);
         Partition {
             id: start.id,
             role: Role::Leader,
@@ -116,7 +118,7 @@ impl Partition {
             log,
             buffers: bounded(BUFFERS_KEPT),
             clock,
-            executor: start.long_reads.executor(start.limits).of_partition(start.id),
+            executor,
             counts: start.counts,
             counters: Counters::default(),
             long_reads: start.long_reads,
@@ -507,6 +509,9 @@ impl Partition {
         if count == 0 {
             let _ = self.buffers.0.try_send(redo.into_bytes());
             return;
+        }
+        if let Some(time) = self.executor.take_unique_ids_ahead() {
+            self.log.raise_time(time);
         }
         self.sequence = Sequence(self.sequence.0 + u64::from(count));
         self.gate.appended(self.sequence);

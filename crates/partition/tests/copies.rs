@@ -3,20 +3,30 @@
 //!
 //! `COPY_SEEDS=200` runs more seeds; `COPY_SEED=17` runs one.
 
+#[path = "common/in_rust.rs"]
+mod in_rust;
+#[path = "common/jar.rs"]
+mod jar;
 #[path = "common/stepped.rs"]
 mod stepped;
 
 use crossbeam_channel::{Receiver, unbounded};
-use ferrite_base::{PartitionId, Position, limits};
+use ferrite_base::{ErrorKind, PartitionId, Position, UserError, UserResult, limits};
+use ferrite_catalog::base64;
 use ferrite_group::{Entry, EntryBuffer, FIRST_GROUP};
-use ferrite_io::simulated::SimulatedRandom;
+use ferrite_io::simulated::{SimulatedClock, SimulatedRandom};
 use ferrite_partition::record::BatchWriter;
 use ferrite_partition::{CopyFault, Delivery, Event, ReplayError};
+use ferrite_plan::Parameter;
+use ferrite_plan::external::{Body, Description, Host, RoutineBody};
 use ferrite_replica::group::Header;
+use ferrite_value::{ColumnType, SqlType, Value};
 use ferrite_wire::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use stepped::{Bytes, Database, entries, rows};
+use std::sync::Arc;
+use std::time::Duration;
+use stepped::{Bytes, Database, Outside, entries, rows};
 
 const SCHEMA: &str = "
     CREATE TABLE events (id BIGINT NOT NULL, grp INTEGER, note VARCHAR(20), body VARCHAR(5000), amount DECIMAL, ratio FLOAT,
@@ -366,6 +376,73 @@ fn a_copy_that_moves_rows_by_itself_is_found() {
         copy.settle();
     }));
     assert!(found.is_err(), "it moved rows that the leader's entries name");
+}
+
+/// Ends with the number of its transaction as the error's text.
+fn number(class: &str) -> UserResult<Description> {
+    let key = Parameter { name: None, column_type: ColumnType::unbounded(SqlType::Bigint), array: false, table: false };
+    Ok(Description {
+        parameters: vec![key],
+        statements: Vec::new(),
+        partition_info: (class == "a.Here").then(|| "events.id : 0".to_owned()),
+        texts: false,
+        body: RoutineBody::Transaction(Arc::new(Numbers)),
+    })
+}
+
+#[derive(Debug)]
+struct Numbers;
+
+impl Body for Numbers {
+    fn call(&self, host: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {
+        Err(UserError::new(ErrorKind::UserAbort, "45000", format!("<{}>", host.unique_id())))
+    }
+}
+
+/// Numbers of transactions are not given twice, though clocks differ: by a copy that leads, and by
+/// the same node after a restart.
+#[test]
+fn unique_ids_go_on_above_those_in_the_entries() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = |name: &str| home.path().join(name);
+    let classes = base64::encode(&jar::jar(&["a/Here.class", "a/Everywhere.class"]));
+    let procedures = "CREATE PROCEDURE FROM CLASS a.Here; CREATE PROCEDURE FROM CLASS a.Everywhere";
+    let at = |hours: u64| {
+        let clock = SimulatedClock::default();
+        clock.advance(Duration::from_secs(hours * 3_600));
+        Outside { clock: Arc::new(clock), runtime: in_rust::runtime(number) }
+    };
+    let numbers = |database: &mut Database| {
+        ["Here", "Everywhere"].map(|name| {
+            let (_, text) = database.call_procedure(name, 3);
+            let inside = text.split_once('<').and_then(|(_, behind)| behind.split_once('>'));
+            inside.expect("it has said its number").0.parse::<i64>().expect("a number")
+        })
+    };
+    let mut leader = Database::leader_with(&dir("leader"), 2, 1, at(9));
+    let (status, text) = leader.change_schema(&format!("{SCHEMA}; LOAD CLASSES '{classes}'; {procedures}"));
+    assert_eq!(status, Status::Success.code(), "{text}");
+    leader.settle();
+    stepped::copy_files(&leader.dir, &dir("copy"));
+    let mut given = [0; 2];
+    // More than there are in a millisecond, while the clock stands still.
+    for _ in 0..600 {
+        given = numbers(&mut leader);
+    }
+    for text in ["INSERT INTO events (id) VALUES (3)", "INSERT INTO kinds VALUES (3, 'three')"] {
+        assert_eq!(leader.call(text).0, Status::Success.code());
+    }
+    leader.settle();
+    let said = entries(&leader.dir);
+    let dir = leader.close();
+    let above = |later: [i64; 2]| later.iter().zip(&given).all(|(later, given)| later > given);
+    let mut copy = Database::copy_with(&home.path().join("copy"), 2, 1, at(2));
+    let begin = copy.applied();
+    copy.feed(&said.into_iter().filter(|(position, _)| *position > begin).collect::<Vec<_>>());
+    copy.promote();
+    assert!(above(numbers(&mut copy)), "the copy's clock is seven hours behind");
+    let mut again = Database::leader_with(&dir, 2, 1, at(5));
+    assert!(above(numbers(&mut again)), "the clock was set back by four hours");
 }
 
 #[test]

@@ -32,6 +32,11 @@ impl Kept {
     pub fn unique_ids_above(&mut self, micros: i64) {
         self.unique.go_on_above(micros);
     }
+
+    #[inline]
+    pub fn take_unique_ids_ahead(&mut self) -> Option<i64> {
+        self.unique.take_ahead()
+    }
 }
 
 /// Runs the body as a transaction.
@@ -297,6 +302,8 @@ impl ResultSink for TableSink<'_> {
 struct UniqueIds {
     millisecond: i64,
     count: i64,
+    /// Since this was asked last, one was given that is of a later time than its transaction.
+    ahead: bool,
 }
 
 /// 2008-01-01 in milliseconds since 1970.
@@ -316,6 +323,17 @@ impl UniqueIds {
         }
     }
 
+    /// The time that the last one is of, in microseconds since 1970, where the clock does not say
+    /// it, once.
+    #[inline]
+    fn take_ahead(&mut self) -> Option<i64> {
+        if !self.ahead {
+            return None;
+        }
+        self.ahead = false;
+        Some((self.millisecond + UNIQUE_EPOCH_MS) * 1_000)
+    }
+
     fn next(&mut self, transaction_time: i64, partition: Option<PartitionId>) -> i64 {
         let now = transaction_time / 1_000 - UNIQUE_EPOCH_MS;
         if now > self.millisecond {
@@ -325,6 +343,7 @@ impl UniqueIds {
             if self.count >> COUNT_BITS != 0 {
                 (self.millisecond, self.count) = (self.millisecond + 1, 0);
             }
+            self.ahead |= self.millisecond > now;
         }
         let partition = partition.map_or(ALL_PARTITIONS, |partition| i64::from(partition.0));
         self.millisecond << (COUNT_BITS + PARTITION_BITS) | self.count << PARTITION_BITS | partition

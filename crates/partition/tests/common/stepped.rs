@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{NodeId, PartitionId, Position, Sequence, SqlLimits};
 use ferrite_group::{FIRST_GROUP, GroupAppender, GroupPlace, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_io::simulated::SimulatedRandom;
-use ferrite_io::{RealDisk, SystemClock, SystemRandom};
+use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, LogOptions};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
@@ -19,13 +19,16 @@ use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{
-    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, ProgramCall, Promoted, Reply, RowCounts, StoreSet,
+    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, ProgramCall, Promoted, RecoveryProgress, Reply,
+    RowCounts, StoreSet,
 };
-use ferrite_plan::Owners;
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_plan::{Owners, Program};
 use ferrite_replica::group::{GroupConfiguration, Member};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
+use ferrite_wire::parameters::ParameterSet;
 use ferrite_wire::{Response, frame};
 use std::convert::Infallible;
 use std::fs;
@@ -44,9 +47,31 @@ pub fn log_options() -> LogOptions {
     }
 }
 
-pub fn recover(dir: &Path, partitions: u32) -> Recovered {
-    let clock = Arc::new(SystemClock);
-    recovery::open(Arc::new(RealDisk), clock, &mut SystemRandom, dir, log_options(), Some(partitions), 0)
+/// What a database needs from outside.
+#[derive(Clone)]
+pub struct Outside {
+    pub clock: Arc<dyn Clock>,
+    pub runtime: RuntimeHandle,
+}
+
+impl Default for Outside {
+    fn default() -> Outside {
+        Outside { clock: Arc::new(SystemClock), runtime: RuntimeHandle::default() }
+    }
+}
+
+fn recover(dir: &Path, partitions: u32, outside: &Outside) -> Recovered {
+    let options = recovery::Options {
+        log: log_options(),
+        partitions: Some(partitions),
+        partitions_default: partitions,
+        threads: 0,
+        report: &|_| {},
+        progress: &RecoveryProgress::default(),
+        runtime: &outside.runtime,
+    };
+    let clock = Arc::clone(&outside.clock);
+    recovery::open_with(Arc::new(RealDisk), clock, &mut SystemRandom, dir, options)
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -100,6 +125,7 @@ impl Mailbox for Told {
 pub struct Database {
     pub dir: PathBuf,
     partitions: u32,
+    clock: Arc<dyn Clock>,
     parties: Arc<Mutex<Parts>>,
     coordinator: Coordinator,
     jobs: Sender<Job>,
@@ -140,15 +166,23 @@ impl Parts {
 
 impl Database {
     pub fn leader(dir: &Path, partitions: u32, seed: u64) -> Database {
-        Database::new(recover(dir, partitions), dir, seed, false)
+        Database::leader_with(dir, partitions, seed, Outside::default())
+    }
+
+    pub fn leader_with(dir: &Path, partitions: u32, seed: u64, outside: Outside) -> Database {
+        Database::new(recover(dir, partitions, &outside), dir, seed, false, outside.clock)
     }
 
     /// A copy that begins where the directory's log ends.
     pub fn copy(dir: &Path, partitions: u32, seed: u64) -> Database {
-        let recovered = recover(dir, partitions);
+        Database::copy_with(dir, partitions, seed, Outside::default())
+    }
+
+    pub fn copy_with(dir: &Path, partitions: u32, seed: u64, outside: Outside) -> Database {
+        let recovered = recover(dir, partitions, &outside);
         let (place, sequences) = (recovered.group.place(), recovered.sequences.clone());
         let (compiled, history) = (Arc::clone(&recovered.compiled), recovered.history.clone());
-        let mut copy = Database::new(recovered, dir, seed, true);
+        let mut copy = Database::new(recovered, dir, seed, true, outside.clock);
         let inboxes = copy.inboxes.clone();
         copy.follow_from(place, sequences, compiled, history, inboxes);
         copy
@@ -156,7 +190,8 @@ impl Database {
 
     /// A copy that has nothing yet; the log in its directory is not used.
     pub fn empty_copy(dir: &Path, partitions: u32, seed: u64) -> Database {
-        let mut copy = Database::new(recover(dir, partitions), dir, seed, true);
+        let outside = Outside::default();
+        let mut copy = Database::new(recover(dir, partitions, &outside), dir, seed, true, outside.clock);
         let inboxes = copy.inboxes.clone();
         copy.follow_empty(inboxes);
         copy
@@ -190,7 +225,7 @@ impl Database {
         self.copying = Some(Applier::new(start, inboxes, events));
     }
 
-    fn new(recovered: Recovered, dir: &Path, seed: u64, copy: bool) -> Database {
+    fn new(recovered: Recovered, dir: &Path, seed: u64, copy: bool, clock: Arc<dyn Clock>) -> Database {
         let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (jobs, arriving) = unbounded();
@@ -215,15 +250,15 @@ impl Database {
                 long_reads: long_reads.at(Home::Partition(sender.clone())),
             };
             inboxes.push(sender);
-            let partition = Partition::new(start, inbox, gate, group.clone(), Arc::new(SystemClock));
+            let partition = Partition::new(start, inbox, gate, group.clone(), Arc::clone(&clock));
             partitions.push(if copy { partition.as_copy() } else { partition });
         }
         let published = Arc::clone(&current);
         let publish = move |compiled| *published.lock().expect("no panic") = compiled;
-        let (gate, clock) = (Gate::new(Sequence(0), failure), Arc::new(SystemClock));
+        let (gate, time) = (Gate::new(Sequence(0), failure), Arc::clone(&clock));
         let (log_too, publish) = (group.clone(), Box::new(publish));
         let coordinator =
-            Coordinator::new(arriving, borrowers, compiled, publish, gate, log_too, clock, limits(), long_reads)
+            Coordinator::new(arriving, borrowers, compiled, publish, gate, log_too, time, limits(), long_reads)
                 .with_history(history);
         let mut coordinator = if copy { coordinator.as_copy() } else { coordinator };
         let mut random = SimulatedRandom::new(seed);
@@ -239,6 +274,7 @@ impl Database {
         Database {
             dir: dir.to_path_buf(),
             partitions: number,
+            clock,
             parties,
             coordinator,
             jobs,
@@ -312,7 +348,23 @@ impl Database {
         let statements = ferrite_sql::parse_batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0)
             .unwrap_or_else(|error| panic!("{text}: {error}"));
-        let owners = program.owners(|_| Ok(Value::Null), &self.ring).expect("constants route");
+        self.call_program(Arc::new(program), compiled, 0)
+    }
+
+    /// Calls a procedure whose only parameter is its key.
+    pub fn call_procedure(&mut self, name: &str, key: i64) -> (i8, String) {
+        let compiled = self.compiled();
+        let program = Arc::clone(compiled.program(compiled.find(name).expect("it was made")));
+        self.call_program(program, compiled, key)
+    }
+
+    fn call_program(&mut self, program: Arc<Program>, compiled: Arc<Compiled>, key: i64) -> (i8, String) {
+        let mut parameters = vec![0, 0];
+        if !program.parameters.is_empty() {
+            parameters.clear();
+            (key,).write_set(&mut parameters).expect("a number");
+        }
+        let owners = program.owners(|_| Ok(Value::Integer(key)), &self.ring).expect("a number routes");
         let (stores, one) = match owners {
             Owners::One(partition) => (StoreSet::All, Some(partition)),
             Owners::Any => (StoreSet::All, Some(PartitionId(0))),
@@ -320,9 +372,9 @@ impl Database {
             _ => (StoreSet::All, None),
         };
         let call = ProgramCall {
-            program: Arc::new(program),
+            program,
             compiled,
-            parameters: vec![0, 0],
+            parameters,
             reply: self.reply(),
             stores,
             load: false,
@@ -402,7 +454,8 @@ impl Database {
             let place = promoted.place.clone();
             let epoch = ferrite_base::Epoch(place.end.epoch.0 + 1);
             let leader = place.configuration.leader;
-            let group = GroupAppender::alone(FIRST_GROUP, leader, place, parties.log.appender(), Arc::new(SystemClock));
+            let group =
+                GroupAppender::alone(FIRST_GROUP, leader, place, parties.log.appender(), Arc::clone(&self.clock));
             let (tell, told) = unbounded();
             let completion = Completion { parties: Parties::Asking(tell), buffers: None };
             group.start_epoch(GroupConfiguration::alone(epoch, leader), completion);
