@@ -1,6 +1,7 @@
 //! What stands around a group: whoever appends, and the rest of the node.
 
 use crate::recent::SharedEntry;
+use crate::replayed::GroupPlace;
 use ferrite_base::{Epoch, ErrorKind, GroupId, NodeId, Position, UserError};
 use ferrite_log::LogFailed;
 use ferrite_replica::group::{Proposal, Sealed};
@@ -75,11 +76,9 @@ pub struct FromLog {
 pub enum GroupEvent {
     /// It leads, and takes calls from here on.
     Opened,
-    /// It led, and does not any more: what was executed beyond `commit` is undone. What follows of
-    /// these entries is given again as [`GroupHost::committed`].
-    Deposed {
-        commit: Position,
-    },
+    /// It led, and does not any more: what was executed beyond this place is undone. What follows
+    /// of these entries is given again as [`GroupHost::committed`].
+    Deposed(Box<GroupPlace>),
     /// Reads that wait for this round may be answered.
     Confirmed(u64),
     /// To be made durable; then [`Replication::promised`] is called.

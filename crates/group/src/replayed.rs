@@ -100,8 +100,9 @@ impl Replayed {
     }
 
     pub fn into_found(self) -> Found {
-        let configuration = self.configuration().clone();
-        let Replayed { end, history, applied, pending, time, .. } = self;
+        let Replayed { end, history, applied, pending, time, configurations, .. } = self;
+        let begun = configurations.iter().rev().find(|(position, _)| *position <= applied.position);
+        let configuration = begun.or(configurations.first()).expect("a stream begins with a configuration").1.clone();
         let mut shown = history.clone();
         shown.cut(Position(applied.position.0 + 1));
         let applied = GroupPlace { end: applied, history: shown, configuration, time };

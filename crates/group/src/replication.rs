@@ -5,7 +5,7 @@
 //! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
 //! positions. Nothing waits under it: whoever appends has waited for room before.
 
-use crate::entry::{Entry, EntryBuffer};
+use crate::entry::{Entry, EntryBuffer, HEADER_BYTES};
 use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 use crate::message;
 use crate::recent::{Behind, Recent, SharedEntry};
@@ -83,6 +83,8 @@ struct State<C> {
     told: VecDeque<Told<C>>,
     /// Entries that are not committed, of a group that may have other members.
     uncommitted: VecDeque<Uncommitted>,
+    /// The last entry before them, and the configuration of its epoch.
+    committed: (Mark, GroupConfiguration),
     recent: Recent,
     failed: Option<LogFailed>,
     effects: Vec<Effect>,
@@ -140,7 +142,11 @@ impl<C: Party> Replication<C> {
         let replication = Replication::with(machine, configuration, time, log, clock, host, false);
         let mut state = replication.lock();
         state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
+        state.committed.0 = end;
         for entry in uncommitted {
+            if let Some(configuration) = begun_by(&entry) {
+                state.configuration = configuration;
+            }
             state.keep(entry, false);
         }
         assert_eq!(state.recent.end(), state.machine.end(), "the stream ends with what is not committed");
@@ -160,6 +166,7 @@ impl<C: Party> Replication<C> {
         let commit = AtomicU64::new(machine.commit().0);
         let state = State {
             recent: Recent::new(machine.end(), 0),
+            committed: (machine.end(), configuration.clone()),
             configuration,
             time,
             waiting: VecDeque::new(),
@@ -245,7 +252,9 @@ impl<C: Party> Replication<C> {
             Payload::Own(bytes)
         } else {
             let bytes = Arc::new(bytes);
-            state.keep(SharedEntry { header, bytes: Arc::clone(&bytes) }, true);
+            // Nothing is executed before the leader has opened: a copy takes the epoch's start.
+            let executed = state.machine.is_open();
+            state.keep(SharedEntry { header, bytes: Arc::clone(&bytes) }, executed);
             Payload::Shared(bytes)
         };
         self.write(state, payload, header.mark);
@@ -445,7 +454,9 @@ impl<C: Party> Replication<C> {
                 Effect::Deposed { commit } => {
                     state.uncommitted.iter_mut().for_each(|entry| entry.executed = false);
                     state.give_up(&NotCommitted::Deposed);
-                    state.event(GroupEvent::Deposed { commit });
+                    let place = state.committed_place();
+                    assert_eq!(place.end.position, commit, "what is committed was told before");
+                    state.event(GroupEvent::Deposed(Box::new(place)));
                 }
                 Effect::Promise(epoch) => state.event(GroupEvent::Promise(epoch)),
                 Effect::Sealed(sealed) => state.event(GroupEvent::Sealed(sealed)),
@@ -523,6 +534,10 @@ impl<C: Party> Replication<C> {
             && first.entry.header.mark.position <= position
         {
             let Uncommitted { entry, executed } = state.uncommitted.pop_front().expect("seen just now");
+            state.committed.0 = entry.header.mark;
+            if let Some(configuration) = begun_by(&entry) {
+                state.committed.1 = configuration;
+            }
             applied.extend((!executed).then_some(entry));
         }
         if !applied.is_empty() {
@@ -558,6 +573,14 @@ impl<C> State<C> {
             configuration: self.configuration.clone(),
             time: self.time,
         }
+    }
+
+    /// Where the stream has come to, as far as it is committed.
+    fn committed_place(&self) -> GroupPlace {
+        let (end, configuration) = self.committed.clone();
+        let mut history = self.machine.history().clone();
+        history.cut(Position(end.position.0 + 1));
+        GroupPlace { end, history, configuration, time: self.time }
     }
 
     fn keep(&mut self, entry: SharedEntry, executed: bool) {
@@ -596,4 +619,11 @@ impl<C> State<C> {
     fn event(&mut self, event: GroupEvent) {
         self.told.push_back(Told::Event(event));
     }
+}
+
+/// The configuration whose epoch begins with this entry.
+fn begun_by(entry: &SharedEntry) -> Option<GroupConfiguration> {
+    let Header { mark, starts_epoch, .. } = entry.header;
+    let begun = starts_epoch.then(|| GroupConfiguration::decode(mark.epoch, &entry.bytes[HEADER_BYTES..]));
+    begun.flatten().map(|(configuration, _)| configuration)
 }
