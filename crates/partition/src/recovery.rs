@@ -14,11 +14,13 @@ pub use crate::start_error::StartError;
 use crate::thread::FIRST_EPOCH;
 use ferrite_base::{Epoch, Incarnation, PartitionId, Sequence, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_group::{FIRST_GROUP, GroupAppender, GroupPlace, Identity, Replayed};
+use ferrite_group::{
+    Begin, FIRST_GROUP, Found as FoundStream, GroupAppender, GroupHost, GroupPlace, Identity, Replayed, Replication,
+};
 use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
-use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, OpenError, segment_path};
+use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, OpenError, Recovery, segment_path};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::{GroupConfiguration, Member};
+use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
 use ferrite_value::ring::Ring;
@@ -124,70 +126,23 @@ pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Opens or makes the database in `dir`.
+/// Opens or makes the database in `dir`, of a node without others.
 pub fn open_with(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     random: &mut dyn Random,
     dir: &Path,
-    mut options: Options<'_>,
+    options: Options<'_>,
 ) -> Result<Recovered, StartError> {
-    let begin = clock.monotonic_nanos();
-    let lock = DatabaseLog::lock(&*disk, dir).map_err(StartError::Log)?;
-    let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
-    let failed = |error| StartError::Snapshot(SnapshotError::Disk(error));
-    files.create_dir().map_err(failed)?;
-    let found = files.find().map_err(failed)?;
-    let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
     let accept_loss = options.log.accept_loss.is_some();
-    let known = Identity::read(&*disk, dir).map_err(StartError::Identity)?;
-    let is_known = known.is_some();
-    let mut identity = known.unwrap_or_else(Identity::alone);
-    let here = identity.node;
-    let mut replay = Replay { threads: options.threads, here, accept_loss, ..Replay::default() };
-    let mut damaged = Vec::new();
-    let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
-    let loaded = base.as_ref().map(|base| base.loaded);
-    if base.is_none() && !found.snapshots.is_empty() {
-        refuse_without_log(&*disk, dir)?;
-    }
-    if let Some(base) = base {
-        let log = base.manifest.log;
-        options.log.database = Some(DatabaseId(base.manifest.database));
-        options.log.from = Some(LogPosition {
-            segment: log.segment,
-            position: log.position,
-            block: log.block,
-            previous_checksum: log.previous_checksum,
-        });
-        replay.begins_with = Some(base.manifest.snapshot);
-        base.begin(&mut replay)?;
-    }
-    options.log.numbers = Some(ferrite_group::numbers);
-    let first_segment = options.log.from.map_or(1, |from| from.segment);
-    let replaying = clock.monotonic_nanos();
-    // A directory that cannot be read is found below.
-    progress.begin("log", ferrite_log::bytes_on_disk(&*disk, dir, first_segment).unwrap_or(0));
-    let visitor = ObservedReplay { replay: &mut replay, progress: &progress };
-    let opened =
-        DatabaseLog::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, options.log.clone(), lock, visitor);
-    let (log, read) = opened.map_err(|error| match error {
-        OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
-            let reached = replay.state.as_ref().map(|state| state.judge.sequences.clone()).unwrap_or_default();
-            let stake = damage::at_stake(&*disk, &path, position, &reached);
-            StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
-        }
-        OpenError::Log(error) => StartError::Log(error),
-        OpenError::Replay { error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. }), .. } => error,
-        OpenError::Replay { path, position, error } => StartError::Replay { path, position, reason: Box::new(error) },
-    })?;
-    let created = replay.state.is_none();
-    let stream = replay.state.as_mut().and_then(|state| state.judge.stream.take());
+    let mut opened = Opened::read(disk, clock, dir, &options)?;
+    let (created, stream) = (opened.replay.state.is_none(), opened.take_stream());
     let begun = stream.is_some();
-    let member = |identity: &Identity| Member { node: identity.node, incarnation: identity.incarnation };
+    let is_known = opened.known.is_some();
+    let mut identity = opened.known.take().unwrap_or_else(Identity::alone);
     // Where the file is gone, the log may know of later starts.
     if let Some(leader) = stream.as_ref().map(|stream| stream.configuration().leader)
-        && leader.node == here
+        && leader.node == identity.node
     {
         identity.incarnation = identity.incarnation.max(leader.incarnation);
     }
@@ -195,91 +150,291 @@ pub fn open_with(
     let place = match stream {
         Some(stream) if !is_known && stream.configuration().members().len() > 1 => return Err(StartError::NoIdentity),
         Some(stream) => stream.place().ok_or(StartError::Uncommitted { entries: stream.pending() })?,
-        // What an earlier release has written counts as another epoch: a stream that has not got
-        // it cannot be made equal by entries alone.
-        None => GroupPlace::before_the_first(if created { Epoch(0) } else { FIRST_EPOCH }, member(&identity)),
+        None => before_the_first(created, member(&identity)),
     };
-    let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, log.appender(), Arc::clone(&clock));
+    let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
+    let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, appender, clock);
     if created {
-        let genesis = Genesis {
-            partitions: options.partitions.unwrap_or(options.partitions_default),
-            created_ms: (clock.wall_micros() / 1_000) as u64,
-            database_id: DatabaseId::random(random).0,
-        };
-        replay.threads = 0;
-        replay.genesis(genesis)?;
-        let mut payload = Vec::new();
-        record::write_genesis(&mut payload, &genesis);
-        commit::wait(&log, |completion| group.append_own(payload, completion))?;
+        opened.make(&group, random, &options)?;
     }
     // The snapshot is all there is: what was cut began with its checkpoint, which the log must
     // begin with all the same.
-    if let (Some(snapshot), Some(state)) = (replay.begins_with, &replay.state) {
+    if let (Some(snapshot), Some(state)) = (opened.replay.begins_with, &opened.replay.state) {
         let places: Vec<_> = state.judge.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
         let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
         let mut payload = Vec::new();
         record::write_checkpoint(&mut payload, snapshot, state.judge.catalog.version.0, &places, groups);
-        commit::wait(&log, |completion| group.append_own(payload, completion))?;
+        commit::wait(&opened.log, |completion| group.append_own(payload, completion))?;
     }
     // Which node this is stands before the first entry that names it.
-    identity.write(&*disk, dir).map_err(StartError::Identity)?;
+    identity.write(&*opened.disk, dir).map_err(StartError::Identity)?;
     // Where a part of the log was given up, its positions are another epoch's from here on: an
     // epoch has one entry at each.
     if !begun || accept_loss {
         let configuration = GroupConfiguration::alone(Epoch(group.end().epoch.0 + 1), member(&identity));
-        commit::wait(&log, |completion| group.start_epoch(configuration, completion))?;
+        commit::wait(&opened.log, |completion| group.start_epoch(configuration, completion))?;
     }
-    let Replay { state, last_checkpoint, .. } = replay;
-    let mut state = state.expect("a genesis record was found or just written");
-    let genesis = state.genesis;
-    if let Some(asked) = options.partitions
-        && asked != genesis.partitions
-    {
-        return Err(StartError::Partitions { asked, stored: genesis.partitions });
+    opened.finish(&options, group, identity, created)
+}
+
+/// How a node of a cluster opens its database.
+pub struct AsMember {
+    pub host: Arc<dyn GroupHost>,
+    pub timing: Timing,
+    /// Whether the log has everything that was acknowledged: not where the machine stopped and the
+    /// mode is not `sync`.
+    pub intact: bool,
+}
+
+/// What a node of a cluster has in its directory: a copy, in no role yet.
+pub struct RecoveredMember {
+    /// What is known to be committed.
+    pub recovered: Recovered,
+    /// Behind the last entry that the stores show.
+    pub place: GroupPlace,
+    pub replication: Arc<Replication<Completion>>,
+}
+
+/// Opens the database of a node of a cluster, whose directory says which node it is. Entries that
+/// are not known to be committed are left to the group. From here on the incarnation is durable.
+pub fn open_member(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    random: &mut dyn Random,
+    dir: &Path,
+    options: Options<'_>,
+    as_member: AsMember,
+) -> Result<RecoveredMember, StartError> {
+    // What a node of a cluster has lost it gets from the others.
+    let options = Options { log: LogOptions { accept_loss: None, ..options.log }, ..options };
+    let mut opened = Opened::read(disk, clock, dir, &options)?;
+    let (created, stream) = (opened.replay.state.is_none(), opened.take_stream());
+    let mut identity = opened.known.take().ok_or(StartError::NoIdentity)?;
+    identity.incarnation = Incarnation(identity.incarnation.0 + 1);
+    identity.write(&*opened.disk, dir).map_err(StartError::Identity)?;
+    let here = member(&identity);
+    let found = match stream {
+        Some(stream) => stream.into_found(),
+        None => {
+            // A crash may have left no more than the record that says which database this is.
+            let applied = before_the_first(created || opened.is_empty(), here);
+            let (history, end) = (applied.history.clone(), applied.end);
+            FoundStream { applied, history, end, uncommitted: Vec::new() }
+        }
+    };
+    let place = found.applied.clone();
+    let promised = identity.promised.get(&FIRST_GROUP).copied().unwrap_or_default();
+    let AsMember { host, timing, intact } = as_member;
+    let begin = Begin { id: FIRST_GROUP, here, promised, intact, timing };
+    let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
+    let replication = Replication::of_cluster(begin, found, appender, clock, host);
+    let group = GroupAppender::new(Arc::clone(&replication));
+    if created {
+        opened.make(&group, random, &options)?;
     }
-    let mut stores = state.take_stores()?;
-    let Judge { sequences, catalog, history, transactions, schema_changes, .. } = state.judge;
-    let mut catalog = Arc::unwrap_or_clone(catalog);
-    if catalog.version.0 == 0 {
-        // Nothing was said yet.
-        catalog.decimals = Default::default();
-        catalog.values = Default::default();
-    }
-    let compiled = Compiled::recovered(Arc::new(catalog), options.runtime).map_err(StartError::Compile)?;
-    for store in &mut stores {
-        store.set_catalog(Arc::clone(&compiled.catalog));
-    }
-    files.remove_leftovers(&found).map_err(failed)?;
-    let next = found.next.max(last_checkpoint + 1);
-    let kept = kept_snapshots(&files, &found, loaded.map(|loaded| loaded.snapshot));
-    let end = clock.monotonic_nanos();
-    Ok(Recovered {
-        genesis,
-        sequences,
-        history,
-        summary: Summary {
-            created,
-            transactions,
-            row_changes: stores.iter().map(Store::replayed).sum(),
-            schema_changes,
-            log_bytes: read.payload_bytes,
-            log_segments: (first_segment, first_segment + read.segments - 1),
-            duration: Duration::from_nanos(end - begin),
-            replay_duration: Duration::from_nanos(end - replaying),
-            clean: read.clean,
-            torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
-            quarantined: read.quarantined,
-            snapshot: loaded,
+    let recovered = opened.finish(&options, group, identity, created)?;
+    Ok(RecoveredMember { recovered, place, replication })
+}
+
+fn member(identity: &Identity) -> Member {
+    Member { node: identity.node, incarnation: identity.incarnation }
+}
+
+/// What an earlier release has written counts as another epoch: a stream that has not got it cannot
+/// be made equal by entries alone.
+fn before_the_first(created: bool, here: Member) -> GroupPlace {
+    GroupPlace::before_the_first(if created { Epoch(0) } else { FIRST_EPOCH }, here)
+}
+
+/// A directory whose snapshot and log were read.
+struct Opened {
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: PathBuf,
+    files: Files,
+    found: Found,
+    known: Option<Identity>,
+    replay: Replay,
+    damaged: Vec<(u64, String)>,
+    loaded: Option<Loaded>,
+    log: DatabaseLog,
+    read: Recovery,
+    first_segment: u64,
+    begin: u64,
+    replaying: u64,
+}
+
+fn snapshot_failed(error: ferrite_io::DiskError) -> StartError {
+    StartError::Snapshot(SnapshotError::Disk(error))
+}
+
+impl Opened {
+    fn read(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: &Options<'_>,
+    ) -> Result<Opened, StartError> {
+        let begin = clock.monotonic_nanos();
+        let lock = DatabaseLog::lock(&*disk, dir).map_err(StartError::Log)?;
+        let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
+        files.create_dir().map_err(snapshot_failed)?;
+        let found = files.find().map_err(snapshot_failed)?;
+        let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
+        let accept_loss = options.log.accept_loss.is_some();
+        let known = Identity::read(&*disk, dir).map_err(StartError::Identity)?;
+        let here = known.as_ref().map_or(ferrite_group::FIRST_NODE, |identity| identity.node);
+        let mut replay = Replay { threads: options.threads, here, accept_loss, ..Replay::default() };
+        let mut damaged = Vec::new();
+        let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
+        let loaded = base.as_ref().map(|base| base.loaded);
+        if base.is_none() && !found.snapshots.is_empty() {
+            refuse_without_log(&*disk, dir)?;
+        }
+        let mut log_options = options.log.clone();
+        if let Some(base) = base {
+            let log = base.manifest.log;
+            log_options.database = Some(DatabaseId(base.manifest.database));
+            log_options.from = Some(LogPosition {
+                segment: log.segment,
+                position: log.position,
+                block: log.block,
+                previous_checksum: log.previous_checksum,
+            });
+            replay.begins_with = Some(base.manifest.snapshot);
+            base.begin(&mut replay)?;
+        }
+        log_options.numbers = Some(ferrite_group::numbers);
+        let first_segment = log_options.from.map_or(1, |from| from.segment);
+        let replaying = clock.monotonic_nanos();
+        // A directory that cannot be read is found below.
+        progress.begin("log", ferrite_log::bytes_on_disk(&*disk, dir, first_segment).unwrap_or(0));
+        let visitor = ObservedReplay { replay: &mut replay, progress: &progress };
+        let opened = DatabaseLog::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, log_options, lock, visitor);
+        let (log, read) = opened.map_err(|error| match error {
+            OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
+                let reached = replay.state.as_ref().map(|state| state.judge.sequences.clone()).unwrap_or_default();
+                let stake = damage::at_stake(&*disk, &path, position, &reached);
+                StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
+            }
+            OpenError::Log(error) => StartError::Log(error),
+            OpenError::Replay {
+                error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. }), ..
+            } => error,
+            OpenError::Replay { path, position, error } => {
+                StartError::Replay { path, position, reason: Box::new(error) }
+            }
+        })?;
+        let dir = dir.to_path_buf();
+        Ok(Opened {
+            disk,
+            clock,
+            dir,
+            files,
+            found,
+            known,
+            replay,
             damaged,
-            threads: options.threads,
-        },
-        compiled: Arc::new(compiled),
-        snapshots: Snapshots::new(disk, clock, dir, Arc::clone(log.index()), genesis, kept, next),
-        log,
-        group,
-        identity,
-        stores,
-    })
+            loaded,
+            log,
+            read,
+            first_segment,
+            begin,
+            replaying,
+        })
+    }
+
+    fn take_stream(&mut self) -> Option<Replayed> {
+        self.replay.state.as_mut().and_then(|state| state.judge.stream.take())
+    }
+
+    /// Nothing was ever done in this database.
+    fn is_empty(&self) -> bool {
+        self.replay.state.as_ref().is_none_or(|state| {
+            let Judge { sequences, catalog, .. } = &state.judge;
+            catalog.version.0 == 0 && sequences.iter().all(|sequence| sequence.0 == 0)
+        })
+    }
+
+    /// Says in the log which database this is.
+    fn make(
+        &mut self,
+        group: &GroupAppender<Completion>,
+        random: &mut dyn Random,
+        options: &Options<'_>,
+    ) -> Result<(), StartError> {
+        let genesis = Genesis {
+            partitions: options.partitions.unwrap_or(options.partitions_default),
+            created_ms: (self.clock.wall_micros() / 1_000) as u64,
+            database_id: DatabaseId::random(random).0,
+        };
+        self.replay.threads = 0;
+        self.replay.genesis(genesis)?;
+        let mut payload = Vec::new();
+        record::write_genesis(&mut payload, &genesis);
+        Ok(commit::wait(&self.log, |completion| group.append_own(payload, completion))?)
+    }
+
+    fn finish(
+        self,
+        options: &Options<'_>,
+        group: GroupAppender<Completion>,
+        identity: Identity,
+        created: bool,
+    ) -> Result<Recovered, StartError> {
+        let Opened { disk, clock, dir, files, found, replay, damaged, loaded, log, read, first_segment, .. } = self;
+        let Replay { state, last_checkpoint, .. } = replay;
+        let mut state = state.expect("a genesis record was found or just written");
+        let genesis = state.genesis;
+        if let Some(asked) = options.partitions
+            && asked != genesis.partitions
+        {
+            return Err(StartError::Partitions { asked, stored: genesis.partitions });
+        }
+        let mut stores = state.take_stores()?;
+        let Judge { sequences, catalog, history, transactions, schema_changes, .. } = state.judge;
+        let mut catalog = Arc::unwrap_or_clone(catalog);
+        if catalog.version.0 == 0 {
+            // Nothing was said yet.
+            catalog.decimals = Default::default();
+            catalog.values = Default::default();
+        }
+        let compiled = Compiled::recovered(Arc::new(catalog), options.runtime).map_err(StartError::Compile)?;
+        for store in &mut stores {
+            store.set_catalog(Arc::clone(&compiled.catalog));
+        }
+        files.remove_leftovers(&found).map_err(snapshot_failed)?;
+        let next = found.next.max(last_checkpoint + 1);
+        let kept = kept_snapshots(&files, &found, loaded.map(|loaded| loaded.snapshot));
+        let end = clock.monotonic_nanos();
+        Ok(Recovered {
+            genesis,
+            sequences,
+            history,
+            summary: Summary {
+                created,
+                transactions,
+                row_changes: stores.iter().map(Store::replayed).sum(),
+                schema_changes,
+                log_bytes: read.payload_bytes,
+                log_segments: (first_segment, first_segment + read.segments - 1),
+                duration: Duration::from_nanos(end - self.begin),
+                replay_duration: Duration::from_nanos(end - self.replaying),
+                clean: read.clean,
+                torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
+                quarantined: read.quarantined,
+                snapshot: loaded,
+                damaged,
+                threads: options.threads,
+            },
+            compiled: Arc::new(compiled),
+            snapshots: Snapshots::new(disk, clock, &dir, Arc::clone(log.index()), genesis, kept, next),
+            log,
+            group,
+            identity,
+            stores,
+        })
+    }
 }
 
 /// Snapshots were made here, and none can be used: without any log nothing is left, but a new
