@@ -1,0 +1,207 @@
+//! One group on a node: which role its partitions have, and what is still to be done to them, one
+//! after the other. Each wait is a state.
+//!
+//! ```text
+//! Copy --(opened)--> Rising --(all applied)--> Leader
+//!      <--(all stepped back)-- Falling <--(deposed)--
+//! ```
+//!
+//! The group is ahead of its partitions: it may have been deposed again before they lead. What it
+//! says is done in its order.
+
+use crate::GroupHandle;
+use crate::cause::{Around, Cause};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{NodeId, PartitionId, Sequence};
+use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
+use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::schema::SchemaHistory;
+use ferrite_partition::{Compiled, Delivery, Event, Promoted};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Entries are handed to the copy in pieces of about so many bytes.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// The ways to who runs a group's transactions here. They begin as copies.
+pub struct Parties {
+    pub partitions: Vec<Sender<Event>>,
+    pub coordinator: Sender<Job>,
+}
+
+/// What the group has said and is not done.
+enum Todo {
+    Apply(Vec<u8>),
+    Lead,
+    Follow(Box<GroupPlace>),
+}
+
+enum Role {
+    Copy(Intake),
+    /// The copy applies what is left, and ends with what a leader needs.
+    Rising(Receiver<Promoted>),
+    Leader,
+    /// The partitions step back to what is committed.
+    Falling(Falling),
+    /// What is here cannot be used any more.
+    Broken,
+}
+
+struct Falling {
+    place: Box<GroupPlace>,
+    from_partitions: Receiver<(PartitionId, Sequence)>,
+    from_coordinator: Receiver<(Arc<Compiled>, SchemaHistory)>,
+    sequences: Vec<(PartitionId, Sequence)>,
+}
+
+pub(crate) struct Kept {
+    pub group: GroupHandle,
+    here: NodeId,
+    parties: Parties,
+    role: Role,
+    todo: VecDeque<Todo>,
+    causes: Sender<Cause>,
+}
+
+impl Kept {
+    /// A copy that stands where `start` says.
+    pub fn new(
+        group: GroupHandle,
+        parties: Parties,
+        start: CopyStart,
+        causes: Sender<Cause>,
+        around: &mut dyn Around,
+    ) -> Kept {
+        let here = start.here;
+        let mut kept = Kept { group, here, parties, role: Role::Broken, todo: VecDeque::new(), causes };
+        kept.begin_to_copy(start, around);
+        kept
+    }
+
+    fn begin_to_copy(&mut self, start: CopyStart, around: &mut dyn Around) {
+        let (id, causes) = (self.group.id(), self.causes.clone());
+        let fault = move |fault: &ferrite_partition::CopyFault| {
+            // A node that has ended does not mind.
+            let _ = causes.send(Cause::Fault(id, fault.clone()));
+        };
+        let events = CopyEvents { publish: around.publisher(id), fault: Box::new(fault) };
+        let (applier, intake) = Applier::new(start, self.parties.partitions.clone(), events);
+        around.run(id, applier);
+        self.role = Role::Copy(intake);
+    }
+
+    pub fn committed(&mut self, entries: &[SharedEntry]) {
+        for SharedEntry { bytes, .. } in entries {
+            match self.todo.back_mut() {
+                Some(Todo::Apply(piece)) if piece.len() < PIECE_BYTES => piece.extend_from_slice(bytes),
+                _ => self.todo.push_back(Todo::Apply(bytes.to_vec())),
+            }
+        }
+    }
+
+    pub fn opened(&mut self) {
+        self.todo.push_back(Todo::Lead);
+    }
+
+    pub fn deposed(&mut self, place: Box<GroupPlace>) {
+        // One that never opened has executed nothing.
+        let leads = match self.todo.iter().rev().find(|todo| !matches!(todo, Todo::Apply(_))) {
+            Some(Todo::Lead) => true,
+            Some(_) => false,
+            None => matches!(self.role, Role::Rising(_) | Role::Leader),
+        };
+        if leads {
+            self.todo.push_back(Todo::Follow(place));
+        }
+    }
+
+    pub fn broken(&mut self) {
+        self.role = Role::Broken;
+        self.todo.clear();
+    }
+
+    /// Whether something waits for a party, which does not say when it is done.
+    pub fn waits(&self) -> bool {
+        !self.todo.is_empty() || matches!(self.role, Role::Rising(_) | Role::Falling(_))
+    }
+
+    /// Does what can be done now; whether that was anything.
+    pub fn move_on(&mut self, around: &mut dyn Around) -> bool {
+        let mut moved = false;
+        while self.move_one(around) {
+            moved = true;
+        }
+        moved
+    }
+
+    fn move_one(&mut self, around: &mut dyn Around) -> bool {
+        match &mut self.role {
+            Role::Broken => {
+                self.todo.clear();
+                false
+            }
+            Role::Copy(intake) => match self.todo.pop_front() {
+                None => false,
+                Some(Todo::Apply(bytes)) => match intake.entries(bytes) {
+                    Ok(()) => true,
+                    // Some are to be applied first.
+                    Err(bytes) => {
+                        self.todo.push_front(Todo::Apply(bytes));
+                        false
+                    }
+                },
+                Some(Todo::Lead) => {
+                    let (to, promoted) = unbounded();
+                    intake.send(Delivery::Promote(to));
+                    self.role = Role::Rising(promoted);
+                    true
+                }
+                Some(Todo::Follow(_)) => unreachable!("a copy is not deposed"),
+            },
+            Role::Rising(promoted) => {
+                let Ok(promoted) = promoted.try_recv() else { return false };
+                let log = GroupAppender::new(Arc::clone(&self.group));
+                // The copy has come to the start of the leader's epoch; the group may be further.
+                let epoch = promoted.place.end.epoch;
+                promoted.lead(&log, &self.parties.partitions, &self.parties.coordinator);
+                self.role = Role::Leader;
+                around.leads(self.group.id(), Some(epoch));
+                true
+            }
+            Role::Leader => match self.todo.pop_front() {
+                None => false,
+                Some(Todo::Follow(place)) => {
+                    around.leads(self.group.id(), None);
+                    self.role = Role::Falling(self.step_back(place));
+                    true
+                }
+                Some(Todo::Apply(_) | Todo::Lead) => unreachable!("a leader is deposed before it is told of others"),
+            },
+            Role::Falling(falling) => {
+                falling.sequences.extend(falling.from_partitions.try_iter());
+                if falling.sequences.len() < self.parties.partitions.len() {
+                    return false;
+                }
+                let Ok((compiled, history)) = falling.from_coordinator.try_recv() else { return false };
+                let mut sequences = std::mem::take(&mut falling.sequences);
+                sequences.sort_unstable();
+                let sequences = sequences.into_iter().map(|(_, sequence)| sequence).collect();
+                let place = (*falling.place).clone();
+                self.begin_to_copy(CopyStart { here: self.here, place, sequences, compiled, history }, around);
+                true
+            }
+        }
+    }
+
+    fn step_back(&self, place: Box<GroupPlace>) -> Falling {
+        let (to, from_partitions) = unbounded();
+        for partition in &self.parties.partitions {
+            partition.send(Event::Follow(to.clone())).expect("partitions outlive their role");
+        }
+        let (to, from_coordinator) = unbounded();
+        let sent = self.parties.coordinator.send(Job::Follow(to));
+        sent.unwrap_or_else(|_| panic!("the coordinator outlives its role"));
+        Falling { place, from_partitions, from_coordinator, sequences: Vec::new() }
+    }
+}

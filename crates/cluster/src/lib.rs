@@ -1,0 +1,31 @@
+//! What a node of a cluster does for its groups (docs/decisions/0055-node-of-a-cluster.md):
+//! registers, changes roles, keeps promises, passes on what the metadata and the groups say to each
+//! other.
+//!
+//! Owns which role the node has in each group, and which node it is. Promises that every wait is a
+//! state: [`Node`] takes one cause of work after the other and never waits for a party, so that the
+//! server's thread and the simulator run the same code. Does not know sockets, threads or timers,
+//! nor how the metadata's voters agree.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod cause;
+mod groups;
+mod host;
+mod kept;
+mod membership;
+mod node;
+
+pub use cause::{Around, Ask, Cause};
+pub use groups::{Groups, Unusable};
+pub use host::{Host, Post};
+pub use kept::Parties;
+pub use node::{Node, Start};
+
+use ferrite_group::Replication;
+use ferrite_partition::commit::Completion;
+use std::sync::Arc;
+
+/// A group of partitions, as this node replicates it.
+pub type GroupHandle = Arc<Replication<Completion>>;

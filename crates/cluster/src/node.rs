@@ -1,0 +1,243 @@
+//! A node: takes one cause of work after the other.
+
+use crate::cause::{Around, Ask, Cause};
+use crate::groups::Groups;
+use crate::kept::{Kept, Parties};
+use crate::membership;
+use crossbeam_channel::{Receiver, Sender};
+use ferrite_base::{GroupId, NodeId};
+use ferrite_group::{GroupEvent, Identity};
+use ferrite_meta::{Kind, Node as Registration, Phase, Presence, State};
+use ferrite_partition::applier::CopyStart;
+use ferrite_replica::group::Member;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Between two looks at the metadata: a third of a lease.
+const LOOK_NANOS: u64 = 666_000_000;
+/// Between two of them when something shows that there is news, and between two attempts to
+/// register.
+const LOOK_AGAIN_NANOS: u64 = 50_000_000;
+
+/// What a node begins with.
+pub struct Start {
+    /// As it is on disk, with the incarnation of this process.
+    pub identity: Identity,
+    /// What it says of itself. The incarnation is the identity's.
+    pub registration: Registration,
+    /// By group: who runs its transactions, and where the stores stand.
+    pub parties: BTreeMap<GroupId, (Parties, CopyStart)>,
+    pub groups: Groups,
+}
+
+pub struct Node {
+    identity: Identity,
+    registration: Registration,
+    groups: Groups,
+    kept: BTreeMap<GroupId, Kept>,
+    inbox: Receiver<Cause>,
+    around: Box<dyn Around>,
+    /// The metadata as far as it is known here, after so many commands.
+    known: (u64, Arc<State>),
+    registered: bool,
+    /// Another process has the node's place.
+    ended: bool,
+    /// When the metadata was asked last, and what was said of it shows that there is news.
+    asked: Option<u64>,
+    wants_news: bool,
+}
+
+impl Node {
+    /// `causes` leads to `inbox`. The identity is durable.
+    pub fn new(start: Start, causes: &Sender<Cause>, inbox: Receiver<Cause>, mut around: Box<dyn Around>) -> Node {
+        let Start { identity, registration, parties, groups } = start;
+        let registration = Registration { incarnation: identity.incarnation, ..registration };
+        let kept = parties.into_iter().map(|(id, (parties, start))| {
+            let group = Arc::clone(groups.get(id).expect("a group that is kept is replicated"));
+            (id, Kept::new(group, parties, start, causes.clone(), &mut *around))
+        });
+        let kept = kept.collect();
+        Node {
+            identity,
+            registration,
+            groups,
+            kept,
+            inbox,
+            around,
+            known: (0, Arc::default()),
+            registered: false,
+            ended: false,
+            asked: None,
+            wants_news: false,
+        }
+    }
+
+    pub fn here(&self) -> Member {
+        Member { node: self.identity.node, incarnation: self.identity.incarnation }
+    }
+
+    pub fn is_registered(&self) -> bool {
+        self.registered
+    }
+
+    pub fn state(&self) -> &Arc<State> {
+        &self.known.1
+    }
+
+    /// Does what is next, if there is anything; whether there was.
+    pub fn step(&mut self) -> bool {
+        let taken = self.inbox.try_recv().map(|cause| self.take(cause)).is_ok();
+        let mut moved = false;
+        for kept in self.kept.values_mut() {
+            moved |= kept.move_on(&mut *self.around);
+        }
+        taken || moved
+    }
+
+    /// Whether something came that was not taken.
+    pub fn can_step(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// Whether a party is to be asked again whether it is done: a tick does it.
+    pub fn waits(&self) -> bool {
+        self.kept.values().any(Kept::waits)
+    }
+
+    /// What is done when time has passed: every few milliseconds. `now`: of the boot-time clock, in
+    /// nanoseconds.
+    pub fn tick(&mut self, now: u64) {
+        if self.ended {
+            return;
+        }
+        self.groups.iter().for_each(|group| group.tick());
+        for kept in self.kept.values_mut() {
+            kept.move_on(&mut *self.around);
+        }
+        let pause = if self.wants_news || !self.registered { LOOK_AGAIN_NANOS } else { LOOK_NANOS };
+        if self.asked.is_some_and(|asked| now.saturating_sub(asked) < pause) {
+            return;
+        }
+        self.asked = Some(now);
+        self.wants_news = false;
+        let ask = if self.registered {
+            Ask::Look { member: self.here(), index: self.known.0 }
+        } else {
+            Ask::Register { id: self.identity.node, node: self.registration.clone() }
+        };
+        self.around.ask(ask);
+    }
+
+    /// Says that this process does nothing more. It must not lead any more by then.
+    pub fn goodbye(&mut self) {
+        self.around.ask(Ask::Goodbye(self.here()));
+    }
+
+    fn take(&mut self, cause: Cause) {
+        if self.ended {
+            return;
+        }
+        match cause {
+            Cause::Committed(id, entries) => self.kept(id).committed(&entries),
+            Cause::Event(id, event) => self.event(id, event),
+            Cause::Fault(id, fault) => self.made_anew(id, &fault.to_string()),
+            Cause::Metadata { index, state } => self.told(index, state),
+            Cause::Lost(node) => self.groups.disconnected(node),
+        }
+    }
+
+    fn kept(&mut self, id: GroupId) -> &mut Kept {
+        self.kept.get_mut(&id).expect("a group that speaks is kept here")
+    }
+
+    fn event(&mut self, id: GroupId, event: GroupEvent) {
+        match event {
+            GroupEvent::Opened => self.kept(id).opened(),
+            GroupEvent::Deposed(place) => self.kept(id).deposed(place),
+            GroupEvent::Confirmed(round) => self.around.confirmed(id, round),
+            GroupEvent::Promise(epoch) => {
+                let promised = self.identity.promised.entry(id).or_default();
+                *promised = epoch.max(*promised);
+                match self.around.keep(&self.identity) {
+                    Ok(()) => self.kept(id).group.promised(epoch),
+                    // The seal is not answered. A later one may be.
+                    Err(error) => self.around.notice(&format!("cannot promise epoch {epoch} of group {id}: {error}")),
+                }
+            }
+            GroupEvent::Sealed(sealed) => self.around.ask(Ask::Sealed { group: id, sealed }),
+            GroupEvent::Propose(proposal) => {
+                let (from, parent) = (self.here(), self.kept(id).group.end());
+                self.around.ask(Ask::Propose { group: id, from, proposal, parent });
+            }
+            GroupEvent::AskMetadata(_) => self.wants_news = true,
+            GroupEvent::Diverged(node) if node == self.identity.node => {
+                self.made_anew(id, "its stream is not the leader's");
+            }
+            GroupEvent::Diverged(node) => {
+                let line =
+                    format!("node {node} has another stream of group {id} than its leader: it must be made anew");
+                self.around.notice(&line);
+            }
+            GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
+            GroupEvent::LogFailed(failure) => {
+                self.around.notice(&failure.to_string());
+                self.goodbye();
+            }
+        }
+    }
+
+    fn made_anew(&mut self, id: GroupId, reason: &str) {
+        self.kept(id).broken();
+        self.around.notice(&format!("this node's copy of group {id} cannot be used and is made anew: {reason}"));
+        self.around.make_anew(id, reason);
+    }
+
+    /// The metadata, as this node knows it from here on.
+    fn told(&mut self, index: u64, state: Arc<State>) {
+        if index < self.known.0 {
+            return;
+        }
+        self.known = (index, Arc::clone(&state));
+        self.look_for_itself(&state);
+        if !self.registered || self.ended {
+            return;
+        }
+        for (id, group) in state.groups() {
+            let Some(kept) = self.kept.get(id) else { continue };
+            kept.group.configured(group.configuration.clone());
+            if group.phase == Phase::Sealing && group.configuration.has_node(self.identity.node) {
+                kept.group.seal(group.burnt);
+            }
+            if group.phase == Phase::Active && group.configuration.leader == self.here() {
+                membership::tell(&kept.group, group, &state);
+            }
+        }
+    }
+
+    /// What the metadata knows of this node.
+    fn look_for_itself(&mut self, state: &State) {
+        let Member { node, incarnation } = self.here();
+        let Some(known) = state.nodes().get(&node) else { return };
+        let reason = if known.presence == Presence::Retired {
+            format!("node {node} is retired: remove its directory, and let it join as a new node")
+        } else if known.incarnation > incarnation {
+            format!("node {node} was started again, as incarnation {}", known.incarnation)
+        } else if known.incarnation == incarnation && known.start != self.registration.start {
+            format!("a copy of the directory of node {node} is in use")
+        } else {
+            self.registered |= known.incarnation == incarnation;
+            return;
+        };
+        self.ended = true;
+        self.around.end(&reason);
+    }
+
+    /// Whether it keeps data.
+    pub fn is_data(&self) -> bool {
+        self.registration.kind == Kind::Data
+    }
+
+    pub fn node_id(&self) -> NodeId {
+        self.identity.node
+    }
+}
