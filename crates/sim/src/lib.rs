@@ -1,5 +1,5 @@
-//! The deterministic simulator: a whole node on a simulated disk, on one thread, everything from
-//! one seed.
+//! The deterministic simulator: a whole node on a simulated disk, or a cluster of them
+//! ([`cluster`]), on one thread, everything from one seed.
 //!
 //! Promises that the same seed does the same, step by step. What runs is the server's own code:
 //! log, partitions, coordinator, recovery. What is made up is the disk, the clock, the clients, and
@@ -10,6 +10,7 @@
 
 pub mod backups;
 pub mod clients;
+pub mod cluster;
 pub mod history;
 mod internal_client;
 pub mod invariants;

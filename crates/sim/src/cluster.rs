@@ -1,0 +1,20 @@
+//! A cluster on one thread: several nodes of the server's own code, each with a disk and a clock of
+//! its own, a network that follows from the seed, and clients that remember what they were told.
+//!
+//! What is real: partitions, coordinator, applier, log, replication, `ferrite_cluster::Node`, the
+//! messages between nodes. What is made up: disks, clocks, network, clients, the order of turns,
+//! and for now the metadata: one process that never fails, over the real state.
+
+mod callers;
+mod contents;
+pub mod invariants;
+mod ledger;
+mod machine;
+mod metadata;
+mod network;
+mod noting;
+mod plan;
+mod process;
+mod world;
+
+pub use world::{Counts, Report, run};

@@ -1,0 +1,108 @@
+//! The clients of a cluster: those of a node, who know several doors, and what was acknowledged
+//! when they sent a read.
+
+use crate::clients::Clients;
+use crate::cluster::process::Process;
+use crate::history::Outstanding;
+use crate::operation::{Action, Answer, Told};
+use crate::schema;
+use ferrite_base::SqlLimits;
+use ferrite_io::Clock;
+use ferrite_partition::coordinator::Job;
+use ferrite_replica::group::Member;
+use std::collections::BTreeMap;
+
+/// By home, the last step that was acknowledged.
+pub type Steps = BTreeMap<i64, i64>;
+
+pub struct Callers {
+    pub clients: Clients,
+    /// Whom each operation was sent to that has no answer yet.
+    sent: BTreeMap<usize, Member>,
+    acknowledged: Steps,
+    /// For each read: what was acknowledged when it was sent.
+    pub known: BTreeMap<usize, Steps>,
+}
+
+impl Callers {
+    pub fn new(clients: Clients) -> Callers {
+        Callers { clients, sent: BTreeMap::new(), acknowledged: Steps::new(), known: BTreeMap::new() }
+    }
+
+    pub fn can_submit(&self) -> bool {
+        self.clients.can_submit()
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Calls of programs that a schema has; there is none yet.
+    pub fn is_ready(process: &Process) -> bool {
+        process.version() > 0
+    }
+
+    pub fn submit(&mut self, process: &Process) {
+        let number = self.clients.history.operations.len();
+        self.clients.submit(&process.doors);
+        self.sent.insert(number, process.member);
+        if matches!(self.clients.history.operations[number].action, Action::Look { .. } | Action::Cut) {
+            self.known.insert(number, self.acknowledged.clone());
+        }
+    }
+
+    /// The schema without which nothing can be asked.
+    pub fn submit_first_schema(&mut self, process: &Process) {
+        let text = schema::first();
+        let outstanding = Outstanding { variant: Default::default(), text: text.clone(), told: None };
+        self.clients.history.schema.outstanding = Some(outstanding);
+        let now = process.doors.clock.wall_micros();
+        let number = self.clients.begin(Action::Schema { text: text.clone() }, now);
+        self.sent.insert(number, process.member);
+        let reply = crate::clients::reply(&process.doors, number, now);
+        let job = Job::Schema { text, limits: SqlLimits::CEILING, time_max: None, reply };
+        process.doors.coordinator.send(job).expect("the node is there");
+    }
+
+    /// Opens what has arrived from a process.
+    pub fn read_letters(&mut self, process: &Process) {
+        self.clients.read_letters(&process.doors.letterbox);
+        let operations = &self.clients.history.operations;
+        let answered: Vec<usize> =
+            self.sent.keys().copied().filter(|number| operations[*number].told != Told::Nothing).collect();
+        for number in answered {
+            self.sent.remove(&number);
+            if let Told::Done(Answer::Steps(steps)) = &operations[number].told {
+                for (home, step) in steps {
+                    let known = self.acknowledged.entry(*home).or_default();
+                    *known = (*known).max(*step);
+                }
+            }
+        }
+    }
+
+    /// What a process has not said it will not say.
+    pub fn ended(&mut self, member: Member) {
+        let lost: Vec<usize> =
+            self.sent.iter().filter(|(_, asked)| **asked == member).map(|(number, _)| *number).collect();
+        for number in lost {
+            self.sent.remove(&number);
+            self.clients.told(number, Told::Unknown);
+        }
+    }
+
+    /// Writes that were acknowledged.
+    pub fn writes(&self) -> usize {
+        let operations = &self.clients.history.operations;
+        operations.iter().filter(|operation| matches!(operation.told, Told::Done(Answer::Steps(_)))).count()
+    }
+
+    /// No schema changes until the next check.
+    pub fn keep_the_schema(&mut self) {
+        let schema = &mut self.clients.history.schema;
+        if schema.outstanding.is_none() {
+            let variant = schema.variant.clone();
+            schema.outstanding = Some(Outstanding { variant, text: String::new(), told: None });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A machine of the cluster: a disk, a clock that goes at its own rate, and the node's process
+//! while it runs.
+
+use crate::cluster::ledger::Ledger;
+use crate::cluster::plan::{Plan, TICK_NANOS};
+use crate::cluster::process::Process;
+use crate::node::DIRECTORY;
+use crate::trace::Trace;
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_group::Identity;
+use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_io::{Clock, Disk};
+use ferrite_log::{DatabaseId, LogOptions};
+use ferrite_partition::recovery::StartError;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+/// Parts of a million by which two clocks' rates may differ from the true one.
+const DRIFT: u64 = 5_000;
+
+pub struct Machine {
+    pub disk: SimulatedDisk,
+    clock: SimulatedClock,
+    /// Parts of a million.
+    rate: u64,
+    log: LogOptions,
+    partitions: u32,
+    random: SimulatedRandom,
+    pub process: Option<Process>,
+    /// When it starts again, by the true time.
+    pub down_until: u64,
+    next_tick: u64,
+    /// Of the processes of other nodes, by what reached this one.
+    pub highest: BTreeMap<NodeId, Incarnation>,
+}
+
+/// What a start came to.
+pub enum Started {
+    Yes,
+    /// The power went meanwhile.
+    PowerLost,
+}
+
+impl Machine {
+    pub fn new(id: u32, cluster: [u8; 16], plan: &Plan, random: &mut SimulatedRandom, trace: &Trace) -> Machine {
+        let clock = SimulatedClock::default();
+        // No two machines were switched on together.
+        clock.advance(Duration::from_millis(1 + random.below(100_000)));
+        let disk = SimulatedDisk::new(random.number(), clock.clone());
+        let dir = Path::new(DIRECTORY);
+        disk.create_dir(dir).expect("a healthy disk");
+        let identity = Identity { cluster, node: NodeId(id), incarnation: Incarnation(0), promised: BTreeMap::new() };
+        identity.write(&disk, dir).expect("a healthy disk");
+        disk.unwind_at_power_loss();
+        let told = trace.clone();
+        disk.trace(move |line| told.line(&format!("{id} {line}")));
+        let log = LogOptions { database: Some(DatabaseId::random(random)), ..plan.database.log.clone() };
+        Machine {
+            disk,
+            clock,
+            rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
+            log,
+            partitions: plan.database.partitions,
+            random: random.fork(),
+            process: None,
+            down_until: 0,
+            next_tick: 0,
+            highest: BTreeMap::new(),
+        }
+    }
+
+    pub fn pass(&mut self, nanos: u64) {
+        self.clock.advance(Duration::from_nanos(nanos * self.rate / 1_000_000));
+    }
+
+    /// Whether a tick is due, which is taken.
+    pub fn tick_is_due(&mut self) -> Option<u64> {
+        let now = self.clock.monotonic_nanos();
+        let due = now >= self.next_tick;
+        if due {
+            self.next_tick = now + TICK_NANOS;
+        }
+        due.then_some(now)
+    }
+
+    pub fn start(&mut self, ledger: &Ledger) -> Result<Started, StartError> {
+        assert!(self.process.is_none(), "one process at a time");
+        let random = self.random.fork();
+        self.highest.clear();
+        let (disk, clock, log, partitions) = (&self.disk, &self.clock, &self.log, self.partitions);
+        // Power is lost with durability `sync` only.
+        let start = || Process::start(disk, clock, log, partitions, random, ledger, true);
+        match catch_unwind(AssertUnwindSafe(start)) {
+            Ok(process) => self.process = Some(process?),
+            Err(panic) if panic.is::<PowerLost>() => return Ok(Started::PowerLost),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        Ok(Started::Yes)
+    }
+
+    /// The process ends, or the whole machine.
+    pub fn crash(&mut self, restart: Restart) {
+        self.disk.halt();
+        if let Some(process) = self.process.take() {
+            process.kill();
+        }
+        self.disk.restart(restart);
+    }
+}

@@ -1,0 +1,177 @@
+//! The network between the nodes: loses, repeats, reorders, delays, cuts one way or both.
+
+use crate::cluster::plan::{Faults, LIVE_LEADERS_ARE_DEPOSED};
+use ferrite_base::NodeId;
+use ferrite_cluster::Ask;
+use ferrite_group::Urgency;
+use ferrite_io::simulated::SimulatedRandom;
+use ferrite_meta::State;
+use ferrite_replica::group::Member;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Where the metadata is.
+pub const METADATA: NodeId = NodeId(0);
+/// Of a hundred messages: how many take long.
+const SLOW: u64 = 3;
+const SLOW_MILLIS: u64 = 400;
+
+#[derive(Clone)]
+pub enum Packet {
+    /// Of a group, as bytes. What the connection knows of the sender stands beside it.
+    Group {
+        from: Member,
+        to: NodeId,
+        lane: Urgency,
+        bytes: Vec<u8>,
+    },
+    Ask {
+        from: NodeId,
+        ask: Ask,
+    },
+    Metadata {
+        to: NodeId,
+        index: u64,
+        state: Arc<State>,
+    },
+}
+
+impl Packet {
+    pub fn way(&self) -> (NodeId, NodeId) {
+        match self {
+            Packet::Group { from, to, .. } => (from.node, *to),
+            Packet::Ask { from, .. } => (*from, METADATA),
+            Packet::Metadata { to, .. } => (METADATA, *to),
+        }
+    }
+
+    pub fn line(&self) -> String {
+        match self {
+            Packet::Group { from, to, lane, bytes } => match ferrite_group::message::decode(bytes) {
+                Ok((_, envelope, _)) => {
+                    let text = format!("{:?}", envelope.message);
+                    let short: String = text.chars().take(160).collect();
+                    format!("{} to {to} by {lane:?}: {} {short}", from.node, envelope.epoch)
+                }
+                Err(error) => error.to_string(),
+            },
+            Packet::Ask { from, ask } => format!("{from} asks {ask:?}"),
+            Packet::Metadata { to, index, .. } => format!("{to} is told {index}"),
+        }
+    }
+}
+
+struct Flying {
+    packet: Packet,
+    due: u64,
+}
+
+pub struct Network {
+    random: SimulatedRandom,
+    flying: Vec<Flying>,
+    /// When the last message of each way arrives, of those in order.
+    last: BTreeMap<(NodeId, NodeId), u64>,
+    /// From, to.
+    cut: BTreeSet<(NodeId, NodeId)>,
+    faults: Faults,
+    /// Nothing is done wrong for now.
+    pub calm: bool,
+    pub lost: u64,
+}
+
+impl Network {
+    pub fn new(random: SimulatedRandom, faults: Faults) -> Network {
+        Network { random, flying: Vec::new(), last: BTreeMap::new(), cut: BTreeSet::new(), faults, calm: true, lost: 0 }
+    }
+
+    pub fn send(&mut self, packet: Packet, now: u64) {
+        let most = if self.calm { 1 } else { self.faults.delay };
+        let slow = !self.calm && self.faults.delay > 0 && self.random.percent(SLOW);
+        let micros = 50 + self.random.below(1 + 1_000 * if slow { SLOW_MILLIS } else { most });
+        if !self.calm && self.random.percent(self.faults.repeat) {
+            let due = now + 1_000 * (50 + self.random.below(1 + 2_000 * most));
+            self.flying.push(Flying { packet: packet.clone(), due });
+        }
+        let mut due = now + 1_000 * micros;
+        if self.calm || !self.random.percent(self.faults.reorder) {
+            let last = self.last.entry(packet.way()).or_default();
+            due = due.max(*last);
+            *last = due;
+        }
+        self.flying.push(Flying { packet, due });
+    }
+
+    /// Whether something could arrive now.
+    pub fn has_due(&self, now: u64) -> bool {
+        self.flying.iter().any(|flying| flying.due <= now)
+    }
+
+    pub fn next_due(&self) -> Option<u64> {
+        self.flying.iter().map(|flying| flying.due).min()
+    }
+
+    /// Something that arrives now. None: it was lost.
+    pub fn deliver(&mut self, now: u64) -> Option<Packet> {
+        let due = (0..self.flying.len()).filter(|index| self.flying[*index].due <= now);
+        // Of those that arrive together, the one that was sent first.
+        let chosen = due.min_by_key(|index| self.flying[*index].due)?;
+        let Flying { packet, .. } = self.flying.remove(chosen);
+        let (from, to) = packet.way();
+        let can_lose = LIVE_LEADERS_ARE_DEPOSED || from != METADATA && to != METADATA;
+        let loses = !self.calm && can_lose && self.random.percent(self.faults.lose);
+        if loses || self.cut.contains(&(from, to)) {
+            self.lost += 1;
+            return None;
+        }
+        Some(packet)
+    }
+
+    /// What is on its way to or from a process that has ended is lost, or not.
+    pub fn crashed(&mut self, node: NodeId) {
+        let random = &mut self.random;
+        self.flying.retain(|flying| flying.packet.way().0 != node || random.percent(50));
+    }
+
+    pub fn heal(&mut self) {
+        self.cut.clear();
+    }
+
+    /// Cuts one node off, or some ways; or heals all. A line that says what.
+    pub fn split_or_heal(&mut self, nodes: &[NodeId]) -> String {
+        if !self.cut.is_empty() {
+            self.heal();
+            return "heals".to_owned();
+        }
+        let all: Vec<NodeId> = nodes.iter().copied().chain([METADATA]).collect();
+        let one = *self.random.pick(nodes);
+        let others = || all.iter().copied().filter(|node| *node != one);
+        match self.random.below(5) {
+            0 => {
+                let other = *self.random.pick(&all);
+                self.cut.insert((one, other));
+                format!("cuts {one} to {other}")
+            }
+            1 => {
+                let other = *self.random.pick(&all);
+                self.cut.extend([(one, other), (other, one)]);
+                format!("cuts {one} and {other}")
+            }
+            2 => {
+                self.cut.extend(others().map(|other| (one, other)));
+                format!("{one} only hears")
+            }
+            3 => {
+                self.cut.extend(others().map(|other| (other, one)));
+                format!("{one} only speaks")
+            }
+            _ => {
+                self.cut.extend(others().flat_map(|other| [(one, other), (other, one)]));
+                format!("cuts {one} off")
+            }
+        }
+    }
+
+    pub fn is_split(&self) -> bool {
+        !self.cut.is_empty()
+    }
+}

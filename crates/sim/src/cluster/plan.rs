@@ -1,0 +1,83 @@
+//! What a seed decides of a cluster at its beginning.
+
+use crate::plan::Plan as DatabasePlan;
+use ferrite_io::simulated::SimulatedRandom;
+use ferrite_replica::group::Timing;
+
+const MILLI: u64 = 1_000_000;
+
+/// Shorter than the server's, so that a history of seconds has all of it.
+pub const TIMING: Timing = Timing {
+    heartbeat: 50 * MILLI,
+    failure: 1_000 * MILLI,
+    resend: 300 * MILLI,
+    join_bytes: 20_000,
+    window_bytes: 200_000,
+};
+/// A node that was not heard of for so long is not there: longer than what a leader needs to notice
+/// that it is alone, whatever its clock does.
+pub const DEAD_NANOS: u64 = 1_500 * MILLI;
+/// The others' answers to a seal are waited for so long, once one suffices.
+pub const GRACE_NANOS: u64 = 200 * MILLI;
+/// A seal that nobody has answered is begun again.
+pub const SEAL_AGAIN_NANOS: u64 = 3_000 * MILLI;
+/// Whether leaders that live are deposed in the middle of something. Not yet: partitions step back
+/// only when all that they did is committed. Until then no message to or from the metadata is lost.
+pub const LIVE_LEADERS_ARE_DEPOSED: bool = false;
+/// Between two ticks of a node.
+pub const TICK_NANOS: u64 = 10 * MILLI;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub database: DatabasePlan,
+    pub nodes: u32,
+    pub chapters: u32,
+    /// Of a chapter with faults.
+    pub steps: u64,
+    pub faults: Faults,
+}
+
+/// Of a hundred, unless it is said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub lose: u64,
+    pub repeat: u64,
+    pub reorder: u64,
+    /// Milliseconds that a message takes at most, mostly.
+    pub delay: u64,
+    /// Of ten thousand steps.
+    pub splits: u64,
+    pub crashes: u64,
+    /// Of a machine, and not only of a process, of a hundred crashes.
+    pub power: u64,
+    pub schema: bool,
+}
+
+impl Plan {
+    pub fn new(random: &mut SimulatedRandom) -> Plan {
+        let mut database = DatabasePlan::new(random);
+        database.partitions = 1 + random.below(3) as u32;
+        database.homes = 2 + random.below(5) as i64;
+        database.turns.window = 1 + random.below(12) as usize;
+        let faults = match random.below(6) {
+            0 => Faults { delay: random.below(3), schema: true, ..Faults::default() },
+            kind => Faults {
+                lose: random.below(10),
+                repeat: random.below(10),
+                reorder: random.below(40),
+                delay: random.below(30),
+                splits: if kind > 2 && LIVE_LEADERS_ARE_DEPOSED { random.below(30) } else { 0 },
+                crashes: if kind > 1 { random.below(30) } else { 0 },
+                power: if database.power_loss { random.below(100) } else { 0 },
+                schema: random.percent(70),
+            },
+        };
+        Plan {
+            database,
+            nodes: 2 + random.below(2) as u32,
+            chapters: 1 + random.below(3) as u32,
+            steps: 500 + random.below(2_500),
+            faults,
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! A node's process: the server's parties, moved on one step at a time. Nothing of it waits for
+//! another node.
+
+use crate::clients::{Doors, Letterbox};
+use crate::cluster::invariants::promises;
+use crate::cluster::ledger::Ledger;
+use crate::cluster::metadata::registration;
+use crate::cluster::noting::Noting;
+use crate::cluster::plan::TIMING;
+use crate::node::{DIRECTORY, STANDSTILL};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
+use ferrite_cluster::{Around, Ask, Cause, Groups, Host, Node, Parties, Post, Start as NodeStart};
+use ferrite_group::message::encode;
+use ferrite_group::{CatchUp, FIRST_GROUP, FromLog, Identity, IdentityError, Missed, Replication, Urgency};
+use ferrite_io::Clock;
+use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_log::LogOptions;
+use ferrite_partition::applier::{Applier, CopyStart};
+use ferrite_partition::commit::{Completion, DatabaseLog};
+use ferrite_partition::coordinator::{Borrower, Coordinator};
+use ferrite_partition::execute::Executor;
+use ferrite_partition::gate::{Failure, Gate};
+use ferrite_partition::long_read::{Home, LongRead, LongReads};
+use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember, StartError};
+use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::{Compiled, RecoveryProgress, RowCounts};
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_replica::group::{Envelope, Member, Message};
+use ferrite_table::Store;
+use ferrite_value::ring::Ring;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Nothing is interrupted: how long something takes in real time must not decide what happens.
+const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// What a process wants done outside, in order.
+pub enum Wish {
+    Send(NodeId, Urgency, Vec<u8>),
+    Ask(Ask),
+    Run(Box<Applier>),
+    FromLog(FromLog),
+    Leads(Option<Epoch>),
+    MakeAnew(String),
+    End(String),
+    Notice(String),
+}
+
+/// Clones are the same.
+#[derive(Clone, Default)]
+struct Wishes(Arc<Mutex<Vec<Wish>>>);
+
+impl Wishes {
+    fn push(&self, wish: Wish) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(wish);
+    }
+
+    fn take(&self) -> Vec<Wish> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Post for Wishes {
+    fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
+        self.push(Wish::Send(to, urgency, message));
+    }
+}
+
+/// What stands around the node.
+struct Outside {
+    disk: SimulatedDisk,
+    wishes: Wishes,
+    current: Arc<Mutex<Arc<Compiled>>>,
+    ledger: Ledger,
+}
+
+impl Around for Outside {
+    fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
+        identity.write(&self.disk, Path::new(DIRECTORY))?;
+        self.ledger.with(|book| promises::note(book, identity));
+        Ok(())
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.wishes.push(Wish::Ask(ask));
+    }
+
+    fn run(&mut self, _: GroupId, applier: Applier) {
+        self.wishes.push(Wish::Run(Box::new(applier)));
+    }
+
+    fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
+        let current = Arc::clone(&self.current);
+        Box::new(move |compiled| *current.lock().unwrap_or_else(PoisonError::into_inner) = compiled)
+    }
+
+    fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
+        self.wishes.push(Wish::FromLog(wanted));
+    }
+
+    fn confirmed(&mut self, _: GroupId, _: u64) {}
+
+    fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
+        self.wishes.push(Wish::Leads(epoch));
+    }
+
+    fn make_anew(&mut self, _: GroupId, reason: &str) {
+        self.wishes.push(Wish::MakeAnew(reason.to_owned()));
+    }
+
+    fn end(&mut self, reason: &str) {
+        self.wishes.push(Wish::End(reason.to_owned()));
+    }
+
+    fn notice(&mut self, line: &str) {
+        self.wishes.push(Wish::Notice(line.to_owned()));
+    }
+}
+
+/// Who moves on while the coordinator waits: it waits for partitions of its own node only.
+struct Partitions {
+    all: Vec<Partition>,
+    random: SimulatedRandom,
+}
+
+impl Partitions {
+    fn ready(&self) -> Vec<usize> {
+        (0..self.all.len()).filter(|number| self.all[*number].can_step()).collect()
+    }
+
+    fn step(&mut self) -> bool {
+        let ready = self.ready();
+        if ready.is_empty() {
+            return false;
+        }
+        let number = *self.random.pick(&ready);
+        self.all[number].step()
+    }
+}
+
+pub struct Process {
+    pub member: Member,
+    // First, as it ends before the others do.
+    coordinator: Coordinator,
+    partitions: Arc<Mutex<Partitions>>,
+    applier: Option<Applier>,
+    pub node: Node,
+    pub groups: Groups,
+    pub replication: Arc<Replication<Completion>>,
+    log: DatabaseLog,
+    reads: Receiver<LongRead>,
+    executor: Executor,
+    pub doors: Doors,
+    wishes: Wishes,
+    causes: Sender<Cause>,
+    random: SimulatedRandom,
+    /// The epoch in which its partitions take calls.
+    pub leads: Option<Epoch>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Party {
+    Partition,
+    Coordinator,
+    Applier,
+    Node,
+    Log,
+    LogAhead,
+    Read,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Process {
+    /// Starts where the disk's files end.
+    pub fn start(
+        disk: &SimulatedDisk,
+        clock: &SimulatedClock,
+        log: &LogOptions,
+        partitions: u32,
+        mut random: SimulatedRandom,
+        ledger: &Ledger,
+        intact: bool,
+    ) -> Result<Process, StartError> {
+        let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
+        let time: Arc<dyn Clock> = Arc::new(clock.clone());
+        let known = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
+        let known = known.ok_or(StartError::NoIdentity)?;
+        let next = ferrite_base::Incarnation(known.incarnation.0 + 1);
+        let here = Member { node: known.node, incarnation: next };
+        let host = Host::new(causes.clone(), Arc::new(wishes.clone()));
+        let host = Arc::new(Noting { host, here, ledger: ledger.clone() });
+        let options = Options {
+            log: log.clone(),
+            partitions: Some(partitions),
+            partitions_default: 1,
+            threads: 0,
+            report: &|_: &str| {},
+            progress: &RecoveryProgress::default(),
+            runtime: &RuntimeHandle::default(),
+        };
+        let as_member = AsMember { host, timing: TIMING, intact };
+        let opened = recovery::open_member(
+            Arc::new(disk.clone()),
+            Arc::clone(&time),
+            &mut random,
+            Path::new(DIRECTORY),
+            options,
+            as_member,
+        )?;
+        let RecoveredMember { recovered, place, replication } = opened;
+        assert_eq!(recovered.identity.incarnation, next, "each start is another incarnation");
+        ledger.with(|book| promises::note(book, &recovered.identity));
+        let recovery::Recovered { stores, sequences, compiled, history, log, group, identity, .. } = recovered;
+        let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
+        let (coordinator, jobs) = unbounded();
+        let failure = Failure::new(|_| {});
+        let latched = Arc::clone(&failure);
+        log.on_failure(move |reason| latched.set(reason.clone()));
+        let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
+        let counts = Arc::new(RowCounts::new(stores.len()));
+        let ring = Arc::new(Ring::new_default(stores.len() as u32));
+        let (mut inboxes, mut borrowers, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, (store, sequence)) in stores.into_iter().zip(sequences.iter().copied()).enumerate() {
+            let (sender, inbox) = unbounded();
+            let gate = Gate::new(sequence, Arc::clone(&failure));
+            borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
+            let start = Start {
+                id: PartitionId(id as u32),
+                store,
+                compiled: Arc::clone(&compiled),
+                sequence,
+                limits: QUERY_TIME_MAX.into(),
+                counts: Arc::clone(&counts),
+                long_reads: long_reads.at(Home::Partition(sender.clone())),
+            };
+            inboxes.push(sender);
+            all.push(Partition::new(start, inbox, gate, group.clone(), Arc::clone(&time)).as_copy());
+        }
+        let published = Arc::clone(&current);
+        let mut multi = Coordinator::new(
+            jobs,
+            borrowers,
+            Arc::clone(&compiled),
+            Box::new(move |compiled| *lock(&published) = compiled),
+            Gate::new(Sequence(0), failure),
+            group,
+            Arc::clone(&time),
+            QUERY_TIME_MAX.into(),
+            long_reads,
+        )
+        .with_history(history.clone())
+        .as_copy();
+        let partitions = Arc::new(Mutex::new(Partitions { all, random: random.fork() }));
+        let moved = Arc::downgrade(&partitions);
+        multi.on_one_thread(move || {
+            let partitions = moved.upgrade().expect("the partitions live as long as the coordinator");
+            assert!(lock(&partitions).step(), "{STANDSTILL}");
+        });
+        let groups = Groups::new([Arc::clone(&replication)]);
+        let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone() };
+        let copy = CopyStart { here: here.node, place, sequences, compiled, history };
+        let start = NodeStart {
+            registration: registration(here.node, here.incarnation),
+            identity,
+            parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
+            groups: groups.clone(),
+        };
+        let outside = Outside {
+            disk: disk.clone(),
+            wishes: wishes.clone(),
+            current: Arc::clone(&current),
+            ledger: ledger.clone(),
+        };
+        let node = Node::new(start, &causes, inbox, Box::new(outside));
+        let letterbox = Letterbox::new(disk.clone());
+        let doors =
+            Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, clock: clock.clone() };
+        Ok(Process {
+            member: here,
+            coordinator: multi,
+            partitions,
+            applier: None,
+            node,
+            groups,
+            replication,
+            log,
+            reads,
+            executor: Executor::new(QUERY_TIME_MAX),
+            doors,
+            wishes,
+            causes,
+            random,
+            leads: None,
+        })
+    }
+
+    fn ready(&self) -> Vec<Party> {
+        let mut ready = Vec::new();
+        let partitions = lock(&self.partitions).ready().len();
+        ready.extend(std::iter::repeat_n(Party::Partition, partitions));
+        if self.coordinator.can_step() {
+            ready.push(Party::Coordinator);
+        }
+        if self.applier.as_ref().is_some_and(Applier::can_step) {
+            ready.push(Party::Applier);
+        }
+        if self.node.can_step() {
+            ready.push(Party::Node);
+        }
+        if self.log.has_work() {
+            ready.push(Party::Log);
+        }
+        if !self.reads.is_empty() {
+            ready.push(Party::Read);
+        }
+        ready
+    }
+
+    pub fn can_step(&self) -> bool {
+        !self.ready().is_empty()
+    }
+
+    /// Moves one party on; a line that says which.
+    pub fn step(&mut self) -> Option<String> {
+        let mut ready = self.ready();
+        if ready.is_empty() {
+            return None;
+        }
+        if self.node.waits() {
+            ready.push(Party::Node);
+        }
+        ready.push(Party::LogAhead);
+        let party = *self.random.pick(&ready);
+        match party {
+            Party::Partition => {
+                lock(&self.partitions).step();
+            }
+            Party::Coordinator => {
+                self.coordinator.step();
+            }
+            Party::Applier => {
+                if let Some(applier) = &mut self.applier {
+                    applier.step();
+                }
+            }
+            Party::Node => {
+                self.node.step();
+            }
+            Party::Log => {
+                self.log.step();
+            }
+            Party::LogAhead => {
+                self.log.step_ahead();
+            }
+            Party::Read => {
+                if let Ok(read) = self.reads.try_recv() {
+                    read.answer(&mut self.executor);
+                }
+            }
+        }
+        Some(format!("{party:?}"))
+    }
+
+    pub fn tick(&mut self, now: u64) {
+        self.node.tick(now);
+        // With an interval, an fsync may be due.
+        self.log.step();
+    }
+
+    /// What it wants done outside.
+    pub fn take_wishes(&mut self) -> Vec<Wish> {
+        let mut others = Vec::new();
+        for wish in self.wishes.take() {
+            match wish {
+                Wish::Run(applier) => self.applier = Some(*applier),
+                other => others.push(other),
+            }
+        }
+        others
+    }
+
+    /// Entries from the log, as messages.
+    pub fn read_log(&self, wanted: &FromLog) -> Result<Vec<(Urgency, Vec<u8>)>, String> {
+        let FromLog { epoch, after, up_to, commit, round, .. } = *wanted;
+        let history = self.replication.place().history;
+        let mut catch_up = CatchUp::behind_position(self.log.index(), FIRST_GROUP, after);
+        let mut messages = Vec::new();
+        while catch_up.position() < up_to {
+            match catch_up.step(&history, self.replication.commit()) {
+                Ok(Missed::Entries { previous, entries, .. }) => {
+                    let message = Message::Append { previous, entries: Vec::new(), commit, round };
+                    let mut out = Vec::new();
+                    encode(&mut out, FIRST_GROUP, &Envelope { from: self.member, epoch, message }, entries);
+                    messages.push((Urgency::Entries, out));
+                }
+                Ok(Missed::Working) => {}
+                Ok(Missed::End) => break,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(messages)
+    }
+
+    pub fn cause(&self, cause: Cause) {
+        self.causes.send(cause).expect("the node lives as long as its process");
+    }
+
+    pub fn log_has_failed(&self) -> bool {
+        self.log.failure().is_some()
+    }
+
+    pub fn version(&self) -> u64 {
+        lock(&self.doors.compiled).catalog.version.0
+    }
+
+    /// All stores are at home.
+    pub fn with_stores<T>(&self, look: impl FnOnce(&[&Store]) -> T) -> Option<T> {
+        let partitions = lock(&self.partitions);
+        let stores: Vec<&Store> = partitions.all.iter().filter_map(Partition::store).collect();
+        (stores.len() == partitions.all.len()).then(|| look(&stores))
+    }
+
+    /// Ends as a process that is killed does. The disk has halted before.
+    pub fn kill(self) {
+        let Process { coordinator, partitions, applier, node, log, .. } = self;
+        drop(coordinator);
+        drop((node, applier, partitions));
+        drop(log);
+    }
+}
