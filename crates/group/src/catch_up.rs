@@ -5,11 +5,12 @@
 //! that what it gives out are the entries of the stream behind one another, each with the bytes
 //! that its checksums say, or an error.
 
-use crate::entry::{Entry, EntryError, KIND_ENTRY, KIND_EPOCH_START};
-use ferrite_base::limits::PEER_MESSAGE_BYTES_MAX;
+use crate::entry::{Entry, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
+use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, PEER_MESSAGE_BYTES_MAX};
 use ferrite_base::{GroupId, Position};
 use ferrite_log::{SegmentIndex, TailError, TailRead, TailReader};
 use ferrite_replica::group::{GroupConfiguration, Header, History, Mark};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub enum Missed<'a> {
     Entries { previous: Mark, headers: Vec<Header>, entries: &'a [u8] },
     /// Nothing yet; there is more to do.
     Working,
-    /// All entries that are completed were given out.
+    /// All entries that are wanted and completed were given out.
     End,
 }
 
@@ -78,15 +79,30 @@ impl std::error::Error for CatchUpError {
     }
 }
 
+/// What is asked for in a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The last entry that is to be given out.
+    pub up_to: Position,
+    /// Bytes of entries that are given out together; more where one has more.
+    pub bytes: usize,
+    /// The log had the stream up to there before this step.
+    pub durable: Position,
+}
+
 /// Reads a group's entries from the log.
 pub struct CatchUp {
     reader: TailReader,
     group: GroupId,
-    /// The entry before the next. Its chain checksum is known once it was read, or if it was given.
-    previous: Mark,
+    /// The last entry that was given out, or the one before all.
+    given: Mark,
+    /// The last that was read. Its chain checksum is known once it was, or if it was given.
+    read: Mark,
     known: bool,
-    /// The entries that were given out last.
+    /// What was read and not given out, and its bytes, from there on.
+    headers: VecDeque<Header>,
     entries: Vec<u8>,
+    from: usize,
 }
 
 impl CatchUp {
@@ -102,41 +118,79 @@ impl CatchUp {
         CatchUp::begin(index, group, mark, position.0.max(1), position == Position(0))
     }
 
-    fn begin(index: &Arc<SegmentIndex>, group: GroupId, previous: Mark, first: u64, known: bool) -> CatchUp {
+    fn begin(index: &Arc<SegmentIndex>, group: GroupId, mark: Mark, first: u64, known: bool) -> CatchUp {
         let reader = TailReader::new(index, group.0, first, PEER_MESSAGE_BYTES_MAX - MESSAGE_OVERHEAD);
-        CatchUp { reader, group, previous, known, entries: Vec::new() }
+        let (headers, entries) = (VecDeque::new(), Vec::new());
+        CatchUp { reader, group, given: mark, read: mark, known, headers, entries, from: 0 }
     }
 
     /// The last position that was given out.
     pub fn position(&self) -> Position {
-        self.previous.position
+        self.given.position
     }
 
     /// One piece of work: at most one read of the disk. `history` is that of the stream, which up
-    /// to [`CatchUp::position`] is what it was at the step before: a leader's is. `durable`: up to
-    /// which the log had the stream before this step.
-    pub fn step(&mut self, history: &History, durable: Position) -> Result<Missed<'_>, CatchUpError> {
+    /// to [`CatchUp::position`] is what it was at the step before: a leader's is.
+    pub fn step(&mut self, history: &History, wanted: Wanted) -> Result<Missed<'_>, CatchUpError> {
+        // What was read may have been replaced since. What took its place is behind it in the log.
+        let replaced = |header: &Header| history.epoch_at(header.mark.position) != header.mark.epoch;
+        if let Some(first) = self.headers.iter().position(replaced) {
+            self.headers.truncate(first);
+            self.read = self.headers.back().map_or(self.given, |last| last.mark);
+        }
+        if self.headers.is_empty() && self.read_payload(history, wanted.durable)? {
+            return Ok(Missed::End);
+        }
+        let (mut headers, mut bytes) = (Vec::new(), 0);
+        while let Some(header) = self.headers.front() {
+            if header.mark.position > wanted.up_to {
+                break;
+            }
+            let length = HEADER_BYTES + header.bytes as usize;
+            if bytes > 0 && bytes + length > wanted.bytes {
+                break;
+            }
+            bytes += length;
+            headers.extend(self.headers.pop_front());
+        }
+        match headers.last() {
+            Some(last) => {
+                let previous = std::mem::replace(&mut self.given, last.mark);
+                let entries = &self.entries[self.from..self.from + bytes];
+                self.from += bytes;
+                Ok(Missed::Entries { previous, headers, entries })
+            }
+            None if self.headers.is_empty() => Ok(Missed::Working),
+            None => Ok(Missed::End),
+        }
+    }
+
+    /// Reads on by one payload, if there is one. Whether this is the end.
+    fn read_payload(&mut self, history: &History, durable: Position) -> Result<bool, CatchUpError> {
+        if self.entries.capacity() > LOG_BLOCK_BYTES_MAX {
+            self.entries = Vec::new();
+        }
+        self.entries.clear();
+        self.from = 0;
         let payload = match self.reader.step() {
             Ok(TailRead::Payload(payload)) => payload,
-            Ok(TailRead::Working) => return Ok(Missed::Working),
+            Ok(TailRead::Working) => return Ok(false),
             Ok(TailRead::End) => {
-                let next = Position(self.previous.position.0 + u64::from(self.known));
+                let next = Position(self.read.position.0 + u64::from(self.known));
                 let missing = EntryError("it is missing");
                 return match next > durable {
-                    true => Ok(Missed::End),
+                    true => Ok(true),
                     false => Err(CatchUpError::Stream { position: next, error: missing }),
                 };
             }
             Err(TailError::Removed) => return Err(CatchUpError::Removed),
             Err(error) => return Err(CatchUpError::Log(error)),
         };
-        self.entries.clear();
-        let (mut headers, mut first) = (Vec::new(), self.previous);
         let mut rest = payload;
         while !rest.is_empty() {
             let record = rest;
             let refuse = |position, error| CatchUpError::Stream { position, error };
-            let next = Position(self.previous.position.0 + 1);
+            let next = Position(self.read.position.0 + 1);
             let early = || refuse(next, EntryError("a record ends early"));
             let ([kind, length @ ..], behind) = record.split_first_chunk::<5>().ok_or_else(early)?;
             let length = u32::from_le_bytes(*length) as usize;
@@ -151,29 +205,26 @@ impl CatchUp {
                 continue;
             }
             if !self.known {
-                if position == self.previous.position {
-                    (self.previous, self.known) = (entry.header.mark, true);
-                    first = self.previous;
+                if position == self.read.position {
+                    (self.read, self.known) = (entry.header.mark, true);
+                    self.given = self.read;
                 }
                 continue;
             }
             if position != next {
                 continue;
             }
-            if position == Position(1) && begins_behind(&entry).is_some_and(|parent| parent != self.previous) {
+            if position == Position(1) && begins_behind(&entry).is_some_and(|parent| parent != self.read) {
                 return Err(CatchUpError::Removed);
             }
-            if !entry.follows(self.previous) {
+            if !entry.follows(self.read) {
                 return Err(refuse(position, EntryError("it does not follow the one before it")));
             }
-            self.previous = entry.header.mark;
-            headers.push(entry.header);
+            self.read = entry.header.mark;
+            self.headers.push_back(entry.header);
             self.entries.extend_from_slice(&record[..5 + length]);
         }
-        match headers.is_empty() {
-            true => Ok(Missed::Working),
-            false => Ok(Missed::Entries { previous: first, headers, entries: &self.entries }),
-        }
+        Ok(false)
     }
 }
 

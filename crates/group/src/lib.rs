@@ -19,7 +19,7 @@ mod replayed;
 mod replication;
 
 pub use appender::{Checkpointed, GroupAppender};
-pub use catch_up::{CatchUp, CatchUpError, Missed, numbers};
+pub use catch_up::{CatchUp, CatchUpError, Missed, Wanted, numbers};
 pub use entry::{Entry, EntryBuffer, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
 pub use host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 pub use identity::{Identity, IdentityError};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
-use ferrite_group::{CatchUp, CatchUpError, Entry, EntryBuffer, Missed, numbers};
+use ferrite_group::{CatchUp, CatchUpError, Entry, EntryBuffer, Missed, Wanted, numbers};
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk};
 use ferrite_log::{BlockPlace, Completion, Log, LogFailed, LogOptions, TailError};
 use ferrite_replica::group::{GroupConfiguration, Header, History, Mark, Member};
@@ -143,17 +143,32 @@ impl Node {
 
     /// Steps the reader to the end of what is in the log, and compares.
     fn check(&self, group: u32, reader: &mut CatchUp, steps: usize) -> Result<bool, CatchUpError> {
+        self.check_up_to(group, reader, steps, Position(u64::MAX), usize::MAX)
+    }
+
+    /// The same up to some position, so many bytes at a time.
+    fn check_up_to(
+        &self,
+        group: u32,
+        reader: &mut CatchUp,
+        steps: usize,
+        up_to: Position,
+        bytes: usize,
+    ) -> Result<bool, CatchUpError> {
         let stream = &self.streams[&group];
+        let durable = self.durable[&group];
         for _ in 0..steps {
             let at = reader.position();
-            match reader.step(&stream.history, self.durable[&group])? {
+            match reader.step(&stream.history, Wanted { up_to, bytes, durable })? {
                 Missed::Working => {}
                 Missed::End => {
-                    assert!(reader.position() >= self.durable[&group]);
+                    assert!(reader.position() >= durable.min(up_to));
                     return Ok(true);
                 }
                 Missed::Entries { previous, headers, entries } => {
                     assert_eq!(previous.position, at);
+                    assert!(headers.last().unwrap().mark.position <= up_to);
+                    assert!(entries.len() <= bytes || headers.len() == 1);
                     let index = previous.position.0 as usize;
                     assert_eq!(previous, index.checked_sub(1).map_or(Mark::ORIGIN, |last| stream.entries[last].0.mark));
                     let expected = &stream.entries[index..index + headers.len()];
@@ -218,7 +233,10 @@ fn run(seed: u64, steps: Vec<(u8, u16, u16)>) {
             4 | 5 if !readers.is_empty() => {
                 let index = first as usize % readers.len();
                 let (group, reader, may_be_removed) = &mut readers[index];
-                match node.check(*group, reader, second as usize % 40) {
+                let end = node.streams[group].end().position.0;
+                let up_to = Position(reader.position().0.max(u64::from(first) % (end + 2)));
+                let bytes = if second % 3 == 0 { usize::MAX } else { 1 + usize::from(second) % 4_000 };
+                match node.check_up_to(*group, reader, second as usize % 40, up_to, bytes) {
                     Ok(_) => {}
                     Err(CatchUpError::Removed) if *may_be_removed || removed > 0 => {
                         readers.remove(index);
@@ -276,7 +294,7 @@ fn run(seed: u64, steps: Vec<(u8, u16, u16)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_read_is_the_stream(
@@ -285,6 +303,25 @@ proptest! {
     ) {
         run(seed, steps);
     }
+}
+
+/// What was read ahead and then partly replaced is given out as far as it stands.
+#[test]
+fn what_was_read_ahead_is_dropped_from_where_it_was_replaced() {
+    let mut node = Node::new(SimulatedDisk::new(1, SimulatedClock::default()));
+    for _ in 0..10 {
+        node.append(1, &[5; 20]);
+    }
+    node.write();
+    let mut reader = node.catch_up(1, 0);
+    assert!(node.check_up_to(1, &mut reader, 100, Position(6), usize::MAX).unwrap());
+    node.start(1, 2);
+    node.write();
+    assert!(node.check_up_to(1, &mut reader, 100, Position(8), 1).unwrap());
+    node.append(1, &[6; 20]);
+    node.write();
+    assert!(node.check(1, &mut reader, 100).unwrap());
+    assert_eq!(reader.position(), Position(11));
 }
 
 /// A checkpoint that lets go of segments while a reader is on its way: the reader ends where it
@@ -328,7 +365,8 @@ fn a_member_that_knows_another_beginning_needs_a_snapshot() {
     let stream = &node.streams[&9];
     let mut reader = CatchUp::behind(node.log().index(), GroupId(9), before);
     let mut given = 0;
-    while let step = reader.step(&stream.history, Position(0)).unwrap()
+    let wanted = Wanted { up_to: Position(u64::MAX), bytes: usize::MAX, durable: Position(0) };
+    while let step = reader.step(&stream.history, wanted).unwrap()
         && step != Missed::End
     {
         if let Missed::Entries { previous, headers, .. } = step {
@@ -341,7 +379,7 @@ fn a_member_that_knows_another_beginning_needs_a_snapshot() {
     let other = Mark { chain: 1, ..header.mark };
     let mut reader = CatchUp::behind(node.log().index(), GroupId(9), other);
     let refused = loop {
-        match reader.step(&stream.history, Position(0)) {
+        match reader.step(&stream.history, wanted) {
             Ok(_) => {}
             Err(error) => break error,
         }
@@ -362,9 +400,10 @@ fn rot_is_named_and_an_entry_that_should_be_there_is_missed() {
     let end = node.streams[&0].end().position;
     let history = node.streams[&0].history.clone();
     let mut reader = node.catch_up(0, end.0);
-    while reader.step(&history, end).unwrap() != Missed::End {}
+    let wanted = Wanted { up_to: Position(u64::MAX), bytes: usize::MAX, durable: end };
+    while reader.step(&history, wanted).unwrap() != Missed::End {}
     let missed = loop {
-        match reader.step(&history, Position(end.0 + 1)) {
+        match reader.step(&history, Wanted { durable: Position(end.0 + 1), ..wanted }) {
             Ok(_) => {}
             Err(error) => break error.to_string(),
         }

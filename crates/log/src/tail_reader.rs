@@ -127,6 +127,10 @@ impl TailReader {
         if self.seek()? {
             return Ok(TailRead::Working);
         }
+        if !self.group_open {
+            // It was given out, and may have been large.
+            self.group = Vec::new();
+        }
         let Work::Read(cursor) = &mut self.work else { unreachable!("it has been sought") };
         let block = match cursor.next_block(&self.index, self.id)? {
             Found::Block(block) => block,
@@ -136,8 +140,7 @@ impl TailReader {
         if block.payload_bytes == 0 {
             return Ok(TailRead::Working);
         }
-        let before = if self.group_open { self.group.len() } else { 0 };
-        if before + block.payload_bytes > self.payload_bytes_max {
+        if self.group.len() + block.payload_bytes > self.payload_bytes_max {
             // It stays before the block, so that it says so again.
             cursor.step_back(&block);
             return Err(TailError::TooLarge { bytes_max: self.payload_bytes_max });
@@ -147,9 +150,6 @@ impl TailReader {
         let payload = cursor.payload(&block);
         if !continues && !continued {
             return Ok(TailRead::Payload(payload));
-        }
-        if !continued {
-            self.group = Vec::new();
         }
         self.group.extend_from_slice(payload);
         Ok(if continues { TailRead::Working } else { TailRead::Payload(&self.group) })

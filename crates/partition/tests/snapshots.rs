@@ -5,6 +5,8 @@ mod common;
 
 use common::crashing_disk::CrashingDisk;
 use common::{Node, SCHEMA, fill, fill_watched, log_options};
+use ferrite_base::Position;
+use ferrite_group::{CatchUp, CatchUpError, FIRST_GROUP, Missed, Wanted};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_partition::loss;
 use ferrite_partition::recovery::{self, Options, StartError};
@@ -65,6 +67,48 @@ fn sample(dir: &Path, partitions: u32) -> Vec<String> {
     let contents = node.contents();
     node.close();
     contents
+}
+
+/// Snapshots let go of the log; what a member is being sent from it stays until it was read.
+#[test]
+fn what_is_read_from_the_log_outlives_the_snapshots_that_would_remove_it() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let mut node = open(home.path(), 1);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 60);
+    let first_segment = home.path().join("redo-0000000001.log");
+    let begin = |node: &Node| CatchUp::behind_position(node.0.log.index(), FIRST_GROUP, Position(0));
+    let wanted = |node: &Node| Wanted { up_to: Position(u64::MAX), bytes: 1, durable: node.0.group.commit() };
+    let mut reader = begin(&node);
+    let mut read = 0;
+    while read == 0 {
+        let step = reader.step(&node.0.group.place().history, wanted(&node)).expect("it is in the log");
+        read += u64::from(matches!(step, Missed::Entries { .. }));
+    }
+    for round in 1..5 {
+        fill(&mut node, 60 * round, 60 * (round + 1));
+        let saved = node.save().expect("a healthy disk");
+        assert_eq!((saved.segments_cut, saved.not_cut), (0, None));
+        assert!(first_segment.exists());
+    }
+    loop {
+        match reader.step(&node.0.group.place().history, wanted(&node)).expect("it stays in the log") {
+            Missed::Entries { headers, .. } => read += headers.len() as u64,
+            Missed::Working => {}
+            Missed::End => break,
+        }
+    }
+    assert_eq!(Position(read), node.0.group.commit());
+    assert!(node.save().expect("a healthy disk").segments_cut > 0);
+    assert!(!first_segment.exists());
+    let mut late = begin(&node);
+    let told = loop {
+        match late.step(&node.0.group.place().history, wanted(&node)) {
+            Ok(Missed::Working) => {}
+            told => break told,
+        }
+    };
+    assert!(matches!(told, Err(CatchUpError::Removed)));
 }
 
 #[test]
