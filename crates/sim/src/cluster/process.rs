@@ -9,10 +9,11 @@ use crate::cluster::noting::Noting;
 use crate::cluster::plan::TIMING;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::limits::REPLICATION_MESSAGE_BYTES;
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
 use ferrite_cluster::{Around, Ask, Cause, Groups, Host, Node, Parties, Post, Start as NodeStart};
 use ferrite_group::message::encode;
-use ferrite_group::{CatchUp, FIRST_GROUP, FromLog, Identity, IdentityError, Missed, Replication, Urgency};
+use ferrite_group::{CatchUp, FIRST_GROUP, FromLog, Identity, IdentityError, Missed, Replication, Urgency, Wanted};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
@@ -392,7 +393,8 @@ impl Process {
         let mut catch_up = CatchUp::behind_position(self.log.index(), FIRST_GROUP, after);
         let mut messages = Vec::new();
         while catch_up.position() < up_to {
-            match catch_up.step(&history, self.replication.commit()) {
+            let wanted = Wanted { up_to, bytes: REPLICATION_MESSAGE_BYTES, durable: self.replication.commit() };
+            match catch_up.step(&history, wanted) {
                 Ok(Missed::Entries { previous, entries, .. }) => {
                     let message = Message::Append { previous, entries: Vec::new(), commit, round };
                     let mut out = Vec::new();
