@@ -11,6 +11,7 @@
 
 mod bytes;
 mod command;
+pub mod founding;
 mod parts;
 mod state;
 

@@ -1,0 +1,103 @@
+//! What a node says of itself before there is a cluster.
+
+use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
+use crate::{ADDRESSES_MAX, Kind, NODES_MAX};
+use ferrite_base::{Epoch, Incarnation, Position};
+use ferrite_replica::group::Mark;
+
+/// What must be the same on all nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Where the nodes hear each other, in the order of their places.
+    pub hosts: Vec<String>,
+    pub kfactor: u32,
+}
+
+/// Partitions that a node would have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Partitions {
+    /// Of its database, or said by its operator.
+    Said(u32),
+    /// As its cores suggest.
+    Suggested(u32),
+}
+
+/// Never changes once it is durable, unless its plan does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Declaration {
+    pub plan: Plan,
+    /// From 1: the node's id.
+    pub place: u32,
+    /// Random.
+    pub key: [u8; 16],
+    /// Of the process that declares. Those that register have higher ones.
+    pub incarnation: Incarnation,
+    pub kind: Kind,
+    /// The end of its stream, if it has a database: that becomes the cluster's.
+    pub data: Option<Mark>,
+    pub partitions: Partitions,
+    pub release: String,
+    pub addresses: Vec<String>,
+}
+
+impl Declaration {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put_list(out, &self.plan.hosts, |out, host| put_text(out, host));
+        put_u32(out, self.plan.kfactor);
+        put_u32(out, self.place);
+        out.extend_from_slice(&self.key);
+        put_u64(out, self.incarnation.0);
+        out.push(match self.kind {
+            Kind::Data => 0,
+            Kind::Witness => 1,
+        });
+        out.push(u8::from(self.data.is_some()));
+        if let Some(end) = &self.data {
+            put_u64(out, end.epoch.0);
+            put_u64(out, end.position.0);
+            put_u32(out, end.chain);
+        }
+        let (said, count) = match self.partitions {
+            Partitions::Said(count) => (1, count),
+            Partitions::Suggested(count) => (0, count),
+        };
+        out.push(said);
+        put_u32(out, count);
+        put_text(out, &self.release);
+        put_list(out, &self.addresses, |out, address| put_text(out, address));
+    }
+
+    pub(super) fn take(rest: &mut Reader<'_>) -> Result<Declaration, Malformed> {
+        let hosts = rest.list(NODES_MAX, |rest| rest.text().map(str::to_string))?;
+        let plan = Plan { hosts, kfactor: rest.u32()? };
+        let place = rest.u32()?;
+        if place == 0 || place as usize > plan.hosts.len() {
+            return Err(Malformed("a place is not in the list"));
+        }
+        let (key, incarnation) = (rest.array()?, Incarnation(rest.u64()?));
+        let kind = match rest.u8()? {
+            0 => Kind::Data,
+            1 => Kind::Witness,
+            _ => return Err(Malformed("a kind of node is unknown")),
+        };
+        let data = if flag(rest)? { Some(mark(rest)?) } else { None };
+        let said = flag(rest)?;
+        let count = rest.u32()?;
+        let partitions = if said { Partitions::Said(count) } else { Partitions::Suggested(count) };
+        let release = rest.text()?.to_string();
+        let addresses = rest.list(ADDRESSES_MAX, |rest| rest.text().map(str::to_string))?;
+        Ok(Declaration { plan, place, key, incarnation, kind, data, partitions, release, addresses })
+    }
+}
+
+fn flag(rest: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match rest.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed("a flag is neither 0 nor 1")),
+    }
+}
+
+fn mark(rest: &mut Reader<'_>) -> Result<Mark, Malformed> {
+    Ok(Mark { epoch: Epoch(rest.u64()?), position: Position(rest.u64()?), chain: rest.u32()? })
+}

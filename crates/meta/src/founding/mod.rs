@@ -1,0 +1,235 @@
+//! How nodes become a cluster (docs/decisions/0056-founding.md): each declares itself, durably, and
+//! computes the cluster from the declarations of all.
+//!
+//! Promises that whoever founds from the same declarations founds the same cluster, and that a node
+//! says nothing of itself that is not durable. Knows no sockets and no disks: messages and what is
+//! to be written down are values.
+
+mod declaration;
+mod founded;
+mod layout;
+mod message;
+
+pub use declaration::{Declaration, Partitions, Plan};
+pub use founded::{Unfounded, found};
+pub use layout::{Impossible, KFACTOR_MAX, Layout};
+pub use message::WrittenDown;
+
+use crate::State;
+use crate::bytes::Malformed;
+use founded::name;
+use message::Message;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is to be done, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// To the node at that place.
+    Send { to: u32, message: Vec<u8> },
+    /// To be made durable; then [`Founding::written`] is called.
+    Write(WrittenDown),
+    /// The cluster, whose node this is, with the id of its place.
+    Founded(Box<State>),
+    /// A cluster was founded with these, and this node's declaration is not among them: its
+    /// directory was emptied since, or it was late. It may join as a new node.
+    FoundedWithout(Vec<Declaration>),
+    /// A line for the operator.
+    Say(String),
+}
+
+enum Phase {
+    /// Its declaration is being written.
+    Declaring,
+    /// Some places have not declared.
+    Waiting,
+    /// What it has founded is being written.
+    Writing(Box<State>),
+    Done,
+}
+
+/// One node, before there is a cluster and while others may still need to hear of it.
+pub struct Founding {
+    written: WrittenDown,
+    phase: Phase,
+    /// By place, of the same plan.
+    declared: BTreeMap<u32, Declaration>,
+    /// What was said last of whom it waits for.
+    said: Option<BTreeSet<u32>>,
+    /// Of others whose plan differs, what was said.
+    complained: BTreeMap<u32, Plan>,
+    effects: Vec<Effect>,
+}
+
+impl Founding {
+    /// `written`: what the directory says. `wanted`: what the operator wants now, with a new random
+    /// key.
+    pub fn new(written: Option<WrittenDown>, wanted: Declaration) -> Founding {
+        let (written, phase, effects) = match written {
+            // What was declared counts, as long as the plan is the same.
+            Some(written) if written.founded.is_some() || written.own.plan == wanted.plan => {
+                (written, Phase::Waiting, Vec::new())
+            }
+            _ => {
+                let written = WrittenDown { own: wanted, founded: None };
+                (written.clone(), Phase::Declaring, vec![Effect::Write(written)])
+            }
+        };
+        let declared = BTreeMap::from([(written.own.place, written.own.clone())]);
+        let mut founding = Founding { written, phase, declared, said: None, complained: BTreeMap::new(), effects };
+        if let Some(all) = founding.written.founded.clone() {
+            // It was computed before it was written down.
+            let state = found(&all).expect("what was founded once can be founded");
+            founding.effects.push(Effect::Founded(Box::new(state)));
+            founding.phase = Phase::Done;
+        }
+        founding.look();
+        founding
+    }
+
+    pub fn move_effects(&mut self, to: &mut Vec<Effect>) {
+        to.append(&mut self.effects);
+    }
+
+    pub fn own(&self) -> &Declaration {
+        &self.written.own
+    }
+
+    /// What was to be written is durable.
+    pub fn written(&mut self) {
+        match std::mem::replace(&mut self.phase, Phase::Waiting) {
+            Phase::Declaring => {
+                self.say_to_all();
+                self.look();
+            }
+            Phase::Writing(state) => {
+                self.effects.push(Effect::Founded(state));
+                self.phase = Phase::Done;
+                self.say_to_all();
+            }
+            Phase::Waiting | Phase::Done => panic!("nothing was to be written"),
+        }
+    }
+
+    /// Says again what others may have missed: to be called for a place to which a connection was
+    /// made.
+    pub fn say(&mut self, to: u32) {
+        let Some(message) = self.message() else { return };
+        if to != self.written.own.place {
+            self.effects.push(Effect::Send { to, message: message.encode() });
+        }
+    }
+
+    /// The same to all, while some are missing: to be called twice a second.
+    pub fn tick(&mut self) {
+        if matches!(self.phase, Phase::Waiting) {
+            self.say_to_all();
+        }
+    }
+
+    fn say_to_all(&mut self) {
+        for place in 1..=self.written.own.plan.hosts.len() as u32 {
+            self.say(place);
+        }
+    }
+
+    /// None: nothing of this node is durable yet.
+    fn message(&self) -> Option<Message> {
+        match (&self.phase, &self.written.founded) {
+            (Phase::Declaring, _) => None,
+            (Phase::Done, Some(all)) => Some(Message::Founded(all.clone())),
+            _ => Some(Message::Declares(self.written.own.clone())),
+        }
+    }
+
+    /// What the node at that place says.
+    pub fn received(&mut self, from: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        match Message::decode(bytes)? {
+            Message::Declares(declaration) if declaration.place == from => self.declared(declaration),
+            Message::Declares(_) => return Err(Malformed("a declaration is of another place")),
+            Message::Founded(all) => self.told(all),
+        }
+        Ok(())
+    }
+
+    fn declared(&mut self, declaration: Declaration) {
+        let place = declaration.place;
+        if declaration.plan != self.written.own.plan {
+            return self.complain(&declaration);
+        }
+        self.complained.remove(&place);
+        match self.phase {
+            // It has not heard yet that there is a cluster.
+            Phase::Done => self.say(place),
+            Phase::Declaring | Phase::Waiting => {
+                // The last word counts: an earlier one is of a directory that was emptied since.
+                let before = self.declared.insert(place, declaration.clone());
+                if before.as_ref() != Some(&declaration) {
+                    self.say(place);
+                    self.look();
+                }
+            }
+            Phase::Writing(_) => {}
+        }
+    }
+
+    /// Another node has founded.
+    fn told(&mut self, all: Vec<Declaration>) {
+        if !matches!(self.phase, Phase::Waiting) {
+            return;
+        }
+        let own = &self.written.own;
+        if all.iter().any(|one| one == own) {
+            self.declared = all.into_iter().map(|declaration| (declaration.place, declaration)).collect();
+            self.look();
+        } else {
+            self.phase = Phase::Done;
+            self.effects.push(Effect::FoundedWithout(all));
+        }
+    }
+
+    fn complain(&mut self, other: &Declaration) {
+        if self.complained.get(&other.place) == Some(&other.plan) {
+            return;
+        }
+        self.complained.insert(other.place, other.plan.clone());
+        let (own, theirs) = (&self.written.own.plan, &other.plan);
+        let differs = if own.kfactor == theirs.kfactor {
+            format!("--cluster {}, and this one with --cluster {}", theirs.hosts.join(","), own.hosts.join(","))
+        } else {
+            format!("--kfactor {}, and this one with --kfactor {}", theirs.kfactor, own.kfactor)
+        };
+        self.effects.push(Effect::Say(format!(
+            "{} was started with {differs}: start one of them again with what the other has",
+            name(other)
+        )));
+    }
+
+    /// Founds, or says whom it waits for.
+    fn look(&mut self) {
+        if !matches!(self.phase, Phase::Waiting) {
+            return;
+        }
+        let hosts = &self.written.own.plan.hosts;
+        let missing: BTreeSet<u32> =
+            (1..=hosts.len() as u32).filter(|place| !self.declared.contains_key(place)).collect();
+        if !missing.is_empty() {
+            if self.said.as_ref() != Some(&missing) {
+                let names: Vec<String> =
+                    missing.iter().map(|place| format!("node {place} ({})", hosts[*place as usize - 1])).collect();
+                self.effects.push(Effect::Say(format!("waiting for {}", names.join(", "))));
+                self.said = Some(missing);
+            }
+            return;
+        }
+        let all: Vec<Declaration> = self.declared.values().cloned().collect();
+        match found(&all) {
+            Ok(state) => {
+                self.written.founded = Some(all);
+                self.effects.push(Effect::Write(self.written.clone()));
+                self.phase = Phase::Writing(Box::new(state));
+            }
+            // Said once for each set of declarations.
+            Err(unfounded) => self.effects.push(Effect::Say(format!("these nodes make no cluster: {unfounded}"))),
+        }
+    }
+}
