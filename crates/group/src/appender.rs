@@ -8,18 +8,18 @@ use crate::entry::EntryBuffer;
 use crate::host::Party;
 use crate::replayed::GroupPlace;
 use crate::replication::{Committing, Replication};
-use ferrite_base::{GroupId, Position};
+use ferrite_base::{Epoch, GroupId, Position};
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogPosition};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::sync::{Arc, OnceLock};
 
 /// One group's; clone one for each source.
-pub struct GroupAppender<C: Party>(Arc<Replication<C>>);
+pub struct GroupAppender<C: Party>(Arc<Replication<C>>, Option<Epoch>);
 
 impl<C: Party> Clone for GroupAppender<C> {
     fn clone(&self) -> Self {
-        GroupAppender(Arc::clone(&self.0))
+        GroupAppender(Arc::clone(&self.0), self.1)
     }
 }
 
@@ -31,7 +31,24 @@ pub struct Checkpointed {
 
 impl<C: Party> GroupAppender<C> {
     pub fn new(replication: Arc<Replication<C>>) -> GroupAppender<C> {
-        GroupAppender(replication)
+        GroupAppender(replication, None)
+    }
+
+    /// The same for one leadership: what is appended through it after the leader that opened with
+    /// this epoch was deposed is refused, also where the node leads again.
+    pub fn since(&self, opened: Epoch) -> GroupAppender<C> {
+        GroupAppender(Arc::clone(&self.0), Some(opened))
+    }
+
+    /// The group has no other members and never will.
+    pub fn is_solo(&self) -> bool {
+        self.0.is_solo()
+    }
+
+    /// For a read that has just run: the round that must be confirmed before it is answered, besides
+    /// the commit of what it saw; 0: none, for only this node can lead. None: it does not any more.
+    pub fn read(&self) -> Option<u64> {
+        self.0.read_since(self.1)
     }
 
     /// Of a node without others, which goes on behind `place`, all of which is committed.
@@ -42,7 +59,7 @@ impl<C: Party> GroupAppender<C> {
         log: Appender<Committing<C>>,
         clock: Arc<dyn Clock>,
     ) -> GroupAppender<C> {
-        GroupAppender(Replication::alone(group, here, place, log, clock))
+        GroupAppender::new(Replication::alone(group, here, place, log, clock))
     }
 
     pub fn id(&self) -> GroupId {
@@ -71,7 +88,7 @@ impl<C: Party> GroupAppender<C> {
     /// Appends an entry with these records; without any, it is a barrier: completed when all before
     /// it is, and written nowhere. Waits only if too much is queued already.
     pub fn append(&self, records: EntryBuffer, party: C) {
-        self.0.append(records, party);
+        self.0.append_since(records, party, self.1);
     }
 
     /// Appends the first entry of `configuration`'s epoch, of a node without others.

@@ -94,12 +94,29 @@ pub enum GroupEvent {
 
 /// What the rest of a node does for its groups. Must not wait, nor call the group. What is
 /// committed and what happens comes in order, also with what parties are told.
+///
+/// What a node does with the events of a group whose partitions it has:
+///
+/// ```text
+/// Opened          Delivery::Promote, then Promoted::lead
+/// Confirmed(n)    Gate::confirmed(n) of every partition and the coordinator
+/// Deposed         SteppingBack::begin; when it is done, an Applier that begins where it says
+/// committed       Intake::entries of that applier
+/// ```
+///
+/// in their order: what comes while one of these is under way waits for it.
 pub trait GroupHost: Send + Sync + 'static {
     /// Takes a message for a node, or loses it. Called under the group's lock.
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>);
     /// A copy applies these, in this order.
     fn committed(&self, group: GroupId, entries: Vec<SharedEntry>);
     fn event(&self, group: GroupId, event: GroupEvent);
+
+    /// Whether this node's lease still holds (docs/replication.md section 6): asked after a read
+    /// ran, which then waits for no round.
+    fn has_lease(&self) -> bool {
+        false
+    }
 }
 
 /// Of a node without others: none of it ever comes.

@@ -86,6 +86,8 @@ struct State<C> {
     /// The last entry before them, and the configuration of its epoch.
     committed: (Mark, GroupConfiguration),
     recent: Recent,
+    /// The epoch in which this node has opened, while it leads.
+    opened: Option<Epoch>,
     failed: Option<LogFailed>,
     effects: Vec<Effect>,
 }
@@ -172,6 +174,7 @@ impl<C: Party> Replication<C> {
             waiting: VecDeque::new(),
             told: VecDeque::new(),
             uncommitted: VecDeque::new(),
+            opened: None,
             failed: None,
             effects: Vec::new(),
             machine,
@@ -219,6 +222,12 @@ impl<C: Party> Replication<C> {
     // What this node appends.
 
     pub fn append(self: &Arc<Self>, records: EntryBuffer, party: C) {
+        self.append_since(records, party, None);
+    }
+
+    /// The same of somebody who leads since an epoch: after that he must not append any more, also
+    /// where this node leads again.
+    pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) {
         if records.is_empty() {
             return self.append_own(Vec::new(), party);
         }
@@ -227,7 +236,8 @@ impl<C: Party> Replication<C> {
         self.log.wait_for_room();
         let mut state = self.lock();
         let refused = state.failed.as_ref().map(|failure| NotCommitted::Log(failure.clone()));
-        let header = if refused.is_none() { state.machine.append(checksum, length) } else { None };
+        let may = refused.is_none() && (self.solo || state.leads_since(since));
+        let header = if may { state.machine.append(checksum, length) } else { None };
         let Some(header) = header else {
             let outcome = Err(refused.unwrap_or(NotCommitted::Deposed));
             state.told.push_back(Told::Party { party, payload: records.into_emptied(), outcome });
@@ -409,15 +419,32 @@ impl<C: Party> Replication<C> {
         self.told(|machine, now| machine.tick(now));
     }
 
-    /// The round that has to be confirmed before a read that has just run is answered. None where
-    /// this node does not lead.
+    /// The round that has to be confirmed before a read that has just run is answered; 0: none.
+    /// None where this node does not lead.
     pub fn read(self: &Arc<Self>) -> Option<u64> {
-        let mut round = None;
-        self.told(|machine, now| {
-            round = machine.read();
-            machine.tick(now);
-        });
+        self.read_since(None)
+    }
+
+    pub(crate) fn read_since(self: &Arc<Self>, since: Option<Epoch>) -> Option<u64> {
+        let has_lease = self.host.has_lease();
+        let mut state = self.lock();
+        if !state.leads_since(since) {
+            return None;
+        }
+        if has_lease {
+            return state.machine.is_open().then_some(0);
+        }
+        let now = self.now();
+        let round = state.machine.read();
+        state.machine.tick(now);
+        self.carry_out(&mut state, &[]);
+        self.tell(state);
         round
+    }
+
+    /// It has no other members and never will.
+    pub fn is_solo(&self) -> bool {
+        self.solo
     }
 
     // What the machine wants done.
@@ -449,9 +476,13 @@ impl<C: Party> Replication<C> {
                     state.give_up_from(kept, &NotCommitted::Deposed);
                 }
                 Effect::Commit(position) => self.committed(state, position),
-                Effect::Opened => state.event(GroupEvent::Opened),
+                Effect::Opened => {
+                    state.opened = Some(state.machine.mark_at(state.machine.commit()).epoch);
+                    state.event(GroupEvent::Opened);
+                }
                 Effect::Confirmed(round) => state.event(GroupEvent::Confirmed(round)),
                 Effect::Deposed { commit } => {
+                    state.opened = None;
                     state.uncommitted.iter_mut().for_each(|entry| entry.executed = false);
                     state.give_up(&NotCommitted::Deposed);
                     let place = state.committed_place();
@@ -595,6 +626,11 @@ impl<C> State<C> {
         }
         self.recent.push(previous, entry.clone());
         self.uncommitted.push_back(Uncommitted { entry, executed });
+    }
+
+    /// Whether somebody who leads since this epoch still does; None: who asks for no epoch.
+    fn leads_since(&self, since: Option<Epoch>) -> bool {
+        since.is_none() || since == self.opened
     }
 
     /// Parties up to there are told that it is committed.

@@ -76,7 +76,10 @@ pub struct CopyStart {
 
 impl Promoted {
     /// Makes the partitions and the coordinator of a node leaders, which append to `log`: it goes
-    /// on behind `place`, and has the start of the leader's epoch.
+    /// on behind `place`, and has the start of the leader's epoch. Where the group may have other
+    /// members, they keep undo, and their reads ask for rounds, until [`SteppingBack`] ends it.
+    ///
+    /// [`SteppingBack`]: crate::SteppingBack
     pub fn lead(
         self,
         log: &GroupAppender<crate::commit::Completion>,
@@ -84,12 +87,13 @@ impl Promoted {
         jobs: &Sender<Job>,
     ) {
         let Promoted { place, compiled, history, .. } = self;
+        let log = log.since(place.end.epoch);
         // Each before whatever the coordinator asks of it.
         for partition in partitions {
             let event = Event::Lead { log: log.clone(), time: place.time };
             partition.send(event).expect("partitions outlive their role");
         }
-        let job = Job::Lead { log: log.clone(), time: place.time, compiled, history };
+        let job = Job::Lead { log, time: place.time, compiled, history };
         jobs.send(job).unwrap_or_else(|_| panic!("the coordinator outlives its role"));
     }
 }

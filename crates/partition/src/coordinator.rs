@@ -55,6 +55,8 @@ const PAYLOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Coordinator {
     inbox: Receiver<Job>,
     role: Role,
+    /// It leads a group that may have other members.
+    steps_back: bool,
     partitions: Vec<Borrower>,
     compiled: Arc<Compiled>,
     /// Told of every new catalog version before anything is routed with it.
@@ -78,7 +80,7 @@ pub struct Coordinator {
     long_reads: LongReads,
     others: Option<Others>,
     history: SchemaHistory,
-    /// A schema change that waits for its commit. Nothing else runs meanwhile.
+    /// A schema change that waits for a commit. Nothing else runs meanwhile.
     changing: Option<Changing>,
     /// Where an answer is written; empty between transactions.
     answer: Vec<u8>,
@@ -117,6 +119,7 @@ impl Coordinator {
         Coordinator {
             inbox,
             role: Role::Leader,
+            steps_back: false,
             partitions,
             compiled,
             publish,
@@ -147,8 +150,8 @@ impl Coordinator {
     pub fn run(mut self) {
         while let Some(job) = self.next() {
             let goes_on = self.handle(job);
-            if let Some(changing) = self.changing.take() {
-                self.schema_changed(changing);
+            while let Some(changing) = self.changing.take() {
+                self.go_on_changing(changing);
             }
             if !goes_on {
                 break;
@@ -170,7 +173,7 @@ impl Coordinator {
                 self.changing = Some(changing);
                 return false;
             }
-            self.schema_changed(changing);
+            self.go_on_changing(changing);
             return true;
         }
         let Some(job) = self.next_job.take().or_else(|| self.inbox.try_recv().ok()) else { return false };
@@ -204,7 +207,7 @@ impl Coordinator {
                 let _ = to.send(self.report());
             }
             Job::Lead { log, time, compiled, history } => self.lead(log, time, compiled, history),
-            Job::Follow(to) => self.follow(&to),
+            Job::Follow { to, partitions } => self.follow(&to, &partitions),
             // A copy's stores and its log are at different places: its applier takes snapshots.
             // Whoever asked hears that there is none.
             Job::Checkpoint { .. } if self.role == Role::Copy => {}
@@ -361,9 +364,9 @@ impl Coordinator {
         }
         let back = group.borrowed.iter().map(Option::is_some);
         assert!(back.eq(wanted.iter().copied()), "a group gives back all that it has borrowed");
-        self.outlet().append(self.ticket, &mut group, &mut []);
+        let appended = self.outlet().append(self.ticket, &mut group, &mut []);
         self.give_back(std::mem::take(&mut group.borrowed));
-        self.outlet().release(&mut group);
+        self.outlet().release(&mut group, appended);
         // The rest goes first next time, in its order.
         calls.rev().for_each(|call| self.waiting.push_front(call));
     }
@@ -393,8 +396,8 @@ impl Coordinator {
         // Those before it in the group need not wait for a call that takes its time.
         let mut slow = || {
             if group.has_output() {
-                outlet.append(ticket, group, &mut positions);
-                outlet.release(group);
+                let appended = outlet.append(ticket, group, &mut positions);
+                outlet.release(group, appended);
             }
         };
         let outcome = self.executor.call_program(&mut stores, &call, now, Some(&mut slow), &mut answer);
@@ -439,9 +442,8 @@ impl Coordinator {
             }
             record::write_multi(payload.records(), self.ticket.0, &parts);
         }
-        for store in stores {
-            store.discard_redo();
-            store.commit();
+        for (store, position) in stores.iter_mut().zip(positions) {
+            store.commit_at(position.sequence);
         }
     }
 
@@ -498,8 +500,9 @@ struct Outlet<'c> {
 impl Outlet<'_> {
     /// Hands the group's records to the log; a barrier where nothing was changed, as its answers
     /// may tell of others' changes. `running`: the positions that a transaction has which goes on,
-    /// and whose own changes come later. `ticket` is that of the last one that has ended.
-    fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [StorePosition]) {
+    /// and whose own changes come later. `ticket` is that of the last one that has ended. Whether
+    /// there is an entry.
+    fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [StorePosition]) -> bool {
         self.gate.appended(ticket);
         let mut waiting = vec![(Arc::clone(self.gate), ticket)];
         let borrowed = group.borrowed.iter_mut().flatten().map(|(_, position)| position);
@@ -512,13 +515,18 @@ impl Outlet<'_> {
         }
         let payload = std::mem::take(&mut group.payload);
         assert!(waiting.len() == 1 || !payload.is_empty(), "what was changed is in the records");
+        let appended = !payload.is_empty();
         self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
+        appended
     }
 
-    /// What was appended is told of, as soon as it is durable.
-    fn release(&self, group: &mut Group) {
+    /// What was appended is told of, as soon as it is committed.
+    fn release(&self, group: &mut Group, appended: bool) {
         for (mailbox, answers) in group.answers.drain(..) {
-            self.gate.hold(mailbox, answers);
+            match appended {
+                true => self.gate.hold_appended(mailbox, answers),
+                false => self.gate.hold(mailbox, answers),
+            }
         }
         group.reads.drain(..).for_each(|read| self.long_reads.start(read));
     }

@@ -34,7 +34,8 @@ pub enum Event {
     /// A copy becomes the leader: it appends to `log` from here on. `time`: of the stream's
     /// entries, the highest.
     Lead { log: GroupAppender<Completion>, time: i64 },
-    /// A leader that has nothing under way becomes a copy, and says where it stands.
+    /// A leader steps back to what is committed and becomes a copy, and says where it stands. The
+    /// coordinator sends it, when it lends nothing any more.
     Follow(Sender<(PartitionId, Sequence)>),
     /// Somebody wants to know what was counted here.
     Report(Sender<ThreadReport>),
@@ -194,8 +195,11 @@ pub enum Job {
         compiled: Arc<Compiled>,
         history: SchemaHistory,
     },
-    /// A leader becomes a copy, and says what schema it has.
-    Follow(Sender<(Arc<Compiled>, SchemaHistory)>),
+    /// A leader becomes a copy, as do its partitions behind it; says what schema is committed.
+    Follow {
+        to: Sender<(Arc<Compiled>, SchemaHistory)>,
+        partitions: Sender<(PartitionId, Sequence)>,
+    },
     Stop,
 }
 

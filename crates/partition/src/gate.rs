@@ -5,10 +5,14 @@
 //! committed and then lets the answers go at once: the log's, or a connection's to another node.
 //! Sending word to the owner instead would wake it for every batch, only to pass something on; so
 //! the gate has a lock, taken twice per batch, hardly ever at the same time.
+//!
+//! In a cluster an answer that no entry stands behind waits for a round, too: it shows that this
+//! node still led when the answer was made (decision 0049).
 
 use crate::answer::{AnswerBatch, MailboxHandle};
+use crate::commit::Completion;
 use ferrite_base::{NodeId, Sequence};
-use ferrite_group::NotCommitted;
+use ferrite_group::{GroupAppender, NotCommitted};
 use ferrite_log::LogFailed;
 use ferrite_replica::{Configuration, Release, Replica};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -54,16 +58,26 @@ impl Default for Failure {
 
 type Held = Replica<(MailboxHandle, AnswerBatch)>;
 
+struct State {
+    replica: Held,
+    /// Asked for the rounds of reads. None where nobody else could lead.
+    rounds: Option<GroupAppender<Completion>>,
+    /// It does not lead any more, and has to step back.
+    deposed: bool,
+    /// How often this node has ceased to lead.
+    ended: u64,
+}
+
 pub struct Gate {
-    replica: Mutex<Held>,
+    state: Mutex<State>,
     failure: SharedFailure,
 }
 
 impl Gate {
     /// Begins with everything up to `start` committed.
     pub fn new(start: Sequence, failure: SharedFailure) -> Arc<Gate> {
-        let replica = Mutex::new(Replica::new(Configuration::single(HERE), start));
-        Arc::new(Gate { replica, failure })
+        let replica = Replica::new(Configuration::single(HERE), start);
+        Arc::new(Gate { state: Mutex::new(State { replica, rounds: None, deposed: false, ended: 0 }), failure })
     }
 
     /// Set once the log has failed: nothing more is to be executed.
@@ -75,37 +89,122 @@ impl Gate {
     /// Everything up to `sequence` is about to be handed to the log. Said before it is, since the
     /// log may be quick.
     pub fn appended(&self, sequence: Sequence) {
-        self.lock().appended(sequence);
+        self.lock().replica.appended(sequence);
     }
 
-    /// A copy that becomes the leader: everything up to `sequence` was committed by others.
-    pub(crate) fn go_on_behind(&self, sequence: Sequence) {
-        let mut replica = self.lock();
-        assert_eq!(replica.held(), 0, "all callers were answered when the node stopped leading");
-        *replica = Replica::new(Configuration::single(HERE), sequence);
+    /// A copy that becomes the leader: everything up to `sequence` was committed by others. `log`:
+    /// the group's, where it may have other members.
+    pub(crate) fn lead(&self, sequence: Sequence, log: Option<GroupAppender<Completion>>) {
+        let mut state = self.lock();
+        assert_eq!(state.replica.held(), 0, "all callers were answered when the node stopped leading");
+        let replica = Replica::new(Configuration::single(HERE), sequence);
+        *state = State { replica, rounds: log, deposed: false, ended: state.ended };
+    }
+
+    /// The leader becomes a copy: of what is held, and of what comes until it leads again, the
+    /// outcome is unknown. Everything up to the number that it gives is committed, and nothing
+    /// behind that is known to be.
+    pub(crate) fn step_down(&self) -> Sequence {
+        let mut state = self.lock();
+        state.ended += 1;
+        self.depose(&mut state);
+        state.replica.commit()
+    }
+
+    fn depose(&self, state: &mut State) {
+        state.deposed = true;
+        state.replica.fail();
+        self.release(state);
+    }
+
+    /// Nothing is to be executed any more. It may not have been told yet.
+    pub(crate) fn is_deposed(&self) -> bool {
+        self.lock().deposed
+    }
+
+    /// Everything up to there is committed.
+    pub fn commit(&self) -> Sequence {
+        self.lock().replica.commit()
+    }
+
+    /// Of a group with other members: they have answered this round. Said in the order in which the
+    /// group has said it.
+    pub fn confirmed(&self, round: u64) {
+        let mut state = self.lock();
+        state.replica.confirmed(round);
+        self.release(&mut state);
     }
 
     /// Everything that was appended is committed, and every answer has left.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let replica = self.lock();
-        replica.held() == 0 && replica.is_at_rest()
+        let state = self.lock();
+        state.replica.held() == 0 && state.replica.is_at_rest()
     }
 
-    /// Keeps `answers` until everything appended so far is committed; lets go of what already is.
-    pub fn hold(&self, mailbox: MailboxHandle, mut answers: AnswerBatch) {
-        let end = answers.runs.last().map_or(0, |run| run.end as usize);
-        assert_eq!(end, answers.bytes.len(), "every byte of a batch of answers belongs to a connection");
-        answers.count();
-        let mut replica = self.lock();
-        replica.hold_read((mailbox, answers));
-        self.release(&mut replica);
+    /// Keeps `answers` until everything appended so far is committed and, in a cluster, this node is
+    /// known to have led when they were made; lets go of what already may.
+    pub fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
+        let state = self.lock();
+        if state.rounds.is_some() {
+            let ended = state.ended;
+            return self.hold_for_round(state, ended, (mailbox, checked(answers)));
+        }
+        self.keep(state, 0, (mailbox, checked(answers)));
+    }
+
+    /// The same for answers that an entry stands behind, which was appended since they were made:
+    /// its commit shows that this node led.
+    pub fn hold_appended(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
+        self.keep(self.lock(), 0, (mailbox, checked(answers)));
+    }
+
+    /// Which of this node's times as a leader it is: for [`Gate::hold_of`].
+    pub(crate) fn leadership(&self) -> u64 {
+        self.lock().ended
+    }
+
+    /// Like [`Gate::hold`] for an answer that was made aside, from what the stores showed in that
+    /// leadership.
+    pub(crate) fn hold_of(&self, leadership: u64, mailbox: MailboxHandle, answers: AnswerBatch) {
+        let state = self.lock();
+        if state.ended == leadership && state.rounds.is_none() {
+            return self.keep(state, 0, (mailbox, checked(answers)));
+        }
+        self.hold_for_round(state, leadership, (mailbox, checked(answers)));
+    }
+
+    #[cold]
+    fn hold_for_round(
+        &self,
+        state: MutexGuard<'_, State>,
+        leadership: u64,
+        (mailbox, mut answers): (MailboxHandle, AnswerBatch),
+    ) {
+        let log = state.rounds.clone();
+        // Where rounds come from, gates are told.
+        drop(state);
+        let round = log.and_then(|log| log.read());
+        let mut state = self.lock();
+        if state.ended != leadership {
+            answers.replace_all(&NotCommitted::Deposed.outcome_unknown());
+            return mailbox.deliver(answers);
+        }
+        if round.is_none() {
+            self.depose(&mut state);
+        }
+        self.keep(state, round.unwrap_or(0), (mailbox, answers));
+    }
+
+    fn keep(&self, mut state: MutexGuard<'_, State>, round: u64, answers: (MailboxHandle, AnswerBatch)) {
+        state.replica.hold_behind(round, answers);
+        self.release(&mut state);
     }
 
     /// Everything up to `sequence` is committed. Called in order.
     pub(crate) fn committed(&self, sequence: Sequence) {
-        let mut replica = self.lock();
-        replica.durable(HERE, sequence);
-        self.release(&mut replica);
+        let mut state = self.lock();
+        state.replica.durable(HERE, sequence);
+        self.release(&mut state);
     }
 
     /// Nothing more will be committed: for good where the log has failed, else until this node
@@ -114,19 +213,20 @@ impl Gate {
         if let NotCommitted::Log(failure) = reason {
             self.failure.set(failure.clone());
         }
-        let mut replica = self.lock();
-        replica.fail();
-        self.release(&mut replica);
+        let mut state = self.lock();
+        state.deposed |= matches!(reason, NotCommitted::Deposed);
+        state.replica.fail();
+        self.release(&mut state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.replica.lock().expect("a panic within the gate ends the process")
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a panic within the gate ends the process")
     }
 
     /// Sends every answer that is committed to its network thread's mailbox; when nothing more will
     /// be, tells the others that their outcome is unknown.
-    fn release(&self, replica: &mut Held) {
-        for ((mailbox, mut answers), outcome) in replica.take_released() {
+    fn release(&self, state: &mut State) {
+        for ((mailbox, mut answers), outcome) in state.replica.take_released() {
             if outcome == Release::OutcomeUnknown {
                 let failure = self.failure().cloned().map_or(NotCommitted::Deposed, NotCommitted::Log);
                 answers.replace_all(&failure.outcome_unknown());
@@ -134,4 +234,13 @@ impl Gate {
             mailbox.deliver(answers);
         }
     }
+}
+
+/// Ready to be held.
+#[inline]
+fn checked(mut answers: AnswerBatch) -> AnswerBatch {
+    let end = answers.runs.last().map_or(0, |run| run.end as usize);
+    assert_eq!(end, answers.bytes.len(), "every byte of a batch of answers belongs to a connection");
+    answers.count();
+    answers
 }

@@ -50,7 +50,7 @@ pub mod worker_pool;
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use call_header::CallHeader;
 pub use compiled::Compiled;
-pub use delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
+pub use delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted, SteppedBack, SteppingBack};
 pub use event::{CachedCall, CachedCalls, CallBatch, Event, ProgramCall, Recompile, Reply, Retry, StoreSet};
 pub use judge::ReplayError;
 pub use progress::{ProgressListener, RecoveryProgress, Seen};

@@ -32,6 +32,7 @@ pub struct LongRead {
     stores: Vec<Store>,
     transaction_time: i64,
     gate: Arc<Gate>,
+    leadership: u64,
     cancellations: Arc<Cancellations>,
     /// The next may begin when this one ends.
     turn: Turn,
@@ -252,8 +253,8 @@ impl LongRead {
         gate: &Arc<Gate>,
         cancellations: &Arc<Cancellations>,
     ) -> LongRead {
-        let (gate, cancellations) = (Arc::clone(gate), Arc::clone(cancellations));
-        LongRead { call, stores, transaction_time, gate, cancellations, turn }
+        let (gate, leadership, cancellations) = (Arc::clone(gate), gate.leadership(), Arc::clone(cancellations));
+        LongRead { call, stores, transaction_time, gate, leadership, cancellations, turn }
     }
 }
 
@@ -269,7 +270,7 @@ pub fn serve(reads: &Receiver<LongRead>, limits: CallLimits, helpers: Arc<Helper
 impl LongRead {
     /// Runs it and hands its answer to the gate.
     pub fn answer(self, executor: &mut Executor) {
-        let LongRead { call, mut stores, transaction_time, gate, cancellations, turn } = self;
+        let LongRead { call, mut stores, transaction_time, gate, leadership, cancellations, turn } = self;
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
         executor.watch(&cancellations);
         let outcome = executor.call_program(&mut stores, &call, transaction_time, None, &mut answers.bytes);
@@ -281,7 +282,7 @@ impl LongRead {
             Some(recompile) if outcome.is_none() => recompile(),
             _ => {
                 answers.finish_answer(call.reply.connection);
-                gate.hold(call.reply.mailbox, answers);
+                gate.hold_of(leadership, call.reply.mailbox, answers);
             }
         }
     }

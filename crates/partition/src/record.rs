@@ -130,6 +130,12 @@ impl BatchWriter {
         self.count
     }
 
+    /// The number of its last transaction; of the one before it, where it has none yet.
+    #[inline]
+    pub fn last(&self) -> Sequence {
+        Sequence(self.first.0 + u64::from(self.count) - 1)
+    }
+
     /// Patches the header; a batch without transactions leaves nothing behind.
     pub fn finish(self, out: &mut Vec<u8>) {
         if self.count == 0 {

@@ -31,7 +31,18 @@ impl SchemaTime {
         cancellations: &Arc<Cancellations>,
         call: CallId,
     ) -> Rc<SchemaTime> {
-        let begun = Cell::new(clock.monotonic_nanos());
+        SchemaTime::resume(clock, time_max, cancellations, call, 0)
+    }
+
+    /// Of one that has taken so many nanoseconds.
+    pub(crate) fn resume(
+        clock: &Arc<dyn Clock>,
+        time_max: Option<Duration>,
+        cancellations: &Arc<Cancellations>,
+        call: CallId,
+        taken: u64,
+    ) -> Rc<SchemaTime> {
+        let begun = Cell::new(clock.monotonic_nanos().saturating_sub(taken));
         let (clock, cancellations) = (Arc::clone(clock), Arc::clone(cancellations));
         Rc::new(SchemaTime { clock, begun, time_max, cancellations, call })
     }
@@ -49,9 +60,14 @@ impl SchemaTime {
         result
     }
 
+    /// Nanoseconds that it has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.clock.monotonic_nanos().saturating_sub(self.begun.get())
+    }
+
     /// Whether it may go on.
     pub(crate) fn ask(&self) -> UserResult<()> {
-        let taken = Duration::from_nanos(self.clock.monotonic_nanos().saturating_sub(self.begun.get()));
+        let taken = Duration::from_nanos(self.taken());
         if self.cancellations.is_stopping() {
             return Err(UserError::new(ErrorKind::Unavailable, "57P01", "the server is stopping")
                 .with_detail("the schema change was interrupted; nothing of it was carried out"));

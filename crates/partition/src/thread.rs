@@ -7,7 +7,7 @@
 
 mod copy;
 
-use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, Spent};
+use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle, Spent};
 use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
@@ -51,6 +51,8 @@ const ANSWER_BYTES_GUESS: usize = 72;
 pub struct Partition {
     id: PartitionId,
     role: Role,
+    /// It leads a group that may have other members: undo is kept until it is committed.
+    steps_back: bool,
     inbox: Receiver<Event>,
     /// None only while it is lent to the coordinator.
     store: Option<Store>,
@@ -108,6 +110,7 @@ impl Partition {
         Partition {
             id: start.id,
             role: Role::Leader,
+            steps_back: false,
             inbox,
             store: Some(start.store),
             predictor: PrefetchPredictor::new(&start.compiled),
@@ -132,6 +135,9 @@ impl Partition {
         let mut events = 0;
         while let Some(event) = self.next() {
             self.counters.queue.polls += 1;
+            if self.steps_back {
+                self.settle();
+            }
             match self.handle(event) {
                 Handled::Done => {}
                 // Stands still while the coordinator works on the store.
@@ -158,6 +164,10 @@ impl Partition {
             self.take_back(loan);
             return true;
         }
+        if self.steps_back && self.can_settle() {
+            self.settle();
+            return true;
+        }
         let Ok(event) = self.inbox.try_recv() else {
             let works = self.can_compact(false);
             self.compact(false);
@@ -173,7 +183,7 @@ impl Partition {
     pub fn can_step(&self) -> bool {
         match &self.lent_until {
             Some(back) => !back.is_empty(),
-            None => !self.inbox.is_empty() || self.can_compact(false),
+            None => !self.inbox.is_empty() || self.can_compact(false) || self.steps_back && self.can_settle(),
         }
     }
 
@@ -195,7 +205,7 @@ impl Partition {
             assert_eq!(self.role, Role::Leader, "a copy changes nothing that others see");
             writer.transaction(redo.records(), |out| store.take_redo_into(out));
         }
-        store.commit();
+        store.commit_at(writer.last());
         self.append(redo, writer);
         more
     }
@@ -251,14 +261,17 @@ impl Partition {
         let mut began = None;
         let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
         loop {
+            if self.steps_back {
+                self.settle();
+            }
             while self.compact(true) {
                 if let Ok(event) = self.inbox.try_recv() {
                     return Some(event);
                 }
             }
             let began = *began.get_or_insert_with(Instant::now);
-            let held =
-                self.store.as_ref().is_some_and(Store::has_held_compaction_work) && self.gate.failure().is_none();
+            let waits = |store: &Store| store.has_held_compaction_work() || store.first_retained().is_some();
+            let held = self.store.as_ref().is_some_and(waits) && self.gate.failure().is_none();
             let received = if held || looks_in_vain < IDLE_LOOKS_IN_VAIN_MAX {
                 self.inbox.recv_timeout(IDLE_LOOK_EVERY)
             } else {
@@ -323,18 +336,27 @@ impl Partition {
             if !store.redo().is_empty() {
                 writer.transaction(redo.records(), |out| store.take_redo_into(out));
             }
-            store.commit();
+            store.commit_at(writer.last());
             if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX {
-                self.append(redo, writer);
-                self.gate.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers));
+                let appended = self.append(redo, writer);
+                self.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers), appended);
                 answers.sent_micros = sent_micros;
                 redo = self.buffer();
                 writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
             }
         }
-        self.append(redo, writer);
+        let appended = self.append(redo, writer);
         answers.spent = Spent { calls: batch.calls, bytes: batch.bytes };
-        self.gate.hold(batch.mailbox, answers);
+        self.hold(batch.mailbox, answers, appended);
+    }
+
+    /// `appended`: behind what the answers saw, by this node as the leader.
+    #[inline]
+    fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch, appended: bool) {
+        match appended {
+            true => self.gate.hold_appended(mailbox, answers),
+            false => self.gate.hold(mailbox, answers),
+        }
     }
 
     /// A call of a procedure: finds its program and counts it. [`Executor::call`] runs it and
@@ -484,13 +506,13 @@ impl Partition {
         if !store.redo().is_empty() {
             writer.transaction(redo.records(), |out| store.take_redo_into(out));
         }
-        store.commit();
-        self.append(redo, writer);
+        store.commit_at(writer.last());
+        let appended = self.append(redo, writer);
         match call.recompile.take() {
             Some(recompile) if outcome.is_none() => recompile(),
             _ => {
                 answers.finish_answer(call.reply.connection);
-                self.gate.hold(call.reply.mailbox, answers);
+                self.hold(call.reply.mailbox, answers, appended);
             }
         }
     }
@@ -499,16 +521,16 @@ impl Partition {
         EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default())
     }
 
-    /// Hands the batch's redo to the log. When it is durable the log's thread calls the completion
-    /// (`commit.rs`), and that the gate, which lets the answers go.
-    fn append(&mut self, mut redo: EntryBuffer, writer: BatchWriter) {
+    /// Hands the batch's redo to the log; whether there is any. When it is committed the completion
+    /// is called (`commit.rs`), and that calls the gate, which lets the answers go.
+    fn append(&mut self, mut redo: EntryBuffer, writer: BatchWriter) -> bool {
         let (first, count) = (writer.first(), writer.count());
         assert!(self.store.as_ref().is_some_and(Store::is_committed), "what the log is handed is committed here");
         assert_eq!(first.0, self.sequence.0 + 1, "a record goes on where the history ends");
         writer.finish(redo.records());
         if count == 0 {
             let _ = self.buffers.0.try_send(redo.into_bytes());
-            return;
+            return false;
         }
         if let Some(time) = self.executor.take_unique_ids_ahead() {
             self.log.raise_time(time);
@@ -521,6 +543,7 @@ impl Partition {
             buffers: keep.then(|| self.buffers.0.clone()),
         };
         self.log.append(redo, completion);
+        true
     }
 
     /// Gives the store to the coordinator, which outlives its transactions.

@@ -17,7 +17,14 @@ pub enum Release {
 /// First in, first out; sequences never fall from one answer to the next.
 #[derive(Debug)]
 pub(crate) struct Held<T> {
-    answers: VecDeque<(Sequence, T)>,
+    answers: VecDeque<Waiting<T>>,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    sequence: Sequence,
+    round: u64,
+    answer: T,
 }
 
 impl<T> Held<T> {
@@ -29,22 +36,22 @@ impl<T> Held<T> {
         self.answers.len()
     }
 
-    pub fn push(&mut self, sequence: Sequence, answer: T) {
-        if let Some((last, _)) = self.answers.back() {
+    pub fn push(&mut self, sequence: Sequence, round: u64, answer: T) {
+        if let Some(Waiting { sequence: last, .. }) = self.answers.back() {
             assert!(*last <= sequence, "answers are held in the order of execution: {sequence} after {last}");
         }
-        self.answers.push_back((sequence, answer));
+        self.answers.push_back(Waiting { sequence, round, answer });
     }
 
-    /// The first answer, if it waits for nothing beyond `commit`.
-    pub fn pop_committed(&mut self, commit: Sequence) -> Option<T> {
+    /// The first answer, if it waits for nothing beyond `commit` and the round `confirmed`.
+    pub fn pop_committed(&mut self, commit: Sequence, confirmed: u64) -> Option<T> {
         match self.answers.front() {
-            Some((sequence, _)) if *sequence <= commit => self.answers.pop_front().map(|(_, answer)| answer),
+            Some(first) if first.sequence <= commit && first.round <= confirmed => self.pop(),
             _ => None,
         }
     }
 
     pub fn pop(&mut self) -> Option<T> {
-        self.answers.pop_front().map(|(_, answer)| answer)
+        self.answers.pop_front().map(|waiting| waiting.answer)
     }
 }

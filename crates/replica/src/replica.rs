@@ -26,6 +26,8 @@ pub struct Replica<T> {
     durable: Vec<Sequence>,
     appended: Sequence,
     commit: Sequence,
+    /// The last round that all other members have answered (decision 0049).
+    confirmed: u64,
     failed: bool,
     held: Held<T>,
 }
@@ -39,6 +41,7 @@ impl<T> Replica<T> {
             configuration,
             appended: start,
             commit: start,
+            confirmed: 0,
             failed: false,
             held: Held::new(),
         }
@@ -46,6 +49,11 @@ impl<T> Replica<T> {
 
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
+    }
+
+    /// Everything up to there is committed.
+    pub fn commit(&self) -> Sequence {
+        self.commit
     }
 
     /// Whether everything that was appended is committed.
@@ -94,14 +102,25 @@ impl<T> Replica<T> {
     #[inline]
     pub fn hold(&mut self, sequence: Sequence, answer: T) {
         assert!(sequence <= self.appended, "an answer waits for a record that was not appended: {sequence}");
-        self.held.push(sequence, answer);
+        self.held.push(sequence, 0, answer);
     }
 
     /// Keeps the answer of a transaction that wrote nothing until all that it could have seen is
     /// committed.
     #[inline]
     pub fn hold_read(&mut self, answer: T) {
-        self.hold(self.appended, answer);
+        self.hold_behind(0, answer);
+    }
+
+    /// The same, and until a round is confirmed that began after it ran; 0 is none.
+    #[inline]
+    pub fn hold_behind(&mut self, round: u64, answer: T) {
+        self.held.push(self.appended, round, answer);
+    }
+
+    /// All other members have answered this round.
+    pub fn confirmed(&mut self, round: u64) {
+        self.confirmed = self.confirmed.max(round);
     }
 
     /// The log or a member failed for good: what is not committed now never will be.
@@ -112,7 +131,7 @@ impl<T> Replica<T> {
     /// Takes the answers that may leave, in the order in which they were held. What the iterator
     /// does not reach stays.
     pub fn take_released(&mut self) -> impl Iterator<Item = (T, Release)> + '_ {
-        std::iter::from_fn(|| match self.held.pop_committed(self.commit) {
+        std::iter::from_fn(|| match self.held.pop_committed(self.commit, self.confirmed) {
             Some(answer) => Some((answer, Release::Committed)),
             None if self.failed => self.held.pop().map(|answer| (answer, Release::OutcomeUnknown)),
             None => None,
@@ -163,6 +182,24 @@ mod tests {
         replica.hold_read("late");
         assert_eq!(released(&mut replica), [("late", Release::OutcomeUnknown)]);
         assert_eq!(replica.commit, Sequence(1));
+    }
+
+    #[test]
+    fn a_read_waits_for_its_round_and_for_what_it_saw() {
+        let mut replica = Replica::new(Configuration::single(ONE), Sequence(0));
+        replica.hold_behind(3, "three");
+        replica.appended(Sequence(1));
+        replica.hold_behind(4, "four");
+        replica.hold_read("write");
+        assert!(released(&mut replica).is_empty());
+        replica.confirmed(4);
+        assert_eq!(released(&mut replica), [("three", Release::Committed)]);
+        replica.confirmed(2);
+        replica.durable(ONE, Sequence(1));
+        assert_eq!(released(&mut replica), [("four", Release::Committed), ("write", Release::Committed)]);
+        replica.hold_behind(5, "five");
+        replica.fail();
+        assert_eq!(released(&mut replica), [("five", Release::OutcomeUnknown)]);
     }
 
     #[test]

@@ -521,6 +521,11 @@ impl Store {
         self.rollback_to(UndoMark { undo, freed, redo: 0 });
     }
 
+    /// The number of the first transaction whose undo is kept.
+    pub fn first_retained(&self) -> Option<Sequence> {
+        self.undo.first_retained()
+    }
+
     /// Bytes of undo that is kept of transactions that have ended.
     pub fn retained_bytes(&self) -> usize {
         self.undo.retained_bytes()

@@ -295,6 +295,11 @@ impl UndoLog {
         !self.retained.boundaries.is_empty()
     }
 
+    /// The number of the first of them.
+    pub(crate) fn first_retained(&self) -> Option<Sequence> {
+        self.retained.boundaries.front().map(|(sequence, _)| *sequence)
+    }
+
     /// Long values that they deleted, which are still there.
     pub(crate) fn freed_and_kept(&self) -> impl Iterator<Item = &Freed> {
         self.freed[self.retained.begins.freed..self.retained.open.freed].iter()

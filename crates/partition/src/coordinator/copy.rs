@@ -3,10 +3,11 @@
 use super::Coordinator;
 use crate::commit::Completion;
 use crate::compiled::Compiled;
+use crate::event::Event;
 use crate::role::{Role, not_the_leader};
 use crate::schema::SchemaHistory;
 use crossbeam_channel::Sender;
-use ferrite_base::UserError;
+use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_group::GroupAppender;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ impl Coordinator {
     /// Why nothing is executed at the moment.
     pub(super) fn refusal(&self) -> Option<UserError> {
         match (self.role, self.gate.failure()) {
+            (Role::Leader, None) if self.steps_back && self.gate.is_deposed() => Some(not_the_leader()),
             (Role::Leader, None) => None,
             (Role::Leader, Some(failure)) => Some(failure.unavailable()),
             (Role::Copy, _) => Some(not_the_leader()),
@@ -35,6 +37,8 @@ impl Coordinator {
     ) {
         assert_eq!(self.role, Role::Copy, "a leader is not made one");
         self.role = Role::Leader;
+        self.steps_back = !log.is_solo();
+        self.gate.lead(self.ticket, self.steps_back.then(|| log.clone()));
         self.log = log;
         self.executor.unique_ids_above(time);
         self.counters.catalog_changes(&self.compiled);
@@ -42,11 +46,22 @@ impl Coordinator {
         (self.compiled, self.history) = (compiled, history);
     }
 
-    pub(super) fn follow(&mut self, to: &Sender<(Arc<Compiled>, SchemaHistory)>) {
+    /// The partitions become copies behind whatever was asked of them, and nothing is asked of them
+    /// any more. A schema change that was under way was taken back before this came.
+    pub(super) fn follow(
+        &mut self,
+        to: &Sender<(Arc<Compiled>, SchemaHistory)>,
+        partitions: &Sender<(PartitionId, Sequence)>,
+    ) {
         assert_eq!(self.role, Role::Leader, "a copy is not made one");
-        assert!(self.gate.is_at_rest(), "a leader steps down when its changes are committed");
+        assert!(self.steps_back || self.gate.is_at_rest(), "without others a leader steps down at rest");
         self.role = Role::Copy;
+        self.steps_back = false;
+        self.gate.step_down();
         // Whoever asked may have given up waiting.
         let _ = to.send((Arc::clone(&self.compiled), self.history.clone()));
+        for partition in &self.partitions {
+            partition.inbox.send(Event::Follow(partitions.clone())).expect("partitions outlive the coordinator");
+        }
     }
 }

@@ -11,11 +11,11 @@ use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
 use crate::event::{Reply, StoreSet};
 use crate::record;
-use crate::schema;
+use crate::schema::{self, Planned};
 use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crossbeam_channel::{Receiver, bounded};
-use ferrite_base::{Sequence, SqlLimits, TableId, UserResult};
+use ferrite_base::{Sequence, SqlLimits, TableId, UserError, UserResult};
 use ferrite_exec::Marks;
 use ferrite_group::{EntryBuffer, NotCommitted};
 use ferrite_table::{SchemaUndo, Store};
@@ -24,8 +24,37 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A schema change that the stores have followed and the log was given.
-pub(super) struct Changing {
+/// A schema change that waits.
+pub(super) enum Changing {
+    /// In a cluster, until all that was executed before it is committed: what steps back behind it
+    /// would have to step back over it.
+    Settling(Box<Settling>),
+    /// Until it is committed itself.
+    Made(Box<Made>),
+}
+
+/// One that is bound and compiled; no store has followed yet.
+struct Prepared {
+    /// All of them.
+    borrowed: Borrowed,
+    planned: Planned,
+    classes: Vec<String>,
+    compiled: Arc<Compiled>,
+    /// As it was sent.
+    text: String,
+}
+
+pub(super) struct Settling {
+    prepared: Prepared,
+    time_max: Option<Duration>,
+    /// Nanoseconds that it has taken so far.
+    taken: u64,
+    reply: Reply,
+    told: Told,
+}
+
+/// One that the stores have followed and the log was given.
+pub(super) struct Made {
     /// All of them, as they are after the change.
     borrowed: Borrowed,
     compiled: Arc<Compiled>,
@@ -37,18 +66,23 @@ pub(super) struct Changing {
     rows: Option<i64>,
     reply: Reply,
     undo: SchemaUndo,
-    told: Receiver<Result<(), NotCommitted>>,
+    told: Told,
 }
 
-impl Changing {
-    /// What became of it.
-    fn outcome(&self) -> Result<(), NotCommitted> {
-        self.told.recv().expect("the log completes every append")
-    }
+/// What becomes of an append.
+type Told = Receiver<Result<(), NotCommitted>>;
 
+impl Changing {
     pub fn is_known(&self) -> bool {
-        !self.told.is_empty()
+        match self {
+            Changing::Settling(settling) => !settling.told.is_empty(),
+            Changing::Made(made) => !made.told.is_empty(),
+        }
     }
+}
+
+fn outcome(told: &Told) -> Result<(), NotCommitted> {
+    told.recv().expect("the log completes every append")
 }
 
 impl Coordinator {
@@ -60,32 +94,66 @@ impl Coordinator {
             return reply.refuse(&self.long_reads.cancellations().error());
         }
         let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
-        match self.change_schema(text, limits, &time, time_max.is_some(), &reply) {
-            Ok(changing) => self.changing = Some(changing),
-            Err(error) => {
-                let mut answers = AnswerBatch::default();
-                response::write_error(&mut answers.bytes, reply.handle, &error);
-                answers.finish_answer(reply.connection);
-                self.gate.hold(reply.mailbox, answers);
+        match self.prepare(text, limits, &time, time_max.is_some()) {
+            Err(error) => self.refuse_change(reply, &error),
+            Ok(prepared) if self.steps_back => {
+                let (tell, told) = bounded(1);
+                let parties = Parties::Asking(tell);
+                self.log.append(EntryBuffer::default(), Completion { parties, buffers: None });
+                let settling = Settling { prepared, time_max, taken: time.taken(), reply, told };
+                self.changing = Some(Changing::Settling(Box::new(settling)));
             }
+            Ok(prepared) => self.change_schema(prepared, &time, reply),
         }
     }
 
-    /// The new schema is bound and compiled before any store is touched; then the stores follow,
-    /// then the log, and then the world. The stores stay here until the change is durable: answers
-    /// that a partition gives under the new schema wait for the partition's own records only, and
-    /// must not tell of a schema that a crash takes back.
+    fn refuse_change(&self, reply: Reply, error: &UserError) {
+        let mut answers = AnswerBatch::default();
+        response::write_error(&mut answers.bytes, reply.handle, error);
+        answers.finish_answer(reply.connection);
+        self.gate.hold(reply.mailbox, answers);
+    }
+
+    /// Waits for what it waits for, and does what comes then.
+    pub(super) fn go_on_changing(&mut self, changing: Changing) {
+        match changing {
+            Changing::Settling(settling) => self.settled(*settling),
+            Changing::Made(made) => self.schema_changed(*made),
+        }
+    }
+
+    /// What was executed before it is committed, or nothing will be known of that: then the change
+    /// has not begun.
+    fn settled(&mut self, settling: Settling) {
+        let Settling { mut prepared, time_max, taken, reply, told } = settling;
+        let outcome = outcome(&told);
+        let gates = self.partitions.iter().map(|partition| partition.gate.commit());
+        let is_at_rest = prepared.borrowed.iter_mut().flatten().zip(gates).all(|((store, position), commit)| {
+            store.committed(commit);
+            commit == position.sequence
+        });
+        // Another leader may have committed what this one only wrote.
+        let reason = outcome.err().or((!is_at_rest).then_some(NotCommitted::Deposed));
+        if let Some(reason) = reason {
+            self.give_back(prepared.borrowed);
+            return reply.refuse(&reason.unavailable());
+        }
+        let cancellations = self.long_reads.cancellations();
+        let time = SchemaTime::resume(&self.clock, time_max, cancellations, reply.call(), taken);
+        self.change_schema(prepared, &time, reply);
+    }
+
+    /// The new schema is bound and compiled before any store is touched.
     ///
     /// `schema_time` may end it up to the moment when all stores have followed; then stores and
     /// catalog are as before, and the log has nothing of it.
-    fn change_schema(
+    fn prepare(
         &mut self,
         text: &str,
         limits: &SqlLimits,
         schema_time: &Rc<SchemaTime>,
         of_client: bool,
-        reply: &Reply,
-    ) -> UserResult<Changing> {
+    ) -> UserResult<Prepared> {
         let watcher = schema_time.watcher();
         // Nothing is changed yet: a fault of the compiler ends the statement and not the server.
         let (planned, classes, compiled) = contained(
@@ -105,40 +173,48 @@ impl Coordinator {
             },
         )?;
         schema_time.ask()?;
-        let mut borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
+        let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
+        Ok(Prepared { borrowed, planned, classes, compiled, text: text.to_owned() })
+    }
+
+    /// The stores follow, then the log, and then the world. The stores stay here until the change
+    /// is committed: answers that a partition gives under the new schema wait for the partition's
+    /// own records only, and must not tell of a schema that a crash takes back.
+    fn change_schema(&mut self, prepared: Prepared, schema_time: &Rc<SchemaTime>, reply: Reply) {
+        let Prepared { mut borrowed, planned, classes, compiled, text } = prepared;
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
         take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
         let time = self.clock.wall_micros();
-        let applied = schema::apply_watched(&mut stores, &planned, time, &watcher);
+        let applied = schema::apply_watched(&mut stores, &planned, time, &schema_time.watcher());
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
         put_back(&mut borrowed, &mut stores, &mut positions);
         let undo = match applied {
             Ok(undo) => undo,
             Err(error) => {
                 self.give_back(borrowed);
-                return Err(error);
+                return self.refuse_change(reply, &error);
             }
         };
         self.ticket = Sequence(self.ticket.0 + 1);
         self.gate.appended(self.ticket);
         let mut records = EntryBuffer::default();
-        let text = schema::logged_text(&self.compiled.catalog, text);
+        let text = schema::logged_text(&self.compiled.catalog, &text);
         record::write_schema(records.records(), compiled.catalog.version.0, time, &text);
         let (tell, told) = bounded(1);
         let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
         self.log.append(records, Completion { parties, buffers: None });
         classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         let warnings = planned.warnings.into_iter().chain(classes).collect();
-        Ok(Changing { borrowed, compiled, time, text, warnings, rows, reply: reply.clone(), undo, told })
+        let made = Made { borrowed, compiled, time, text, warnings, rows, reply, undo, told };
+        self.changing = Some(Changing::Made(Box::new(made)));
     }
 
     /// Its outcome is known: committed, or the log has failed and nothing more is executed, or this
     /// node was deposed, and what follows it is for another leader to say.
-    pub(super) fn schema_changed(&mut self, changing: Changing) {
-        let outcome = changing.outcome();
-        let Changing { mut borrowed, compiled, time, text, warnings, rows, reply, undo, .. } = changing;
-        match outcome {
+    fn schema_changed(&mut self, made: Made) {
+        let Made { mut borrowed, compiled, time, text, warnings, rows, reply, undo, told } = made;
+        match outcome(&told) {
             Ok(()) | Err(NotCommitted::Log(_)) => {
                 self.history.add(compiled.catalog.version.0, time, &text);
                 self.counters.catalog_changes(&self.compiled);
@@ -166,7 +242,7 @@ impl Coordinator {
         }
         writer.finish();
         answers.finish_answer(reply.connection);
-        self.gate.hold(reply.mailbox, answers);
+        self.gate.hold_appended(reply.mailbox, answers);
     }
 }
 

@@ -32,6 +32,7 @@ impl Partition {
     #[inline]
     pub(super) fn refusal(&self) -> Option<UserError> {
         match (self.role, self.gate.failure()) {
+            (Role::Leader, None) if self.steps_back && self.gate.is_deposed() => Some(not_the_leader()),
             (Role::Leader, None) => None,
             (Role::Leader, Some(failure)) => Some(failure.unavailable()),
             (Role::Copy, _) => Some(not_the_leader()),
@@ -68,15 +69,41 @@ impl Partition {
     pub(super) fn lead(&mut self, log: GroupAppender<Completion>, time: i64) {
         assert_eq!(self.role, Role::Copy, "a leader is not made one");
         self.role = Role::Leader;
+        self.steps_back = !log.is_solo();
+        self.gate.lead(self.sequence, self.steps_back.then(|| log.clone()));
         self.log = log;
+        let retains = self.steps_back;
+        self.own_store().retain_undo(retains);
         self.own_store().keep_rows(false);
         self.executor.unique_ids_above(time);
-        self.gate.go_on_behind(self.sequence);
+    }
+
+    /// Forgets the undo of what is committed meanwhile.
+    #[cold]
+    pub(super) fn settle(&mut self) {
+        if let Some(store) = &mut self.store {
+            store.committed(self.gate.commit());
+        }
+    }
+
+    /// Whether undo is kept that [`Partition::settle`] would forget.
+    pub(super) fn can_settle(&self) -> bool {
+        let first = self.store.as_ref().and_then(Store::first_retained);
+        first.is_some_and(|first| self.gate.commit() >= first)
     }
 
     pub(super) fn follow(&mut self, to: &Sender<(PartitionId, Sequence)>) {
         assert_eq!(self.role, Role::Leader, "a copy is not made one");
-        assert!(self.gate.is_at_rest(), "a leader steps down when its changes are committed");
+        assert!(self.steps_back || self.gate.is_at_rest(), "without others a leader steps down at rest");
+        let commit = self.gate.step_down();
+        if self.steps_back {
+            let store = self.own_store();
+            store.step_back(commit);
+            store.committed(commit);
+            store.retain_undo(false);
+            self.sequence = commit;
+            self.steps_back = false;
+        }
         self.become_copy();
         // Whoever asked may have given up waiting.
         let _ = to.send((self.id, self.sequence));

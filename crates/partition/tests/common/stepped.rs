@@ -3,8 +3,10 @@
 #![allow(dead_code, reason = "each user of this room uses its part")]
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{NodeId, PartitionId, Position, Sequence, SqlLimits};
-use ferrite_group::{FIRST_GROUP, GroupAppender, GroupPlace, KIND_ENTRY, KIND_EPOCH_START};
+use ferrite_base::{ErrorKind, NodeId, PartitionId, Position, Sequence, SqlLimits, UserError};
+use ferrite_group::{
+    Begin, FIRST_GROUP, Found, GroupAppender, GroupHost, GroupPlace, KIND_ENTRY, KIND_EPOCH_START, Replication,
+};
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, LogOptions};
@@ -19,12 +21,12 @@ use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{
-    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, ProgramCall, Promoted, RecoveryProgress, Reply,
-    RowCounts, StoreSet,
+    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, ProgramCall, Promoted, RecoveryProgress, Reply, Retry,
+    RowCounts, SteppedBack, SteppingBack, StoreSet,
 };
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_plan::{Owners, Program};
-use ferrite_replica::group::{GroupConfiguration, Member};
+use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
@@ -130,6 +132,8 @@ pub struct Database {
     coordinator: Coordinator,
     jobs: Sender<Job>,
     pub inboxes: Vec<Sender<Event>>,
+    /// The partitions', then the coordinator's.
+    pub gates: Vec<Arc<Gate>>,
     current: Arc<Mutex<Arc<Compiled>>>,
     ring: Arc<Ring>,
     told: Arc<Told>,
@@ -205,7 +209,7 @@ impl Database {
         self.follow_from(place, sequences, compiled, SchemaHistory::default(), inboxes);
     }
 
-    fn follow_from(
+    pub fn follow_from(
         &mut self,
         place: GroupPlace,
         sequences: Vec<Sequence>,
@@ -235,10 +239,12 @@ impl Database {
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
         let limits = || Duration::from_secs(3_600).into();
         let (mut inboxes, mut borrowers, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gates = Vec::new();
         for (id, (mut store, sequence)) in stores.into_iter().zip(sequences).enumerate() {
             store.set_compaction_waste_min(4_096);
             let (sender, inbox) = unbounded();
             let gate = Gate::new(sequence, Arc::clone(&failure));
+            gates.push(Arc::clone(&gate));
             borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
             let start = Start {
                 id: PartitionId(id as u32),
@@ -256,6 +262,7 @@ impl Database {
         let published = Arc::clone(&current);
         let publish = move |compiled| *published.lock().expect("no panic") = compiled;
         let (gate, time) = (Gate::new(Sequence(0), failure), Arc::clone(&clock));
+        gates.push(Arc::clone(&gate));
         let (log_too, publish) = (group.clone(), Box::new(publish));
         let coordinator =
             Coordinator::new(arriving, borrowers, compiled, publish, gate, log_too, time, limits(), long_reads)
@@ -279,6 +286,7 @@ impl Database {
             coordinator,
             jobs,
             inboxes,
+            gates,
             current,
             ring,
             told: Arc::new(Told(told)),
@@ -351,6 +359,41 @@ impl Database {
         self.call_program(Arc::new(program), compiled, 0)
     }
 
+    /// Asks for the statements as one transaction and does not wait; the answer has the handle.
+    /// None: they mean nothing in the schema as it is.
+    pub fn submit(&mut self, handle: i64, text: &str) -> Option<()> {
+        let compiled = self.compiled();
+        let statements = ferrite_sql::parse_batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0).ok()?;
+        let reply = Reply { handle, ..self.reply() };
+        let refused = reply.clone();
+        let retry =
+            Box::new(move |_| refused.refuse(&UserError::new(ErrorKind::Unavailable, "40001", "another schema")));
+        self.send_program(Arc::new(program), compiled, 0, reply, Some(retry));
+        Some(())
+    }
+
+    /// The same of a change of the schema.
+    pub fn submit_change(&mut self, handle: i64, text: &str) {
+        let reply = Reply { handle, ..self.reply() };
+        let job = Job::Schema { text: text.to_owned(), limits: SqlLimits::CEILING, time_max: None, reply };
+        self.jobs.send(job).expect("it is there");
+    }
+
+    /// Answers that have left: handle, status, and the number in the first table.
+    pub fn answered(&mut self) -> Vec<(i64, i8, Option<i64>)> {
+        let mut all = Vec::new();
+        for batch in self.answers.try_iter() {
+            let mut rest = &batch.bytes[..];
+            while let Some((size, body)) = frame::split(rest).expect("whole frames") {
+                let response = Response::parse(body).expect("well-formed");
+                all.push((response.handle, response.status_code, response.scalar()));
+                rest = &rest[size..];
+            }
+        }
+        all
+    }
+
     /// Calls a procedure whose only parameter is its key.
     pub fn call_procedure(&mut self, name: &str, key: i64) -> (i8, String) {
         let compiled = self.compiled();
@@ -359,6 +402,19 @@ impl Database {
     }
 
     fn call_program(&mut self, program: Arc<Program>, compiled: Arc<Compiled>, key: i64) -> (i8, String) {
+        let reply = self.reply();
+        self.send_program(program, compiled, key, reply, None);
+        self.answer()
+    }
+
+    fn send_program(
+        &self,
+        program: Arc<Program>,
+        compiled: Arc<Compiled>,
+        key: i64,
+        reply: Reply,
+        retry: Option<Retry>,
+    ) {
         let mut parameters = vec![0, 0];
         if !program.parameters.is_empty() {
             parameters.clear();
@@ -375,10 +431,10 @@ impl Database {
             program,
             compiled,
             parameters,
-            reply: self.reply(),
+            reply,
             stores,
             load: false,
-            retry: None,
+            retry,
             recompile: None,
             turn: None,
             time_max: None,
@@ -387,7 +443,6 @@ impl Database {
             Some(partition) => self.send(partition, Event::Program(Box::new(call))),
             None => self.jobs.send(Job::Calls(vec![call])).expect("it is there"),
         }
-        self.answer()
     }
 
     pub fn send(&self, partition: PartitionId, event: Event) {
@@ -442,6 +497,33 @@ impl Database {
         }
     }
 
+    /// An applier that was asked to has ended with this; `group` has opened.
+    pub fn lead(&mut self, promoted: Promoted, group: &GroupAppender<Completion>) {
+        self.copying = None;
+        promoted.lead(group, &self.inboxes, &self.jobs);
+        self.parties.lock().expect("no panic").group = group.clone();
+    }
+
+    /// The leader was deposed.
+    pub fn begin_to_step_back(&mut self) -> SteppingBack {
+        SteppingBack::begin(&self.jobs, self.inboxes.len())
+    }
+
+    /// This node's member of a cluster's group, which goes on where the copy stands.
+    pub fn in_a_cluster(
+        &self,
+        here: Member,
+        clock: Arc<dyn Clock>,
+        host: Arc<dyn GroupHost>,
+    ) -> Arc<Replication<Completion>> {
+        let parties = self.parties.lock().expect("no panic");
+        let applied = parties.group.place();
+        let (history, end) = (applied.history.clone(), applied.end);
+        let found = Found { applied, history, end, uncommitted: Vec::new() };
+        let begin = Begin { id: FIRST_GROUP, here, promised: end.epoch, intact: true, timing: Timing::DEFAULT };
+        Replication::of_cluster(begin, found, parties.log.appender(), clock, host)
+    }
+
     /// Makes a copy the leader, of an epoch of its own, when everything it was given is applied.
     pub fn promote(&mut self) {
         let (to, promoted) = unbounded();
@@ -471,16 +553,10 @@ impl Database {
     /// Makes a leader at rest a copy.
     pub fn step_down(&mut self) {
         self.settle();
-        let (to, places) = unbounded();
-        self.inboxes.iter().for_each(|inbox| inbox.send(Event::Follow(to.clone())).expect("it is there"));
-        let (to, schema) = unbounded();
-        self.jobs.send(Job::Follow(to)).expect("it is there");
+        let mut stepping = SteppingBack::begin(&self.jobs, self.inboxes.len());
         self.settle();
-        let mut places: Vec<(PartitionId, Sequence)> = places.try_iter().collect();
-        places.sort();
-        let (compiled, history) = schema.try_recv().expect("it has said so");
+        let SteppedBack { sequences, compiled, history } = stepping.try_end().expect("nothing is in the way");
         let place = self.parties.lock().expect("no panic").group.place();
-        let sequences = places.into_iter().map(|(_, sequence)| sequence).collect();
         let inboxes = self.inboxes.clone();
         self.follow_from(place, sequences, compiled, history, inboxes);
     }
@@ -501,6 +577,28 @@ impl Database {
             store.verify().unwrap_or_else(|problem| panic!("partition {}: {problem}", store.partition()));
         }
         rows(&stores)
+    }
+
+    /// All numbers in the first column of a table.
+    pub fn numbers(&mut self, table: &str) -> Vec<i64> {
+        self.settle();
+        let parties = self.parties.lock().expect("no panic");
+        let mut all = Vec::new();
+        for store in parties.partitions.iter().map(|partition| partition.store().expect("nobody has it")) {
+            let table = store.tables().find(|data| data.definition().name == table).expect("it is there");
+            let number = |id| match table.row(id).column(0) {
+                Value::Integer(number) => number,
+                other => panic!("{other:?} is not a number"),
+            };
+            all.extend(table.scan().map(number));
+        }
+        all
+    }
+
+    /// How much undo is kept.
+    pub fn retained_bytes(&self) -> usize {
+        let parties = self.parties.lock().expect("no panic");
+        parties.partitions.iter().filter_map(Partition::store).map(Store::retained_bytes).sum()
     }
 
     pub fn close(self) -> PathBuf {

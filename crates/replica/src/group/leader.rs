@@ -152,14 +152,14 @@ impl Group {
     }
 
     /// The round that has to be confirmed before a read that has just run may be answered, besides
-    /// the commit of what it saw. None where this node does not lead.
+    /// the commit of what it saw; 0: none. None where this node does not lead.
     pub fn read(&mut self) -> Option<u64> {
         let Role::Leading(leading) = &mut self.role else { return None };
         if !leading.open {
             return None;
         }
         if self.configuration.as_ref().is_some_and(|configuration| configuration.members().len() == 1) {
-            return Some(leading.confirmed);
+            return Some(0);
         }
         leading.wanted = true;
         Some(leading.round + 1)
