@@ -49,8 +49,6 @@ pub trait Around: Send {
     fn publisher(&mut self, group: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send>;
     /// Entries are to be read from the log, and sent.
     fn send_from_log(&mut self, group: GroupId, wanted: FromLog);
-    /// Reads of this leader that wait for the round may be answered.
-    fn confirmed(&mut self, group: GroupId, round: u64);
     /// The node leads, or does not any more.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
     /// What this node has of the group cannot be used any more: it is made anew.

@@ -1,11 +1,13 @@
-//! What stands around a group on a node: what it sends leaves at once, everything else becomes a
-//! cause of work, since nothing may be done under the group's lock.
+//! What stands around a group on a node: what it sends leaves at once, reads that it confirms too;
+//! everything else becomes a cause of work.
 
 use crate::cause::Cause;
 use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
-use std::sync::Arc;
+use ferrite_partition::gate::Gate;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 /// The way to other nodes. Takes a message, or loses it; never waits.
 pub trait Post: Send + Sync {
@@ -15,11 +17,29 @@ pub trait Post: Send + Sync {
 pub struct Host {
     causes: Sender<Cause>,
     post: Arc<dyn Post>,
+    /// Of each group's partitions and coordinator.
+    gates: OnceLock<BTreeMap<GroupId, Vec<Arc<Gate>>>>,
 }
 
 impl Host {
     pub fn new(causes: Sender<Cause>, post: Arc<dyn Post>) -> Host {
-        Host { causes, post }
+        Host { causes, post, gates: OnceLock::new() }
+    }
+
+    /// Where the answers of each group's partitions and coordinator wait. They are there later than
+    /// the groups, and earlier than anything can wait in them.
+    ///
+    /// # Panics
+    /// When they are named twice.
+    pub fn set_gates(&self, gates: BTreeMap<GroupId, Vec<Arc<Gate>>>) {
+        assert!(self.gates.set(gates).is_ok(), "the gates are named once");
+    }
+
+    /// Reads that waited for a round leave at once, as writes do whose commit is told to the gates:
+    /// what an earlier leadership's round has shown is true, and each leadership counts anew.
+    fn confirmed(&self, group: GroupId, round: u64) {
+        let gates = self.gates.get().and_then(|gates| gates.get(&group));
+        gates.into_iter().flatten().for_each(|gate| gate.confirmed(round));
     }
 
     /// A node that has ended does nothing more.
@@ -38,6 +58,9 @@ impl GroupHost for Host {
     }
 
     fn event(&self, group: GroupId, event: GroupEvent) {
-        self.cause(Cause::Event(group, event));
+        match event {
+            GroupEvent::Confirmed(round) => self.confirmed(group, round),
+            event => self.cause(Cause::Event(group, event)),
+        }
     }
 }

@@ -12,12 +12,11 @@
 use crate::GroupHandle;
 use crate::cause::{Around, Cause};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{NodeId, PartitionId, Sequence};
+use ferrite_base::NodeId;
 use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::schema::SchemaHistory;
-use ferrite_partition::{Compiled, Delivery, Event, Promoted};
+use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -42,17 +41,10 @@ enum Role {
     /// The copy applies what is left, and ends with what a leader needs.
     Rising(Receiver<Promoted>),
     Leader,
-    /// The partitions step back to what is committed.
-    Falling(Falling),
+    /// The partitions step back to what is committed, which is this place.
+    Falling(SteppingBack, Box<GroupPlace>),
     /// What is here cannot be used any more.
     Broken,
-}
-
-struct Falling {
-    place: Box<GroupPlace>,
-    from_partitions: Receiver<(PartitionId, Sequence)>,
-    from_coordinator: Receiver<(Arc<Compiled>, SchemaHistory)>,
-    sequences: Vec<(PartitionId, Sequence)>,
 }
 
 pub(crate) struct Kept {
@@ -123,7 +115,7 @@ impl Kept {
 
     /// Whether something waits for a party, which does not say when it is done.
     pub fn waits(&self) -> bool {
-        !self.todo.is_empty() || matches!(self.role, Role::Rising(_) | Role::Falling(_))
+        !self.todo.is_empty() || matches!(self.role, Role::Rising(_) | Role::Falling(..))
     }
 
     /// Does what can be done now; whether that was anything.
@@ -173,35 +165,18 @@ impl Kept {
                 None => false,
                 Some(Todo::Follow(place)) => {
                     around.leads(self.group.id(), None);
-                    self.role = Role::Falling(self.step_back(place));
+                    let stepping = SteppingBack::begin(&self.parties.coordinator, self.parties.partitions.len());
+                    self.role = Role::Falling(stepping, place);
                     true
                 }
                 Some(Todo::Apply(_) | Todo::Lead) => unreachable!("a leader is deposed before it is told of others"),
             },
-            Role::Falling(falling) => {
-                falling.sequences.extend(falling.from_partitions.try_iter());
-                if falling.sequences.len() < self.parties.partitions.len() {
-                    return false;
-                }
-                let Ok((compiled, history)) = falling.from_coordinator.try_recv() else { return false };
-                let mut sequences = std::mem::take(&mut falling.sequences);
-                sequences.sort_unstable();
-                let sequences = sequences.into_iter().map(|(_, sequence)| sequence).collect();
-                let place = (*falling.place).clone();
+            Role::Falling(stepping, place) => {
+                let Some(SteppedBack { sequences, compiled, history }) = stepping.try_end() else { return false };
+                let place = (**place).clone();
                 self.begin_to_copy(CopyStart { here: self.here, place, sequences, compiled, history }, around);
                 true
             }
         }
-    }
-
-    fn step_back(&self, place: Box<GroupPlace>) -> Falling {
-        let (to, from_partitions) = unbounded();
-        for partition in &self.parties.partitions {
-            partition.send(Event::Follow(to.clone())).expect("partitions outlive their role");
-        }
-        let (to, from_coordinator) = unbounded();
-        let sent = self.parties.coordinator.send(Job::Follow(to));
-        sent.unwrap_or_else(|_| panic!("the coordinator outlives its role"));
-        Falling { place, from_partitions, from_coordinator, sequences: Vec::new() }
     }
 }

@@ -154,7 +154,7 @@ impl Node {
         match event {
             GroupEvent::Opened => self.kept(id).opened(),
             GroupEvent::Deposed(place) => self.kept(id).deposed(place),
-            GroupEvent::Confirmed(round) => self.around.confirmed(id, round),
+            GroupEvent::Confirmed(_) => unreachable!("the host passes it on"),
             GroupEvent::Promise(epoch) => {
                 let promised = self.identity.promised.entry(id).or_default();
                 *promised = epoch.max(*promised);

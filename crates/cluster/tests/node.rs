@@ -75,8 +75,6 @@ impl Around for Outside {
         panic!("nobody missed {wanted:?}");
     }
 
-    fn confirmed(&mut self, _: GroupId, _: u64) {}
-
     fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
         self.push(Wish::Leads(epoch));
     }
@@ -236,13 +234,12 @@ fn a_promise_is_durable_before_the_seal_is_answered_and_a_leader_steps_back() {
     state.apply(&Command::Activate { group: FIRST_GROUP, configuration: next, parent: sealed.end }).unwrap();
     world.told(3, &state);
     assert!(world.groups.get(FIRST_GROUP).unwrap().is_open() && world.outside.take().is_empty());
-    let Ok(Event::Follow(to)) = world.inbox.try_recv() else { panic!("it steps back") };
-    let Ok(Job::Follow(schema)) = world.jobs.try_recv() else { panic!("it steps back") };
-    to.send((PartitionId(0), Sequence(0))).unwrap();
-    world.settle();
-    assert!(world.inbox.is_empty(), "the coordinator has not stepped back");
+    let Ok(Job::Follow { to, partitions }) = world.jobs.try_recv() else { panic!("it steps back") };
     let compiled = Arc::new(Compiled::recovered(Arc::default(), &RuntimeHandle::default()).unwrap());
-    schema.send((compiled, Default::default())).unwrap();
+    to.send((compiled, Default::default())).unwrap();
+    world.settle();
+    assert!(world.inbox.is_empty(), "the partition has not stepped back");
+    partitions.send((PartitionId(0), Sequence(0))).unwrap();
     world.settle();
     assert!(matches!(&world.outside.take()[..], [Wish::Leads(Some(Epoch(2)))]));
     assert!(matches!(world.inbox.try_recv(), Ok(Event::Lead { .. })));

@@ -137,13 +137,13 @@ impl Network {
     }
 
     /// Cuts one node off, or some ways; or heals all. A line that says what.
-    pub fn split_or_heal(&mut self, nodes: &[NodeId]) -> String {
+    pub fn split_or_heal(&mut self, nodes: &[NodeId], leader: NodeId) -> String {
         if !self.cut.is_empty() {
             self.heal();
             return "heals".to_owned();
         }
         let all: Vec<NodeId> = nodes.iter().copied().chain([METADATA]).collect();
-        let one = *self.random.pick(nodes);
+        let one = if self.random.percent(50) { leader } else { *self.random.pick(nodes) };
         let others = || all.iter().copied().filter(|node| *node != one);
         match self.random.below(5) {
             0 => {

@@ -3,16 +3,18 @@
 use crate::cluster::invariants::committed;
 use crate::cluster::ledger::Ledger;
 use ferrite_base::{GroupId, NodeId};
+use ferrite_cluster::Host;
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
 use ferrite_replica::group::Member;
+use std::sync::Arc;
 
-pub struct Noting<H> {
-    pub host: H,
+pub struct Noting {
+    pub host: Arc<Host>,
     pub here: Member,
     pub ledger: Ledger,
 }
 
-impl<H: GroupHost> GroupHost for Noting<H> {
+impl GroupHost for Noting {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
         self.host.send(to, urgency, message);
     }

@@ -23,17 +23,19 @@ pub const GRACE_NANOS: u64 = 200 * MILLI;
 pub const SEAL_AGAIN_NANOS: u64 = 3_000 * MILLI;
 /// Whether leaders that live are deposed in the middle of something. Not yet: partitions step back
 /// only when all that they did is committed. Until then no message to or from the metadata is lost.
-pub const LIVE_LEADERS_ARE_DEPOSED: bool = false;
+pub const LIVE_LEADERS_ARE_DEPOSED: bool = true;
 /// Between two ticks of a node.
-pub const TICK_NANOS: u64 = 10 * MILLI;
+pub const TICK_NANOS: u64 = 20 * MILLI;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub database: DatabasePlan,
     pub nodes: u32,
     pub chapters: u32,
-    /// Of a chapter with faults.
-    pub steps: u64,
+    /// A chapter with faults takes so long.
+    pub millis: u64,
+    /// Between two calls of clients, at most.
+    pub think_micros: u64,
     pub faults: Faults,
 }
 
@@ -45,7 +47,9 @@ pub struct Faults {
     pub reorder: u64,
     /// Milliseconds that a message takes at most, mostly.
     pub delay: u64,
-    /// Of ten thousand steps.
+    /// Between two splits, crashes and the like, at most.
+    pub pause_millis: u64,
+    /// Of two that happen, one is of this kind so often in proportion.
     pub splits: u64,
     pub crashes: u64,
     /// Of a machine, and not only of a process, of a hundred crashes.
@@ -66,8 +70,9 @@ impl Plan {
                 repeat: random.below(10),
                 reorder: random.below(40),
                 delay: random.below(30),
-                splits: if kind > 2 && LIVE_LEADERS_ARE_DEPOSED { random.below(30) } else { 0 },
-                crashes: if kind > 1 { random.below(30) } else { 0 },
+                pause_millis: 300 + random.below(3_000),
+                splits: if kind > 2 && LIVE_LEADERS_ARE_DEPOSED { random.below(10) } else { 0 },
+                crashes: if kind > 1 { random.below(10) } else { 0 },
                 power: if database.power_loss { random.below(100) } else { 0 },
                 schema: random.percent(70),
             },
@@ -76,7 +81,8 @@ impl Plan {
             database,
             nodes: 2 + random.below(2) as u32,
             chapters: 1 + random.below(3) as u32,
-            steps: 500 + random.below(2_500),
+            millis: 2_000 + random.below(8_000),
+            think_micros: 1 << (10 + random.below(8)),
             faults,
         }
     }

@@ -102,8 +102,6 @@ impl Around for Outside {
         self.wishes.push(Wish::FromLog(wanted));
     }
 
-    fn confirmed(&mut self, _: GroupId, _: u64) {}
-
     fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
         self.wishes.push(Wish::Leads(epoch));
     }
@@ -194,8 +192,8 @@ impl Process {
         let known = known.ok_or(StartError::NoIdentity)?;
         let next = ferrite_base::Incarnation(known.incarnation.0 + 1);
         let here = Member { node: known.node, incarnation: next };
-        let host = Host::new(causes.clone(), Arc::new(wishes.clone()));
-        let host = Arc::new(Noting { host, here, ledger: ledger.clone() });
+        let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone())));
+        let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone() });
         let options = Options {
             log: log.clone(),
             partitions: Some(partitions),
@@ -227,9 +225,11 @@ impl Process {
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
         let (mut inboxes, mut borrowers, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gates = Vec::new();
         for (id, (store, sequence)) in stores.into_iter().zip(sequences.iter().copied()).enumerate() {
             let (sender, inbox) = unbounded();
             let gate = Gate::new(sequence, Arc::clone(&failure));
+            gates.push(Arc::clone(&gate));
             borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
             let start = Start {
                 id: PartitionId(id as u32),
@@ -243,13 +243,16 @@ impl Process {
             inboxes.push(sender);
             all.push(Partition::new(start, inbox, gate, group.clone(), Arc::clone(&time)).as_copy());
         }
+        let gate = Gate::new(Sequence(0), failure);
+        gates.push(Arc::clone(&gate));
+        inner.set_gates(BTreeMap::from([(FIRST_GROUP, gates)]));
         let published = Arc::clone(&current);
         let mut multi = Coordinator::new(
             jobs,
             borrowers,
             Arc::clone(&compiled),
             Box::new(move |compiled| *lock(&published) = compiled),
-            Gate::new(Sequence(0), failure),
+            gate,
             group,
             Arc::clone(&time),
             QUERY_TIME_MAX.into(),

@@ -43,6 +43,8 @@ pub struct Counts {
     pub reads: u64,
     pub schema_changes: u64,
     pub steps: u64,
+    /// Simulated, in which things went wrong.
+    pub millis: u64,
     pub messages: u64,
     pub lost: u64,
     pub splits: u64,
@@ -66,6 +68,7 @@ impl Counts {
         self.reads += reads;
         self.schema_changes += schema_changes;
         self.steps += steps;
+        self.millis += other.millis;
         self.messages += other.messages;
         self.lost += other.lost;
         self.splits += other.splits;
@@ -117,6 +120,7 @@ struct World {
     /// The true time, nanoseconds.
     now: u64,
     next_look: u64,
+    next_call: u64,
     network: Network,
     metadata: Metadata,
     machines: BTreeMap<NodeId, Machine>,
@@ -157,6 +161,7 @@ impl World {
             ledger: Ledger::default(),
             now: 0,
             next_look: 0,
+            next_call: 0,
             trace,
             counts: Counts::default(),
             random,
@@ -207,19 +212,26 @@ impl World {
     fn trouble(&mut self) -> Result<(), Violation> {
         self.network.calm = false;
         self.callers.clients.quiet = false;
-        for _ in 0..self.plan.steps {
-            let faults = self.plan.faults;
-            if self.random.below(10_000) < faults.splits {
-                let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
-                let what = self.network.split_or_heal(&nodes);
-                self.counts.splits += u64::from(self.network.is_split());
-                self.trace.line(&what);
-            }
-            if self.random.below(10_000) < faults.crashes {
-                self.plan_crash()?;
+        let end = self.now + self.plan.millis * MILLI;
+        let faults = self.plan.faults;
+        let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
+        let mut next_fault = self.now + pause(&mut self.random);
+        while self.now < end {
+            if self.now >= next_fault && faults.splits + faults.crashes > 0 {
+                next_fault = self.now + pause(&mut self.random);
+                if self.random.below(faults.splits + faults.crashes) < faults.splits {
+                    let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
+                    let leader = self.configuration().leader.node;
+                    let what = self.network.split_or_heal(&nodes, leader);
+                    self.counts.splits += u64::from(self.network.is_split());
+                    self.trace.line(&what);
+                } else {
+                    self.plan_crash()?;
+                }
             }
             self.step()?;
         }
+        self.counts.millis += self.plan.millis;
         Ok(())
     }
 
@@ -348,7 +360,7 @@ impl World {
                 turns.push((12, Turn::Machine(*id)));
             }
         }
-        if self.callers.can_submit() && self.somebody_to_call() {
+        if self.may_call() && self.now >= self.next_call {
             turns.push((4, Turn::Submit));
         }
         let busy = !turns.is_empty();
@@ -368,19 +380,20 @@ impl World {
         self.noted()
     }
 
-    fn somebody_to_call(&self) -> bool {
-        self.machines.values().filter_map(|machine| machine.process.as_ref()).any(Callers::is_ready)
+    fn may_call(&self) -> bool {
+        self.callers.can_submit()
+            && self.machines.values().filter_map(|machine| machine.process.as_ref()).any(Callers::is_ready)
     }
 
     fn submit(&mut self) {
+        self.next_call = self.now + 1_000 * self.random.below(self.plan.think_micros);
         let runs = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(Callers::is_ready);
-        let leader = self.configuration().leader.node;
-        let chosen = if runs(&leader) && self.random.percent(80) {
-            leader
-        } else {
-            let all: Vec<NodeId> = self.machines.keys().copied().filter(runs).collect();
-            *self.random.pick(&all)
-        };
+        let leads = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.leads.is_some());
+        let all: Vec<NodeId> = self.machines.keys().copied().filter(runs).collect();
+        // There may be two for a while; each has clients that know no better.
+        let leading: Vec<NodeId> = all.iter().copied().filter(leads).collect();
+        let ask_leader = !leading.is_empty() && self.random.percent(90);
+        let chosen = *self.random.pick(if ask_leader { &leading } else { &all });
         let process = self.machines[&chosen].process.as_ref().expect("it runs");
         self.trace.line(&format!("calls {chosen}"));
         self.callers.submit(process);
@@ -389,7 +402,11 @@ impl World {
     /// Time passes for all.
     fn pass(&mut self, busy: bool) -> Result<(), Violation> {
         let some = 1_000 << self.random.below(15);
-        let until_next = self.network.next_due().map_or(TICK_NANOS, |due| due.saturating_sub(self.now) + 1);
+        let mut next = self.network.next_due().unwrap_or(u64::MAX);
+        if self.may_call() {
+            next = next.min(self.next_call);
+        }
+        let until_next = next.saturating_sub(self.now);
         let nanos = if busy { some } else { until_next.clamp(1_000, TICK_NANOS) };
         self.now += nanos;
         let ids: Vec<NodeId> = self.machines.keys().copied().collect();
