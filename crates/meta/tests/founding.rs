@@ -137,7 +137,7 @@ impl World {
     fn deliver(&mut self, from: usize, to: usize) {
         let Some(message) = self.lines[from][to].pop_front() else { return };
         let Some(process) = &mut self.nodes[to].process else { return };
-        process.received(from as u32 + 1, &message).unwrap();
+        process.received(Some(from as u32 + 1), &message).unwrap();
         self.carry_out(to);
     }
 
@@ -276,7 +276,7 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
         Effect::Send { message, .. } => Some(message),
         _ => None,
     });
-    sent.for_each(|message| one.received(2, message).unwrap());
+    sent.for_each(|message| one.received(Some(2), message).unwrap());
     let mut effects = Vec::new();
     one.move_effects(&mut effects);
     let said: Vec<&String> =
@@ -375,9 +375,9 @@ fn hostile_bytes_do_not_panic() {
     bolero::check!().with_iterations(20_000).with_type::<(u32, Vec<u8>)>().for_each(|(from, bytes)| {
         let mut founding = Founding::new(None, declaration(&plan(3, 1), 1, [1; 16]));
         founding.written();
-        let _ = founding.received(*from, bytes);
-        let _ = founding.received(*from, &[&[1, 1], &bytes[..]].concat());
-        let _ = founding.received(*from, &[&[1, 2], &bytes[..]].concat());
+        let _ = founding.received(Some(*from), bytes);
+        let _ = founding.received(None, &[&[1, 1], &bytes[..]].concat());
+        let _ = founding.received(None, &[&[1, 2], &bytes[..]].concat());
         let _ = WrittenDown::decode(bytes);
     });
 }

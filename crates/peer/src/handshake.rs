@@ -11,6 +11,8 @@ use std::fmt;
 pub const VERSION: u16 = 1;
 pub const HELLO_BYTES: usize = 56;
 pub const ANSWER_BYTES: usize = 56;
+/// Of a node that is in no cluster yet.
+pub const NO_CLUSTER: [u8; 16] = [0; 16];
 const MAGIC: [u8; 8] = *b"FERRPEER";
 
 /// Who speaks.
@@ -38,11 +40,19 @@ pub enum Refusal {
     Copied,
     /// Not among the nodes that this one expects.
     Unknown,
+    /// It is in no cluster yet.
+    NoCluster,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 5] =
-        [Refusal::Version, Refusal::Cluster, Refusal::Incarnation, Refusal::Copied, Refusal::Unknown];
+    const ALL: [Refusal; 6] = [
+        Refusal::Version,
+        Refusal::Cluster,
+        Refusal::Incarnation,
+        Refusal::Copied,
+        Refusal::Unknown,
+        Refusal::NoCluster,
+    ];
 
     fn byte(self) -> u8 {
         (1..).zip(Refusal::ALL).find(|(_, other)| *other == self).map_or(0, |(number, _)| number)
@@ -61,6 +71,7 @@ impl fmt::Display for Refusal {
                  directory"
             }
             Refusal::Unknown => "it is not a node of this cluster, or not any more",
+            Refusal::NoCluster => "who answers is in no cluster yet",
         })
     }
 }

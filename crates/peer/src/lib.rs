@@ -11,12 +11,14 @@
 
 mod frame;
 mod handshake;
+mod inquiry;
 mod network;
 mod outbox;
 mod roster;
 
 pub use frame::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameError, Frames, Lane, write_message};
-pub use handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal, VERSION};
+pub use handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NO_CLUSTER, Refusal, VERSION};
+pub use inquiry::{INQUIRY_BYTES_MAX, inquire};
 pub use network::{Handler, Limits, Peers, Room, start};
 pub use outbox::NotSent;
 pub use roster::Roster;

@@ -3,8 +3,9 @@
 //! Of two nodes the one with the higher id dials, so that there is one connection for each lane. A
 //! newer connection of a lane takes the place of the older one.
 
-use crate::frame::{Frames, Lane};
+use crate::frame::{Frames, Lane, write_message};
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal};
+use crate::inquiry;
 use crate::outbox::{NotSent, Outbox};
 use crate::roster::Roster;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -26,6 +27,8 @@ pub trait Handler: Send + Sync + 'static {
     fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
     /// What was sent and not answered may be lost.
     fn lost(&self, node: NodeId, lane: Lane);
+    /// The answer to somebody who may be of no cluster; None: the connection is closed.
+    fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>>;
     /// A line for the operator.
     fn notice(&self, line: &str);
 }
@@ -47,7 +50,7 @@ pub struct Limits {
     pub outbox_bytes_max: [usize; 4],
     /// A handshake takes no longer.
     pub handshake_time_max: Duration,
-    /// Connections that have not said who they are; the oldest goes for a new one.
+    /// Connections that have not said who they are, or are of no node; the oldest goes for a new one.
     pub strangers_max: usize,
     /// Between two attempts to reach a node: at first, and at most.
     pub redial: (Duration, Duration),
@@ -165,6 +168,12 @@ impl Peers {
         self.wake_all();
     }
 
+    /// This node is of a cluster now, or another start of it.
+    pub fn introduce(&self, here: Hello) {
+        locked(&self.0.roster).introduce(here);
+        self.wake_all();
+    }
+
     /// Takes the message for sending, whole or not at all.
     pub fn send(&self, to: NodeId, lane: Lane, message: Arc<[u8]>) -> Result<(), NotSent> {
         assert!(
@@ -230,8 +239,10 @@ enum State {
     },
     /// They dialed, and have not said who they are.
     Stranger,
-    /// Refused: closed when the answer is out.
-    Refused,
+    /// They ask something, and are of no cluster perhaps.
+    Inquiring(Frames),
+    /// Refused or answered: closed when that is out.
+    Ending,
     Open {
         node: NodeId,
         incarnation: Incarnation,
@@ -317,7 +328,8 @@ impl Connections {
             let Some(listener) = &self.listener else { return };
             // No file descriptors: they come again with the next tick.
             let Ok((stream, address)) = listener.accept() else { return };
-            let strangers = self.open.iter().filter(|(_, connection)| matches!(connection.state, State::Stranger));
+            let is_known = |state: &State| matches!(state, State::Open { .. } | State::Dialing { .. });
+            let strangers = self.open.iter().filter(|(_, connection)| !is_known(&connection.state));
             let (count, oldest) =
                 strangers.fold((0, None), |(count, oldest), (number, _)| (count + 1, oldest.or(Some(*number))));
             if count >= self.shared.limits.strangers_max
@@ -413,7 +425,7 @@ impl Connections {
         let mut left = READ_BYTES_PER_TURN;
         loop {
             let Some(connection) = self.open.get_mut(&number) else { return };
-            if connection.waits || matches!(connection.state, State::Refused) {
+            if connection.waits || matches!(connection.state, State::Ending) {
                 return;
             }
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -475,7 +487,31 @@ impl Connections {
                     self.greeted(number, &greeting);
                 }
             }
-            State::Refused => {}
+            State::Inquiring(frames) => {
+                let mut question = None;
+                let taken = frames.take(bytes, |message| question = question.take().or(Some(message)));
+                match (taken, question) {
+                    (Ok(()), None) => {}
+                    (Ok(()), Some(question)) => self.inquired(number, question),
+                    (Err(error), _) => {
+                        self.shared.notice(format!("{} sent what makes no sense: {error}", connection.address.ip()));
+                        self.close(number);
+                    }
+                }
+            }
+            State::Ending => {}
+        }
+    }
+
+    fn inquired(&mut self, number: usize, question: Vec<u8>) {
+        let connection = self.open.get_mut(&number).expect("it was read from");
+        match self.shared.handler.inquired(question) {
+            Some(answer) => {
+                write_message(&mut connection.to_send, Lane::Control, &answer);
+                connection.state = State::Ending;
+                self.flush(number);
+            }
+            None => self.close(number),
         }
     }
 
@@ -514,6 +550,7 @@ impl Connections {
                     }
                 }
             }
+            _ if *greeting == inquiry::greeting() => connection.state = State::Inquiring(inquiry::frames()),
             _ => match Hello::decode(greeting) {
                 None => {
                     self.shared.notice(format!("a connection from {ip} is from no node, and was closed"));
@@ -566,7 +603,7 @@ impl Connections {
         let connection = self.open.get_mut(&number).expect("it was read from");
         connection.to_send.extend(Answer { outcome, from }.encode());
         if outcome.is_err() {
-            connection.state = State::Refused;
+            connection.state = State::Ending;
         }
         self.flush(number);
     }
@@ -607,7 +644,7 @@ impl Connections {
             }
         }
         match &connection.state {
-            State::Refused => failed = true,
+            State::Ending => failed = true,
             State::Open { node, lane, .. } if !failed => {
                 let mut outboxes = locked(&self.shared.threads[self.number].outboxes);
                 let outbox = outboxes.get_mut(&(*node, *lane)).expect("an open lane has its outbox");

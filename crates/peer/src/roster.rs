@@ -1,6 +1,6 @@
 //! Which nodes are known, and which start of each: who may connect.
 
-use crate::handshake::{Hello, Refusal};
+use crate::handshake::{Hello, NO_CLUSTER, Refusal};
 use ferrite_base::{Incarnation, NodeId};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,12 @@ impl Roster {
         &self.here
     }
 
+    /// This node is another from here on.
+    pub fn introduce(&mut self, here: Hello) {
+        self.here = here;
+        self.nodes.remove(&here.node);
+    }
+
     /// The nodes that are expected; what is known of those that stay is kept.
     pub fn expect(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         let before = std::mem::take(&mut self.nodes);
@@ -36,6 +42,9 @@ impl Roster {
     /// Whether whoever says this is a node of the cluster; if so, the version that is spoken.
     pub fn admit(&mut self, hello: &Hello) -> Result<u16, Refusal> {
         let version = self.here.common_version(hello).ok_or(Refusal::Version)?;
+        if self.here.cluster == NO_CLUSTER {
+            return Err(Refusal::NoCluster);
+        }
         if hello.cluster != self.here.cluster {
             return Err(Refusal::Cluster);
         }
@@ -87,5 +96,15 @@ mod tests {
         assert_eq!(roster.admit(&hello(1, 6, 60)), Err(Refusal::Copied));
         assert_eq!(roster.admit(&Hello { cluster: [2; 16], ..hello(2, 9, 9) }), Err(Refusal::Cluster));
         assert_eq!(roster.admit(&Hello { versions: (2, 3), ..hello(2, 9, 9) }), Err(Refusal::Version));
+    }
+
+    #[test]
+    fn a_node_of_no_cluster_admits_nobody_until_it_is_introduced() {
+        let mut roster = Roster::new(Hello { cluster: NO_CLUSTER, ..hello(1, 5, 50) });
+        roster.expect([NodeId(2)]);
+        assert_eq!(roster.admit(&Hello { cluster: NO_CLUSTER, ..hello(2, 3, 30) }), Err(Refusal::NoCluster));
+        assert_eq!(roster.admit(&hello(2, 3, 30)), Err(Refusal::NoCluster));
+        roster.introduce(hello(1, 5, 50));
+        assert_eq!(roster.admit(&hello(2, 3, 30)), Ok(1));
     }
 }

@@ -1,7 +1,10 @@
 //! Two nodes and strangers, on real sockets.
 
 use ferrite_base::{Incarnation, NodeId};
-use ferrite_peer::{ANSWER_BYTES, Answer, Handler, Hello, Lane, Limits, NotSent, Peers, Refusal, Room, start};
+use ferrite_peer::{
+    ANSWER_BYTES, Answer, Handler, Hello, INQUIRY_BYTES_MAX, Lane, Limits, NO_CLUSTER, NotSent, Peers, Refusal, Room,
+    inquire, start, write_message,
+};
 use mio::net::TcpListener;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -67,6 +70,10 @@ impl Handler for Ears {
 
     fn lost(&self, node: NodeId, lane: Lane) {
         self.hear(Heard::Lost(node, lane));
+    }
+
+    fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>> {
+        (!question.is_empty()).then(|| [b"re: ", &question[..]].concat())
     }
 
     fn notice(&self, line: &str) {
@@ -279,4 +286,55 @@ fn a_node_that_starts_again_takes_the_place_of_its_earlier_start() {
     });
     one.peers.stop();
     again.peers.stop();
+}
+
+#[test]
+fn whoever_is_of_no_cluster_may_ask() {
+    let one = node_with(Hello { cluster: NO_CLUSTER, ..hello(0, 1) }, Limits::default());
+    assert_eq!(inquire(one.address, b"who is there?", PATIENCE).unwrap(), b"re: who is there?");
+    // Two frames each way.
+    let long = vec![7; INQUIRY_BYTES_MAX - 4];
+    assert_eq!(inquire(one.address, &long, PATIENCE).unwrap().len(), INQUIRY_BYTES_MAX);
+    let unanswered = inquire(one.address, b"", PATIENCE).unwrap_err();
+    assert_eq!(unanswered.to_string(), "it closed the connection without an answer");
+    one.peers.stop();
+}
+
+#[test]
+fn a_node_that_is_introduced_takes_connections() {
+    let (one, two) = (node_with(Hello { cluster: NO_CLUSTER, ..hello(1, 1) }, Limits::default()), node(2));
+    two.peers.expect(&[(NodeId(1), one.address)]);
+    let refused = "it says of this node: who answers is in no cluster yet";
+    two.ears.wait("a refusal", |heard| matches!(heard, Heard::Notice(line) if line.contains(refused)));
+    one.peers.introduce(hello(1, 1));
+    join(&one, &two);
+    one.peers.stop();
+    two.peers.stop();
+}
+
+#[test]
+fn a_question_that_does_not_end_is_closed_and_one_too_long_too() {
+    let limits = Limits { handshake_time_max: Duration::from_millis(200), ..Limits::default() };
+    let one = node_with(hello(1, 1), limits);
+    let silent = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let late = inquire(silent.local_addr().unwrap(), b"?", Duration::from_millis(100)).unwrap_err();
+    assert_eq!(late.kind(), std::io::ErrorKind::TimedOut);
+    let mut stream = TcpStream::connect(one.address).unwrap();
+    let mut greeting = [0; 56];
+    greeting[..10].copy_from_slice(b"FERRASKS\x01\0");
+    let checksum = ferrite_base::checksum::crc32c(&greeting[..52]);
+    greeting[52..].copy_from_slice(&checksum.to_le_bytes());
+    stream.write_all(&greeting).unwrap();
+    let mut frame = Vec::new();
+    write_message(&mut frame, Lane::Control, b"the beginning of a question");
+    stream.write_all(&frame[..20]).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(matches!(stream.read(&mut [0; 8]), Ok(0) | Err(_)));
+    let mut stream = TcpStream::connect(one.address).unwrap();
+    let mut long = Vec::new();
+    write_message(&mut long, Lane::Control, &vec![7; INQUIRY_BYTES_MAX + 1]);
+    let _ = stream.write_all(&greeting);
+    let _ = stream.write_all(&long);
+    one.ears.wait("a notice", |heard| matches!(heard, Heard::Notice(line) if line.contains("more than 1048576 bytes")));
+    one.peers.stop();
 }

@@ -141,10 +141,17 @@ impl Founding {
         }
     }
 
-    /// What the node at that place says.
-    pub fn received(&mut self, from: u32, bytes: &[u8]) -> Result<(), Malformed> {
+    /// What this node says to whoever has just said something; None: nothing of it is durable yet.
+    pub fn answer(&self) -> Option<Vec<u8>> {
+        self.message().map(|message| message.encode())
+    }
+
+    /// What the node at that place says, or says in return; None: it is not known who asks.
+    pub fn received(&mut self, from: Option<u32>, bytes: &[u8]) -> Result<(), Malformed> {
         match Message::decode(bytes)? {
-            Message::Declares(declaration) if declaration.place == from => self.declared(declaration),
+            Message::Declares(declaration) if from.is_none_or(|from| from == declaration.place) => {
+                self.declared(declaration);
+            }
             Message::Declares(_) => return Err(Malformed("a declaration is of another place")),
             Message::Founded(all) => self.told(all),
         }

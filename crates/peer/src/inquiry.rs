@@ -1,0 +1,60 @@
+//! One question and one answer on a connection of their own, for whoever is of no cluster yet.
+
+use crate::frame::{Frames, Lane, write_message};
+use crate::handshake::HELLO_BYTES;
+use crate::handshake::VERSION;
+use ferrite_base::checksum::crc32c;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Bytes of a question, and of an answer.
+pub const INQUIRY_BYTES_MAX: usize = 1 << 20;
+const MAGIC: [u8; 8] = *b"FERRASKS";
+
+/// As long as a hello, so that both can be told apart when they are here.
+pub(crate) fn greeting() -> [u8; HELLO_BYTES] {
+    let mut out = [0; HELLO_BYTES];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    let checksum = crc32c(&out[..52]);
+    out[52..].copy_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// Collects the question behind a greeting.
+pub(crate) fn frames() -> Frames {
+    Frames::new(Lane::Control, INQUIRY_BYTES_MAX)
+}
+
+/// Asks who listens there; waits for the answer, at most `time_max`.
+///
+/// # Errors
+/// Where nobody answers in time. `InvalidData`: what answers is no node, or has no answer.
+pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Result<Vec<u8>> {
+    assert!(question.len() <= INQUIRY_BYTES_MAX, "a question is bounded");
+    let deadline = Instant::now() + time_max;
+    let left = || {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
+    };
+    let mut stream = TcpStream::connect_timeout(&to, left()?)?;
+    let mut out = greeting().to_vec();
+    write_message(&mut out, Lane::Control, question);
+    stream.set_write_timeout(Some(left()?))?;
+    stream.write_all(&out)?;
+    let (mut frames, mut buffer, mut answer) = (frames(), vec![0; 64 * 1024], None);
+    while answer.is_none() {
+        stream.set_read_timeout(Some(left()?))?;
+        let count = match stream.read(&mut buffer) {
+            Ok(0) => return Err(io::Error::new(ErrorKind::InvalidData, "it closed the connection without an answer")),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error),
+        };
+        let taken = frames.take(&buffer[..count], |message| answer = answer.take().or(Some(message)));
+        taken.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
+    }
+    Ok(answer.expect("the loop ends with one"))
+}
