@@ -50,7 +50,8 @@ pub struct Limits {
     pub outbox_bytes_max: [usize; 4],
     /// A handshake takes no longer.
     pub handshake_time_max: Duration,
-    /// Connections that have not said who they are, or are of no node; the oldest goes for a new one.
+    /// Connections that have not said who they are, or are of no node; for a new one the oldest
+    /// goes.
     pub strangers_max: usize,
     /// Between two attempts to reach a node: at first, and at most.
     pub redial: (Duration, Duration),
