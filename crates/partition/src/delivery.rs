@@ -2,10 +2,9 @@
 //! copy's partitions, and what it hands out.
 
 use crate::compiled::Compiled;
-use crate::event::Job;
 use crate::judge::ReplayError;
 use crate::schema::SchemaHistory;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::Sender;
 use ferrite_base::{PartitionId, Position, Sequence};
 use ferrite_catalog::Catalog;
 use ferrite_group::GroupPlace;
@@ -138,50 +137,6 @@ impl Parcel {
         // By then it must not count any more.
         drop(self);
         let _ = back.send(Delivery::Applied { partition, outcome });
-    }
-}
-
-/// A leader on its way back to a copy: the coordinator and its partitions stop, tell all whose
-/// answers they hold that the outcome is unknown, and take back what is not committed.
-pub struct SteppingBack {
-    partitions: usize,
-    from_partitions: Receiver<(PartitionId, Sequence)>,
-    from_coordinator: Receiver<(Arc<Compiled>, SchemaHistory)>,
-    sequences: Vec<(PartitionId, Sequence)>,
-}
-
-/// What they have come to: an applier begins there, at the place that the group has given as the
-/// committed one.
-pub struct SteppedBack {
-    /// By partition.
-    pub sequences: Vec<Sequence>,
-    pub compiled: Arc<Compiled>,
-    pub history: SchemaHistory,
-}
-
-impl SteppingBack {
-    /// To be called when the group has said that this node was deposed, which is behind all that it
-    /// has said of what is committed; once for each [`Promoted::lead`]. `partitions`: how many.
-    pub fn begin(jobs: &Sender<Job>, partitions: usize) -> SteppingBack {
-        let (to, from_coordinator) = unbounded();
-        let (tell, from_partitions) = unbounded();
-        // The partitions hear of it from the coordinator, when it lends no store any more.
-        let job = Job::Follow { to, partitions: tell };
-        jobs.send(job).unwrap_or_else(|_| panic!("the coordinator outlives its role"));
-        SteppingBack { partitions, from_partitions, from_coordinator, sequences: Vec::new() }
-    }
-
-    /// None: some of them are still on their way.
-    pub fn try_end(&mut self) -> Option<SteppedBack> {
-        self.sequences.extend(self.from_partitions.try_iter());
-        if self.sequences.len() < self.partitions {
-            return None;
-        }
-        // Said before the partitions were told.
-        let (compiled, history) = self.from_coordinator.try_recv().ok()?;
-        self.sequences.sort_unstable();
-        let sequences = self.sequences.drain(..).map(|(_, sequence)| sequence).collect();
-        Some(SteppedBack { sequences, compiled, history })
     }
 }
 

@@ -10,9 +10,8 @@
 //! node still led when the answer was made (decision 0049).
 
 use crate::answer::{AnswerBatch, MailboxHandle};
-use crate::commit::Completion;
 use ferrite_base::{NodeId, Sequence};
-use ferrite_group::{GroupAppender, NotCommitted};
+use ferrite_group::NotCommitted;
 use ferrite_log::LogFailed;
 use ferrite_replica::{Configuration, Release, Replica};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -56,12 +55,16 @@ impl Default for Failure {
     }
 }
 
+/// Asked when answers to reads are there: the round that has to be confirmed before they leave; 0:
+/// none. None: this node does not lead any more.
+pub(crate) type Rounds = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+
 type Held = Replica<(MailboxHandle, AnswerBatch)>;
 
 struct State {
     replica: Held,
-    /// Asked for the rounds of reads. None where nobody else could lead.
-    rounds: Option<GroupAppender<Completion>>,
+    /// None where nobody else could lead.
+    rounds: Option<Rounds>,
     /// It does not lead any more, and has to step back.
     deposed: bool,
     /// How often this node has ceased to lead.
@@ -92,13 +95,13 @@ impl Gate {
         self.lock().replica.appended(sequence);
     }
 
-    /// A copy that becomes the leader: everything up to `sequence` was committed by others. `log`:
-    /// the group's, where it may have other members.
-    pub(crate) fn lead(&self, sequence: Sequence, log: Option<GroupAppender<Completion>>) {
+    /// A copy that becomes the leader: everything up to `sequence` was committed by others.
+    /// `rounds`: of a group that may have other members.
+    pub(crate) fn lead(&self, sequence: Sequence, rounds: Option<Rounds>) {
         let mut state = self.lock();
         assert_eq!(state.replica.held(), 0, "all callers were answered when the node stopped leading");
         let replica = Replica::new(Configuration::single(HERE), sequence);
-        *state = State { replica, rounds: log, deposed: false, ended: state.ended };
+        *state = State { replica, rounds, deposed: false, ended: state.ended };
     }
 
     /// The leader becomes a copy: of what is held, and of what comes until it leads again, the
@@ -180,10 +183,10 @@ impl Gate {
         leadership: u64,
         (mailbox, mut answers): (MailboxHandle, AnswerBatch),
     ) {
-        let log = state.rounds.clone();
+        let rounds = state.rounds.clone();
         // Where rounds come from, gates are told.
         drop(state);
-        let round = log.and_then(|log| log.read());
+        let round = rounds.and_then(|round| round());
         let mut state = self.lock();
         if state.ended != leadership {
             answers.replace_all(&NotCommitted::Deposed.outcome_unknown());

@@ -1,7 +1,11 @@
 //! Whether a party leads its group or is a copy: a value, so that it changes without moving a
 //! store.
 
+use crate::commit::Completion;
+use crate::gate::Rounds;
 use ferrite_base::{ErrorKind, UserError};
+use ferrite_group::GroupAppender;
+use std::sync::Arc;
 
 /// A copy's tables follow the leader's entries alone. It takes no calls, and of what a partition
 /// does by itself only what no other copy sees: views' rows, pages and indexes may be compacted,
@@ -18,4 +22,10 @@ pub enum Role {
 pub fn not_the_leader() -> UserError {
     UserError::new(ErrorKind::Unavailable, "57P03", "this node is not the leader: nothing was executed")
         .with_hint("call again, through the node that leads")
+}
+
+/// What a leader's reads ask for rounds. None: its group has no other members.
+pub(crate) fn rounds(log: &GroupAppender<Completion>) -> Option<Rounds> {
+    let log = log.clone();
+    (!log.is_solo()).then(|| Arc::new(move || log.read()) as Rounds)
 }

@@ -4,7 +4,7 @@ use super::Coordinator;
 use crate::commit::Completion;
 use crate::compiled::Compiled;
 use crate::event::Event;
-use crate::role::{Role, not_the_leader};
+use crate::role::{self, Role, not_the_leader};
 use crate::schema::SchemaHistory;
 use crossbeam_channel::Sender;
 use ferrite_base::{PartitionId, Sequence, UserError};
@@ -37,8 +37,9 @@ impl Coordinator {
     ) {
         assert_eq!(self.role, Role::Copy, "a leader is not made one");
         self.role = Role::Leader;
-        self.steps_back = !log.is_solo();
-        self.gate.lead(self.ticket, self.steps_back.then(|| log.clone()));
+        let rounds = role::rounds(&log);
+        self.steps_back = rounds.is_some();
+        self.gate.lead(self.ticket, rounds);
         self.log = log;
         self.executor.unique_ids_above(time);
         self.counters.catalog_changes(&self.compiled);

@@ -6,7 +6,7 @@ use crate::apply;
 use crate::commit::Completion;
 use crate::delivery::{CopyFault, Parcel, Piece};
 use crate::judge::ReplayError;
-use crate::role::{Role, not_the_leader};
+use crate::role::{self, Role, not_the_leader};
 use crossbeam_channel::Sender;
 use ferrite_base::{PartitionId, Sequence, UserError};
 use ferrite_group::GroupAppender;
@@ -69,8 +69,9 @@ impl Partition {
     pub(super) fn lead(&mut self, log: GroupAppender<Completion>, time: i64) {
         assert_eq!(self.role, Role::Copy, "a leader is not made one");
         self.role = Role::Leader;
-        self.steps_back = !log.is_solo();
-        self.gate.lead(self.sequence, self.steps_back.then(|| log.clone()));
+        let rounds = role::rounds(&log);
+        self.steps_back = rounds.is_some();
+        self.gate.lead(self.sequence, rounds);
         self.log = log;
         let retains = self.steps_back;
         self.own_store().retain_undo(retains);
