@@ -178,6 +178,7 @@ impl Node {
                     format!("node {node} has another stream of group {id} than its leader: it must be made anew");
                 self.around.notice(&line);
             }
+            GroupEvent::NeedsSnapshot(node) => self.around.needs_snapshot(id, node),
             GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
             GroupEvent::LogFailed(failure) => {
                 self.around.notice(&failure.to_string());

@@ -71,6 +71,8 @@ impl Around for Outside {
         Box::new(|_| panic!("nobody changes the schema"))
     }
 
+    fn needs_snapshot(&mut self, _: GroupId, _: NodeId) {}
+
     fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
         panic!("nobody missed {wanted:?}");
     }
@@ -153,7 +155,7 @@ impl World {
             runtime: &RuntimeHandle::default(),
         };
         let host = Arc::new(Host::new(causes.clone(), Arc::new(outside.clone())));
-        let as_member = AsMember { host, timing: Timing::DEFAULT, intact: true };
+        let as_member = AsMember { host, timing: Timing::DEFAULT, intact: true, snapshots: true };
         let (disk, clock, random) = (Arc::new(disk), Arc::new(clock), &mut SimulatedRandom::new(1));
         let opened = recovery::open_member(disk, clock, random, dir, options, as_member).unwrap();
         let RecoveredMember { recovered, place, replication } = opened;

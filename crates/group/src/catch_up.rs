@@ -103,6 +103,8 @@ pub struct CatchUp {
     headers: VecDeque<Header>,
     entries: Vec<u8>,
     from: usize,
+    /// Later entries of the stream were read than the one that is next.
+    beyond: bool,
 }
 
 impl CatchUp {
@@ -121,7 +123,7 @@ impl CatchUp {
     fn begin(index: &Arc<SegmentIndex>, group: GroupId, mark: Mark, first: u64, known: bool) -> CatchUp {
         let reader = TailReader::new(index, group.0, first, PEER_MESSAGE_BYTES_MAX - MESSAGE_OVERHEAD);
         let (headers, entries) = (VecDeque::new(), Vec::new());
-        CatchUp { reader, group, given: mark, read: mark, known, headers, entries, from: 0 }
+        CatchUp { reader, group, given: mark, read: mark, known, headers, entries, from: 0, beyond: false }
     }
 
     /// The last position that was given out.
@@ -180,6 +182,8 @@ impl CatchUp {
                 let missing = EntryError("it is missing");
                 return match next > durable {
                     true => Ok(true),
+                    // This node began with a snapshot behind there.
+                    false if self.beyond => Err(CatchUpError::Removed),
                     false => Err(CatchUpError::Stream { position: next, error: missing }),
                 };
             }
@@ -209,11 +213,14 @@ impl CatchUp {
                     (self.read, self.known) = (entry.header.mark, true);
                     self.given = self.read;
                 }
+                self.beyond |= position > self.read.position;
                 continue;
             }
             if position != next {
+                self.beyond |= position > next;
                 continue;
             }
+            self.beyond = false;
             if position == Position(1) && begins_behind(&entry).is_some_and(|parent| parent != self.read) {
                 return Err(CatchUpError::Removed);
             }

@@ -88,6 +88,10 @@ pub enum GroupEvent {
     AskMetadata(Epoch),
     /// The node's stream is not what it says: it is made anew.
     Diverged(NodeId),
+    /// The node follows and cannot be made equal by entries: it gets a snapshot. Said again as long
+    /// as it is so.
+    NeedsSnapshot(NodeId),
+    /// [`Supplier::request`](crate::Supplier::request).
     FromLog(FromLog),
     LogFailed(LogFailed),
 }

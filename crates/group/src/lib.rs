@@ -17,6 +17,7 @@ pub mod message;
 mod recent;
 mod replayed;
 mod replication;
+mod supplier;
 
 pub use appender::{Checkpointed, GroupAppender};
 pub use catch_up::{CatchUp, CatchUpError, Missed, Wanted, numbers};
@@ -26,6 +27,7 @@ pub use identity::{Identity, IdentityError};
 pub use recent::{Behind, Recent, SharedEntry};
 pub use replayed::{Found, GroupPlace, Replayed, Verdict};
 pub use replication::{Begin, Committing, Replication};
+pub use supplier::{Supplied, Supplier};
 
 use ferrite_base::{GroupId, NodeId};
 

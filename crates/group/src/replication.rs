@@ -15,7 +15,7 @@ use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
-    Effect, Envelope, Group, GroupConfiguration, Header, Mark, Member, Message, Remembered, Timing,
+    Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered, Timing,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +56,10 @@ pub struct Begin {
     /// mode is not `sync`.
     pub intact: bool,
     pub timing: Timing,
+    /// Whether a node that follows and has nothing of the stream gets a snapshot
+    /// ([`GroupEvent::NeedsSnapshot`]), not the stream's first entries. Not where all nodes surely
+    /// begin with the same.
+    pub snapshots: bool,
 }
 
 /// Shared by whoever appends, the log, and the connections to other nodes.
@@ -89,7 +93,18 @@ struct State<C> {
     /// The epoch in which this node has opened, while it leads.
     opened: Option<Epoch>,
     failed: Option<LogFailed>,
+    /// A snapshot takes the place of what is here, and is not durable yet.
+    installing: bool,
     effects: Vec<Effect>,
+}
+
+/// What a leader's stream has come to.
+pub(crate) struct Leads {
+    pub here: Member,
+    pub epoch: Epoch,
+    pub history: History,
+    pub durable: Position,
+    pub commit: Position,
 }
 
 struct Waiting<C> {
@@ -137,10 +152,11 @@ impl<C: Party> Replication<C> {
         clock: Arc<dyn Clock>,
         host: Arc<dyn GroupHost>,
     ) -> Arc<Replication<C>> {
-        let Begin { id, here, promised, intact, timing } = begin;
+        let Begin { id, here, promised, intact, timing, snapshots } = begin;
         let Found { applied: GroupPlace { end, configuration, time, .. }, history, end: last, uncommitted } = found;
         let remembered = Remembered { promised, history, end: last, commit: end.position, intact };
         let machine = Group::new(id, here, timing, remembered);
+        let machine = if snapshots { machine.with_snapshots() } else { machine };
         let replication = Replication::with(machine, configuration, time, log, clock, host, false);
         let mut state = replication.lock();
         state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
@@ -176,6 +192,7 @@ impl<C: Party> Replication<C> {
             uncommitted: VecDeque::new(),
             opened: None,
             failed: None,
+            installing: false,
             effects: Vec::new(),
             machine,
         };
@@ -209,6 +226,15 @@ impl<C: Party> Replication<C> {
 
     pub fn is_open(&self) -> bool {
         self.lock().machine.is_open()
+    }
+
+    /// None where this node does not lead.
+    pub(crate) fn leads(&self) -> Option<Leads> {
+        let state = self.lock();
+        let machine = &state.machine;
+        let epoch = machine.configuration().filter(|_| machine.is_leading())?.epoch;
+        let (durable, commit) = (machine.durable(), machine.commit());
+        Some(Leads { here: machine.here(), epoch, history: machine.history().clone(), durable, commit })
     }
 
     fn lock(&self) -> Locked<'_, C> {
@@ -367,13 +393,53 @@ impl<C: Party> Replication<C> {
         state.give_up(&NotCommitted::Log(failure));
     }
 
+    // A snapshot in the place of what is here.
+
+    /// This node's tables will be those of a snapshot that shows everything up to `place`. Writes
+    /// `record`, which begins a block, whose place is in `mark` when `party` is told that it is
+    /// durable; in the log only entries behind `place` follow it. Until [`Replication::installed`]
+    /// nothing is taken from other nodes and nothing said to them. `party` comes back where others
+    /// rely on what this node has: where it leads or is a member.
+    pub fn install(
+        self: &Arc<Self>,
+        place: GroupPlace,
+        record: Vec<u8>,
+        mark: Arc<OnceLock<LogPosition>>,
+        party: C,
+    ) -> Result<(), C> {
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        let GroupPlace { end, history, configuration, time } = place;
+        if self.solo || state.installing || !state.machine.install(history, end) {
+            return Err(party);
+        }
+        state.installing = true;
+        state.give_up(&NotCommitted::Deposed);
+        state.uncommitted.clear();
+        state.committed = (end, configuration.clone());
+        state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
+        state.configuration = configuration;
+        state.time = state.time.max(time);
+        self.commit.store(end.position.0, Ordering::Release);
+        let what = Appended::Own { after: end, party };
+        let taken = self.log.append_marked(record, mark, Committing { group: Arc::clone(self), what });
+        self.refused(&mut state, taken);
+        self.tell(state);
+        Ok(())
+    }
+
+    /// The snapshot is durable, and what was here before is gone.
+    pub fn installed(&self) {
+        self.lock().installing = false;
+    }
+
     // What other nodes and the metadata say.
 
     /// A message of the group from another node, decoded with its entries.
     pub fn received(self: &Arc<Self>, envelope: Envelope, entries: &[u8]) {
         let mut state = self.lock();
         // What there is no room for comes again, and so does everything once the log has failed.
-        if !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
+        if state.installing || !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
             return;
         }
         let now = self.now();
@@ -395,7 +461,9 @@ impl<C: Party> Replication<C> {
     }
 
     pub fn seal(self: &Arc<Self>, epoch: Epoch) {
-        self.told(|machine, _| machine.seal(epoch));
+        if !self.lock().installing {
+            self.told(|machine, _| machine.seal(epoch));
+        }
     }
 
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
@@ -494,6 +562,7 @@ impl<C: Party> Replication<C> {
                 Effect::Propose(proposal) => state.event(GroupEvent::Propose(proposal)),
                 Effect::AskMetadata(epoch) => state.event(GroupEvent::AskMetadata(epoch)),
                 Effect::Diverged(node) => state.event(GroupEvent::Diverged(node)),
+                Effect::NeedsSnapshot(node) => state.event(GroupEvent::NeedsSnapshot(node)),
             }
         }
         state.effects = effects;
@@ -511,13 +580,16 @@ impl<C: Party> Replication<C> {
     /// memory come from the log.
     fn send_entries(&self, state: &mut State<C>, wanted: FromLog) {
         let FromLog { to, epoch, after, up_to, commit, round } = wanted;
-        let Behind::Here { previous, entries } = state.recent.behind(after) else {
-            return state.event(GroupEvent::FromLog(wanted));
-        };
         let from = state.machine.here();
         let append = |previous| {
             let message = Message::Append { previous, entries: Vec::new(), commit, round };
             Envelope { from, epoch, message }
+        };
+        let (previous, entries) = match state.recent.behind(after) {
+            Behind::Here { previous, entries } => (previous, entries),
+            // A heartbeat for a node that is far behind: every stream has its beginning.
+            _ if after == up_to => return self.send(to, Urgency::Control, &append(Mark::ORIGIN), &[]),
+            _ => return state.event(GroupEvent::FromLog(wanted)),
         };
         let (mut previous, mut together, mut bytes) = (previous, Vec::new(), 0);
         for entry in entries.take_while(|entry| entry.header.mark.position <= up_to) {

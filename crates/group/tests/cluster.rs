@@ -21,7 +21,7 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 #[test]
 fn what_was_told_is_so_on_all_nodes() {
     let mut total = Outcome::default();
-    for seed in seeds(60) {
+    for seed in seeds(75) {
         let outcome = World::new(seed).run().unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         total.add(&outcome);
     }
@@ -29,7 +29,8 @@ fn what_was_told_is_so_on_all_nodes() {
     // The generator goes where it should.
     assert!(total.acknowledged > 1_500 && total.unknown > 300 && total.reads > 300, "{total:?}");
     assert!(total.crashes > 150 && total.deposed > 60 && total.undone > 60 && total.joins > 60, "{total:?}");
-    assert!(total.from_log > 100 && total.passed > 500, "{total:?}");
+    assert!(total.from_log > 100 && total.supplied > 100 && total.passed > 500, "{total:?}");
+    assert!(total.snapshots > 60, "{total:?}");
 }
 
 #[test]

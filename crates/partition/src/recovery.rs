@@ -184,6 +184,8 @@ pub struct AsMember {
     /// Whether the log has everything that was acknowledged: not where the machine stopped and the
     /// mode is not `sync`.
     pub intact: bool,
+    /// As [`Begin::snapshots`].
+    pub snapshots: bool,
 }
 
 /// What a node of a cluster has in its directory: a copy, in no role yet.
@@ -224,8 +226,8 @@ pub fn open_member(
     };
     let place = found.applied.clone();
     let promised = identity.promised.get(&FIRST_GROUP).copied().unwrap_or_default();
-    let AsMember { host, timing, intact } = as_member;
-    let begin = Begin { id: FIRST_GROUP, here, promised, intact, timing };
+    let AsMember { host, timing, intact, snapshots } = as_member;
+    let begin = Begin { id: FIRST_GROUP, here, promised, intact, timing, snapshots };
     let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
     let replication = Replication::of_cluster(begin, found, appender, clock, host);
     let group = GroupAppender::new(Arc::clone(&replication));

@@ -4,7 +4,8 @@
 mod node;
 
 use ferrite_base::{Epoch, NodeId};
-use ferrite_group::{EntryBuffer, GroupEvent, Urgency, message};
+use ferrite_group::{EntryBuffer, GroupEvent, GroupPlace, Supplied, Urgency, message};
+use ferrite_io::Clock;
 use ferrite_io::simulated::{Restart, SimulatedClock, SimulatedRandom};
 use ferrite_replica::group::{GroupConfiguration, Member, Proposal, Sealed, Timing, decide};
 use node::{GROUP, Node, Out, Read, Writer, number_of};
@@ -34,8 +35,10 @@ pub struct Outcome {
     /// Executed and taken back.
     pub undone: u64,
     pub joins: u64,
-    /// Messages whose entries are not in memory.
+    /// Requests for entries that are not in memory, and messages with these.
     pub from_log: u64,
+    pub supplied: u64,
+    pub snapshots: u64,
     /// Barriers.
     pub passed: u64,
 }
@@ -50,6 +53,8 @@ impl Outcome {
         self.undone += other.undone;
         self.joins += other.joins;
         self.from_log += other.from_log;
+        self.supplied += other.supplied;
+        self.snapshots += other.snapshots;
         self.passed += other.passed;
     }
 }
@@ -64,12 +69,13 @@ enum Packet {
     Seal { to: NodeId, epoch: Epoch },
     Learner { to: NodeId, learner: Member },
     Gone { to: NodeId, member: Member },
+    Snapshot { from: NodeId, to: NodeId, place: Box<GroupPlace>, tables: Vec<u64> },
 }
 
 impl Packet {
     fn way(&self) -> (NodeId, NodeId) {
         match self {
-            Packet::Between { from, to, .. } => (*from, *to),
+            Packet::Between { from, to, .. } | Packet::Snapshot { from, to, .. } => (*from, *to),
             Packet::Sealed(Sealed { member, .. }) | Packet::Propose(member, _) => (member.node, METADATA),
             Packet::Ask(node) => (*node, METADATA),
             Packet::Configured { to, .. }
@@ -93,6 +99,7 @@ impl Packet {
             Packet::Configured { to, configuration } => format!("to {to}: {configuration:?}"),
             Packet::Seal { to, epoch } => format!("to {to}: seal {epoch}"),
             Packet::Learner { to, learner } => format!("to {to}: learner {learner:?}"),
+            Packet::Snapshot { from, to, place, .. } => format!("{from} to {to}: snapshot at {:?}", place.end),
             Packet::Gone { to, member } => format!("to {to}: gone {member:?}"),
         }
     }
@@ -229,7 +236,8 @@ impl World {
             150..165 => self.barrier(node)?,
             165..300 => self.sync(node)?,
             300..420 => self.tick(node)?,
-            420..460 => self.metadata_decides(),
+            420..440 => self.metadata_decides(),
+            440..470 => self.supply(node)?,
             _ => self.deliver()?,
         }
         Ok(())
@@ -373,6 +381,11 @@ impl World {
                         self.settled(id)?;
                     }
                 }
+                Out::Installed => {
+                    self.outcome.snapshots += 1;
+                    node.installed();
+                    self.settled_more(id)?;
+                }
                 Out::Event(event) => self.event(id, event)?,
             }
         }
@@ -440,10 +453,67 @@ impl World {
             GroupEvent::Diverged(other) => return Err(format!("node {id} finds that {other} has another stream")),
             GroupEvent::FromLog(wanted) => {
                 self.outcome.from_log += 1;
-                let (lane, bytes) = node.read_log(&wanted);
-                self.packets.push(Packet::Between { from: id, to: wanted.to, lane, bytes });
+                let now = self.clock.monotonic_nanos();
+                if let Some(running) = &mut node.running {
+                    running.supplier.request(wanted, now);
+                }
             }
+            GroupEvent::NeedsSnapshot(to) => self.send_snapshot(id, to),
             GroupEvent::LogFailed(failure) => return Err(format!("node {id}: {failure}")),
+        }
+        Ok(())
+    }
+
+    /// Some of what nodes miss, from the log of one that leads. Their outboxes have room for little.
+    fn supply(&mut self, id: NodeId) -> Result<(), Broken> {
+        let now = self.clock.monotonic_nanos();
+        for _ in 0..1 + self.below(8) {
+            let node = self.nodes.get_mut(&id).expect("nodes are known");
+            let Some(running) = &mut node.running else { return Ok(()) };
+            let packets = &mut self.packets;
+            let mut queued = BTreeMap::new();
+            for packet in packets.iter() {
+                if let Packet::Between { from, to, lane: Urgency::Entries, .. } = packet
+                    && *from == id
+                {
+                    *queued.entry(*to).or_insert(0) += 1;
+                }
+            }
+            let mut has_room = |to: NodeId| queued.get(&to).is_none_or(|queued| *queued < 3);
+            let mut sent = 0;
+            let mut send = |to, lane, bytes| {
+                sent += 1;
+                packets.push(Packet::Between { from: id, to, lane, bytes });
+            };
+            let supplied = running.supplier.step(now, &mut has_room, &mut send);
+            self.outcome.supplied += sent;
+            match supplied {
+                Supplied::Working => {}
+                Supplied::Idle | Supplied::Held => return Ok(()),
+                Supplied::Gone(to) => self.send_snapshot(id, to),
+                Supplied::Failed(to, error) => return Err(format!("node {id} has not what {to} missed: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// One at a time, of what is committed.
+    fn send_snapshot(&mut self, from: NodeId, to: NodeId) {
+        if self.packets.iter().any(|packet| matches!(packet, Packet::Snapshot { to: other, .. } if *other == to)) {
+            return;
+        }
+        if let Some((place, tables)) = self.nodes[&from].snapshot() {
+            self.packets.push(Packet::Snapshot { from, to, place: Box::new(place), tables });
+        }
+    }
+
+    /// What a snapshot shows is committed.
+    fn settled_more(&mut self, id: NodeId) -> Result<(), Broken> {
+        let node = &self.nodes[&id];
+        let known = self.stream.len().min(node.settled);
+        self.stream.extend(&node.tables[known..]);
+        if node.tables[..] != self.stream[..node.settled] {
+            return Err(format!("node {id} got {:?} where {:?} was committed", node.tables, self.stream));
         }
         Ok(())
     }
@@ -486,6 +556,10 @@ impl World {
                     return Err("a message is on another lane, or of another group".to_owned());
                 }
                 running.replication.received(envelope, entries);
+                self.take_outs(to)?;
+            }
+            (Packet::Snapshot { place, tables, .. }, Some(_)) => {
+                self.nodes.get_mut(&to).expect("it runs").install(*place, tables);
                 self.take_outs(to)?;
             }
             (Packet::Configured { configuration, .. }, Some(running)) => {
@@ -589,6 +663,7 @@ impl World {
                 self.clock.advance(Duration::from_millis(25));
                 self.tick(*id)?;
                 self.sync(*id)?;
+                self.supply(*id)?;
             }
             while !self.packets.is_empty() {
                 self.deliver()?;

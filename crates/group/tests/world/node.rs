@@ -3,18 +3,24 @@
 
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_group::{
-    Begin, Committing, Entry, Found, FromLog, GroupEvent, GroupHost, GroupPlace, HEADER_BYTES, Identity, KIND_ENTRY,
-    KIND_EPOCH_START, NotCommitted, Party, Replayed, Replication, SharedEntry, Urgency, message,
+    Begin, Committing, Entry, Found, GroupEvent, GroupHost, GroupPlace, HEADER_BYTES, Identity, KIND_ENTRY,
+    KIND_EPOCH_START, NotCommitted, Party, Replayed, Replication, SharedEntry, Supplier, Urgency, numbers,
 };
 use ferrite_io::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use ferrite_log::{DatabaseId, Log, LogOptions};
-use ferrite_replica::group::{Envelope, Mark, Member, Message, Timing};
+use ferrite_replica::group::{Member, Timing};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub const GROUP: GroupId = GroupId(7);
 const DIR: &str = "/node";
+/// A record: another node's snapshot takes the place of what stands before it; or, with
+/// [`RESUMED`], what stood before the last such record goes on, since it never counted.
+const INSTALL: u8 = 0xEE;
+const RESUMED: u64 = u64::MAX;
+/// The party of that record.
+const INSTALLED: usize = usize::MAX;
 
 /// What came out of a node, in order.
 pub enum Out {
@@ -24,6 +30,8 @@ pub enum Out {
     Told(u64, bool),
     /// A barrier behind so many rows of the tables.
     Passed(usize, bool),
+    /// The record of a snapshot is durable.
+    Installed,
 }
 
 impl Out {
@@ -38,6 +46,7 @@ impl Out {
             }
             Out::Event(event) => format!("{event:?}"),
             Out::Told(number, committed) => format!("tells {number} {committed}"),
+            Out::Installed => "has noted a snapshot".to_owned(),
             Out::Passed(rows, committed) => format!("passes {rows} {committed}"),
         }
     }
@@ -83,6 +92,7 @@ impl Party for Writer {
         assert!(payload.is_empty());
         self.outs.push(match self.what {
             Ok(number) => Out::Told(number, outcome.is_ok()),
+            Err(INSTALLED) => Out::Installed,
             Err(rows) => Out::Passed(rows, outcome.is_ok()),
         });
     }
@@ -91,6 +101,7 @@ impl Party for Writer {
 pub struct Running {
     pub log: Log<Committing<Writer>>,
     pub replication: Arc<Replication<Writer>>,
+    pub supplier: Supplier<Writer>,
     pub outs: Outs,
 }
 
@@ -116,8 +127,10 @@ pub struct Node {
     pub reads: VecDeque<Read>,
     pub confirmed: u64,
     pub leads: bool,
-    /// What the log had and was known to be committed when the process started.
-    archive: Vec<SharedEntry>,
+    /// Of other nodes, as they came; which one counts, and which one will.
+    snapshots: Vec<(GroupPlace, Vec<u64>)>,
+    newest: Option<u64>,
+    coming: Option<u64>,
     /// Asked for, and not written yet.
     pub promises: Vec<Epoch>,
     /// Appends whose party has not been told.
@@ -138,7 +151,9 @@ impl Node {
             reads: VecDeque::new(),
             confirmed: 0,
             leads: false,
-            archive: Vec::new(),
+            snapshots: Vec::new(),
+            newest: None,
+            coming: None,
             promises: Vec::new(),
             asked: Vec::new(),
         };
@@ -154,6 +169,7 @@ impl Node {
         self.settled = 0;
         self.forget_clients();
         self.promises.clear();
+        self.coming = None;
         self.asked.clear();
         self.leads = false;
     }
@@ -166,20 +182,37 @@ impl Node {
     pub fn start(&mut self) {
         let dir = Path::new(DIR);
         let here = self.member.node;
-        let (mut stream, mut applied, mut archive): (Option<Replayed>, Vec<u64>, Vec<SharedEntry>) = Default::default();
+        let (mut stream, mut applied): (Option<Replayed>, Vec<u64>) = Default::default();
+        // What stands behind a record of a snapshot that does not count.
+        let mut void = false;
+        let (newest, snapshots) = (self.newest, &self.snapshots);
         let options = LogOptions {
             database: Some(DatabaseId(*b"the test's own..")),
             segment_bytes: 64 << 10,
             block_bytes_max: 16 << 10,
             prepare_ahead: false,
             own_threads: false,
+            numbers: Some(numbers),
             ..LogOptions::default()
         };
         let visit = |_: ferrite_log::BlockPlace<'_>, payload: &[u8]| {
             let mut rest = payload;
-            while let Some(entry) = Entry::take_first(&mut rest).expect("the log has entries") {
-                archive.truncate(entry.header.mark.position.0 as usize - 1);
-                archive.push(SharedEntry { header: entry.header, bytes: Arc::new(entry.encode()) });
+            loop {
+                if let [INSTALL, _, _, _, _, which @ ..] = rest {
+                    let (which, behind) = which.split_first_chunk::<8>().expect("a number");
+                    let which = u64::from_le_bytes(*which);
+                    rest = behind;
+                    void = which != RESUMED && newest != Some(which);
+                    if newest == Some(which) {
+                        let (place, tables) = &snapshots[which as usize];
+                        (stream, applied) = (Some(Replayed::behind(here, place.clone())), tables.clone());
+                    }
+                    continue;
+                }
+                let Some(entry) = Entry::take_first(&mut rest).expect("the log has entries") else { break };
+                if void {
+                    continue;
+                }
                 let Some(stream) = &mut stream else {
                     stream = Some(Replayed::begin(here, &entry).expect("a stream begins"));
                     continue;
@@ -210,27 +243,46 @@ impl Node {
                 Found { applied, history, end, uncommitted: Vec::new() }
             }
         };
-        archive.truncate(found.applied.end.position.0 as usize);
-        self.archive = archive;
         let promised = identity.promised.get(&GROUP).copied().unwrap_or(Epoch(0));
-        let begin = Begin { id: GROUP, here: self.member, promised, intact: true, timing: self.timing };
+        let begin =
+            Begin { id: GROUP, here: self.member, promised, intact: true, timing: self.timing, snapshots: true };
         let outs = Outs::default();
         let replication = Replication::of_cluster(begin, found, log.appender(), clock, Arc::new(outs.clone()));
-        self.running = Some(Running { log, replication, outs });
+        if void {
+            replication.append_own(install_record(RESUMED), Writer { what: Err(0), outs: outs.clone() });
+        }
+        let supplier = Supplier::new(Arc::clone(&replication), Arc::clone(log.index()));
+        self.running = Some(Running { log, replication, supplier, outs });
         self.settled = applied.len();
         self.tables = applied;
     }
 
-    /// The message that was wanted, from what the log had.
-    pub fn read_log(&self, wanted: &FromLog) -> (Urgency, Vec<u8>) {
-        let FromLog { epoch, after, up_to, commit, round, .. } = *wanted;
-        let previous = after.0.checked_sub(1).map_or(Mark::ORIGIN, |last| self.archive[last as usize].header.mark);
-        let message = Message::Append { previous, entries: Vec::new(), commit, round };
-        let mut out = Vec::new();
-        message::encode(&mut out, GROUP, &Envelope { from: self.member, epoch, message }, &[]);
-        let there = self.archive.get(after.0 as usize..(up_to.0 as usize).min(self.archive.len())).unwrap_or_default();
-        there.iter().for_each(|entry| out.extend_from_slice(&entry.bytes));
-        (if there.is_empty() { Urgency::Control } else { Urgency::Entries }, out)
+    /// What it has, where all of it is committed.
+    pub fn snapshot(&self) -> Option<(GroupPlace, Vec<u64>)> {
+        let replication = &self.running.as_ref()?.replication;
+        let place = replication.place();
+        let whole = replication.commit() == place.end.position && self.tables.len() == self.settled;
+        whole.then(|| (place, self.tables.clone()))
+    }
+
+    /// Another node's snapshot has come.
+    pub fn install(&mut self, place: GroupPlace, tables: Vec<u64>) {
+        let Some(running) = &self.running else { return };
+        let which = self.snapshots.len() as u64;
+        let party = Writer { what: Err(INSTALLED), outs: running.outs.clone() };
+        if running.replication.install(place.clone(), install_record(which), Arc::default(), party).is_ok() {
+            self.snapshots.push((place, tables));
+            self.coming = Some(which);
+        }
+    }
+
+    /// It counts from here on.
+    pub fn installed(&mut self) {
+        let which = self.coming.take().expect("a snapshot came");
+        self.newest = Some(which);
+        self.tables.clone_from(&self.snapshots[which as usize].1);
+        self.settled = self.tables.len();
+        self.running.as_ref().expect("it runs").replication.installed();
     }
 
     /// Makes promises durable.
@@ -246,6 +298,10 @@ impl Node {
             }
         }
     }
+}
+
+fn install_record(which: u64) -> Vec<u8> {
+    [&[INSTALL, 8, 0, 0, 0][..], &which.to_le_bytes()].concat()
 }
 
 /// The number that an entry's records are.

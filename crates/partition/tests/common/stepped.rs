@@ -520,7 +520,14 @@ impl Database {
         let applied = parties.group.place();
         let (history, end) = (applied.history.clone(), applied.end);
         let found = Found { applied, history, end, uncommitted: Vec::new() };
-        let begin = Begin { id: FIRST_GROUP, here, promised: end.epoch, intact: true, timing: Timing::DEFAULT };
+        let begin = Begin {
+            id: FIRST_GROUP,
+            here,
+            promised: end.epoch,
+            intact: true,
+            timing: Timing::DEFAULT,
+            snapshots: false,
+        };
         Replication::of_cluster(begin, found, parties.log.appender(), clock, host)
     }
 

@@ -219,9 +219,24 @@ impl Group {
             return;
         };
         progress.heard = now;
+        let is_old = round <= progress.round;
         progress.round = progress.round.max(round);
-        // An answer to an old question: it has said more since.
         if common < progress.durable {
+            if is_old {
+                // An answer to an old question: it has said more since.
+                return;
+            }
+            // It went back when it took a snapshot, while it was made a member.
+            progress.durable = common;
+            self.propose_without(&[from.node], now);
+        }
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(progress) = leading.others.get_mut(&from.node) else { return };
+        // Members of the first epoch have all begun with the same.
+        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(from));
+        if self.snapshots && common == Position(0) && !is_member {
+            progress.matched = false;
+            self.effects.push(Effect::NeedsSnapshot(from.node));
             return;
         }
         progress.matched = true;
@@ -300,7 +315,14 @@ impl Group {
                 // Without an entry: a heartbeat, or the question where it stands. A heartbeat does
                 // not ask for what is still on its way in another lane.
                 let heartbeat = progress.matched && up_to == last;
-                let (after, up_to) = if heartbeat { (progress.present, progress.present) } else { (last, up_to) };
+                let (after, up_to) = if heartbeat {
+                    (progress.present, progress.present)
+                } else if progress.matched {
+                    (last, up_to)
+                } else {
+                    // Its answer tells where the streams part, wherever it is asked.
+                    (end, end)
+                };
                 let (after, up_to) = (after.min(end), up_to.min(end));
                 progress.next = progress.next.max(Position(up_to.0 + 1));
                 self.effects.push(Effect::SendEntries { to, epoch, after, up_to, commit, round });

@@ -83,6 +83,9 @@ pub enum Effect {
     AskMetadata(Epoch),
     /// The node's stream is not what it says: its copy is to be made anew.
     Diverged(NodeId),
+    /// The node's stream has nothing of this one's, or is empty: it gets a snapshot. Said again as
+    /// long as it is so.
+    NeedsSnapshot(NodeId),
 }
 
 /// When a leader does what it does by itself. In nanoseconds, of the boot-time clock.

@@ -41,6 +41,9 @@ pub struct Group {
     role: Role,
     /// A seal that is not answered yet.
     sealing: Option<Sealing>,
+    /// A node that follows and has nothing of the stream gets a snapshot, not the stream's first
+    /// entries.
+    snapshots: bool,
     effects: Vec<Effect>,
 }
 
@@ -80,8 +83,16 @@ impl Group {
             commit,
             role: Role::Following { verified: None, round: 0 },
             sealing: None,
+            snapshots: false,
             effects: Vec::new(),
         }
+    }
+
+    /// A node that follows and has nothing of the stream is to get a snapshot:
+    /// [`Effect::NeedsSnapshot`]. What was there before a stream's first entry is not in it.
+    pub fn with_snapshots(mut self) -> Group {
+        self.snapshots = true;
+        self
     }
 
     /// A node without others goes on where its log ends: it leads, and all that is there is
@@ -166,6 +177,32 @@ impl Group {
     fn send(&mut self, to: NodeId, message: Message) {
         let envelope = Envelope { from: self.here, epoch: self.epoch(), message };
         self.effects.push(Effect::Send { to, envelope });
+    }
+
+    /// Everything up to there is in this node's log.
+    pub fn durable(&self) -> Position {
+        self.stream.durable()
+    }
+
+    /// A node that is no member goes on behind what a snapshot shows, whatever its stream was. The
+    /// snapshot is durable before anything more is told to this machine. False, and nothing is
+    /// done: others may rely on what this node has, or the leader has confirmed that its stream
+    /// goes as far.
+    pub fn install(&mut self, history: History, end: Mark) -> bool {
+        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(self.here));
+        let reaches = match self.role {
+            Role::Following { verified, .. } => verified.is_some_and(|verified| verified >= end.position),
+            Role::Leading(_) => true,
+        };
+        if is_member || reaches || self.sealing.is_some() {
+            return false;
+        }
+        self.promised = self.promised.max(end.epoch);
+        self.commit = end.position;
+        self.stream = Stream::new(history, end);
+        self.intact = true;
+        self.role = Role::Following { verified: None, round: 0 };
+        true
     }
 
     /// The metadata has decided, and this node has applied it.

@@ -328,6 +328,9 @@ impl World {
             Effect::Sealed(sealed) => self.packets.push(Packet::ToMetadata(Word::Sealed(sealed))),
             Effect::Propose(proposal) => self.packets.push(Packet::ToMetadata(Word::Propose(me, proposal))),
             Effect::AskMetadata(_) => self.packets.push(Packet::ToMetadata(Word::Ask(id))),
+            Effect::NeedsSnapshot(node) => {
+                return Err(format!("{node} is to get a snapshot where all begin with the same"));
+            }
             Effect::Diverged(other) => return Err(format!("node {id} finds that {other} has another stream")),
         }
         Ok(())

@@ -98,6 +98,8 @@ impl Around for Outside {
         Box::new(move |compiled| *current.lock().unwrap_or_else(PoisonError::into_inner) = compiled)
     }
 
+    fn needs_snapshot(&mut self, _: GroupId, _: NodeId) {}
+
     fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
         self.wishes.push(Wish::FromLog(wanted));
     }
@@ -203,7 +205,7 @@ impl Process {
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };
-        let as_member = AsMember { host, timing: TIMING, intact };
+        let as_member = AsMember { host, timing: TIMING, intact, snapshots: false };
         let opened = recovery::open_member(
             Arc::new(disk.clone()),
             Arc::clone(&time),
