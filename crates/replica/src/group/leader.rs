@@ -36,6 +36,9 @@ struct Progress {
     /// Everything up to there is durable there.
     durable: Position,
     round: u64,
+    /// When what it lacks was last sent from the beginning: answers to earlier rounds tell nothing
+    /// new. Of many messages behind a lost one each has such an answer.
+    rewound: u64,
     /// False until it has answered in this epoch: then it is asked, not sent to.
     matched: bool,
     heard: u64,
@@ -50,6 +53,7 @@ impl Progress {
             present: Position(0),
             durable: Position(0),
             round: 0,
+            rewound: 0,
             matched: false,
             heard: now,
             progressed: now,
@@ -215,6 +219,7 @@ impl Group {
     pub(super) fn mismatched(&mut self, from: Member, history: &History, end: Position, round: u64, now: u64) {
         let common = self.stream.history.common_end(self.stream.end().position, history, end);
         let Role::Leading(leading) = &mut self.role else { return };
+        let sent = leading.round;
         let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from) else {
             return;
         };
@@ -239,6 +244,11 @@ impl Group {
             self.effects.push(Effect::NeedsSnapshot(from.node));
             return;
         }
+        // What it lacks is on its way again.
+        if progress.matched && round <= progress.rewound {
+            return;
+        }
+        progress.rewound = sent;
         progress.matched = true;
         progress.progressed = now;
         progress.present = common;
