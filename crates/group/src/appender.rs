@@ -45,8 +45,9 @@ impl<C: Party> GroupAppender<C> {
         self.0.is_solo()
     }
 
-    /// For a read that has just run: the round that must be confirmed before it is answered, besides
-    /// the commit of what it saw; 0: none, for only this node can lead. None: it does not any more.
+    /// For a read that has just run: the round that must be confirmed before it is answered,
+    /// besides the commit of what it saw; 0: none, for only this node can lead. None: it does not
+    /// any more.
     pub fn read(&self) -> Option<u64> {
         self.0.read_since(self.1)
     }
