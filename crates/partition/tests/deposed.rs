@@ -190,6 +190,8 @@ struct World {
     random: SimulatedRandom,
     /// Messages to this node are on their way for ever.
     cut: [bool; 2],
+    /// This node does not hear what its group says.
+    deaf: Option<usize>,
     wires: [VecDeque<Vec<u8>>; 2],
     configuration: GroupConfiguration,
     asked: BTreeMap<i64, Asked>,
@@ -224,6 +226,7 @@ impl World {
             clock,
             random: SimulatedRandom::new(seed ^ 0x55),
             cut: [false; 2],
+            deaf: None,
             wires: Default::default(),
             configuration,
             asked: BTreeMap::new(),
@@ -242,8 +245,8 @@ impl World {
             let (what, node) = ((order + turn) % 8 / 2, (order + turn) % 2);
             let happened = match what {
                 0 => self.nodes[node].database.step(),
-                1 => self.nodes[node].hear(&self.configuration),
-                2 => self.move_on(node),
+                1 => self.deaf != Some(node) && self.nodes[node].hear(&self.configuration),
+                2 => self.deaf != Some(node) && self.move_on(node),
                 _ => self.deliver(node),
             };
             self.take_answers(node);
@@ -372,19 +375,35 @@ impl World {
             let _ = self.deliver(next);
             self.wires[next].clear();
         }
-        let members = self.nodes.each_ref().map(|node| node.member).to_vec();
+        let all = self.nodes.each_ref().map(|node| node.member).to_vec();
         let epoch = Epoch(self.configuration.epoch.0 + 1 + self.random.below(2));
-        self.configuration = GroupConfiguration::new(epoch, self.nodes[next].member, members, Vec::new());
+        let leader = self.nodes[next].member;
+        // Alone, it opens without a word of the old leader's, which hears nothing of it.
+        let alone = self.random.below(2) == 0;
+        let members = if alone { vec![leader] } else { all };
+        self.configuration = GroupConfiguration::new(epoch, leader, members, Vec::new());
         self.nodes[next].group.configured(self.configuration.clone());
-        if self.random.below(2) == 0 {
+        self.cut = [alone; 2];
+        if !alone && self.random.below(2) == 0 {
             self.nodes[1 - next].group.configured(self.configuration.clone());
         }
     }
 
+    /// Both are members, and know it.
+    fn rejoin(&mut self) {
+        let all = self.nodes.each_ref().map(|node| node.member).to_vec();
+        let leader = self.configuration.leader;
+        if self.configuration.members().len() < all.len() {
+            let added = all.iter().filter(|member| **member != leader).map(|member| member.node).collect();
+            let epoch = Epoch(self.configuration.epoch.0 + 1);
+            self.configuration = GroupConfiguration::new(epoch, leader, all, added);
+        }
+        self.nodes.iter().for_each(|node| node.group.configured(self.configuration.clone()));
+    }
+
     fn check(&mut self) {
         self.cut = [false; 2];
-        let current = self.configuration.clone();
-        self.nodes.iter().for_each(|node| node.group.configured(current.clone()));
+        self.rejoin();
         self.settle();
         assert!(self.asked.is_empty(), "every call is answered");
         assert_eq!(self.nodes.each_ref().map(|node| node.group.commit()), [self.nodes[0].group.end().position; 2]);
@@ -431,7 +450,7 @@ fn run(seed: u64) -> Outcome {
         for _ in 0..world.random.below(8) {
             world.submit(0);
             world.submit(1);
-            let some = world.random.below(40);
+            let some = world.random.below(60);
             world.steps(some);
         }
         world.check();
@@ -502,4 +521,30 @@ fn a_read_waits_until_others_have_said_that_this_node_leads() {
     world.cut[0] = false;
     world.settle();
     assert_eq!((world.asked.len(), world.outcome.unknown, world.outcome.reads), (0, 2, 2));
+}
+
+/// The group is ahead of its partitions: they execute for a leadership that has ended, and their
+/// node leads again.
+#[test]
+fn what_was_executed_for_a_leadership_that_has_ended_is_not_appended_in_another() {
+    let mut world = led_by_the_first(2);
+    world.deaf = Some(0);
+    for leader in [1, 0] {
+        let members = world.nodes.each_ref().map(|node| node.member);
+        let epoch = Epoch(world.configuration.epoch.0 + 1);
+        world.configuration = GroupConfiguration::new(epoch, members[leader], members.to_vec(), Vec::new());
+        world.nodes.iter().for_each(|node| node.group.configured(world.configuration.clone()));
+        world.settle();
+    }
+    assert!(world.nodes[0].group.is_open() && world.nodes[0].leads());
+    let texts = ["INSERT INTO marks VALUES (2)", "INSERT INTO marks VALUES (3); INSERT INTO marks VALUES (4)"];
+    for (handle, text) in (2..).zip(texts) {
+        world.nodes[0].database.submit(handle, text).expect("it means something");
+        world.asked.insert(handle, Asked::Else);
+        world.settle();
+    }
+    assert_eq!((world.outcome.unknown, world.asked.len()), (2, 0), "{:?}", world.outcome);
+    world.deaf = None;
+    world.check();
+    assert_eq!(world.nodes[0].database.numbers("MARKS"), [1]);
 }

@@ -328,6 +328,14 @@ impl Database {
         while self.step() {}
     }
 
+    /// Moves only the log on, until all that it was given is committed here.
+    pub fn step_log(&mut self) {
+        let parties = self.parties.lock().expect("no panic");
+        while parties.log.has_work() {
+            parties.log.step();
+        }
+    }
+
     pub fn compiled(&self) -> Arc<Compiled> {
         self.current.lock().expect("no panic").clone()
     }
