@@ -42,6 +42,8 @@ pub struct Node {
     registered: bool,
     /// Another process has the node's place.
     ended: bool,
+    /// It does nothing more for its groups, and says so until it was heard.
+    leaves: bool,
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
@@ -67,6 +69,7 @@ impl Node {
             known: (0, Arc::default()),
             registered: false,
             ended: false,
+            leaves: false,
             asked: None,
             wants_news: false,
         }
@@ -114,13 +117,19 @@ impl Node {
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
         }
-        let pause = if self.wants_news || !self.registered { LOOK_AGAIN_NANOS } else { LOOK_NANOS };
+        if self.leaves && !self.is_running() {
+            return;
+        }
+        let soon = self.wants_news || self.leaves || !self.registered;
+        let pause = if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS };
         if self.asked.is_some_and(|asked| now.saturating_sub(asked) < pause) {
             return;
         }
         self.asked = Some(now);
         self.wants_news = false;
-        let ask = if self.registered {
+        let ask = if self.leaves {
+            Ask::Goodbye(self.here())
+        } else if self.registered {
             Ask::Look { member: self.here(), index: self.known.0 }
         } else {
             Ask::Register { id: self.identity.node, node: self.registration.clone() }
@@ -128,9 +137,16 @@ impl Node {
         self.around.ask(ask);
     }
 
-    /// Says that this process does nothing more. It must not lead any more by then.
+    /// Says, from the next tick on, that this process does nothing more for its groups.
     pub fn goodbye(&mut self) {
-        self.around.ask(Ask::Goodbye(self.here()));
+        self.leaves = true;
+        self.asked = None;
+    }
+
+    /// As far as the metadata knows.
+    fn is_running(&self) -> bool {
+        let known = self.known.1.nodes().get(&self.identity.node);
+        known.is_none_or(|node| node.presence == Presence::Running)
     }
 
     fn take(&mut self, cause: Cause) {

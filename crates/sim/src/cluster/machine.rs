@@ -31,6 +31,8 @@ pub struct Machine {
     pub process: Option<Process>,
     /// When it starts again, by the true time.
     pub down_until: u64,
+    /// When a process whose log has failed is ended.
+    pub ends: Option<u64>,
     next_tick: u64,
     /// Of the processes of other nodes, by what reached this one.
     pub highest: BTreeMap<NodeId, Incarnation>,
@@ -66,6 +68,7 @@ impl Machine {
             random: random.fork(),
             process: None,
             down_until: 0,
+            ends: None,
             next_tick: 0,
             highest: BTreeMap::new(),
         }
@@ -107,5 +110,7 @@ impl Machine {
             process.kill();
         }
         self.disk.restart(restart);
+        self.disk.heal();
+        self.ends = None;
     }
 }

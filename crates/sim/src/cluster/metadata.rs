@@ -112,7 +112,10 @@ impl Metadata {
     }
 
     fn is_current(&self, member: Member) -> bool {
-        self.state.nodes().get(&member.node).is_some_and(|node| node.incarnation == member.incarnation)
+        self.state
+            .nodes()
+            .get(&member.node)
+            .is_some_and(|node| node.incarnation == member.incarnation && node.presence == Presence::Running)
     }
 
     pub fn asked(&mut self, from: NodeId, ask: Ask, now: u64) {
@@ -162,9 +165,7 @@ impl Metadata {
             match group.phase {
                 Phase::Active => {
                     let leader = group.configuration.leader;
-                    let runs = self.state.nodes().get(&leader.node).is_some_and(|node| {
-                        node.incarnation == leader.incarnation && node.presence == Presence::Running
-                    });
+                    let runs = self.is_current(leader);
                     let silent = now.saturating_sub(self.heard.get(&leader.node).copied().unwrap_or_default());
                     if !runs || silent > DEAD_NANOS {
                         self.seal(id, &group, now);

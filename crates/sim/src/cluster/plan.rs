@@ -52,6 +52,7 @@ pub struct Faults {
     /// Of two that happen, one is of this kind so often in proportion.
     pub splits: u64,
     pub crashes: u64,
+    pub disks: u64,
     /// Of a machine, and not only of a process, of a hundred crashes.
     pub power: u64,
     pub schema: bool,
@@ -73,6 +74,7 @@ impl Plan {
                 pause_millis: 300 + random.below(3_000),
                 splits: if kind > 2 && LIVE_LEADERS_ARE_DEPOSED { random.below(10) } else { 0 },
                 crashes: if kind > 1 { random.below(10) } else { 0 },
+                disks: if kind > 3 { random.below(4) } else { 0 },
                 power: if database.power_loss { random.below(100) } else { 0 },
                 schema: random.percent(70),
             },

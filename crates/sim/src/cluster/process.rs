@@ -9,11 +9,9 @@ use crate::cluster::noting::Noting;
 use crate::cluster::plan::TIMING;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::limits::REPLICATION_MESSAGE_BYTES;
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
 use ferrite_cluster::{Around, Ask, Cause, Groups, Host, Node, Parties, Post, Start as NodeStart};
-use ferrite_group::message::encode;
-use ferrite_group::{CatchUp, FIRST_GROUP, FromLog, Identity, IdentityError, Missed, Replication, Urgency, Wanted};
+use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Replication, Supplied, Supplier, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
@@ -27,7 +25,7 @@ use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember, Star
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{Compiled, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::{Envelope, Member, Message};
+use ferrite_replica::group::Member;
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use std::collections::BTreeMap;
@@ -44,6 +42,8 @@ pub enum Wish {
     Ask(Ask),
     Run(Box<Applier>),
     FromLog(FromLog),
+    /// Entries cannot be had from the log.
+    NotSupplied(String),
     Leads(Option<Epoch>),
     MakeAnew(String),
     End(String),
@@ -151,6 +151,7 @@ pub struct Process {
     pub node: Node,
     pub groups: Groups,
     pub replication: Arc<Replication<Completion>>,
+    supplier: Supplier<Completion>,
     log: DatabaseLog,
     reads: Receiver<LongRead>,
     executor: Executor,
@@ -168,6 +169,7 @@ enum Party {
     Coordinator,
     Applier,
     Node,
+    Supplier,
     Log,
     LogAhead,
     Read,
@@ -294,6 +296,7 @@ impl Process {
             applier: None,
             node,
             groups,
+            supplier: Supplier::new(Arc::clone(&replication), Arc::clone(log.index())),
             replication,
             log,
             reads,
@@ -318,6 +321,9 @@ impl Process {
         }
         if self.node.can_step() {
             ready.push(Party::Node);
+        }
+        if self.supplier.has_work() {
+            ready.push(Party::Supplier);
         }
         if self.log.has_work() {
             ready.push(Party::Log);
@@ -358,6 +364,7 @@ impl Process {
             Party::Node => {
                 self.node.step();
             }
+            Party::Supplier => self.supply(),
             Party::Log => {
                 self.log.step();
             }
@@ -391,27 +398,25 @@ impl Process {
         others
     }
 
-    /// Entries from the log, as messages.
-    pub fn read_log(&self, wanted: &FromLog) -> Result<Vec<(Urgency, Vec<u8>)>, String> {
-        let FromLog { epoch, after, up_to, commit, round, .. } = *wanted;
-        let history = self.replication.place().history;
-        let mut catch_up = CatchUp::behind_position(self.log.index(), FIRST_GROUP, after);
-        let mut messages = Vec::new();
-        while catch_up.position() < up_to {
-            let wanted = Wanted { up_to, bytes: REPLICATION_MESSAGE_BYTES, durable: self.replication.commit() };
-            match catch_up.step(&history, wanted) {
-                Ok(Missed::Entries { previous, entries, .. }) => {
-                    let message = Message::Append { previous, entries: Vec::new(), commit, round };
-                    let mut out = Vec::new();
-                    encode(&mut out, FIRST_GROUP, &Envelope { from: self.member, epoch, message }, entries);
-                    messages.push((Urgency::Entries, out));
-                }
-                Ok(Missed::Working) => {}
-                Ok(Missed::End) => break,
-                Err(error) => return Err(error.to_string()),
-            }
+    /// Entries are to be read from the log, and sent.
+    pub fn request(&mut self, wanted: FromLog) {
+        self.supplier.request(wanted, self.doors.clock.monotonic_nanos());
+    }
+
+    fn supply(&mut self) {
+        let wishes = &self.wishes;
+        let mut send = |to, urgency, message| wishes.push(Wish::Send(to, urgency, message));
+        match self.supplier.step(self.doors.clock.monotonic_nanos(), &mut |_| true, &mut send) {
+            Supplied::Working | Supplied::Idle | Supplied::Held => {}
+            Supplied::Gone(node) => wishes.push(Wish::NotSupplied(format!("node {node} needs what is not there"))),
+            Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(format!("node {node}: {error}"))),
         }
-        Ok(messages)
+    }
+
+    /// What was sent to a node may be lost.
+    pub fn lost(&mut self, node: NodeId) {
+        self.supplier.forget(node);
+        self.cause(Cause::Lost(node));
     }
 
     pub fn cause(&self, cause: Cause) {

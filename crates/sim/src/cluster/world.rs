@@ -19,7 +19,7 @@ use crate::trace::Trace;
 use ferrite_base::NodeId;
 use ferrite_cluster::Cause;
 use ferrite_group::FIRST_GROUP;
-use ferrite_io::simulated::{CrashPoint, PowerLost, Restart, SimulatedRandom};
+use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedRandom};
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +50,9 @@ pub struct Counts {
     pub splits: u64,
     pub crashes: u64,
     pub power_losses: u64,
+    pub disk_faults: u64,
+    /// Logs that have failed.
+    pub failures: u64,
     pub seals: u64,
     pub configurations: u64,
     pub promotions: u64,
@@ -74,6 +77,8 @@ impl Counts {
         self.splits += other.splits;
         self.crashes += other.crashes;
         self.power_losses += other.power_losses;
+        self.disk_faults += other.disk_faults;
+        self.failures += other.failures;
         self.seals += other.seals;
         self.configurations += other.configurations;
         self.promotions += other.promotions;
@@ -217,16 +222,20 @@ impl World {
         let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
         let mut next_fault = self.now + pause(&mut self.random);
         while self.now < end {
-            if self.now >= next_fault && faults.splits + faults.crashes > 0 {
+            let all = faults.splits + faults.crashes + faults.disks;
+            if self.now >= next_fault && all > 0 {
                 next_fault = self.now + pause(&mut self.random);
-                if self.random.below(faults.splits + faults.crashes) < faults.splits {
+                let kind = self.random.below(all);
+                if kind < faults.splits {
                     let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
                     let leader = self.configuration().leader.node;
                     let what = self.network.split_or_heal(&nodes, leader);
                     self.counts.splits += u64::from(self.network.is_split());
                     self.trace.line(&what);
+                } else if kind < faults.splits + faults.crashes {
+                    self.plan_crashes()?;
                 } else {
-                    self.plan_crash()?;
+                    self.fail_disk();
                 }
             }
             self.step()?;
@@ -243,6 +252,7 @@ impl World {
         self.callers.clients.quiet = true;
         for machine in self.machines.values_mut() {
             machine.disk.crash_at(None);
+            machine.disk.heal();
             machine.down_until = 0;
         }
         self.rest()?;
@@ -413,6 +423,16 @@ impl World {
         for id in ids {
             let machine = self.machines.get_mut(&id).expect("machines are known");
             machine.pass(nanos);
+            if machine.process.as_ref().is_some_and(Process::log_has_failed) {
+                let ends = *machine.ends.get_or_insert(self.now + self.random.below(DOWN_MILLIS) * MILLI);
+                if self.now >= ends {
+                    self.counts.failures += 1;
+                    let power = self.random.percent(self.plan.faults.power);
+                    self.crash(id, if power { Restart::Power } else { Restart::Process });
+                    continue;
+                }
+            }
+            let machine = self.machines.get_mut(&id).expect("machines are known");
             if machine.process.is_none() && self.now >= machine.down_until {
                 self.start(id)?;
             } else if let Some(time) = machine.tick_is_due() {
@@ -486,14 +506,7 @@ impl World {
                 Wish::Run(_) => unreachable!("the process keeps it"),
                 Wish::FromLog(wanted) => {
                     self.counts.from_log += 1;
-                    match process.read_log(&wanted) {
-                        Ok(messages) => {
-                            for (lane, bytes) in messages {
-                                self.network.send(Packet::Group { from: member, to: wanted.to, lane, bytes }, self.now);
-                            }
-                        }
-                        Err(error) => problem = Some(("the log has what a member missed", error)),
-                    }
+                    process.request(wanted);
                 }
                 Wish::Leads(epoch) => {
                     self.trace.line(&format!("{id} leads {epoch:?}"));
@@ -506,6 +519,7 @@ impl World {
                         None => self.counts.deposed += 1,
                     }
                 }
+                Wish::NotSupplied(error) => problem = Some(("the log has what a member missed", error)),
                 Wish::MakeAnew(reason) => problem = Some(("no copy is made anew for nothing", reason)),
                 Wish::End(reason) => problem = Some(("no process ends for nothing", reason)),
                 Wish::Notice(line) => self.trace.line(&format!("{id} says {line}")),
@@ -529,10 +543,44 @@ impl World {
         }
     }
 
+    fn running(&self) -> Vec<NodeId> {
+        self.machines.iter().filter(|(_, machine)| machine.process.is_some()).map(|(id, _)| *id).collect()
+    }
+
+    /// A write or an fsync of somebody fails, once or from then on.
+    fn fail_disk(&mut self) {
+        let running = self.running();
+        if running.is_empty() {
+            return;
+        }
+        let chosen = *self.random.pick(&running);
+        let disk = &self.machines[&chosen].disk;
+        // In the other modes a failed fsync takes what was acknowledged: a node that starts again
+        // does not know that yet.
+        let sync = self.plan.database.power_loss && self.random.percent(50);
+        let kind = if sync { FaultKind::Sync } else { FaultKind::Write };
+        let times = if self.random.percent(50) { 1 } else { u64::MAX };
+        let at = disk.count(kind) + 1 + self.random.below(20);
+        let short = self.random.below(5_000) as usize;
+        self.trace.line(&format!("{chosen} fails {kind:?} {at}"));
+        self.counts.disk_faults += 1;
+        disk.fail(Fault { kind, at, times, error: Fault::EIO, short });
+    }
+
+    /// One goes down, or two, or all of them together.
+    fn plan_crashes(&mut self) -> Result<(), Violation> {
+        let running = self.running().len();
+        let together = match self.random.below(10) {
+            0..6 => 1,
+            6..8 => 2,
+            _ => running,
+        };
+        (0..together.min(running)).try_for_each(|_| self.plan_crash())
+    }
+
     /// Somebody goes down, now or at one of the next changes of its disk.
     fn plan_crash(&mut self) -> Result<(), Violation> {
-        let all: Vec<NodeId> =
-            self.machines.iter().filter(|(_, machine)| machine.process.is_some()).map(|(id, _)| *id).collect();
+        let all = self.running();
         if all.is_empty() {
             return Ok(());
         }
@@ -564,9 +612,9 @@ impl World {
         if let Some(member) = member {
             self.callers.ended(member);
         }
-        for machine in self.machines.values() {
-            if let Some(process) = &machine.process {
-                process.cause(Cause::Lost(id));
+        for machine in self.machines.values_mut() {
+            if let Some(process) = &mut machine.process {
+                process.lost(id);
             }
         }
     }
