@@ -3,8 +3,7 @@
 //!
 //! Owns the state that all voters agree on, and the commands that change it. Promises that the
 //! state is a function of the commands, that each command is a comparison and a change in one, and
-//! that a group's epochs only grow. Does not know sockets, disks, clocks or threads, nor yet how
-//! voters agree on the order of commands.
+//! that a group's epochs only grow. Does not know sockets, clocks or threads.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -14,6 +13,7 @@ mod command;
 pub mod founding;
 mod parts;
 mod state;
+pub mod voter;
 
 pub use bytes::Malformed;
 pub use command::{Command, CommandError, FORMAT};

@@ -3,8 +3,8 @@
 use crate::Kind;
 use std::fmt;
 
-/// K at most: a group has [`crate::MEMBERS_MAX`] members.
-pub const KFACTOR_MAX: u32 = crate::MEMBERS_MAX as u32 - 1;
+/// K at most: a group has one member more while one is exchanged for another.
+pub const KFACTOR_MAX: u32 = crate::MEMBERS_MAX as u32 - 2;
 
 /// What the nodes of a cluster are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ impl Layout {
 
     fn fault(self) -> Option<&'static str> {
         if self.kfactor > KFACTOR_MAX {
-            return Some("a partition has 8 copies at most");
+            return Some("a partition has 7 copies at most");
         }
         if self.data <= self.kfactor {
             return Some("K + 1 copies of everything need K + 1 nodes with data");
@@ -154,8 +154,8 @@ mod tests {
             (
                 layout(3, 0, 9),
                 Err(
-                    "3 nodes with data, K = 9: a partition has 8 copies at most. Possible are 3 nodes with data, K = 2; or 8 \
-                     nodes with data, K = 7",
+                    "3 nodes with data, K = 9: a partition has 7 copies at most. Possible are 3 nodes with data, K = 2; or 7 \
+                     nodes with data, K = 6",
                 ),
             ),
             (

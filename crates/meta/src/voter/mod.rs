@@ -1,0 +1,388 @@
+//! One voter of the metadata: Raft, by a library, driven step by step with our time, our random
+//! numbers and our disk (docs/decisions/0048-metadata.md).
+//!
+//! Promises that nothing is said that is not durable, that commands are applied in one order on all
+//! voters, and that a read that was confirmed is later than all that was committed before it was
+//! asked for.
+
+mod kept;
+mod message;
+
+pub use kept::VoterError;
+
+use crate::bytes::Malformed;
+use crate::command::Command;
+use crate::state::{Change, Refusal, State};
+use ferrite_base::NodeId;
+use ferrite_io::{Disk, Random};
+use kept::{Files, Kept};
+use raft::eraftpb::{ConfChange, ConfChangeType, Entry, EntryType, Message, MessageType};
+use raft::{Config, RawNode, SnapshotStatus, StateRole};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Between two ticks, at least; at most twice that. Each voter has its own pace, and draws a new
+/// one with each term, so that two that stand for election do not do so at the same time again and
+/// again.
+const TICK_NANOS: u64 = 50_000_000;
+/// Ticks without a word of the leader after which a voter stands for election.
+const ELECTION_TICKS: usize = 10;
+const HEARTBEAT_TICKS: usize = 2;
+/// Of one command.
+pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
+/// Of commands that are not committed.
+const UNCOMMITTED_BYTES_MAX: u64 = 4 << 20;
+
+/// A read that was asked for. Each has its own, so that an old answer confirms no new question.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ReadId(pub u64);
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Did {
+    Send {
+        to: NodeId,
+        message: Vec<u8>,
+    },
+    /// All voters come to the same.
+    Applied {
+        index: u64,
+        command: Command,
+        outcome: Result<Change, Refusal>,
+    },
+    /// The state was replaced by a leader's.
+    Installed {
+        index: u64,
+    },
+    /// Whether it leads from here on, and in which term.
+    Leads {
+        leads: bool,
+        term: u64,
+    },
+    /// What is asked from the state after this entry is as of now.
+    Confirmed {
+        read: ReadId,
+        index: u64,
+    },
+}
+
+pub struct Voter {
+    raw: RawNode<Kept>,
+    files: Files,
+    disk: Arc<dyn Disk>,
+    random: Box<dyn Random>,
+    /// Of this process: reads of an earlier one are not confirmed.
+    start: u64,
+    reads: u64,
+    asked: BTreeSet<ReadId>,
+    /// When the next tick is due, and how far they are apart.
+    next_tick: Option<u64>,
+    pace: u64,
+    paced_for: u64,
+    leads: bool,
+    /// It must not vote any more.
+    lost: bool,
+}
+
+impl Voter {
+    /// Goes on with what is in the directory. None: there is nothing.
+    pub fn open(
+        here: NodeId,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        random: Box<dyn Random>,
+    ) -> Result<Option<Voter>, VoterError> {
+        let Some((mut files, kept)) = Files::open(&*disk, dir)? else { return Ok(None) };
+        // One of the files may be torn, or older.
+        files.write(&*disk, &kept)?;
+        Ok(Some(Voter::with(here, disk, files, kept, random)))
+    }
+
+    /// One of the first voters of a cluster that was founded.
+    pub fn found(
+        here: NodeId,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        random: Box<dyn Random>,
+        founded: &State,
+    ) -> Result<Voter, VoterError> {
+        assert!(founded.voters().contains(&here), "a voter is one of the cluster's");
+        Voter::begin(here, disk, dir, random, Kept::founded(founded))
+    }
+
+    /// One that becomes a voter later: it knows nothing, and is given everything.
+    pub fn join(here: NodeId, disk: Arc<dyn Disk>, dir: &Path, random: Box<dyn Random>) -> Result<Voter, VoterError> {
+        Voter::begin(here, disk, dir, random, Kept::default())
+    }
+
+    fn begin(
+        here: NodeId,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        random: Box<dyn Random>,
+        kept: Kept,
+    ) -> Result<Voter, VoterError> {
+        let files = Files::create(&*disk, dir, &kept)?;
+        Ok(Voter::with(here, disk, files, kept, random))
+    }
+
+    fn with(here: NodeId, disk: Arc<dyn Disk>, files: Files, kept: Kept, mut random: Box<dyn Random>) -> Voter {
+        let config = Config {
+            id: u64::from(here.0),
+            election_tick: ELECTION_TICKS,
+            heartbeat_tick: HEARTBEAT_TICKS,
+            // One possible value: the library draws no random number that counts.
+            min_election_tick: ELECTION_TICKS,
+            max_election_tick: ELECTION_TICKS + 1,
+            applied: kept.applied.0,
+            max_size_per_msg: COMMAND_BYTES_MAX as u64,
+            max_inflight_msgs: 64,
+            check_quorum: true,
+            pre_vote: true,
+            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+            ..Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let raw = RawNode::new(&config, kept, &logger).expect("what was kept is in order");
+        let start = random.next_u64();
+        Voter {
+            raw,
+            files,
+            disk,
+            random,
+            start,
+            reads: 0,
+            asked: BTreeSet::new(),
+            next_tick: None,
+            pace: TICK_NANOS,
+            paced_for: u64::MAX,
+            leads: false,
+            lost: false,
+        }
+    }
+
+    /// The state, and the last entry that is in it.
+    pub fn state(&self) -> (u64, &State) {
+        let kept = self.raw.store();
+        (kept.applied.0, &kept.state)
+    }
+
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    pub fn term(&self) -> u64 {
+        self.raw.raft.term
+    }
+
+    /// Whom it takes for the leader.
+    pub fn leader(&self) -> Option<NodeId> {
+        u32::try_from(self.raw.raft.leader_id).ok().filter(|leader| *leader != 0).map(NodeId)
+    }
+
+    /// To be called every few milliseconds. `now`: of the boot-time clock, in nanoseconds.
+    pub fn tick(&mut self, now: u64) {
+        if self.lost {
+            return;
+        }
+        if self.paced_for != self.term() {
+            self.paced_for = self.term();
+            self.pace = TICK_NANOS + self.random.next_u64() % TICK_NANOS;
+        }
+        let due = *self.next_tick.get_or_insert(now + self.pace);
+        if now < due {
+            return;
+        }
+        // A process that stood still has missed ticks, and does not make up for them.
+        self.next_tick = Some(now + self.pace);
+        self.raw.tick();
+    }
+
+    /// A message of another voter.
+    pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
+        let message = message::decode(bytes)?;
+        if message.from != u64::from(from.0) || message.to != self.raw.raft.id {
+            return Err(Malformed("a message between voters is of another one, or for another one"));
+        }
+        if self.lost {
+            return Ok(());
+        }
+        if self.shows_loss(&message) {
+            self.lost = true;
+            return Ok(());
+        }
+        // What the library does not take, such as an answer of a voter that is none any more, is as
+        // good as lost on its way.
+        let _ = self.raw.step(message);
+        Ok(())
+    }
+
+    /// A leader counts on what this voter has acknowledged, and it is not there.
+    fn shows_loss(&self, message: &Message) -> bool {
+        let of_leader = message.get_msg_type() == MessageType::MsgHeartbeat && message.term >= self.term();
+        of_leader && message.commit > self.raw.raft.raft_log.last_index()
+    }
+
+    /// A leader's: whether it was taken. It may be lost yet.
+    pub fn propose(&mut self, command: &Command) -> bool {
+        let bytes = command.encode();
+        if !self.leads || self.lost || bytes.len() > COMMAND_BYTES_MAX {
+            return false;
+        }
+        match command {
+            Command::Voters { expected, voters } => {
+                let Some(change) = one_change(expected, voters) else { return false };
+                // A leader hands over first.
+                if change.node_id == self.raw.raft.id {
+                    return false;
+                }
+                self.raw.propose_conf_change(bytes, change).is_ok()
+            }
+            _ => self.raw.propose(Vec::new(), bytes).is_ok(),
+        }
+    }
+
+    /// A leader's: [`Did::Confirmed`] follows, unless it is the leader no more; or nothing, early
+    /// in a term: ask again.
+    pub fn read(&mut self) -> Option<ReadId> {
+        if !self.leads || self.lost {
+            return None;
+        }
+        self.reads += 1;
+        let read = ReadId(self.reads);
+        self.asked.insert(read);
+        let context = [self.start.to_le_bytes(), read.0.to_le_bytes()].concat();
+        self.raw.read_index(context);
+        Some(read)
+    }
+
+    /// Does what follows from all that was told: writes, then says.
+    ///
+    /// # Errors
+    /// The disk fails, or something that was acknowledged is lost: this voter must be given up.
+    pub fn work(&mut self, did: &mut Vec<Did>) -> Result<(), VoterError> {
+        if self.lost {
+            return Err(VoterError::Lost);
+        }
+        while self.raw.has_ready() {
+            if let Err(error) = self.work_once(did) {
+                self.lost = true;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn work_once(&mut self, did: &mut Vec<Did>) -> Result<(), VoterError> {
+        let mut ready = self.raw.ready();
+        self.send(ready.take_messages(), did);
+        let mut dirty = ready.must_sync();
+        let kept = self.raw.mut_store();
+        if *ready.snapshot() != raft::eraftpb::Snapshot::default() {
+            kept.install(ready.snapshot()).expect("it was looked at when it came");
+            did.push(Did::Installed { index: kept.applied.0 });
+        }
+        let kept = self.raw.mut_store();
+        kept.append(ready.take_entries());
+        if let Some(hard) = ready.hs() {
+            let commit = hard.commit.max(kept.hard.commit);
+            dirty |= (hard.term, hard.vote) != (kept.hard.term, kept.hard.vote);
+            kept.hard = hard.clone();
+            kept.hard.commit = commit;
+        }
+        if dirty {
+            self.files.write(&*self.disk, self.raw.store())?;
+        }
+        self.send(ready.take_persisted_messages(), did);
+        let mut committed = ready.take_committed_entries();
+        let changed = ready.ss().map(|soft| soft.raft_state == StateRole::Leader);
+        let reads = ready.take_read_states();
+        let mut light = self.raw.advance_append(ready);
+        if let Some(commit) = light.commit_index() {
+            self.raw.mut_store().hard.commit = commit;
+        }
+        self.send(light.take_messages(), did);
+        committed.extend(light.take_committed_entries());
+        self.apply(committed, did);
+        self.raw.advance_apply();
+        self.raw.mut_store().compact();
+        if self.raw.raft.state == StateRole::Leader && !self.raw.store().voters.contains(&self.raw.raft.id) {
+            // It was removed by a leader before it, and the library would go on with it.
+            let term = self.term();
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+        }
+        if let Some(leads) = changed
+            && leads != self.leads
+        {
+            self.leads = leads;
+            self.asked.clear();
+            did.push(Did::Leads { leads, term: self.term() });
+        }
+        for state in reads {
+            let Some((start, read)) = state.request_ctx.split_first_chunk::<8>() else { continue };
+            let Ok(read) = <[u8; 8]>::try_from(read) else { continue };
+            let read = ReadId(u64::from_le_bytes(read));
+            if u64::from_le_bytes(*start) == self.start && self.asked.remove(&read) {
+                did.push(Did::Confirmed { read, index: state.index });
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, messages: Vec<Message>, did: &mut Vec<Did>) {
+        for message in messages {
+            let to = u32::try_from(message.to).expect("a voter's id is a node's");
+            if message.get_msg_type() == MessageType::MsgSnapshot {
+                // Whether it arrives shows in the next answer.
+                self.raw.report_snapshot(message.to, SnapshotStatus::Finish);
+            }
+            // Proposals are made to the leader by our own messages.
+            if let Some(message) = message::encode(&message) {
+                did.push(Did::Send { to: NodeId(to), message });
+            }
+        }
+    }
+
+    fn apply(&mut self, entries: Vec<Entry>, did: &mut Vec<Did>) {
+        for entry in entries {
+            let bytes = match entry.get_entry_type() {
+                EntryType::EntryNormal => &entry.data,
+                EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => &entry.context,
+            };
+            // The first entry of a term is empty.
+            let outcome = (!bytes.is_empty()).then(|| self.carry_out(bytes, &entry));
+            self.raw.mut_store().applied = (entry.index, entry.term);
+            if let Some((command, outcome)) = outcome {
+                did.push(Did::Applied { index: entry.index, command, outcome });
+            }
+        }
+    }
+
+    fn carry_out(&mut self, bytes: &[u8], entry: &Entry) -> (Command, Result<Change, Refusal>) {
+        let command = Command::decode(bytes).unwrap_or_else(|error| panic!("entry {}: {error}", entry.index));
+        let outcome = self.raw.mut_store().state.apply(&command);
+        if let (Ok(Change::Done), Command::Voters { expected, voters }) = (&outcome, &command) {
+            let change = one_change(expected, voters).expect("the state takes one change at a time");
+            let after = self.raw.apply_conf_change(&change).expect("a change of one voter is in order");
+            self.raw.mut_store().voters = after.voters;
+        }
+        (command, outcome)
+    }
+}
+
+/// One voter more, or one less.
+fn one_change(before: &[NodeId], after: &[NodeId]) -> Option<ConfChange> {
+    let (before, after): (BTreeSet<_>, BTreeSet<_>) = (before.iter().collect(), after.iter().collect());
+    let mut more = after.difference(&before);
+    let mut less = before.difference(&after);
+    let mut change = ConfChange::default();
+    let (node, kind) = match (more.next(), less.next()) {
+        (Some(node), None) => (node, ConfChangeType::AddNode),
+        (None, Some(node)) => (node, ConfChangeType::RemoveNode),
+        _ => return None,
+    };
+    change.node_id = u64::from(node.0);
+    change.set_change_type(kind);
+    (more.next().is_none() && less.next().is_none()).then_some(change)
+}

@@ -1,0 +1,394 @@
+//! Voters on a network that loses, repeats and reorders messages, with splits, processes that end,
+//! machines that lose power between any two operations of the disk, and clocks of their own speed.
+//!
+//! `VOTER_SEEDS=2000` runs more seeds; `VOTER_SEED=17` runs one.
+
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_io::Disk;
+use ferrite_io::simulated::{CrashPoint, Restart, SimulatedDisk, SimulatedRandom};
+use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
+use ferrite_meta::voter::{Did, ReadId, Voter};
+use ferrite_meta::{Change, Command, Kind, Refusal, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+const MILLI: u64 = 1_000_000;
+const DIR: &str = "/metadata";
+
+#[derive(Default, Debug)]
+struct Counts {
+    applied: u64,
+    refused: u64,
+    reads: u64,
+    leaders: u64,
+    crashes: u64,
+    torn: u64,
+    installed: u64,
+    voters_changed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.applied += other.applied;
+        self.refused += other.refused;
+        self.reads += other.reads;
+        self.leaders += other.leaders;
+        self.crashes += other.crashes;
+        self.torn += other.torn;
+        self.installed += other.installed;
+        self.voters_changed += other.voters_changed;
+    }
+}
+
+struct Node {
+    disk: SimulatedDisk,
+    voter: Option<Voter>,
+    /// Per cent of the true speed.
+    rate: u64,
+    began: u64,
+    /// Reads that wait, with the last entry that anybody had applied when they were asked for.
+    reads: BTreeMap<ReadId, u64>,
+    applied: u64,
+}
+
+struct Packet {
+    at: u64,
+    from: usize,
+    to: usize,
+    message: Vec<u8>,
+}
+
+struct World {
+    random: SimulatedRandom,
+    now: u64,
+    nodes: Vec<Node>,
+    packets: Vec<Packet>,
+    founded: State,
+    faults: bool,
+    cut: BTreeSet<(usize, usize)>,
+    /// What each entry was, and what it came to.
+    entries: BTreeMap<u64, (Command, Result<Change, Refusal>)>,
+    leaders: BTreeMap<u64, usize>,
+    applied: u64,
+    counts: Counts,
+}
+
+fn founded(nodes: u32) -> State {
+    let plan =
+        Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor: u32::from(nodes > 2) };
+    let declaration = |place: u32| Declaration {
+        plan: plan.clone(),
+        place,
+        key: [place as u8; 16],
+        incarnation: Incarnation(1),
+        kind: Kind::Data,
+        data: None,
+        partitions: Partitions::Suggested(2),
+        release: "0.1.0".to_string(),
+        addresses: vec![format!("host{place}:21212")],
+    };
+    found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap()
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = SimulatedRandom::new(seed);
+        // With four nodes there are three voters, and one that may become one.
+        let count = *random.pick(&[1, 3, 3, 4, 4, 5]);
+        let founded = founded(count);
+        let node = |_| Node {
+            disk: SimulatedDisk::new(random.number(), Default::default()),
+            voter: None,
+            rate: 99 + random.below(3),
+            began: 0,
+            reads: BTreeMap::new(),
+            applied: 0,
+        };
+        let nodes = (0..count).map(node).collect();
+        let random = SimulatedRandom::new(seed ^ 0x5eed);
+        World {
+            random,
+            now: 0,
+            nodes,
+            packets: Vec::new(),
+            founded,
+            faults: true,
+            cut: BTreeSet::new(),
+            entries: BTreeMap::new(),
+            leaders: BTreeMap::new(),
+            applied: 1,
+            counts: Counts::default(),
+        }
+    }
+
+    fn id(node: usize) -> NodeId {
+        NodeId(node as u32 + 1)
+    }
+
+    fn start(&mut self, node: usize) {
+        let (here, dir) = (World::id(node), Path::new(DIR));
+        let random = |world: &mut World| Box::new(SimulatedRandom::new(world.random.number()));
+        let disk: Arc<dyn Disk> = Arc::new(self.nodes[node].disk.clone());
+        let opened = Voter::open(here, Arc::clone(&disk), dir, random(self));
+        let voter = match opened {
+            Ok(Some(voter)) => Ok(voter),
+            Ok(None) if self.founded.voters().contains(&here) => {
+                Voter::found(here, disk, dir, random(self), &self.founded.clone())
+            }
+            Ok(None) => Voter::join(here, disk, dir, random(self)),
+            Err(error) => Err(error),
+        };
+        let known = &mut self.nodes[node];
+        known.began = self.now;
+        known.reads.clear();
+        match voter {
+            Ok(voter) => {
+                known.applied = voter.state().0;
+                known.voter = Some(voter);
+            }
+            Err(error) => {
+                assert!(known.disk.has_halted(), "node {}: {error}", node + 1);
+                self.crash(node, Restart::Power);
+            }
+        }
+    }
+
+    fn crash(&mut self, node: usize, restart: Restart) {
+        self.nodes[node].voter = None;
+        self.nodes[node].disk.restart(restart);
+        self.counts.crashes += 1;
+    }
+
+    /// Does what a node has to do, and checks what it says.
+    fn work(&mut self, node: usize) {
+        let Some(voter) = &mut self.nodes[node].voter else { return };
+        let mut did = Vec::new();
+        let outcome = voter.work(&mut did);
+        // The first entry of a term says nothing.
+        let applied = voter.state().0;
+        for did in did {
+            self.did(node, did);
+        }
+        self.applied = self.applied.max(applied);
+        if let Err(error) = outcome {
+            assert!(self.nodes[node].disk.has_halted(), "node {}: {error}", node + 1);
+            self.counts.torn += 1;
+            self.crash(node, Restart::Power);
+        }
+    }
+
+    fn did(&mut self, node: usize, did: Did) {
+        match did {
+            Did::Send { to, message } => self.post(node, to.0 as usize - 1, message),
+            Did::Applied { index, command, outcome } => {
+                assert!(index > self.nodes[node].applied, "entries are applied in their order, once");
+                self.nodes[node].applied = index;
+                self.counts.applied += 1;
+                self.counts.refused += u64::from(outcome.is_err());
+                self.counts.voters_changed +=
+                    u64::from(matches!((&command, &outcome), (Command::Voters { .. }, Ok(Change::Done))));
+                match self.entries.get(&index) {
+                    None => drop(self.entries.insert(index, (command, outcome))),
+                    Some((same, came_to)) => assert_eq!((same, came_to), (&command, &outcome), "entry {index}"),
+                }
+            }
+            Did::Installed { index } => {
+                self.counts.installed += 1;
+                self.nodes[node].applied = index;
+                assert!(index <= self.applied, "a state is of what was committed");
+            }
+            Did::Leads { leads: true, term } => {
+                self.counts.leaders += 1;
+                let before = self.leaders.insert(term, node);
+                assert!(before.is_none_or(|before| before == node), "two lead in term {term}");
+            }
+            Did::Leads { leads: false, .. } => self.nodes[node].reads.clear(),
+            Did::Confirmed { read, index } => {
+                let wanted = self.nodes[node].reads.remove(&read).expect("it was asked for");
+                assert!(index >= wanted, "a read of {index} when {wanted} was committed before it was asked for");
+                self.counts.reads += 1;
+            }
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, message: Vec<u8>) {
+        if to >= self.nodes.len() {
+            return;
+        }
+        let copies = if !self.faults { 1 } else { [0, 1, 1, 1, 1, 1, 1, 1, 1, 2][self.random.below(10) as usize] };
+        for _ in 0..copies {
+            let delay = if self.faults && self.random.percent(10) { 800 } else { 12 };
+            let at = self.now + self.random.below(delay * MILLI);
+            self.packets.push(Packet { at, from, to, message: message.clone() });
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now = self.now;
+        let due: Vec<Packet> = self.packets.extract_if(.., |packet| packet.at <= now).collect();
+        for Packet { from, to, message, .. } in due {
+            if self.cut.contains(&(from, to)) {
+                continue;
+            }
+            let Some(voter) = &mut self.nodes[to].voter else { continue };
+            voter.received(World::id(from), &message).unwrap();
+            self.work(to);
+        }
+    }
+
+    fn command(&mut self, state: &State) -> Command {
+        let settings = state.settings().unwrap();
+        let (id, node) = {
+            let nodes: Vec<_> = state.nodes().iter().collect();
+            let (id, node) = *self.random.pick(&nodes);
+            (*id, node.clone())
+        };
+        match self.random.below(10) {
+            0..5 => {
+                let incarnation = Incarnation(node.incarnation.0 + 1);
+                let node =
+                    ferrite_meta::Node { incarnation, presence: ferrite_meta::Presence::Running, ..node.clone() };
+                Command::Register { id, expected: Incarnation(incarnation.0 - 1 - self.random.below(2)), node }
+            }
+            5..7 => Command::Settings { revision: settings.revision, kfactor: self.random.below(4) as u32 },
+            7 => Command::Goodbye { node: id, incarnation: node.incarnation },
+            _ => {
+                let voters: Vec<NodeId> = state.voters().iter().copied().collect();
+                let other = World::id(self.random.below(self.nodes.len() as u64) as usize);
+                let mut next = voters.clone();
+                match next.iter().position(|voter| *voter == other) {
+                    Some(at) if next.len() > 1 => drop(next.remove(at)),
+                    Some(_) => {}
+                    None => next.push(other),
+                }
+                Command::Voters { expected: voters, voters: next }
+            }
+        }
+    }
+
+    fn fault(&mut self) {
+        let node = self.random.below(self.nodes.len() as u64) as usize;
+        match self.random.below(12) {
+            0..2 if self.nodes[node].voter.is_some() => self.crash(node, Restart::Process),
+            2..4 if self.nodes[node].voter.is_some() => self.crash(node, Restart::Power),
+            4..6 => {
+                let disk = &self.nodes[node].disk;
+                let boundary = disk.boundaries() + 1 + self.random.below(16);
+                disk.crash_at(Some(CrashPoint { boundary, after: self.random.percent(50) }));
+            }
+            6..9 => {
+                self.cut.clear();
+                for from in 0..self.nodes.len() {
+                    for to in 0..self.nodes.len() {
+                        if self.random.percent(25) {
+                            self.cut.insert((from, to));
+                        }
+                    }
+                }
+            }
+            _ => self.cut.clear(),
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += self.random.below(8 * MILLI);
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].voter.is_none() {
+                if !self.faults || self.random.percent(1) {
+                    self.start(node);
+                }
+                continue;
+            }
+            let known = &mut self.nodes[node];
+            let here = (self.now - known.began) * known.rate / 100;
+            known.voter.as_mut().expect("looked at just now").tick(here);
+            self.work(node);
+        }
+        self.deliver();
+        let node = self.random.below(self.nodes.len() as u64) as usize;
+        if self.random.percent(6)
+            && let Some(voter) = &self.nodes[node].voter
+        {
+            let state = voter.state().1.clone();
+            if state.settings().is_some() {
+                let command = self.command(&state);
+                if let Some(voter) = &mut self.nodes[node].voter {
+                    voter.propose(&command);
+                }
+                self.work(node);
+            }
+        }
+        if self.random.percent(8)
+            && let Some(voter) = &mut self.nodes[node].voter
+            && let Some(read) = voter.read()
+        {
+            self.nodes[node].reads.insert(read, self.applied);
+            self.work(node);
+        }
+        if self.faults && self.random.percent(1) {
+            self.fault();
+        }
+    }
+
+    fn run(mut self, steps: u64) -> Counts {
+        for _ in 0..steps {
+            self.step();
+        }
+        // Without faults there is a leader within seconds, and all come to the same.
+        self.faults = false;
+        self.cut.clear();
+        self.nodes.iter().for_each(|node| node.disk.crash_at(None));
+        let deadline = self.now + 30_000 * MILLI;
+        let before = self.applied;
+        while self.now < deadline {
+            self.step();
+            let voters: BTreeSet<NodeId> = self.last_state().voters().clone();
+            let of = |node: usize| self.nodes[node].voter.as_ref().filter(|_| voters.contains(&World::id(node)));
+            let all: Vec<&Voter> = (0..self.nodes.len()).filter_map(of).collect();
+            let leads = all.iter().any(|voter| voter.leads());
+            let same = all.windows(2).all(|pair| pair[0].state() == pair[1].state());
+            if self.applied > before + 3 && leads && same && all.len() == voters.len() {
+                return self.counts;
+            }
+        }
+        panic!(
+            "no rest: {:?}",
+            self.nodes
+                .iter()
+                .map(|node| node.voter.as_ref().map(|voter| (voter.state().0, voter.term(), voter.leads())))
+                .collect::<Vec<_>>()
+        );
+    }
+
+    fn last_state(&self) -> State {
+        let voters = self.nodes.iter().filter_map(|node| node.voter.as_ref());
+        voters.max_by_key(|voter| voter.state().0).map_or_else(|| self.founded.clone(), |voter| voter.state().1.clone())
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("VOTER_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + number("VOTER_SEEDS").unwrap_or(40),
+    }
+}
+
+#[test]
+fn voters_agree_whatever_fails() {
+    let mut counts = Counts::default();
+    for seed in seeds() {
+        let outcome = std::panic::catch_unwind(|| World::new(seed).run(4_000));
+        match outcome {
+            Ok(seen) => counts.add(&seen),
+            Err(_) => panic!("seed {seed} has failed: VOTER_SEED={seed} runs it alone"),
+        }
+    }
+    println!("{counts:?}");
+    if seeds().end > 40 {
+        assert!(counts.applied > 1_000 && counts.refused > 50 && counts.reads > 500, "{counts:?}");
+        assert!(counts.leaders > 100 && counts.crashes > 100 && counts.torn > 20, "{counts:?}");
+        assert!(counts.installed > 5 && counts.voters_changed > 20, "{counts:?}");
+    }
+}
