@@ -118,8 +118,19 @@ impl Clients {
 
     /// Sends what is next.
     pub fn submit(&mut self, doors: &Doors) {
-        let now = doors.clock.wall_micros();
         let action = self.next_action();
+        self.send(doors, action);
+    }
+
+    /// Looks at some home.
+    pub fn look(&mut self, doors: &Doors) {
+        let home = self.random.below(self.homes as u64) as i64;
+        let item = self.random.below(ITEMS) as i64;
+        self.send(doors, Action::Look { home, item });
+    }
+
+    fn send(&mut self, doors: &Doors, action: Action) {
+        let now = doors.clock.wall_micros();
         let number = self.begin(action.clone(), now);
         if action == Action::Discard {
             self.history.restored.outstanding = Some(Change { number, full: false, seen: false });

@@ -42,9 +42,14 @@ impl Callers {
         process.version() > 0
     }
 
-    pub fn submit(&mut self, process: &Process) {
+    /// `looks`: it changes nothing.
+    pub fn submit(&mut self, process: &Process, looks: bool) {
         let number = self.clients.history.operations.len();
-        self.clients.submit(&process.doors);
+        if looks {
+            self.clients.look(&process.doors);
+        } else {
+            self.clients.submit(&process.doors);
+        }
         self.sent.insert(number, process.member);
         if matches!(self.clients.history.operations[number].action, Action::Look { .. } | Action::Cut) {
             self.known.insert(number, self.acknowledged.clone());

@@ -27,12 +27,15 @@ pub struct Machine {
     rate: u64,
     log: LogOptions,
     partitions: u32,
+    sync_micros: u64,
     random: SimulatedRandom,
     pub process: Option<Process>,
     /// When it starts again, by the true time.
     pub down_until: u64,
     /// When a process whose log has failed is ended.
     pub ends: Option<u64>,
+    /// Whoever calls this node changes nothing for now.
+    pub only_looks: bool,
     next_tick: u64,
     /// Of the processes of other nodes, by what reached this one.
     pub highest: BTreeMap<NodeId, Incarnation>,
@@ -65,10 +68,12 @@ impl Machine {
             rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
             log,
             partitions: plan.database.partitions,
+            sync_micros: plan.sync_micros,
             random: random.fork(),
             process: None,
             down_until: 0,
             ends: None,
+            only_looks: false,
             next_tick: 0,
             highest: BTreeMap::new(),
         }
@@ -93,8 +98,9 @@ impl Machine {
         let random = self.random.fork();
         self.highest.clear();
         let (disk, clock, log, partitions) = (&self.disk, &self.clock, &self.log, self.partitions);
+        let pace = self.sync_micros;
         // Power is lost with durability `sync` only.
-        let start = || Process::start(disk, clock, log, partitions, random, ledger, true);
+        let start = || Process::start(disk, clock, log, partitions, pace, random, ledger);
         match catch_unwind(AssertUnwindSafe(start)) {
             Ok(process) => self.process = Some(process?),
             Err(panic) if panic.is::<PowerLost>() => return Ok(Started::PowerLost),

@@ -34,6 +34,8 @@ pub struct Plan {
     pub chapters: u32,
     /// A chapter with faults takes so long.
     pub millis: u64,
+    /// Between two fsyncs of a node, at most.
+    pub sync_micros: u64,
     /// Between two calls of clients, at most.
     pub think_micros: u64,
     pub faults: Faults,
@@ -84,6 +86,7 @@ impl Plan {
             nodes: 2 + random.below(2) as u32,
             chapters: 1 + random.below(3) as u32,
             millis: 2_000 + random.below(8_000),
+            sync_micros: 1 << random.below(16),
             think_micros: 1 << (10 + random.below(8)),
             faults,
         }

@@ -159,6 +159,9 @@ pub struct Process {
     wishes: Wishes,
     causes: Sender<Cause>,
     random: SimulatedRandom,
+    sync_micros: u64,
+    /// The log's next turn is not before this.
+    next_sync: u64,
     /// The epoch in which its partitions take calls.
     pub leads: Option<Epoch>,
 }
@@ -180,15 +183,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
-    /// Starts where the disk's files end.
+    /// Starts where the disk's files end. The log has everything that was acknowledged: power is
+    /// lost with durability `sync` only. `sync_micros`: between two turns of the log, at most.
     pub fn start(
         disk: &SimulatedDisk,
         clock: &SimulatedClock,
         log: &LogOptions,
         partitions: u32,
+        sync_micros: u64,
         mut random: SimulatedRandom,
         ledger: &Ledger,
-        intact: bool,
     ) -> Result<Process, StartError> {
         let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
@@ -207,7 +211,7 @@ impl Process {
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };
-        let as_member = AsMember { host, timing: TIMING, intact, snapshots: false };
+        let as_member = AsMember { host, timing: TIMING, intact: true, snapshots: false };
         let opened = recovery::open_member(
             Arc::new(disk.clone()),
             Arc::clone(&time),
@@ -305,6 +309,8 @@ impl Process {
             wishes,
             causes,
             random,
+            sync_micros,
+            next_sync: 0,
             leads: None,
         })
     }
@@ -325,13 +331,18 @@ impl Process {
         if self.supplier.has_work() {
             ready.push(Party::Supplier);
         }
-        if self.log.has_work() {
+        if self.log.has_work() && self.doors.clock.monotonic_nanos() >= self.next_sync {
             ready.push(Party::Log);
         }
         if !self.reads.is_empty() {
             ready.push(Party::Read);
         }
         ready
+    }
+
+    /// Nothing is to be done, now or when time has passed.
+    pub fn is_at_rest(&self) -> bool {
+        !self.can_step() && !self.log.has_work() && !self.node.waits()
     }
 
     pub fn can_step(&self) -> bool {
@@ -366,6 +377,7 @@ impl Process {
             }
             Party::Supplier => self.supply(),
             Party::Log => {
+                self.next_sync = self.doors.clock.monotonic_nanos() + 1_000 * self.random.below(self.sync_micros);
                 self.log.step();
             }
             Party::LogAhead => {
@@ -382,8 +394,10 @@ impl Process {
 
     pub fn tick(&mut self, now: u64) {
         self.node.tick(now);
-        // With an interval, an fsync may be due.
-        self.log.step();
+        if !self.log.has_work() {
+            // With an interval, an fsync may be due.
+            self.log.step();
+        }
     }
 
     /// What it wants done outside.

@@ -126,6 +126,8 @@ struct World {
     now: u64,
     next_look: u64,
     next_call: u64,
+    /// A leader that goes down at that time.
+    succession: Option<(u64, NodeId)>,
     network: Network,
     metadata: Metadata,
     machines: BTreeMap<NodeId, Machine>,
@@ -167,6 +169,7 @@ impl World {
             now: 0,
             next_look: 0,
             next_call: 0,
+            succession: None,
             trace,
             counts: Counts::default(),
             random,
@@ -238,8 +241,14 @@ impl World {
                     self.fail_disk();
                 }
             }
+            if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
+                && self.running().contains(&leader)
+            {
+                self.crash(leader, Restart::Process);
+            }
             self.step()?;
         }
+        self.succession = None;
         self.counts.millis += self.plan.millis;
         Ok(())
     }
@@ -265,7 +274,7 @@ impl World {
             let machine = &self.machines[&leader];
             let process = machine.process.as_ref().expect("a leader runs");
             self.callers.clients.quiet = false;
-            self.callers.submit(process);
+            self.callers.submit(process, false);
             self.callers.clients.quiet = true;
             self.rest()?;
         }
@@ -309,7 +318,7 @@ impl World {
             if end != mark || commit != mark.position {
                 return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
             }
-            if process.can_step() || process.node.waits() {
+            if !process.is_at_rest() {
                 return Some(format!("node {id} is at work"));
             }
         }
@@ -404,9 +413,11 @@ impl World {
         let leading: Vec<NodeId> = all.iter().copied().filter(leads).collect();
         let ask_leader = !leading.is_empty() && self.random.percent(90);
         let chosen = *self.random.pick(if ask_leader { &leading } else { &all });
-        let process = self.machines[&chosen].process.as_ref().expect("it runs");
+        let machine = self.machines.get_mut(&chosen).expect("machines are known");
+        machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
+        let process = machine.process.as_ref().expect("it runs");
         self.trace.line(&format!("calls {chosen}"));
-        self.callers.submit(process);
+        self.callers.submit(process, machine.only_looks);
     }
 
     /// Time passes for all.
@@ -567,9 +578,18 @@ impl World {
         disk.fail(Fault { kind, at, times, error: Fault::EIO, short });
     }
 
-    /// One goes down, or two, or all of them together.
+    /// One goes down, or two, or all of them together, or a member and soon the leader.
     fn plan_crashes(&mut self) -> Result<(), Violation> {
         let running = self.running().len();
+        let leader = self.configuration().leader.node;
+        let followers: Vec<NodeId> = self.running().into_iter().filter(|node| *node != leader).collect();
+        if !followers.is_empty() && self.random.percent(30) {
+            let follower = *self.random.pick(&followers);
+            self.succession = Some((self.now + self.random.below(300 * MILLI), leader));
+            let power = self.random.percent(self.plan.faults.power);
+            self.crash_soon(follower, power);
+            return Ok(());
+        }
         let together = match self.random.below(10) {
             0..6 => 1,
             6..8 => 2,
@@ -587,16 +607,20 @@ impl World {
         let leader = self.configuration().leader.node;
         let chosen = if all.contains(&leader) && self.random.percent(40) { leader } else { *self.random.pick(&all) };
         let power = self.random.percent(self.plan.faults.power);
+        self.crash_soon(chosen, power);
+        Ok(())
+    }
+
+    fn crash_soon(&mut self, chosen: NodeId, power: bool) {
         if power && self.random.percent(60) {
             let within = 1 + self.random.below(20);
             let disk = &self.machines[&chosen].disk;
             let (boundary, after) = (disk.boundaries() + within, self.random.percent(50));
             self.trace.line(&format!("{chosen} loses its power at {boundary}"));
             disk.crash_at(Some(CrashPoint { boundary, after }));
-            return Ok(());
+            return;
         }
         self.crash(chosen, if power { Restart::Power } else { Restart::Process });
-        Ok(())
     }
 
     fn crash(&mut self, id: NodeId, restart: Restart) {
