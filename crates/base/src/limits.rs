@@ -303,6 +303,8 @@ pub const LOG_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_sec
 pub const TRANSFER_CHUNK_BYTES: usize = 1_048_576;
 /// Such messages that are sent before the first of them is acknowledged.
 pub const TRANSFER_CHUNKS_AHEAD: usize = 8;
+/// A node that gets a snapshot and is silent for that long loses its turn.
+pub const TRANSFER_SILENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.
 pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.

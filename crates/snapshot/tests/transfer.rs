@@ -1,13 +1,14 @@
 //! A snapshot on its way from one simulated disk to another: messages are lost, repeated and
 //! reordered, either side loses its power at every step, the peer lies.
 
-use ferrite_base::limits::{DISK_RESERVE_BYTES, TRANSFER_CHUNK_BYTES, TRANSFER_CHUNKS_AHEAD};
+use ferrite_base::limits::{DISK_RESERVE_BYTES, TRANSFER_CHUNK_BYTES, TRANSFER_CHUNKS_AHEAD, TRANSFER_SILENCE};
 use ferrite_base::{Epoch, NodeId, PartitionId, Sequence, TableId};
 use ferrite_catalog::Catalog;
 use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedClock, SimulatedDisk};
 use ferrite_io::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, Space};
 use ferrite_snapshot::transfer::{
-    FileOffset, Refusal, Sink, SinkProgress, Source, SourceStep, TransferId, TransferMessage, decode, encode,
+    FileOffset, Refusal, Sending, SendingStep, Sink, SinkProgress, Source, SourceStep, TransferId, TransferMessage,
+    decode, encode,
 };
 use ferrite_snapshot::{
     FileIdentity, Files, Head, LogPlace, Manifest, RowsFile, SchemaBase, SnapshotError, StoreWriter, Verified,
@@ -627,4 +628,107 @@ proptest! {
         prop_assert!(files(&to, TO).find().unwrap().snapshots.is_empty());
         prop_assert!(CHUNK <= TRANSFER_CHUNK_BYTES);
     }
+}
+
+/// Messages go to and fro until something else is said.
+fn exchange(sending: &mut Sending, sink: &mut Sink, now: u64) -> SendingStep {
+    loop {
+        let mut out = Vec::new();
+        let step = sending.step(now, &mut out);
+        let mut answers = Vec::new();
+        match step {
+            SendingStep::Message(_) => {
+                let (id, message) = decode(&out).expect("a message");
+                sink.receive(&id, &message, &mut answers).expect("a healthy disk");
+            }
+            SendingStep::Wait(_) if sink.progress() == SinkProgress::Working => {}
+            other => return other,
+        }
+        while answers.is_empty() && sink.progress() == SinkProgress::Working {
+            sink.step(&mut answers).expect("a healthy disk");
+        }
+        if !answers.is_empty() {
+            let (id, message) = decode(&answers).expect("one answer at a time");
+            sending.receive(NodeId(9), &id, &message, now);
+        }
+    }
+}
+
+#[test]
+fn one_node_gets_a_snapshot_at_a_time_and_a_silent_one_loses_its_turn() {
+    let (from, to) = (disk(1), disk(2));
+    make(&from, FROM, 4, 30);
+    make(&from, FROM, 5, 30);
+    let mut sending = Sending::new(files(&from, FROM), NODE, u64::MAX).with_chunk_bytes(CHUNK);
+    let mut sink = Sink::open(files(&to, TO), DATABASE).expect("a healthy disk");
+    let mut out = Vec::new();
+    assert!(matches!(sending.step(0, &mut out), SendingStep::Idle));
+    for node in [8, 9, 8] {
+        sending.want(NodeId(node));
+    }
+    assert!(matches!(sending.step(0, &mut out), SendingStep::Take { above: 0 }));
+    assert!(matches!(sending.step(0, &mut out), SendingStep::Wait(_)));
+    sending.taken(4, 0).expect("it is there");
+    assert_eq!(sending.holds(), Some(4));
+    // The first says nothing.
+    let silence = TRANSFER_SILENCE.as_nanos() as u64;
+    for now in [0, silence - 1, silence] {
+        out.clear();
+        while let SendingStep::Message(to) = sending.step(now, &mut out) {
+            assert_eq!(to, NodeId(8));
+        }
+        if now < silence - 1 {
+            assert!(matches!(sending.step(now, &mut out), SendingStep::Wait(_)));
+        }
+    }
+    // It has lost its turn: the other one's has come, with a snapshot of its own.
+    let mut now = silence;
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Take { above: 0 }));
+    sending.taken(5, now).expect("it is there");
+    let ended = exchange(&mut sending, &mut sink, now);
+    assert!(matches!(ended, SendingStep::Done(NodeId(9))), "{ended:?}");
+    assert!(matches!(sink.progress(), SinkProgress::Installed(_)));
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Idle));
+    assert_eq!(sending.holds(), None);
+    // Who wants another has others of its own by then.
+    sink.taken_in().expect("a healthy disk");
+    sending.want(NodeId(9));
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Take { above: 0 }));
+    sending.taken(4, now).expect("it is there");
+    let refused = exchange(&mut sending, &mut sink, now);
+    assert!(matches!(refused, SendingStep::Take { above: 5 }), "{refused:?}");
+    sending.not_taken();
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Idle));
+    // One that was cut off goes on with the same.
+    make(&from, FROM, 6, 300);
+    sending.want(NodeId(9));
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Take { above: 0 }));
+    sending.taken(6, now).expect("it is there");
+    for _ in 0..6 {
+        let mut out = Vec::new();
+        if let SendingStep::Message(_) = sending.step(now, &mut out) {
+            let (id, message) = decode(&out).expect("a message");
+            let mut answers = Vec::new();
+            sink.receive(&id, &message, &mut answers).expect("a healthy disk");
+            while sink.progress() == SinkProgress::Working && answers.is_empty() {
+                sink.step(&mut answers).expect("a healthy disk");
+            }
+            let (id, message) = decode(&answers).expect("one answer at a time");
+            sending.receive(NodeId(9), &id, &message, now);
+        }
+    }
+    let (_, there, all) = sending.progress().expect("it is on its way");
+    assert!(there > 0 && there < all);
+    now += silence;
+    while let SendingStep::Message(_) = sending.step(now, &mut Vec::new()) {}
+    assert!(sending.progress().is_none(), "it has lost its turn");
+    sending.want(NodeId(9));
+    let ended = exchange(&mut sending, &mut sink, now);
+    assert!(matches!(ended, SendingStep::Done(NodeId(9))), "{ended:?}");
+    sending.want(NodeId(9));
+    sending.want(NodeId(8));
+    sending.forget(NodeId(9));
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Take { above: 0 }));
+    sending.stop();
+    assert!(matches!(sending.step(now, &mut out), SendingStep::Idle));
 }

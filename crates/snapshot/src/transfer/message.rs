@@ -52,6 +52,9 @@ pub enum Refusal {
     Sizes,
     /// This file is not what its source says, though it was sent twice.
     Damaged(u32),
+    /// The node has snapshots of its own up to this number: one with a higher number is to be
+    /// taken.
+    Number(u64),
 }
 
 impl fmt::Display for Refusal {
@@ -63,6 +66,7 @@ impl fmt::Display for Refusal {
             Refusal::NoRoom(needed) => write!(f, "the node has no room for {needed} bytes: free disk space there"),
             Refusal::Sizes => f.write_str("the files' sizes are not those of a snapshot"),
             Refusal::Damaged(0) => f.write_str("the manifest is damaged at its source"),
+            Refusal::Number(above) => write!(f, "the node has snapshots up to number {above} of its own"),
             Refusal::Damaged(file) => write!(f, "the rows of partition {} are damaged at their source", file - 1),
         }
     }
@@ -134,6 +138,7 @@ pub fn encode(out: &mut Vec<u8>, id: &TransferId, message: &TransferMessage<'_>)
                 Refusal::NoRoom(needed) => (4, 0, needed),
                 Refusal::Sizes => (5, 0, 0),
                 Refusal::Damaged(file) => (6, file, 0),
+                Refusal::Number(above) => (7, 0, above),
             };
             out.push(reason);
             out.extend_from_slice(&first.to_le_bytes());
@@ -191,6 +196,7 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
                 4 => Refusal::NoRoom(second),
                 5 => Refusal::Sizes,
                 6 => Refusal::Damaged(first),
+                7 => Refusal::Number(second),
                 _ => return Err(malformed),
             })
         }
@@ -234,6 +240,7 @@ mod tests {
             Refusal::NoRoom(1 << 40),
             Refusal::Sizes,
             Refusal::Damaged(1),
+            Refusal::Number(1 << 33),
         ];
         let mut messages = vec![
             TransferMessage::Install { format: FORMAT, anew: true, sizes: vec![300, 4_096, 1 << 33] },

@@ -9,9 +9,11 @@
 
 mod layout;
 mod message;
+mod sending;
 mod sink;
 mod source;
 
 pub use message::{FileOffset, Refusal, TransferError, TransferId, TransferMessage, decode, encode};
+pub use sending::{Sending, SendingStep};
 pub use sink::{Sink, SinkProgress};
 pub use source::{Source, SourceStep};

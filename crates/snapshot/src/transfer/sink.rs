@@ -44,6 +44,10 @@ pub enum SinkProgress {
 pub struct Sink {
     files: Files,
     database: [u8; 16],
+    /// Of the node's own snapshots, the highest number.
+    above: u64,
+    /// The last that the node has made its own.
+    taken_in: Option<TransferId>,
     job: Option<Job>,
 }
 
@@ -84,7 +88,29 @@ impl Sink {
         files.create_dir()?;
         let announced = read_announced(&files)?.filter(|(id, _)| id.database == database);
         let job = announced.map(|(id, layout)| Job::new(id, layout, Work::Look(0)));
-        Ok(Sink { files, database, job })
+        Ok(Sink { files, database, above: 0, taken_in: None, job })
+    }
+
+    /// Takes only snapshots with higher numbers: the node has others of its own, and what is taken
+    /// is to be its newest. What is left here of one that the node has taken in goes.
+    pub fn above(mut self, number: u64) -> SnapshotResult<Sink> {
+        self.above = number;
+        if self.job.as_ref().is_some_and(|job| job.id.snapshot <= number) {
+            self.abandon()?;
+        }
+        Ok(self)
+    }
+
+    /// The node has made the snapshot its own: what is left of it here goes. Whoever still sends it
+    /// hears that it is installed.
+    pub fn taken_in(&mut self) -> DiskResult<()> {
+        let id = self.job.as_ref().map(|job| job.id);
+        self.abandon()?;
+        if let Some(id) = id {
+            self.above = self.above.max(id.snapshot);
+            self.taken_in = Some(id);
+        }
+        Ok(())
     }
 
     pub fn files(&self) -> &Files {
@@ -161,6 +187,14 @@ impl Sink {
             refuse(Refusal::Sizes);
             return Ok(());
         };
+        if self.taken_in == Some(*id) {
+            encode(out, id, &TransferMessage::Installed);
+            return Ok(());
+        }
+        if id.snapshot <= self.above {
+            refuse(Refusal::Number(self.above));
+            return Ok(());
+        }
         if let Some(job) = self.job.as_mut().filter(|job| job.id == *id) {
             match job.layout == layout {
                 true => job.answer(out),
