@@ -49,7 +49,7 @@ pub trait Around: Send {
     fn publisher(&mut self, group: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send>;
     /// Entries are to be read from the log, and sent.
     fn send_from_log(&mut self, group: GroupId, wanted: FromLog);
-    /// The node follows and gets a snapshot of what this leader has. Said again as long as it is so.
+    /// The node follows and gets a snapshot of what this leader has. Said again while it is so.
     fn needs_snapshot(&mut self, group: GroupId, node: NodeId);
     /// The node leads, or does not any more.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);

@@ -43,6 +43,8 @@ enum Role {
     Leader,
     /// The partitions step back to what is committed, which is this place.
     Falling(SteppingBack, Box<GroupPlace>),
+    /// A snapshot of another node takes the place of what is here.
+    Replacing,
     /// What is here cannot be used any more.
     Broken,
 }
@@ -53,6 +55,8 @@ pub(crate) struct Kept {
     parties: Parties,
     role: Role,
     todo: VecDeque<Todo>,
+    /// Where the partitions stand, which have another node's snapshot, until the group has said so.
+    replaced: Option<CopyStart>,
     causes: Sender<Cause>,
 }
 
@@ -66,7 +70,7 @@ impl Kept {
         around: &mut dyn Around,
     ) -> Kept {
         let here = start.here;
-        let mut kept = Kept { group, here, parties, role: Role::Broken, todo: VecDeque::new(), causes };
+        let mut kept = Kept { group, here, parties, role: Role::Broken, todo: VecDeque::new(), replaced: None, causes };
         kept.begin_to_copy(start, around);
         kept
     }
@@ -108,6 +112,35 @@ impl Kept {
         }
     }
 
+    /// The group goes on behind another node's snapshot; what it says from here on is kept until
+    /// [`Kept::replaced`].
+    pub fn replacing(&mut self, around: &mut dyn Around) {
+        self.role = Role::Replacing;
+        self.todo.clear();
+        if let Some(start) = self.replaced.take() {
+            self.replaced(start, around);
+        }
+    }
+
+    /// The partitions have the snapshot's stores.
+    pub fn replaced(&mut self, start: CopyStart, around: &mut dyn Around) {
+        if !matches!(self.role, Role::Replacing) {
+            // What the group has said before is not taken yet.
+            self.replaced = Some(start);
+            return;
+        }
+        around.publisher(self.group.id())(Arc::clone(&start.compiled));
+        self.begin_to_copy(start, around);
+    }
+
+    /// The way to the copy's applier, if this is a copy.
+    pub fn intake(&self) -> Option<&Intake> {
+        match &self.role {
+            Role::Copy(intake) => Some(intake),
+            _ => None,
+        }
+    }
+
     pub fn broken(&mut self) {
         self.role = Role::Broken;
         self.todo.clear();
@@ -129,6 +162,7 @@ impl Kept {
 
     fn move_one(&mut self, around: &mut dyn Around) -> bool {
         match &mut self.role {
+            Role::Replacing => false,
             Role::Broken => {
                 self.todo.clear();
                 false

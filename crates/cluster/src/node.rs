@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, Identity};
 use ferrite_meta::{Kind, Node as Registration, Phase, Presence, State};
-use ferrite_partition::applier::CopyStart;
+use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,12 +194,29 @@ impl Node {
                     format!("node {node} has another stream of group {id} than its leader: it must be made anew");
                 self.around.notice(&line);
             }
+            GroupEvent::Replaced => {
+                let kept = self.kept.get_mut(&id).expect("a group that speaks is kept here");
+                kept.replacing(&mut *self.around);
+            }
             GroupEvent::NeedsSnapshot(node) => self.around.needs_snapshot(id, node),
             GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
             GroupEvent::LogFailed(failure) => {
                 self.around.notice(&failure.to_string());
                 self.goodbye();
             }
+        }
+    }
+
+    /// The way to the applier of a copy, for [`ferrite_partition::install::Learner`].
+    pub fn intake(&self, id: GroupId) -> Option<&Intake> {
+        self.kept.get(&id)?.intake()
+    }
+
+    /// Another node's snapshot has taken the place of what was here
+    /// ([`ferrite_partition::install::InstallStep::Done`]).
+    pub fn replaced(&mut self, id: GroupId, start: CopyStart) {
+        if let Some(kept) = self.kept.get_mut(&id) {
+            kept.replaced(start, &mut *self.around);
         }
     }
 

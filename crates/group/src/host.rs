@@ -91,6 +91,9 @@ pub enum GroupEvent {
     /// The node follows and cannot be made equal by entries: it gets a snapshot. Said again as long
     /// as it is so.
     NeedsSnapshot(NodeId),
+    /// [`Replication::install`]: what was given as [`GroupHost::committed`] before is of another
+    /// stream than what follows.
+    Replaced,
     /// [`Supplier::request`](crate::Supplier::request).
     FromLog(FromLog),
     LogFailed(LogFailed),

@@ -414,6 +414,7 @@ impl<C: Party> Replication<C> {
             return Err(party);
         }
         state.installing = true;
+        state.event(GroupEvent::Replaced);
         state.give_up(&NotCommitted::Deposed);
         state.uncommitted.clear();
         state.committed = (end, configuration.clone());

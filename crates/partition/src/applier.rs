@@ -24,7 +24,7 @@ use ferrite_table::Store;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Changes gathered for a partition before they are handed over, where there are this many.
 const PARCEL_BYTES: usize = 256 * 1024;
@@ -36,6 +36,7 @@ pub struct Intake {
     /// Bytes of entries that were sent and not yet applied.
     held: Arc<AtomicUsize>,
     applied: Arc<AtomicU64>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Intake {
@@ -55,6 +56,11 @@ impl Intake {
     /// An applier that has ended drops what comes.
     pub fn send(&self, delivery: Delivery) {
         let _ = self.sender.send(delivery);
+    }
+
+    /// It asks nothing of the partitions any more.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// The copy's tables show everything up to there.
@@ -162,7 +168,8 @@ impl Applier {
         assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
         let (sender, inbox) = unbounded();
         let dealt = place.end.position;
-        let intake = Intake { sender, held: Arc::default(), applied: Arc::new(AtomicU64::new(dealt.0)) };
+        let intake =
+            Intake { sender, held: Arc::default(), applied: Arc::new(AtomicU64::new(dealt.0)), ended: Arc::default() };
         // What a new database would say of itself is the stream's to say.
         let catalog = match compiled.catalog.version.0 {
             0 => Arc::new(Catalog::before_history()),
@@ -229,7 +236,7 @@ impl Applier {
     fn take(&mut self, delivery: Delivery) {
         match delivery {
             Delivery::Applied { partition, outcome } => self.applied(partition, outcome),
-            Delivery::Stop => self.ended = true,
+            Delivery::Stop => self.end(),
             other => self.waiting.push_back(other),
         }
     }
@@ -251,9 +258,15 @@ impl Applier {
     }
 
     fn fail(&mut self, fault: CopyFault) {
-        if !std::mem::replace(&mut self.ended, true) {
+        if !self.ended {
+            self.end();
             (self.events.fault)(&fault);
         }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.intake.ended.store(true, Ordering::Release);
     }
 
     /// Deals out what waits, until something is in the way; whether it did anything.
@@ -292,7 +305,7 @@ impl Applier {
             }
             Some(Delivery::Snapshot(to)) => self.hold(Purpose::Snapshot(to)),
             Some(Delivery::Promote(to)) => {
-                self.ended = true;
+                self.end();
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.promoted());
             }

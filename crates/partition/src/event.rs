@@ -31,6 +31,8 @@ pub enum Event {
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
     /// Committed changes of the leader's, for a copy.
     Apply(Parcel),
+    /// A copy's store of another node's snapshot, in the place of the one that it has.
+    Replace(Box<Loan>),
     /// A copy becomes the leader: it appends to `log` from here on. `time`: of the stream's
     /// entries, the highest.
     Lead { log: GroupAppender<Completion>, time: i64 },

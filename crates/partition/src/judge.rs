@@ -174,7 +174,7 @@ impl Judge {
                 self.schema_changes += 1;
                 Ok(Change::Schema { planned, time })
             }
-            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Entry(_) => {
+            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Installed { .. } | Record::Entry(_) => {
                 Err(ReplayError::malformed("an entry has a record that is of no stream"))
             }
         }

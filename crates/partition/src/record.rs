@@ -16,6 +16,7 @@ const KIND_BATCH: u8 = 2;
 const KIND_MULTI: u8 = 3;
 const KIND_SCHEMA: u8 = 4;
 const KIND_CHECKPOINT: u8 = 5;
+const KIND_INSTALLED: u8 = 8;
 
 /// Facts fixed when a database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +49,15 @@ pub enum Record<'a> {
     /// A snapshot has all before this record, and nothing behind it. Without groups: written before
     /// there were any.
     Checkpoint {
+        snapshot: u64,
+        catalog_version: u64,
+        places: Vec<(Epoch, Sequence)>,
+        groups: Vec<(GroupId, Mark)>,
+    },
+    /// A snapshot that came from another node takes the place of all before this record, and says
+    /// where everything stands from here on; or, with number 0 and no places, what stood before the
+    /// last such record goes on, since that snapshot never counted.
+    Installed {
         snapshot: u64,
         catalog_version: u64,
         places: Vec<(Epoch, Sequence)>,
@@ -197,7 +207,29 @@ pub fn write_checkpoint(
     places: &[(Epoch, Sequence)],
     groups: &[(GroupId, Mark)],
 ) {
-    framed(out, KIND_CHECKPOINT, |out| {
+    write_places(out, KIND_CHECKPOINT, snapshot, catalog_version, places, groups);
+}
+
+/// The same, of a snapshot that came from another node; 0: what stood before goes on.
+pub fn write_installed(
+    out: &mut Vec<u8>,
+    snapshot: u64,
+    catalog_version: u64,
+    places: &[(Epoch, Sequence)],
+    groups: &[(GroupId, Mark)],
+) {
+    write_places(out, KIND_INSTALLED, snapshot, catalog_version, places, groups);
+}
+
+fn write_places(
+    out: &mut Vec<u8>,
+    kind: u8,
+    snapshot: u64,
+    catalog_version: u64,
+    places: &[(Epoch, Sequence)],
+    groups: &[(GroupId, Mark)],
+) {
+    framed(out, kind, |out| {
         out.extend_from_slice(&snapshot.to_le_bytes());
         out.extend_from_slice(&catalog_version.to_le_bytes());
         out.extend_from_slice(&(places.len() as u32).to_le_bytes());
@@ -297,7 +329,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
                 std::str::from_utf8(body.0).map_err(|_| RecordError::Malformed("a schema record is not UTF-8"))?;
             Record::Schema { version, time, text }
         }
-        KIND_CHECKPOINT => {
+        KIND_CHECKPOINT | KIND_INSTALLED => {
             let (snapshot, catalog_version) = (body.u64()?, body.u64()?);
             let mut places = Vec::new();
             for _ in 0..body.u32()? {
@@ -312,7 +344,10 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
                 }
             }
             body.end()?;
-            Record::Checkpoint { snapshot, catalog_version, places, groups }
+            match kind {
+                KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
+                _ => Record::Installed { snapshot, catalog_version, places, groups },
+            }
         }
         KIND_ENTRY | KIND_EPOCH_START => {
             Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)

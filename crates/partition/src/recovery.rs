@@ -9,10 +9,11 @@ use crate::progress::{ProgressListener, ProgressReporter, RecoveryProgress};
 use crate::record::{self, Genesis};
 use crate::replay::Replay;
 use crate::schema::SchemaHistory;
+use crate::snapshot_image::SnapshotImage;
 use crate::snapshots::{self, Kept, Snapshots};
 pub use crate::start_error::StartError;
 use crate::thread::FIRST_EPOCH;
-use ferrite_base::{Epoch, Incarnation, PartitionId, Sequence, UserError};
+use ferrite_base::{Epoch, Incarnation, Sequence};
 use ferrite_catalog::Catalog;
 use ferrite_group::{
     Begin, FIRST_GROUP, Found as FoundStream, GroupAppender, GroupHost, GroupPlace, Identity, Replayed, Replication,
@@ -21,9 +22,8 @@ use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
 use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, OpenError, Recovery, segment_path};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
-use ferrite_snapshot::{FileIdentity, Files, Found, Manifest, RowsFile, SnapshotError, own_name};
-use ferrite_table::{Loading, Store};
-use ferrite_value::ring::Ring;
+use ferrite_snapshot::{Files, Found, Manifest, SnapshotError, own_name};
+use ferrite_table::Store;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -154,6 +154,7 @@ pub fn open_with(
     };
     let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
     let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, appender, clock);
+    opened.resume(&group);
     if created {
         opened.make(&group, random, &options)?;
     }
@@ -231,6 +232,7 @@ pub fn open_member(
     let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
     let replication = Replication::of_cluster(begin, found, appender, clock, host);
     let group = GroupAppender::new(Arc::clone(&replication));
+    opened.resume(&group);
     if created {
         opened.make(&group, random, &options)?;
     }
@@ -327,6 +329,9 @@ impl Opened {
                 StartError::Replay { path, position, reason: Box::new(error) }
             }
         })?;
+        if let Some(snapshot) = replay.superseded.filter(|snapshot| found.snapshots.contains(snapshot)) {
+            return Err(StartError::Installed { snapshot });
+        }
         let dir = dir.to_path_buf();
         Ok(Opened {
             disk,
@@ -344,6 +349,17 @@ impl Opened {
             begin,
             replaying,
         })
+    }
+
+    /// A snapshot of another node was noted and never counted: what was here before goes on, and
+    /// says so before anything follows in the log.
+    fn resume(&self, group: &GroupAppender<Completion>) {
+        if self.replay.superseded.is_some() {
+            let mut payload = Vec::new();
+            record::write_installed(&mut payload, 0, 0, &[], &[]);
+            let (tell, _) = crossbeam_channel::bounded(1);
+            group.append_own(payload, Completion { parties: commit::Parties::Asking(tell), buffers: None });
+        }
     }
 
     fn take_stream(&mut self) -> Option<Replayed> {
@@ -481,7 +497,7 @@ impl ferrite_log::Visitor<StartError> for ObservedReplay<'_> {
 struct Base {
     manifest: Manifest,
     stores: Vec<Store>,
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     history: SchemaHistory,
     loaded: Loaded,
 }
@@ -498,7 +514,7 @@ impl Base {
         }
         let genesis = Genesis { partitions, created_ms, database_id: genesis_id };
         let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
-        let judge = Judge::new(replay.here, stream, sequences, Arc::new(self.catalog), self.history);
+        let judge = Judge::new(replay.here, stream, sequences, self.catalog, self.history);
         replay.begin(genesis, self.stores, judge);
         Ok(())
     }
@@ -528,41 +544,25 @@ fn load_newest(
 }
 
 fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporter<'_>) -> Result<Base, SnapshotError> {
-    let name = own_name(snapshot);
     let begin = progress.now();
-    let manifest = files.manifest(&name)?;
-    progress.begin("snapshot", manifest.bytes());
-    let refuse = |error: UserError| SnapshotError::Damaged {
-        path: files.manifest_path(&name),
-        position: 120,
-        detail: format!("the schema cannot be made: {error}"),
-    };
-    let history = SchemaHistory::of(&manifest);
-    let catalog = history.catalog().map_err(refuse)?;
-    if catalog.version.0 != manifest.catalog_version {
-        return Err(refuse(UserError::internal(format!("it is version {}", catalog.version))));
-    }
-    let shared = Arc::new(catalog.clone());
-    let ring = Arc::new(Ring::new_default(manifest.partitions));
-    let load_one = |partition: u32, expected: RowsFile| -> Result<Store, SnapshotError> {
-        let identity = FileIdentity { database: manifest.database, snapshot, partition };
-        let loading = Loading::begin(PartitionId(partition), Arc::clone(&ring), &shared).map_err(refuse)?;
-        let path = files.rows_path(&name, partition);
-        let pace = |bytes, rows| progress.add(bytes, rows);
-        ferrite_snapshot::load(&**files.disk(), &path, identity, expected, loading, pace)
-    };
+    let image = SnapshotImage::open(files, snapshot)?;
+    progress.begin("snapshot", image.manifest.bytes());
+    let pace = |bytes, rows| progress.add(bytes, rows);
+    let load_one = |partition: u32| image.load(files, partition, pace);
+    let partitions = image.manifest.files.len() as u32;
     let stores = if threads == 0 {
-        let each = manifest.files.iter().zip(0..);
-        each.map(|(file, partition)| load_one(partition, *file)).collect::<Result<Vec<_>, _>>()?
+        (0..partitions).map(load_one).collect::<Result<Vec<_>, _>>()?
     } else {
         let (next, done) = (AtomicU32::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
-            for _ in 0..threads.min(manifest.files.len()) {
+            for _ in 0..threads.min(partitions as usize) {
                 scope.spawn(|| {
                     loop {
                         let partition = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(file) = manifest.files.get(partition as usize) else { break };
-                        let result = load_one(partition, *file);
+                        if partition >= partitions {
+                            break;
+                        }
+                        let result = load_one(partition);
                         done.lock().expect("no panic with the results").push((partition, result));
                     }
                 });
@@ -572,6 +572,7 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
         done.sort_by_key(|(partition, _)| *partition);
         done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?
     };
+    let SnapshotImage { manifest, catalog, history, .. } = image;
     let loaded = Loaded {
         snapshot,
         taken: manifest.taken,

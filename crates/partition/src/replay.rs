@@ -53,6 +53,9 @@ pub(crate) struct Replay {
     pub threads: usize,
     /// The highest number of a checkpoint record.
     pub last_checkpoint: u64,
+    /// A snapshot of another node was to take the place of what was read, and is not here. What
+    /// stands behind is not read.
+    pub superseded: Option<u64>,
 }
 
 impl Visitor<StartError> for Replay {
@@ -88,10 +91,22 @@ impl Visitor<StartError> for Replay {
 
 impl Replay {
     fn record(&mut self, place: BlockPlace<'_>, record: Record<'_>) -> Result<(), StartError> {
-        if let Some(snapshot) = self.begins_with.take()
-            && !matches!(record, Record::Checkpoint { snapshot: found, .. } if found == snapshot)
-        {
-            return Err(StartError::Checkpoint { snapshot });
+        let begins = self.begins_with.take();
+        if let Some(snapshot) = begins {
+            match record {
+                Record::Checkpoint { snapshot: found, .. } | Record::Installed { snapshot: found, .. }
+                    if found == snapshot => {}
+                _ => return Err(StartError::Checkpoint { snapshot }),
+            }
+        }
+        match record {
+            Record::Installed { snapshot, .. } if begins.is_none() => {
+                self.last_checkpoint = self.last_checkpoint.max(snapshot);
+                self.superseded = Some(snapshot).filter(|snapshot| *snapshot > 0);
+                return Ok(());
+            }
+            _ if self.superseded.is_some() => return Ok(()),
+            _ => {}
         }
         if let Record::Genesis(genesis) = record {
             return self.genesis(genesis);
@@ -101,7 +116,8 @@ impl Replay {
         };
         match record {
             Record::Entry(entry) => return state.entry(place, &entry),
-            Record::Checkpoint { snapshot, catalog_version, places, groups } => {
+            Record::Checkpoint { snapshot, catalog_version, places, groups }
+            | Record::Installed { snapshot, catalog_version, places, groups } => {
                 state.judge.checkpoint(catalog_version, &places, &groups)?;
                 self.last_checkpoint = self.last_checkpoint.max(snapshot);
             }

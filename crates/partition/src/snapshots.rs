@@ -122,6 +122,8 @@ pub struct Snapshots {
     genesis: Genesis,
     /// Ascending. Those that recovery found damaged are not among them.
     kept: Vec<Kept>,
+    /// Is on its way to another node.
+    held: Option<u64>,
     next: u64,
 }
 
@@ -136,13 +138,52 @@ impl Snapshots {
         next: u64,
     ) -> Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
-        Snapshots { files, log_dir: dir.to_path_buf(), log_index, clock, genesis, kept, next }
+        Snapshots { files, log_dir: dir.to_path_buf(), log_index, clock, genesis, kept, held: None, next }
     }
 
     /// The number that the next snapshot is to be taken under.
     pub fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
+    }
+
+    /// The same for a node that has snapshots of its own up to `above`.
+    pub fn next_number_above(&mut self, above: u64) -> u64 {
+        self.next = self.next.max(above.saturating_add(1));
+        self.next_number()
+    }
+
+    /// This one stays, with the log behind it, while it is on its way to another node
+    /// ([`ferrite_snapshot::transfer::Sending::holds`]).
+    pub fn hold(&mut self, snapshot: Option<u64>) {
+        self.held = snapshot;
+    }
+
+    /// Makes the snapshot that came into another directory all that there is: the log goes on at
+    /// `place`, where it was noted. What was here goes once the new one counts. A failure ends the
+    /// node: then the next start has one or the other.
+    pub fn take_in(&mut self, from: &Files, mut manifest: Manifest, place: &LogPosition) -> Result<(), SaveError> {
+        let number = manifest.snapshot;
+        let name = own_name(number);
+        self.files.create_dir()?;
+        for partition in 0..manifest.files.len() as u32 {
+            let disk = self.files.disk();
+            disk.rename(&from.rows_path(&name, partition), &self.files.rows_path(&name, partition))?;
+        }
+        from.sync()?;
+        self.files.sync()?;
+        ferrite_log::make_durable(&**self.files.disk(), &self.log_dir, place.segment)?;
+        manifest.log = log_place(place);
+        self.files.commit(&name, &manifest)?;
+        for other in self.files.find()?.snapshots.into_iter().filter(|other| *other != number) {
+            self.files.remove(&own_name(other))?;
+        }
+        self.log_index.truncate_before(place.segment, 0, &|| {})?;
+        let Manifest { partitions, created_ms, genesis_id, .. } = manifest;
+        self.genesis = Genesis { partitions, created_ms, database_id: genesis_id };
+        self.kept = vec![Kept { snapshot: number, log_segment: place.segment }];
+        self.next = self.next.max(number + 1);
+        Ok(())
     }
 
     pub fn kept(&self) -> &[Kept] {
@@ -235,14 +276,20 @@ impl Snapshots {
     fn let_go(&mut self, pace: Pace<'_>) -> Result<usize, SaveError> {
         // Whoever wants an end of the snapshot wants no rests, and has nothing against the space.
         let rest = || _ = pace(0);
+        let enough = self.kept.len() >= limits::SNAPSHOTS_KEPT;
         let first_kept = self.kept.len().saturating_sub(limits::SNAPSHOTS_KEPT);
-        let kept = &self.kept[first_kept..];
+        let held = self.held;
+        let mut number = 0;
+        self.kept.retain(|kept| {
+            number += 1;
+            number > first_kept || Some(kept.snapshot) == held
+        });
+        let kept = &self.kept;
         let Found { snapshots, .. } = self.files.find()?;
         for number in snapshots.into_iter().filter(|number| kept.iter().all(|kept| kept.snapshot != *number)) {
             self.files.remove(&own_name(number))?;
         }
-        self.kept.drain(..first_kept);
-        if self.kept.len() < limits::SNAPSHOTS_KEPT {
+        if !enough {
             return Ok(0);
         }
         let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);

@@ -39,6 +39,10 @@ pub enum StartError {
     Checkpoint {
         snapshot: u64,
     },
+    /// What this node has began with another node's snapshot, which cannot be read.
+    Installed {
+        snapshot: u64,
+    },
     /// It is not known which node this is.
     Identity(IdentityError),
     /// The log has a stream that several nodes keep, and nothing says which one this is.
@@ -90,6 +94,11 @@ impl fmt::Display for StartError {
                 f,
                 "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
                  do not belong together. Restore both from the same copy"
+            ),
+            StartError::Installed { snapshot } => write!(
+                f,
+                "snapshot {snapshot}, with which this node's data begins, cannot be read, and what stands before it is another \
+                 history. Remove the directory, and let the node join as a new one"
             ),
             StartError::Identity(error) => error.fmt(f),
             StartError::NoIdentity => f.write_str(

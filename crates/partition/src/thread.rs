@@ -225,6 +225,7 @@ impl Partition {
                 return Handled::Lent(back);
             }
             Event::Apply(parcel) => self.apply(parcel),
+            Event::Replace(loan) => self.replace(*loan),
             Event::Lead { log, time } => self.lead(log, time),
             Event::Follow(to) => self.follow(&to),
             Event::Report(to) => {

@@ -342,7 +342,7 @@ fn unique_ids_go_on_above_those_in_the_entries() {
     let at = |hours: u64| {
         let clock = SimulatedClock::default();
         clock.advance(Duration::from_secs(hours * 3_600));
-        Outside { clock: Arc::new(clock), runtime: in_rust::runtime(number) }
+        Outside { clock: Arc::new(clock), runtime: in_rust::runtime(number), ..Outside::default() }
     };
     let numbers = |database: &mut Database| {
         ["Here", "Everywhere"].map(|name| {

@@ -458,13 +458,14 @@ impl World {
                     running.supplier.request(wanted, now);
                 }
             }
+            GroupEvent::Replaced => {}
             GroupEvent::NeedsSnapshot(to) => self.send_snapshot(id, to),
             GroupEvent::LogFailed(failure) => return Err(format!("node {id}: {failure}")),
         }
         Ok(())
     }
 
-    /// Some of what nodes miss, from the log of one that leads. Their outboxes have room for little.
+    /// Some of what nodes miss, from the log of one that leads. Outboxes have room for little.
     fn supply(&mut self, id: NodeId) -> Result<(), Broken> {
         let now = self.clock.monotonic_nanos();
         for _ in 0..1 + self.below(8) {

@@ -5,6 +5,7 @@ use super::Partition;
 use crate::apply;
 use crate::commit::Completion;
 use crate::delivery::{CopyFault, Parcel, Piece};
+use crate::event::Loan;
 use crate::judge::ReplayError;
 use crate::role::{self, Role, not_the_leader};
 use crossbeam_channel::Sender;
@@ -63,6 +64,15 @@ impl Partition {
         }
         self.sequence.0 += u64::from(count.unwrap_or(1));
         Ok(())
+    }
+
+    /// What another node has takes the place of what is here, which goes.
+    pub(super) fn replace(&mut self, loan: Loan) {
+        assert_eq!(self.role, Role::Copy, "a leader's store is its own");
+        (self.store, self.sequence) = (None, Sequence(0));
+        self.take_back(loan);
+        self.own_store().keep_rows(true);
+        self.publish_counts();
     }
 
     /// What was applied is committed, and this partition goes on behind it.

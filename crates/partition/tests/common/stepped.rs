@@ -9,7 +9,7 @@ use ferrite_group::{
 };
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
-use ferrite_log::{BlockPlace, Durability, LogOptions};
+use ferrite_log::{BlockPlace, Durability, LogOptions, SegmentIndex};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
 use ferrite_partition::coordinator::{Borrower, Coordinator};
@@ -54,17 +54,23 @@ pub fn log_options() -> LogOptions {
 pub struct Outside {
     pub clock: Arc<dyn Clock>,
     pub runtime: RuntimeHandle,
+    /// Of the log.
+    pub segment_bytes: u64,
 }
 
 impl Default for Outside {
     fn default() -> Outside {
-        Outside { clock: Arc::new(SystemClock), runtime: RuntimeHandle::default() }
+        Outside { clock: Arc::new(SystemClock), runtime: RuntimeHandle::default(), segment_bytes: 4 << 20 }
     }
 }
 
 fn recover(dir: &Path, partitions: u32, outside: &Outside) -> Recovered {
     let options = recovery::Options {
-        log: log_options(),
+        log: LogOptions {
+            segment_bytes: outside.segment_bytes,
+            block_bytes_max: log_options().block_bytes_max.min(outside.segment_bytes as usize / 4),
+            ..log_options()
+        },
         partitions: Some(partitions),
         partitions_default: partitions,
         threads: 0,
@@ -466,13 +472,37 @@ impl Database {
 
     /// A snapshot on disk, as the leader makes it.
     pub fn save(&mut self) {
+        self.save_above(0);
+    }
+
+    /// The same with a higher number than this one: its number.
+    pub fn save_above(&mut self, above: u64) -> u64 {
         self.settle();
         let (to, taken) = unbounded();
-        let snapshot = self.snapshots.next_number();
+        let snapshot = self.snapshots.next_number_above(above);
         self.jobs.send(Job::Checkpoint { snapshot, to }).expect("it is there");
         self.settle();
         let taken: Taken = taken.try_recv().expect("it was taken");
         self.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk");
+        snapshot
+    }
+
+    /// This snapshot stays while it is sent.
+    pub fn hold(&mut self, snapshot: Option<u64>) {
+        self.snapshots.hold(snapshot);
+    }
+
+    pub fn log_index(&self) -> Arc<SegmentIndex> {
+        Arc::clone(self.parties.lock().expect("no panic").log.index())
+    }
+
+    pub fn database(&self) -> [u8; 16] {
+        self.log_index().database().0
+    }
+
+    /// What a leader at rest has come to.
+    pub fn place(&self) -> GroupPlace {
+        self.parties.lock().expect("no panic").group.place()
     }
 
     pub fn intake(&self) -> Intake {

@@ -1,0 +1,226 @@
+//! Another node's snapshot takes the place of what a copy has, while the node runs
+//! (docs/replication.md, section 9).
+//!
+//! | step | what a crash leaves |
+//! |---|---|
+//! | the files are loaded into stores of their own, partition by partition | the old state |
+//! | a record in the log notes the snapshot, and the group goes on behind it; it takes nothing yet | the old state: the record does not count |
+//! | the files become the node's own, the manifest last | the new state, from there on |
+//! | what was here before is removed from the disk | the new state |
+//! | the partitions get the new stores, the group takes entries | the new state |
+//!
+//! The files stay where they came to until the third step. So a node that starts with the old state
+//! begins again here, and asks nobody. Each wait is a state; a step does no more than load one
+//! partition. Promises that partitions show the old state or the new, and nothing is acknowledged
+//! behind the new one before it is durable.
+
+use crate::applier::{CopyStart, Intake};
+use crate::commit::{Completion, Parties};
+use crate::compiled::Compiled;
+use crate::delivery::Delivery;
+use crate::event::{Event, Loan};
+use crate::record;
+use crate::snapshot_image::SnapshotImage;
+use crate::snapshots::{SaveError, Snapshots, place_of};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use ferrite_base::{NodeId, PartitionId, Sequence, UserError};
+use ferrite_group::{FIRST_GROUP, GroupPlace, NotCommitted, Replication};
+use ferrite_log::LogPosition;
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_snapshot::{Files, SnapshotError};
+use ferrite_table::Store;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// What a step came to.
+pub enum InstallStep {
+    /// There is more to do: call again.
+    Working,
+    /// It waits for the log, or for the copy's applier to end: call again later.
+    Waiting,
+    /// It is done: the partitions have, or will have, what is shown, and a new applier begins
+    /// there. What the group says from here on goes on behind it.
+    Done(Box<CopyStart>),
+}
+
+/// Why it cannot be.
+#[derive(Debug)]
+pub enum InstallError {
+    /// The files cannot be used: they are given up, and asked for again. Nothing has changed.
+    Files(SnapshotError),
+    /// The cluster's database has so many partitions, and this node so many. Nothing has changed.
+    Partitions { there: u32, here: u32 },
+    /// The schema cannot be had here. Nothing has changed.
+    Compile(UserError),
+    /// Others rely on what this node has: it is a member, or leads. Nothing has changed.
+    Needed,
+    /// The log has failed: the node ends. The next start has the old state.
+    Log(NotCommitted),
+    /// The disk has failed: the node ends. The next start has the old state or the new.
+    Save(SaveError),
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstallError::Files(error) => error.fmt(f),
+            InstallError::Partitions { there, here } => write!(
+                f,
+                "the cluster's database has {there} partitions and this node {here}: remove its directory, and let it join again"
+            ),
+            InstallError::Compile(error) => {
+                write!(f, "a stored procedure of the cluster's database cannot be had here: {error}")
+            }
+            InstallError::Needed => f.write_str("other nodes rely on what this node has"),
+            InstallError::Log(error) => error.fmt(f),
+            InstallError::Save(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for InstallError {}
+
+impl From<SnapshotError> for InstallError {
+    fn from(error: SnapshotError) -> InstallError {
+        InstallError::Files(error)
+    }
+}
+
+/// The node that gets it.
+pub struct Learner {
+    pub here: NodeId,
+    pub group: Arc<Replication<Completion>>,
+    /// Their inboxes, in order. They are copies.
+    pub partitions: Vec<Sender<Event>>,
+    /// The way to the copy's applier, if there is one. It ends.
+    pub intake: Option<Intake>,
+    pub runtime: RuntimeHandle,
+    /// Of a transaction: bytes of changes, as for the stores that are there.
+    pub transaction_bytes_max: Option<usize>,
+}
+
+/// A snapshot on its way from its files into the node. Dropped before [`InstallStep::Done`], the
+/// node is to be ended, unless an error says that nothing has changed.
+pub struct Install {
+    into: Learner,
+    files: Files,
+    image: SnapshotImage,
+    place: GroupPlace,
+    stores: Vec<Store>,
+    compiled: Option<Arc<Compiled>>,
+    noted: Option<Noted>,
+    counts: bool,
+}
+
+/// The log has the record, or will.
+struct Noted {
+    told: Receiver<Result<(), NotCommitted>>,
+    place: Arc<OnceLock<LogPosition>>,
+    durable: bool,
+}
+
+impl Install {
+    /// `files`: where a [`Sink`](ferrite_snapshot::transfer::Sink) has put the snapshot of this
+    /// number.
+    pub fn begin(files: Files, snapshot: u64, into: Learner) -> Result<Install, InstallError> {
+        let image = SnapshotImage::open(&files, snapshot)?;
+        let (there, here) = (image.manifest.partitions, into.partitions.len() as u32);
+        if there != here || image.manifest.files.len() != into.partitions.len() {
+            return Err(InstallError::Partitions { there, here });
+        }
+        let end = image.manifest.groups.iter().find(|end| end.group == FIRST_GROUP).cloned();
+        let place = end.and_then(place_of).ok_or_else(|| {
+            let path = files.manifest_path(&ferrite_snapshot::own_name(snapshot));
+            let detail = "it does not say where the group's stream had come to".to_owned();
+            SnapshotError::Damaged { path, position: 0, detail }
+        })?;
+        Ok(Install { into, files, image, place, stores: Vec::new(), compiled: None, noted: None, counts: false })
+    }
+
+    /// What it shows.
+    pub fn place(&self) -> &GroupPlace {
+        &self.place
+    }
+
+    fn sequences(&self) -> Vec<Sequence> {
+        self.image.manifest.files.iter().map(|file| file.sequence).collect()
+    }
+
+    /// The next piece of work. `snapshots`: the node's own, which it takes from nobody while this
+    /// goes on.
+    pub fn step(&mut self, snapshots: &mut Snapshots) -> Result<InstallStep, InstallError> {
+        if self.stores.len() < self.into.partitions.len() && !self.counts {
+            let store = self.image.load(&self.files, self.stores.len() as u32, |_, _| {})?;
+            self.stores.push(store);
+            return Ok(InstallStep::Working);
+        }
+        let Some(compiled) = self.compiled.clone() else {
+            let compiled = Compiled::recovered(Arc::clone(&self.image.catalog), &self.into.runtime);
+            self.compiled = Some(Arc::new(compiled.map_err(InstallError::Compile)?));
+            return Ok(InstallStep::Working);
+        };
+        let Some(noted) = &mut self.noted else {
+            self.noted = Some(self.note()?);
+            if let Some(intake) = &self.into.intake {
+                intake.send(Delivery::Stop);
+            }
+            return Ok(InstallStep::Working);
+        };
+        if !noted.durable {
+            match noted.told.try_recv() {
+                Err(TryRecvError::Empty) => return Ok(InstallStep::Waiting),
+                Ok(Ok(())) => noted.durable = true,
+                Ok(Err(reason)) => return Err(InstallError::Log(reason)),
+                Err(TryRecvError::Disconnected) => panic!("the log completes every append"),
+            }
+        }
+        if !self.counts {
+            let place = noted.place.get().expect("told before the append completes");
+            let manifest = self.image.manifest.clone();
+            snapshots.take_in(&self.files, manifest, place).map_err(InstallError::Save)?;
+            self.counts = true;
+            return Ok(InstallStep::Working);
+        }
+        // It might still borrow stores.
+        if self.into.intake.as_ref().is_some_and(|intake| !intake.has_ended()) {
+            return Ok(InstallStep::Waiting);
+        }
+        self.replace(&compiled);
+        self.into.group.installed();
+        Ok(InstallStep::Done(Box::new(CopyStart {
+            here: self.into.here,
+            place: self.place.clone(),
+            sequences: self.sequences(),
+            compiled,
+            history: self.image.history.clone(),
+        })))
+    }
+
+    /// From here on the group goes on behind the snapshot.
+    fn note(&self) -> Result<Noted, InstallError> {
+        let manifest = &self.image.manifest;
+        let places: Vec<_> = manifest.files.iter().map(|file| (file.epoch, file.sequence)).collect();
+        let groups = [(FIRST_GROUP, self.place.end)];
+        let mut payload = Vec::new();
+        record::write_installed(&mut payload, manifest.snapshot, manifest.catalog_version, &places, &groups);
+        let ((tell, told), place) = (bounded(1), Arc::new(OnceLock::new()));
+        let completion = Completion { parties: Parties::Asking(tell), buffers: None };
+        let noted = self.into.group.install(self.place.clone(), payload, Arc::clone(&place), completion);
+        noted.map_err(|_| InstallError::Needed)?;
+        Ok(Noted { told, place, durable: false })
+    }
+
+    fn replace(&mut self, compiled: &Arc<Compiled>) {
+        let stores = std::mem::take(&mut self.stores).into_iter();
+        let parts = stores.zip(self.sequences()).zip(&self.into.partitions);
+        for (number, ((mut store, sequence), partition)) in parts.enumerate() {
+            store.set_catalog(Arc::clone(&compiled.catalog));
+            if let Some(bytes) = self.into.transaction_bytes_max {
+                store.set_transaction_bytes_max(bytes);
+            }
+            let id = PartitionId(number as u32);
+            let loan = Loan { partition: id, store, sequence, compiled: Arc::clone(compiled) };
+            partition.send(Event::Replace(Box::new(loan))).expect("partitions outlive their role");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a snapshot on disk shows, made stores: for a node that starts, and for one that gets
+//! another node's.
+
+use crate::schema::SchemaHistory;
+use ferrite_base::{PartitionId, UserError};
+use ferrite_catalog::Catalog;
+use ferrite_snapshot::{Files, Manifest, SnapshotError, own_name};
+use ferrite_table::{Loading, Store};
+use ferrite_value::ring::Ring;
+use std::sync::Arc;
+
+/// A snapshot whose manifest was read, and its schema made.
+pub(crate) struct SnapshotImage {
+    pub manifest: Manifest,
+    pub catalog: Arc<Catalog>,
+    pub history: SchemaHistory,
+    ring: Arc<Ring>,
+}
+
+impl SnapshotImage {
+    pub fn open(files: &Files, snapshot: u64) -> Result<SnapshotImage, SnapshotError> {
+        let name = own_name(snapshot);
+        let manifest = files.manifest(&name)?;
+        let refuse = |error: UserError| SnapshotError::Damaged {
+            path: files.manifest_path(&name),
+            position: 120,
+            detail: format!("the schema cannot be made: {error}"),
+        };
+        let history = SchemaHistory::of(&manifest);
+        let catalog = history.catalog().map_err(refuse)?;
+        if catalog.version.0 != manifest.catalog_version {
+            return Err(refuse(UserError::internal(format!("it is version {}", catalog.version))));
+        }
+        let ring = Arc::new(Ring::new_default(manifest.partitions));
+        Ok(SnapshotImage { manifest, catalog: Arc::new(catalog), history, ring })
+    }
+
+    /// The rows of one partition. `pace` is called after each block with its bytes and rows.
+    pub fn load(&self, files: &Files, partition: u32, pace: impl FnMut(u64, u64)) -> Result<Store, SnapshotError> {
+        let name = own_name(self.manifest.snapshot);
+        let path = files.rows_path(&name, partition);
+        let refuse = |error: UserError| SnapshotError::Damaged {
+            path: path.clone(),
+            position: 0,
+            detail: format!("the schema cannot be made: {error}"),
+        };
+        let identity = files.identity(&self.manifest, partition);
+        let loading = Loading::begin(PartitionId(partition), Arc::clone(&self.ring), &self.catalog).map_err(refuse)?;
+        let expected = self.manifest.files[partition as usize];
+        ferrite_snapshot::load(&**files.disk(), &path, identity, expected, loading, pace)
+    }
+}
