@@ -486,3 +486,21 @@ fn a_node_behind_the_logs_end_gets_a_snapshot() {
 fn a_node_with_another_history_gets_a_snapshot() {
     run(Begins::Elsewhere, 6);
 }
+
+/// Where it cannot be read any more, what stood before it is not taken for the node's data.
+#[test]
+fn a_damaged_snapshot_of_another_node_is_not_passed_over() {
+    let mut world = World::new(1, Begins::Empty);
+    world.settle();
+    world.compare();
+    world.learner.crash(Restart::Process);
+    let disk = world.learner.disk.clone();
+    let is_its_own =
+        |path: &&PathBuf| path.starts_with(learner::DIR) && path.ends_with("snapshot-0000000001-p0001.rows");
+    let path = disk.files().iter().find(is_its_own).expect("it has the snapshot").clone();
+    disk.rot(&path, 6_000, 3);
+    let error = world.learner.try_start().expect_err("its data begins with that");
+    let expected = "snapshot 1, with which this node's data begins, cannot be read, and what stands before it is another history. \
+                    Remove the directory, and let the node join as a new one";
+    assert_eq!(error.to_string(), expected);
+}

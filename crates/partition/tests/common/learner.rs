@@ -12,7 +12,7 @@ use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner as Party};
 use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember};
+use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{Event, RecoveryProgress, RowCounts};
@@ -127,13 +127,18 @@ impl Learner {
     }
 
     pub fn start(&mut self) {
+        self.try_start().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    pub fn try_start(&mut self) -> Result<(), StartError> {
         let (disk, clock) = (self.disk.clone(), self.clock.clone());
         let (database, partitions) = (self.database, self.partitions);
         match catch_unwind(AssertUnwindSafe(|| Running::start(&disk, &clock, database, partitions))) {
-            Ok(running) => self.running = Some(running),
+            Ok(running) => self.running = Some(running?),
             Err(panic) if panic.is::<PowerLost>() => self.disk.restart(Restart::Power),
             Err(panic) => resume_unwind(panic),
         }
+        Ok(())
     }
 
     pub fn crash(&mut self, restart: Restart) {
@@ -165,7 +170,12 @@ impl Learner {
 }
 
 impl Running {
-    fn start(disk: &SimulatedDisk, clock: &SimulatedClock, database: [u8; 16], partitions: u32) -> Running {
+    fn start(
+        disk: &SimulatedDisk,
+        clock: &SimulatedClock,
+        database: [u8; 16],
+        partitions: u32,
+    ) -> Result<Running, StartError> {
         let outs = Outs::default();
         let log = LogOptions {
             database: Some(DatabaseId(database)),
@@ -190,7 +200,7 @@ impl Running {
         let mut random = SimulatedRandom::new(7);
         let opened =
             recovery::open_member(shared.clone(), time.clone(), &mut random, Path::new(DIR), options, as_member);
-        let RecoveredMember { recovered, place, replication } = opened.unwrap_or_else(|error| panic!("{error}"));
+        let RecoveredMember { recovered, place, replication } = opened?;
         let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
         let (coordinator, _) = unbounded();
         let failure = Failure::new(|_| {});
@@ -237,7 +247,7 @@ impl Running {
             needed: 0,
         };
         running.copy_from(CopyStart { here: NODE, place, sequences, compiled, history });
-        running
+        Ok(running)
     }
 
     fn copy_from(&mut self, start: CopyStart) {
