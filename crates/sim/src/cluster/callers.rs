@@ -70,8 +70,12 @@ impl Callers {
     }
 
     /// Opens what has arrived from a process.
-    pub fn read_letters(&mut self, process: &Process) {
+    pub fn read_letters(&mut self, process: &mut Process) {
+        // A node whose log has failed acknowledges nothing, and nobody goes by its schema.
+        self.clients.history.failed = process.failed;
         self.clients.read_letters(&process.doors.letterbox);
+        self.clients.history.failed = false;
+        process.failed = process.log_has_failed();
         let operations = &self.clients.history.operations;
         let answered: Vec<usize> =
             self.sent.keys().copied().filter(|number| operations[*number].told != Told::Nothing).collect();

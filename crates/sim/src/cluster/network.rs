@@ -1,6 +1,6 @@
 //! The network between the nodes: loses, repeats, reorders, delays, cuts one way or both.
 
-use crate::cluster::plan::{Faults, LIVE_LEADERS_ARE_DEPOSED};
+use crate::cluster::plan::Faults;
 use ferrite_base::NodeId;
 use ferrite_cluster::Ask;
 use ferrite_group::Urgency;
@@ -116,10 +116,8 @@ impl Network {
         // Of those that arrive together, the one that was sent first.
         let chosen = due.min_by_key(|index| self.flying[*index].due)?;
         let Flying { packet, .. } = self.flying.remove(chosen);
-        let (from, to) = packet.way();
-        let can_lose = LIVE_LEADERS_ARE_DEPOSED || from != METADATA && to != METADATA;
-        let loses = !self.calm && can_lose && self.random.percent(self.faults.lose);
-        if loses || self.cut.contains(&(from, to)) {
+        let loses = !self.calm && self.random.percent(self.faults.lose);
+        if loses || self.cut.contains(&packet.way()) {
             self.lost += 1;
             return None;
         }

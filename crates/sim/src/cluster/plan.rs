@@ -21,9 +21,6 @@ pub const DEAD_NANOS: u64 = 1_500 * MILLI;
 pub const GRACE_NANOS: u64 = 200 * MILLI;
 /// A seal that nobody has answered is begun again.
 pub const SEAL_AGAIN_NANOS: u64 = 3_000 * MILLI;
-/// Whether leaders that live are deposed in the middle of something. Not yet: partitions step back
-/// only when all that they did is committed. Until then no message to or from the metadata is lost.
-pub const LIVE_LEADERS_ARE_DEPOSED: bool = true;
 /// Between two ticks of a node.
 pub const TICK_NANOS: u64 = 20 * MILLI;
 
@@ -49,10 +46,10 @@ pub struct Faults {
     pub reorder: u64,
     /// Milliseconds that a message takes at most, mostly.
     pub delay: u64,
-    /// Between two splits, crashes and the like, at most.
+    pub splits: bool,
+    /// Between two crashes and the like, at most.
     pub pause_millis: u64,
-    /// Of two that happen, one is of this kind so often in proportion.
-    pub splits: u64,
+    /// Of those that happen, one is of this kind so often in proportion.
     pub crashes: u64,
     pub disks: u64,
     /// Of a machine, and not only of a process, of a hundred crashes.
@@ -74,7 +71,7 @@ impl Plan {
                 reorder: random.below(40),
                 delay: random.below(30),
                 pause_millis: 300 + random.below(3_000),
-                splits: if kind > 2 && LIVE_LEADERS_ARE_DEPOSED { random.below(10) } else { 0 },
+                splits: kind > 2 && random.percent(80),
                 crashes: if kind > 1 { random.below(10) } else { 0 },
                 disks: if kind > 3 { random.below(4) } else { 0 },
                 power: if database.power_loss { random.below(100) } else { 0 },
@@ -85,7 +82,7 @@ impl Plan {
             database,
             nodes: 2 + random.below(2) as u32,
             chapters: 1 + random.below(3) as u32,
-            millis: 2_000 + random.below(8_000),
+            millis: 3_000 + random.below(12_000),
             sync_micros: 1 << random.below(16),
             think_micros: 1 << (10 + random.below(8)),
             faults,

@@ -164,6 +164,8 @@ pub struct Process {
     next_sync: u64,
     /// The epoch in which its partitions take calls.
     pub leads: Option<Epoch>,
+    /// Its log has failed, and that was so when its answers were last read.
+    pub failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -312,6 +314,7 @@ impl Process {
             sync_micros,
             next_sync: 0,
             leads: None,
+            failed: false,
         })
     }
 

@@ -30,6 +30,8 @@ const REST_NANOS: u64 = 60_000 * MILLI;
 const REST_STEPS: u64 = 60_000;
 /// Between two looks whether all is well.
 const LOOK_STEPS: u64 = 8;
+/// A split lasts so long at most, besides a pause.
+const SPLIT_MILLIS: u64 = 5_000;
 /// A machine is down so long at most.
 const DOWN_MILLIS: u64 = 4_000;
 
@@ -224,18 +226,24 @@ impl World {
         let faults = self.plan.faults;
         let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
         let mut next_fault = self.now + pause(&mut self.random);
+        let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
         while self.now < end {
-            let all = faults.splits + faults.crashes + faults.disks;
+            if self.now >= next_split {
+                let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
+                let leader = self.configuration().leader.node;
+                let what = self.network.split_or_heal(&nodes, leader);
+                self.trace.line(&what);
+                // Some splits outlive a leader.
+                next_split = self.now + pause(&mut self.random);
+                if self.network.is_split() {
+                    self.counts.splits += 1;
+                    next_split += self.random.below(SPLIT_MILLIS) * MILLI;
+                }
+            }
+            let all = faults.crashes + faults.disks;
             if self.now >= next_fault && all > 0 {
                 next_fault = self.now + pause(&mut self.random);
-                let kind = self.random.below(all);
-                if kind < faults.splits {
-                    let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
-                    let leader = self.configuration().leader.node;
-                    let what = self.network.split_or_heal(&nodes, leader);
-                    self.counts.splits += u64::from(self.network.is_split());
-                    self.trace.line(&what);
-                } else if kind < faults.splits + faults.crashes {
+                if self.random.below(all) < faults.crashes {
                     self.plan_crashes()?;
                 } else {
                     self.fail_disk();
