@@ -25,7 +25,8 @@ pub struct Callers {
 }
 
 impl Callers {
-    pub fn new(clients: Clients) -> Callers {
+    pub fn new(mut clients: Clients) -> Callers {
+        clients.reads_are_confirmed = true;
         Callers { clients, sent: BTreeMap::new(), acknowledged: Steps::new(), known: BTreeMap::new() }
     }
 
@@ -35,6 +36,11 @@ impl Callers {
 
     pub fn waiting(&self) -> usize {
         self.sent.len()
+    }
+
+    /// Calls of one process.
+    pub fn waiting_for(&self, member: Member) -> usize {
+        self.sent.values().filter(|asked| **asked == member).count()
     }
 
     /// Calls of programs that a schema has; there is none yet.

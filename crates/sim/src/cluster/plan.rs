@@ -29,6 +29,8 @@ pub struct Plan {
     pub database: DatabasePlan,
     pub nodes: u32,
     pub chapters: u32,
+    /// Calls on the way at a time, to one node.
+    pub window: usize,
     /// A chapter with faults takes so long.
     pub millis: u64,
     /// Between two fsyncs of a node, at most.
@@ -62,7 +64,9 @@ impl Plan {
         let mut database = DatabasePlan::new(random);
         database.partitions = 1 + random.below(3) as u32;
         database.homes = 2 + random.below(5) as i64;
-        database.turns.window = 1 + random.below(12) as usize;
+        let window = 1 + random.below(12) as usize;
+        // Each node has clients of its own.
+        database.turns.window = 4 * window;
         let faults = match random.below(6) {
             0 => Faults { delay: random.below(3), schema: true, ..Faults::default() },
             kind => Faults {
@@ -81,6 +85,7 @@ impl Plan {
         Plan {
             database,
             nodes: 2 + random.below(2) as u32,
+            window,
             chapters: 1 + random.below(3) as u32,
             millis: 3_000 + random.below(12_000),
             sync_micros: 1 << random.below(16),

@@ -421,11 +421,17 @@ impl World {
         let leading: Vec<NodeId> = all.iter().copied().filter(leads).collect();
         let ask_leader = !leading.is_empty() && self.random.percent(90);
         let chosen = *self.random.pick(if ask_leader { &leading } else { &all });
+        // What a leader that was replaced is asked to write only waits.
+        let replaced = chosen != self.configuration().leader.node && self.random.percent(80);
         let machine = self.machines.get_mut(&chosen).expect("machines are known");
         machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
+        let looks = machine.only_looks || replaced;
         let process = machine.process.as_ref().expect("it runs");
+        if self.callers.waiting_for(process.member) >= self.plan.window {
+            return;
+        }
         self.trace.line(&format!("calls {chosen}"));
-        self.callers.submit(process, machine.only_looks);
+        self.callers.submit(process, looks);
     }
 
     /// Time passes for all.
