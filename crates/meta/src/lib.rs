@@ -8,15 +8,23 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod ask;
 mod bytes;
 mod command;
 pub mod founding;
+mod keeper;
+mod lease;
+mod link;
 mod parts;
 mod state;
 pub mod voter;
 
+pub use ask::{Ask, Question, Told};
 pub use bytes::Malformed;
 pub use command::{Command, CommandError, FORMAT};
+pub use keeper::{Keeper, Out};
+pub use lease::{LEASE_ENDED_NANOS, LEASE_NANOS};
+pub use link::Link;
 pub use parts::{Group, Kind, Node, Phase, Presence, Settings};
 pub use state::{Change, Refusal, State};
 

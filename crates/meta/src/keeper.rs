@@ -1,0 +1,363 @@
+//! A voter with its duties: it answers nodes, and where it leads the voters it grants leases, finds
+//! out whose process is gone, and seals groups without a leader (docs/replication.md, sections 7 to
+//! 10).
+//!
+//! Promises that a lease is granted only by a leader that was one after the question came, and that
+//! no group is sealed, and no node registered anew, while a lease that anybody granted to the
+//! earlier process may hold. What it remembers beside the state is for one term: a successor begins
+//! again.
+
+use crate::ask::{Ask, Question, Told};
+use crate::bytes::Malformed;
+use crate::command::Command;
+use crate::lease::LEASE_ENDED_NANOS;
+use crate::parts::{Group, Node, Phase, Presence};
+use crate::state::State;
+use crate::voter::{Did, ReadId, Voter, VoterError};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Once one candidate suffices, others are waited for.
+const GRACE_NANOS: u64 = 200_000_000;
+/// The same where all members were started again: after a loss of power they come one by one.
+const GRACE_AFTER_POWER_NANOS: u64 = 10_000_000_000;
+/// Questions that wait for the voters; whoever asks asks again.
+const WAITING_MAX: usize = 4_096;
+/// A command that was not heard of again is proposed again.
+const AGAIN_NANOS: u64 = 1_000_000_000;
+
+/// What it wants done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Out {
+    /// To a voter.
+    Raft { to: NodeId, message: Vec<u8> },
+    /// To any node, this one too.
+    Tell { to: NodeId, told: Told },
+}
+
+pub struct Keeper {
+    here: NodeId,
+    voter: Voter,
+    duties: Option<Duties>,
+    /// The state as it was told last, for many to share.
+    told: (u64, Arc<State>),
+    /// Who asked something that this voter does not lead to.
+    asked: Vec<(NodeId, u64)>,
+}
+
+/// Of the voters' leader.
+struct Duties {
+    /// When it began to lead, by its clock.
+    since: u64,
+    /// When the process that is registered for a node was heard of last, or granted a lease, which
+    /// is later.
+    heard: BTreeMap<NodeId, u64>,
+    waiting: BTreeMap<ReadId, Waiting>,
+    seals: BTreeMap<GroupId, Seal>,
+    /// When a command was proposed for a group, or for a node.
+    proposed: BTreeMap<Subject, u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Group(GroupId),
+    Node(NodeId),
+}
+
+struct Waiting {
+    from: NodeId,
+    number: u64,
+    member: Member,
+    index: u64,
+}
+
+struct Seal {
+    epoch: Epoch,
+    answers: BTreeMap<NodeId, Sealed>,
+    /// When one sufficed.
+    sufficed: Option<u64>,
+}
+
+impl Keeper {
+    pub fn new(here: NodeId, voter: Voter) -> Keeper {
+        let (index, state) = voter.state();
+        let told = (index, Arc::new(state.clone()));
+        Keeper { here, voter, duties: None, told, asked: Vec::new() }
+    }
+
+    pub fn leads(&self) -> bool {
+        self.duties.is_some()
+    }
+
+    /// The state, and how many commands are in it.
+    pub fn state(&self) -> (u64, &State) {
+        self.voter.state()
+    }
+
+    /// Of groups that have no leader: the members that could help, and have not said so.
+    pub fn waits_for(&self) -> Vec<(GroupId, Vec<NodeId>)> {
+        let Some(duties) = &self.duties else { return Vec::new() };
+        let missing = |(id, seal): (&GroupId, &Seal)| {
+            let group = self.voter.state().1.groups().get(id)?;
+            let nodes = group.configuration.members().iter().map(|member| member.node);
+            Some((*id, nodes.filter(|node| !seal.answers.contains_key(node)).collect()))
+        };
+        duties.seals.iter().filter_map(missing).collect()
+    }
+
+    /// A message of another voter.
+    pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
+        self.voter.received(from, bytes)
+    }
+
+    /// A question of a node's process.
+    pub fn asked(&mut self, from: NodeId, question: Question, now: u64) {
+        let Question { number, ask } = question;
+        let state = self.voter.state().1;
+        let Some(duties) = &mut self.duties else {
+            let index = if let Ask::Look { index, .. } = ask { index } else { 0 };
+            return self.asked.push((from, index));
+        };
+        match ask {
+            Ask::Register { id, node } => {
+                if let Some(command) = duties.register(state, id, node, now)
+                    && !self.voter.propose(&command)
+                {
+                    duties.proposed.remove(&Subject::Node(id));
+                }
+                self.asked.push((from, 0));
+            }
+            Ask::Goodbye(Member { node, incarnation }) => {
+                self.voter.propose(&Command::Goodbye { node, incarnation });
+            }
+            Ask::Look { member, index } => {
+                // One that cannot be granted a lease at the moment is not gone for that.
+                if is_current(state, member) {
+                    duties.heard.insert(member.node, now);
+                }
+                let Some(read) = self.voter.read() else { return self.asked.push((from, index)) };
+                duties.waiting.insert(read, Waiting { from, number, member, index });
+                if duties.waiting.len() > WAITING_MAX {
+                    duties.waiting.pop_first();
+                }
+            }
+            Ask::Propose { group, from, proposal, parent } => {
+                if let Some(command) = configure(state, group, from, proposal, parent) {
+                    self.voter.propose(&command);
+                }
+            }
+            Ask::Sealed { group, sealed } => {
+                if let Some(seal) = duties.seals.get_mut(&group)
+                    && seal.epoch == sealed.epoch
+                {
+                    seal.answers.insert(sealed.member.node, sealed);
+                }
+            }
+        }
+    }
+
+    /// To be called every few milliseconds. `now`: of the boot-time clock, in nanoseconds.
+    pub fn tick(&mut self, now: u64) {
+        self.voter.tick(now);
+        let state = self.voter.state().1;
+        let Some(duties) = &mut self.duties else { return };
+        let look = |(id, group): (&GroupId, &Group)| Some((*id, duties.look(state, *id, group, now)?));
+        let commands: Vec<(GroupId, Command)> = state.groups().iter().filter_map(look).collect();
+        for (id, command) in commands {
+            if !self.voter.propose(&command) {
+                duties.proposed.remove(&Subject::Group(id));
+            }
+        }
+    }
+
+    /// Does what follows from all that came.
+    ///
+    /// # Errors
+    /// This voter must be given up; the node goes on without it.
+    pub fn work(&mut self, now: u64, out: &mut Vec<Out>) -> Result<(), VoterError> {
+        let mut did = Vec::new();
+        let outcome = self.voter.work(&mut did);
+        let mut confirmed = Vec::new();
+        for did in did {
+            match did {
+                Did::Send { to, message } => out.push(Out::Raft { to, message }),
+                Did::Leads { leads: true, .. } => self.duties = Some(Duties::since(now)),
+                Did::Leads { leads: false, .. } => self.duties = None,
+                Did::Applied { command, .. } => self.applied(&command),
+                Did::Installed { .. } => {}
+                // What it confirms is applied by then, since both come of one step.
+                Did::Confirmed { read, index } => confirmed.push((read, index)),
+            }
+        }
+        outcome?;
+        let (index, state) = self.voter.state();
+        let news = index > self.told.0;
+        if news {
+            if *self.told.1 != *state {
+                self.told.1 = Arc::new(state.clone());
+            }
+            self.told.0 = index;
+        }
+        for (read, wanted) in confirmed {
+            assert!(index >= wanted, "what a leader has committed is applied before reads are answered");
+            self.grant(read, now, out);
+        }
+        for (to, known) in std::mem::take(&mut self.asked) {
+            out.push(Out::Tell { to, told: self.tell(known, None) });
+        }
+        if news && self.duties.is_some() {
+            let runs = |(_, node): &(&NodeId, &Node)| node.presence != Presence::Retired;
+            let all: Vec<NodeId> = self.told.1.nodes().iter().filter(runs).map(|(node, _)| *node).collect();
+            out.extend(all.into_iter().map(|to| Out::Tell { to, told: self.tell(0, None) }));
+        }
+        Ok(())
+    }
+
+    fn tell(&self, known: u64, lease: Option<u64>) -> Told {
+        let (index, state) = &self.told;
+        let leader = if self.duties.is_some() { Some(self.here) } else { self.voter.leader() };
+        Told { index: *index, state: (*index > known).then(|| Arc::clone(state)), lease, leader }
+    }
+
+    /// This voter was the leader after the question had come.
+    fn grant(&mut self, read: ReadId, now: u64, out: &mut Vec<Out>) {
+        let Some(duties) = &mut self.duties else { return };
+        let Some(Waiting { from, number, member, index }) = duties.waiting.remove(&read) else { return };
+        // What was proposed since is decided by what was so before it: no lease in between.
+        let granted = is_current(&self.told.1, member) && !duties.is_given_up(&self.told.1, member.node);
+        if granted {
+            duties.heard.insert(member.node, now);
+        }
+        out.push(Out::Tell { to: from, told: self.tell(index, granted.then_some(number)) });
+    }
+
+    fn applied(&mut self, command: &Command) {
+        let Some(duties) = &mut self.duties else { return };
+        match command {
+            Command::Seal { group, epoch, .. } => {
+                duties.proposed.remove(&Subject::Group(*group));
+                let seal = Seal { epoch: *epoch, answers: BTreeMap::new(), sufficed: None };
+                duties.seals.insert(*group, seal);
+            }
+            Command::Activate { group, .. } | Command::Configure { group, .. } => {
+                duties.proposed.remove(&Subject::Group(*group));
+                duties.seals.remove(group);
+            }
+            Command::Register { id, .. } => drop(duties.proposed.remove(&Subject::Node(*id))),
+            _ => {}
+        }
+    }
+}
+
+fn is_current(state: &State, member: Member) -> bool {
+    let node = state.nodes().get(&member.node);
+    node.is_some_and(|node| node.incarnation == member.incarnation && node.presence == Presence::Running)
+}
+
+/// A leader's own change of its configuration.
+fn configure(state: &State, id: GroupId, from: Member, proposal: Proposal, parent: Mark) -> Option<Command> {
+    let group = state.groups().get(&id)?;
+    let Proposal { expected, members, added } = proposal;
+    let names: BTreeSet<NodeId> = members.iter().map(|member| member.node).collect();
+    let sound = names.len() == members.len()
+        && members.contains(&from)
+        && !added.contains(&from.node)
+        && added.iter().all(|node| names.contains(node));
+    if !sound || group.configuration.leader != from || group.configuration.epoch != expected {
+        return None;
+    }
+    let configuration = GroupConfiguration::new(Epoch(group.burnt.0 + 1), from, members, added);
+    Some(Command::Configure { group: id, expected, configuration, parent })
+}
+
+impl Duties {
+    fn since(now: u64) -> Duties {
+        Duties {
+            since: now,
+            heard: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            seals: BTreeMap::new(),
+            proposed: BTreeMap::new(),
+        }
+    }
+
+    /// The node's process does not ask, and no lease that was granted to it holds, by this leader
+    /// or by one before it.
+    fn is_silent(&self, node: NodeId, now: u64) -> bool {
+        let heard = self.heard.get(&node).copied().unwrap_or_default();
+        now.saturating_sub(heard.max(self.since)) > LEASE_ENDED_NANOS
+    }
+
+    /// Whether something was proposed, and is not applied yet, that counts on the node's having no
+    /// lease.
+    fn is_given_up(&self, state: &State, node: NodeId) -> bool {
+        let leads = |id: &GroupId| state.groups().get(id).is_some_and(|group| group.configuration.leader.node == node);
+        self.proposed.keys().any(|subject| match subject {
+            Subject::Group(id) => leads(id),
+            Subject::Node(other) => *other == node,
+        })
+    }
+
+    /// Whether it is time to propose something for this; it is not proposed again at once.
+    fn may_propose(&mut self, subject: Subject, now: u64) -> bool {
+        if self.proposed.get(&subject).is_some_and(|at| now.saturating_sub(*at) < AGAIN_NANOS) {
+            return false;
+        }
+        self.proposed.insert(subject, now);
+        true
+    }
+
+    /// A process that started takes its node's place when the earlier one surely does nothing more.
+    fn register(&mut self, state: &State, id: NodeId, node: Node, now: u64) -> Option<Command> {
+        let expected = match state.nodes().get(&id) {
+            None => Incarnation(0),
+            Some(known) if known.incarnation == node.incarnation && known.start == node.start => return None,
+            Some(known) => {
+                let ended = known.presence == Presence::Stopped || self.is_silent(id, now);
+                if !ended {
+                    return None;
+                }
+                known.incarnation
+            }
+        };
+        self.may_propose(Subject::Node(id), now).then_some(Command::Register { id, expected, node })
+    }
+
+    fn look(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
+        match group.phase {
+            Phase::Active => {
+                let leader = group.configuration.leader;
+                let gone = !is_current(state, leader) || self.is_silent(leader.node, now);
+                gone.then(|| self.seal(id, group, now)).flatten()
+            }
+            // One that an earlier leader of the voters began is begun again.
+            Phase::Sealing if !self.seals.contains_key(&id) => self.seal(id, group, now),
+            Phase::Sealing => self.decide(state, id, group, now),
+        }
+    }
+
+    fn seal(&mut self, id: GroupId, group: &Group, now: u64) -> Option<Command> {
+        let command = Command::Seal { group: id, expected: group.configuration.epoch, epoch: Epoch(group.burnt.0 + 1) };
+        self.may_propose(Subject::Group(id), now).then_some(command)
+    }
+
+    fn decide(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
+        let last = &group.configuration;
+        let seal = self.seals.get_mut(&id).expect("a seal of this leader");
+        let answers: Vec<Sealed> =
+            seal.answers.values().filter(|answer| is_current(state, answer.member)).cloned().collect();
+        let configuration = decide(last, seal.epoch, &answers)?;
+        let since = *seal.sufficed.get_or_insert(now);
+        let restarted = last.members().iter().all(|member| !is_current(state, *member));
+        let grace = if restarted { GRACE_AFTER_POWER_NANOS } else { GRACE_NANOS };
+        if answers.len() < last.members().len() && now.saturating_sub(since) < grace {
+            return None;
+        }
+        let of_leader = answers.iter().find(|answer| answer.member == configuration.leader);
+        let parent = of_leader.expect("a leader has answered").end;
+        let command = Command::Activate { group: id, configuration, parent };
+        self.may_propose(Subject::Group(id), now).then_some(command)
+    }
+}

@@ -1,0 +1,88 @@
+//! A node's way to the metadata: whom it asks, what it knows, and how long its lease holds.
+
+use crate::ask::{Ask, Question, Told};
+use crate::lease::LEASE_NANOS;
+use crate::state::State;
+use ferrite_base::NodeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Questions whose answers would still be of use.
+const QUESTIONS_KEPT: usize = 64;
+
+/// Of one process. Its numbers begin with this process: an answer to an earlier one grants nothing,
+/// since it comes on a connection of that one.
+pub struct Link {
+    voters: Vec<NodeId>,
+    leader: Option<NodeId>,
+    next: u64,
+    /// When each question was asked, by this node's clock.
+    asked: BTreeMap<u64, u64>,
+    index: u64,
+    state: Arc<State>,
+    lease_until: u64,
+}
+
+impl Link {
+    /// `voters`: those that are known at first, one at least. `number`: random.
+    pub fn new(voters: Vec<NodeId>, number: u64) -> Link {
+        assert!(!voters.is_empty(), "there is somebody to ask");
+        // Half of the numbers are left to count.
+        let next = (number >> 1) + 1;
+        Link { voters, leader: None, next, asked: BTreeMap::new(), index: 0, state: Arc::default(), lease_until: 0 }
+    }
+
+    /// The question, and whom it goes to. `now`: of the boot-time clock, in nanoseconds.
+    pub fn ask(&mut self, ask: Ask, now: u64) -> (NodeId, Question) {
+        let number = self.next;
+        self.next += 1;
+        self.asked.insert(number, now);
+        while self.asked.len() > QUESTIONS_KEPT {
+            self.asked.pop_first();
+        }
+        let to = self.leader.unwrap_or(self.voters[(number % self.voters.len() as u64) as usize]);
+        (to, Question { number, ask })
+    }
+
+    /// The node that was asked is not there: another is asked next.
+    pub fn lost(&mut self, node: NodeId) {
+        if self.leader == Some(node) {
+            self.leader = None;
+        }
+    }
+
+    /// What a voter says. The state, where this is a later one.
+    pub fn told(&mut self, from: NodeId, told: Told) -> Option<(u64, Arc<State>)> {
+        let Told { index, state, lease, leader } = told;
+        self.leader = leader.filter(|leader| *leader == from || self.leader.is_none() || self.leader == Some(from));
+        let news = state.filter(|_| index > self.index);
+        if let Some(state) = &news {
+            (self.index, self.state) = (index, Arc::clone(state));
+            if !state.voters().is_empty() {
+                self.voters = state.voters().iter().copied().collect();
+            }
+        }
+        // It counts once what it was granted for is known here.
+        if let Some(asked) = lease.and_then(|number| self.asked.remove(&number))
+            && index <= self.index
+        {
+            self.lease_until = self.lease_until.max(asked + LEASE_NANOS);
+        }
+        news.map(|state| (index, state))
+    }
+
+    /// Whom to ask again soon: an answer of a voter that does not lead has named another.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.leader
+    }
+
+    pub fn state(&self) -> (u64, &Arc<State>) {
+        (self.index, &self.state)
+    }
+
+    /// Until then, by this node's clock, no other process leads what this one leads in the state
+    /// that it knows.
+    pub fn lease_until(&self) -> u64 {
+        self.lease_until
+    }
+}

@@ -1,0 +1,506 @@
+//! Leases, registrations and seals, with voters and nodes whose clocks differ in speed, on a
+//! network with faults, with processes that end, stand still and start again.
+//!
+//! `KEEPER_SEEDS=1000` runs more seeds; `KEEPER_SEED=17` runs one.
+
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
+use ferrite_io::Disk;
+use ferrite_io::simulated::{Restart, SimulatedDisk, SimulatedRandom};
+use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
+use ferrite_meta::voter::Voter;
+use ferrite_meta::{Ask, Keeper, Kind, Link, Node as Registration, Out, Phase, Presence, Question, State, Told};
+use ferrite_replica::group::{GroupConfiguration, History, Mark, Member, Proposal, Sealed};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const MILLI: u64 = 1_000_000;
+const GROUP: GroupId = GroupId(0);
+const DIR: &str = "/metadata";
+
+#[derive(Default, Debug)]
+struct Counts {
+    /// Moments at which a node led by its lease.
+    leases: u64,
+    epochs: u64,
+    restarts: u64,
+    pauses: u64,
+    changed: u64,
+    goodbyes: u64,
+}
+
+/// A node's process.
+struct Process {
+    incarnation: Incarnation,
+    link: Link,
+    keeper: Option<Keeper>,
+    asked_at: Option<u64>,
+    registered: bool,
+    leaves: bool,
+}
+
+struct Node {
+    disk: SimulatedDisk,
+    /// Durable: the last incarnation, the highest promise, the end of its stream.
+    incarnation: u64,
+    promised: Epoch,
+    end: Mark,
+    process: Option<Process>,
+    /// An earlier process that stands still, perhaps for ever: another machine has a copy of the
+    /// directory.
+    earlier: Option<Process>,
+    /// Its clock: parts of a thousand of the true speed.
+    rate: u64,
+    /// It stands still until then.
+    paused: u64,
+    /// What came meanwhile, or comes next.
+    inbox: Vec<(usize, Message)>,
+    /// From this node to itself, taken at once.
+    own: Vec<Message>,
+}
+
+#[derive(Clone)]
+enum Message {
+    Raft(Vec<u8>),
+    Question(Vec<u8>),
+    Told(Vec<u8>),
+}
+
+struct Packet {
+    at: u64,
+    from: usize,
+    to: usize,
+    of: (Incarnation, Incarnation),
+    message: Message,
+}
+
+struct World {
+    random: SimulatedRandom,
+    now: u64,
+    nodes: Vec<Node>,
+    packets: Vec<Packet>,
+    founded: State,
+    faults: bool,
+    cut: Vec<(usize, usize)>,
+    delay: u64,
+    counts: Counts,
+    /// By epoch, what was told of it.
+    configurations: BTreeMap<Epoch, GroupConfiguration>,
+}
+
+fn founded(nodes: u32) -> State {
+    let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor: 1 };
+    let declaration = |place: u32| Declaration {
+        plan: plan.clone(),
+        place,
+        key: [place as u8; 16],
+        incarnation: Incarnation(1),
+        kind: Kind::Data,
+        data: None,
+        partitions: Partitions::Suggested(2),
+        release: "0.1.0".to_string(),
+        addresses: vec![format!("host{place}:21212")],
+    };
+    found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap()
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = SimulatedRandom::new(seed);
+        let count = 3 + random.below(3) as u32;
+        let node = |_| Node {
+            disk: SimulatedDisk::new(random.number(), Default::default()),
+            incarnation: 1,
+            promised: Epoch(0),
+            end: Mark { epoch: Epoch(1), position: Position(0), chain: 0 },
+            process: None,
+            earlier: None,
+            rate: [990, 1_000, 1_000][random.below(3) as usize],
+            paused: 0,
+            inbox: Vec::new(),
+            own: Vec::new(),
+        };
+        let nodes = (0..count).map(node).collect();
+        let delay = *random.pick(&[1, 5, 30, 200]);
+        World {
+            random,
+            now: 0,
+            nodes,
+            packets: Vec::new(),
+            founded: founded(count),
+            faults: true,
+            cut: Vec::new(),
+            delay,
+            counts: Counts::default(),
+            configurations: BTreeMap::new(),
+        }
+    }
+
+    fn id(node: usize) -> NodeId {
+        NodeId(node as u32 + 1)
+    }
+
+    /// A node's own clock.
+    fn clock(&self, node: usize) -> u64 {
+        (u128::from(self.now) * u128::from(self.nodes[node].rate) / 1_000) as u64
+    }
+
+    fn start(&mut self, node: usize) {
+        let here = World::id(node);
+        let disk: Arc<dyn Disk> = Arc::new(self.nodes[node].disk.clone());
+        let random = Box::new(SimulatedRandom::new(self.random.number()));
+        let keeper = self.founded.voters().contains(&here).then(|| {
+            let opened = Voter::open(here, Arc::clone(&disk), Path::new(DIR), random).unwrap();
+            let voter = opened.unwrap_or_else(|| {
+                let random = Box::new(SimulatedRandom::new(self.random.number()));
+                Voter::found(here, disk, Path::new(DIR), random, &self.founded).unwrap()
+            });
+            Keeper::new(here, voter)
+        });
+        let voters = self.founded.voters().iter().copied().collect();
+        let link = Link::new(voters, self.random.number());
+        let known = &mut self.nodes[node];
+        known.incarnation += 1;
+        let incarnation = Incarnation(known.incarnation);
+        known.process = Some(Process { incarnation, link, keeper, asked_at: None, registered: false, leaves: false });
+    }
+
+    fn end(&mut self, node: usize, restart: Restart) {
+        let stands_still = restart == Restart::Process && self.random.percent(30);
+        let known = &mut self.nodes[node];
+        known.earlier = known.process.take().filter(|_| stands_still);
+        known.paused = 0;
+        known.inbox.clear();
+        known.own.clear();
+        known.disk.restart(restart);
+        self.counts.restarts += 1;
+    }
+
+    fn post(&mut self, from: usize, to: NodeId, message: Message) {
+        let to = to.0 as usize - 1;
+        if from == to {
+            return self.nodes[from].own.push(message);
+        }
+        let incarnation = |node: &Node| Incarnation(node.incarnation);
+        let of = (incarnation(&self.nodes[from]), incarnation(&self.nodes[to]));
+        let copies = if !self.faults { 1 } else { [0, 1, 1, 1, 1, 1, 1, 1, 1, 2][self.random.below(10) as usize] };
+        for _ in 0..copies {
+            let at = self.now + self.random.below(self.delay * MILLI);
+            self.packets.push(Packet { at, from, to, of, message: message.clone() });
+        }
+    }
+
+    fn ask(&mut self, node: usize, ask: Ask) {
+        let now = self.clock(node);
+        let process = self.nodes[node].process.as_mut().unwrap();
+        let (to, question) = process.link.ask(ask, now);
+        self.post(node, to, Message::Question(question.encode()));
+    }
+
+    fn work(&mut self, node: usize) {
+        let now = self.clock(node);
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let Some(keeper) = &mut process.keeper else { return };
+        let mut out = Vec::new();
+        keeper.work(now, &mut out).unwrap();
+        for out in out {
+            match out {
+                Out::Raft { to, message } => self.post(node, to, Message::Raft(message)),
+                Out::Tell { to, told } => self.post(node, to, Message::Told(told.encode())),
+            }
+        }
+    }
+
+    fn take(&mut self, node: usize, from: usize, message: Message) {
+        self.take_one(node, from, message);
+        self.take_own(node);
+    }
+
+    fn take_own(&mut self, node: usize) {
+        while !self.nodes[node].own.is_empty() {
+            let message = self.nodes[node].own.remove(0);
+            self.take_one(node, node, message);
+        }
+    }
+
+    fn take_one(&mut self, node: usize, from: usize, message: Message) {
+        let now = self.clock(node);
+        let process = self.nodes[node].process.as_mut().unwrap();
+        match message {
+            Message::Raft(bytes) => {
+                if let Some(keeper) = &mut process.keeper {
+                    keeper.received(World::id(from), &bytes).unwrap();
+                }
+            }
+            Message::Question(bytes) => {
+                if let Some(keeper) = &mut process.keeper {
+                    keeper.asked(World::id(from), Question::decode(&bytes).unwrap(), now);
+                }
+            }
+            Message::Told(bytes) => {
+                let told = Told::decode(&bytes).unwrap();
+                if let Some((_, state)) = process.link.told(World::id(from), told) {
+                    self.told(node, &state);
+                }
+            }
+        }
+        self.work(node);
+    }
+
+    fn told(&mut self, node: usize, state: &State) {
+        let here = self.here(node);
+        let group = &state.groups()[&GROUP];
+        let before = self.configurations.insert(group.configuration.epoch, group.configuration.clone());
+        assert!(before.is_none_or(|before| before == group.configuration), "one configuration for an epoch");
+        let known = &mut self.nodes[node];
+        let process = known.process.as_mut().unwrap();
+        process.registered |= state.nodes()[&here.node].incarnation == here.incarnation;
+        if !process.registered || !group.configuration.has_node(here.node) {
+            return;
+        }
+        if group.phase == Phase::Sealing {
+            known.promised = known.promised.max(group.burnt);
+            let history = History::new(vec![(Epoch(1), Position(1))]).unwrap();
+            let sealed = Sealed { member: here, epoch: group.burnt, end: known.end, history, intact: true };
+            self.ask(node, Ask::Sealed { group: GROUP, sealed });
+        } else if group.configuration.epoch >= known.promised && group.configuration.has(here) {
+            // The start of the epoch comes with the leader's entries.
+            known.end = Mark { epoch: group.configuration.epoch, position: Position(1), chain: 0 };
+        }
+    }
+
+    fn member(node: usize, process: &Process) -> Member {
+        Member { node: World::id(node), incarnation: process.incarnation }
+    }
+
+    fn here(&self, node: usize) -> Member {
+        Member { node: World::id(node), incarnation: self.nodes[node].process.as_ref().unwrap().incarnation }
+    }
+
+    /// The epoch that the node leads as far as it knows, and whether its lease says so.
+    fn leads(&self, node: usize) -> Option<(Epoch, bool)> {
+        self.process_leads(node, self.nodes[node].process.as_ref()?)
+    }
+
+    fn process_leads(&self, node: usize, process: &Process) -> Option<(Epoch, bool)> {
+        let known = &self.nodes[node];
+        let (_, state) = process.link.state();
+        let group = state.groups().get(&GROUP)?;
+        let epoch = group.configuration.epoch;
+        let leads = group.phase == Phase::Active
+            && group.configuration.leader == World::member(node, process)
+            && known.promised <= epoch
+            && !process.leaves;
+        leads.then(|| (epoch, self.clock(node) < process.link.lease_until()))
+    }
+
+    fn tick(&mut self, node: usize) {
+        let now = self.clock(node);
+        let process = self.nodes[node].process.as_mut().unwrap();
+        if let Some(keeper) = &mut process.keeper {
+            keeper.tick(now);
+        }
+        self.work(node);
+        let here = self.here(node);
+        let process = self.nodes[node].process.as_mut().unwrap();
+        let pause = if process.registered { 666 } else { 50 } * MILLI;
+        if process.asked_at.is_some_and(|at| now < at + pause) {
+            return;
+        }
+        process.asked_at = Some(now);
+        let index = process.link.state().0;
+        let ask = if process.leaves {
+            Ask::Goodbye(here)
+        } else if process.registered {
+            Ask::Look { member: here, index }
+        } else {
+            let node = Registration {
+                incarnation: here.incarnation,
+                start: u128::from(here.incarnation.0).to_le_bytes(),
+                kind: Kind::Data,
+                presence: Presence::Running,
+                release: "0.1.0".to_string(),
+                addresses: vec!["here:1".to_string()],
+            };
+            Ask::Register { id: here.node, node }
+        };
+        self.ask(node, ask);
+        // Where it leads, members come and go.
+        if let Some((epoch, _)) = self.leads(node)
+            && (self.random.percent(30) || !self.faults)
+        {
+            self.propose(node, epoch);
+        }
+        // The answer to a seal may have been lost.
+        let (_, state) = self.nodes[node].process.as_ref().unwrap().link.state();
+        let state = Arc::clone(state);
+        if state.groups().get(&GROUP).is_some_and(|group| group.phase == Phase::Sealing) {
+            self.told(node, &state);
+        }
+        self.take_own(node);
+    }
+
+    fn propose(&mut self, node: usize, epoch: Epoch) {
+        let here = self.here(node);
+        let state = Arc::clone(self.nodes[node].process.as_ref().unwrap().link.state().1);
+        let configuration = &state.groups()[&GROUP].configuration;
+        let of = |id: &NodeId| Member { node: *id, incarnation: state.nodes()[id].incarnation };
+        let other = of(&World::id(self.random.below(self.nodes.len() as u64) as usize));
+        if other.node == here.node {
+            return;
+        }
+        let mut members: Vec<Member> =
+            configuration.members().iter().copied().filter(|member| member.node != other.node).collect();
+        let mut added = Vec::new();
+        if !configuration.has(other) {
+            members.push(other);
+            added.push(other.node);
+        }
+        let proposal = Proposal { expected: epoch, members, added };
+        self.counts.changed += 1;
+        self.ask(node, Ask::Propose { group: GROUP, from: here, proposal, parent: self.nodes[node].end });
+    }
+
+    fn fault(&mut self) {
+        let node = self.random.below(self.nodes.len() as u64) as usize;
+        match self.random.below(12) {
+            0..2 if self.nodes[node].process.is_some() => self.end(node, Restart::Process),
+            2 if self.nodes[node].process.is_some() => self.end(node, Restart::Power),
+            3 if self.random.percent(10) => (0..self.nodes.len()).for_each(|node| self.end(node, Restart::Power)),
+            4..7 => {
+                self.nodes[node].paused = self.now + self.random.below(6_000 * MILLI);
+                self.counts.pauses += 1;
+            }
+            7 => {
+                if let Some(process) = &mut self.nodes[node].process {
+                    process.leaves = true;
+                    self.counts.goodbyes += 1;
+                }
+            }
+            8..10 => {
+                let pairs = (0..self.nodes.len()).flat_map(|from| (0..self.nodes.len()).map(move |to| (from, to)));
+                self.cut = pairs.filter(|_| self.random.percent(25)).collect();
+            }
+            _ => self.cut.clear(),
+        }
+    }
+
+    fn check(&mut self) {
+        let mut leads = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            for process in node.process.iter().chain(&node.earlier) {
+                leads.extend(self.process_leads(number, process).map(|(epoch, lease)| (number, epoch, lease)));
+            }
+        }
+        for (node, epoch, lease) in &leads {
+            self.counts.leases += u64::from(*lease);
+            for (other, later, _) in &leads {
+                assert!(
+                    !(*lease && later > epoch),
+                    "node {} leads epoch {later} while the lease of node {} for {epoch} holds",
+                    other + 1,
+                    node + 1
+                );
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += self.random.below(10 * MILLI);
+        let now = self.now;
+        for Packet { from, to, of, message, .. } in
+            self.packets.extract_if(.., |packet| packet.at <= now).collect::<Vec<_>>()
+        {
+            // A connection ends with either process.
+            let lives = |node: usize, incarnation| {
+                self.nodes[node].process.as_ref().is_some_and(|process| process.incarnation == incarnation)
+            };
+            if lives(from, of.0) && lives(to, of.1) && !self.cut.contains(&(from, to)) {
+                self.nodes[to].inbox.push((from, message));
+            }
+        }
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].process.is_none() {
+                if !self.faults || self.random.percent(2) {
+                    self.start(node);
+                }
+                continue;
+            }
+            if self.nodes[node].paused > self.now {
+                continue;
+            }
+            let ticks_first = self.random.percent(50);
+            if ticks_first {
+                self.tick(node);
+            }
+            for (from, message) in std::mem::take(&mut self.nodes[node].inbox) {
+                self.take(node, from, message);
+            }
+            if !ticks_first {
+                self.tick(node);
+            }
+        }
+        self.check();
+        if self.faults && self.random.percent(1) {
+            self.fault();
+        }
+    }
+
+    fn run(mut self, steps: u64) -> Counts {
+        for _ in 0..steps {
+            self.step();
+        }
+        self.faults = false;
+        self.cut.clear();
+        for node in 0..self.nodes.len() {
+            self.nodes[node].paused = 0;
+            // One that has said goodbye ends.
+            if self.nodes[node].process.as_ref().is_some_and(|process| process.leaves) {
+                self.end(node, Restart::Process);
+            }
+        }
+        let deadline = self.now + 60_000 * MILLI;
+        while self.now < deadline {
+            self.step();
+            let registered = |node: &Node| node.process.as_ref().is_some_and(|process| process.registered);
+            let leads = (0..self.nodes.len()).filter_map(|node| self.leads(node)).filter(|(_, lease)| *lease).count();
+            if leads == 1 && self.nodes.iter().all(registered) {
+                self.counts.epochs = self.configurations.len() as u64;
+                return self.counts;
+            }
+        }
+        let state = self.nodes.iter().filter_map(|node| node.process.as_ref()).map(|process| process.link.state().1);
+        panic!("no rest: {:#?}", state.map(|state| state.groups().clone()).collect::<Vec<_>>());
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("KEEPER_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + number("KEEPER_SEEDS").unwrap_or(40),
+    }
+}
+
+#[test]
+fn no_lease_holds_while_another_leads() {
+    let mut total = Counts::default();
+    for seed in seeds() {
+        match std::panic::catch_unwind(|| World::new(seed).run(8_000)) {
+            Ok(counts) => {
+                total.leases += counts.leases;
+                total.epochs += counts.epochs;
+                total.restarts += counts.restarts;
+                total.pauses += counts.pauses;
+                total.changed += counts.changed;
+                total.goodbyes += counts.goodbyes;
+            }
+            Err(_) => panic!("seed {seed} has failed: KEEPER_SEED={seed} runs it alone"),
+        }
+    }
+    println!("{total:?}");
+    if seeds().end > 40 {
+        assert!(total.leases > 50_000 && total.epochs > 300 && total.restarts > 300, "{total:?}");
+        assert!(total.pauses > 300 && total.changed > 100 && total.goodbyes > 50, "{total:?}");
+    }
+}
