@@ -56,14 +56,21 @@ struct Duties {
     heard: BTreeMap<NodeId, u64>,
     waiting: BTreeMap<ReadId, Waiting>,
     seals: BTreeMap<GroupId, Seal>,
-    /// When a command was proposed for a group, or for a node.
-    proposed: BTreeMap<Subject, u64>,
+    /// What was proposed for a group, or for a node, and is not applied yet.
+    proposed: BTreeMap<Subject, Proposed>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Group(GroupId),
     Node(NodeId),
+}
+
+/// Commands in the voters' log. A leader's are applied one by one, or it leads no more.
+struct Proposed {
+    /// When the last one was.
+    at: u64,
+    commands: Vec<Command>,
 }
 
 struct Waiting {
@@ -125,7 +132,7 @@ impl Keeper {
                 if let Some(command) = duties.register(state, id, node, now)
                     && !self.voter.propose(&command)
                 {
-                    duties.proposed.remove(&Subject::Node(id));
+                    duties.ended(&command);
                 }
                 self.asked.push((from, 0));
             }
@@ -149,8 +156,11 @@ impl Keeper {
                 }
             }
             Ask::Sealed { group, sealed } => {
+                let asked = state.groups().get(&group);
                 if let Some(seal) = duties.seals.get_mut(&group)
                     && seal.epoch == sealed.epoch
+                    && sealed.member.node == from
+                    && asked.is_some_and(|group| group.configuration.has_node(from))
                 {
                     seal.answers.insert(sealed.member.node, sealed);
                 }
@@ -163,11 +173,11 @@ impl Keeper {
         self.voter.tick(now);
         let state = self.voter.state().1;
         let Some(duties) = &mut self.duties else { return };
-        let look = |(id, group): (&GroupId, &Group)| Some((*id, duties.look(state, *id, group, now)?));
-        let commands: Vec<(GroupId, Command)> = state.groups().iter().filter_map(look).collect();
-        for (id, command) in commands {
+        let look = |(id, group): (&GroupId, &Group)| duties.look(state, *id, group, now);
+        let commands: Vec<Command> = state.groups().iter().filter_map(look).collect();
+        for command in commands {
             if !self.voter.propose(&command) {
-                duties.proposed.remove(&Subject::Group(id));
+                duties.ended(&command);
             }
         }
     }
@@ -185,7 +195,11 @@ impl Keeper {
                 Did::Send { to, message } => out.push(Out::Raft { to, message }),
                 Did::Leads { leads: true, .. } => self.duties = Some(Duties::since(now)),
                 Did::Leads { leads: false, .. } => self.duties = None,
-                Did::Applied { command, .. } => self.applied(&command),
+                Did::Applied { command, outcome, .. } => {
+                    if let Some(duties) = &mut self.duties {
+                        duties.applied(&command, outcome.is_ok());
+                    }
+                }
                 Did::Installed { .. } => {}
                 // What it confirms is applied by then, since both come of one step.
                 Did::Confirmed { read, index } => confirmed.push((read, index)),
@@ -232,22 +246,14 @@ impl Keeper {
         }
         out.push(Out::Tell { to: from, told: self.tell(index, granted.then_some(number)) });
     }
+}
 
-    fn applied(&mut self, command: &Command) {
-        let Some(duties) = &mut self.duties else { return };
-        match command {
-            Command::Seal { group, epoch, .. } => {
-                duties.proposed.remove(&Subject::Group(*group));
-                let seal = Seal { epoch: *epoch, answers: BTreeMap::new(), sufficed: None };
-                duties.seals.insert(*group, seal);
-            }
-            Command::Activate { group, .. } | Command::Configure { group, .. } => {
-                duties.proposed.remove(&Subject::Group(*group));
-                duties.seals.remove(group);
-            }
-            Command::Register { id, .. } => drop(duties.proposed.remove(&Subject::Node(*id))),
-            _ => {}
-        }
+/// What a lease must not be granted beside.
+fn subject(command: &Command) -> Option<Subject> {
+    match command {
+        Command::Seal { group, .. } | Command::Activate { group, .. } => Some(Subject::Group(*group)),
+        Command::Register { id, .. } => Some(Subject::Node(*id)),
+        _ => None,
     }
 }
 
@@ -300,13 +306,43 @@ impl Duties {
         })
     }
 
-    /// Whether it is time to propose something for this; it is not proposed again at once.
-    fn may_propose(&mut self, subject: Subject, now: u64) -> bool {
-        if self.proposed.get(&subject).is_some_and(|at| now.saturating_sub(*at) < AGAIN_NANOS) {
-            return false;
+    /// The command, if it is time to propose something for its subject: not again at once.
+    fn propose(&mut self, command: Command, now: u64) -> Option<Command> {
+        let subject = subject(&command)?;
+        let known = self.proposed.entry(subject).or_insert(Proposed { at: now, commands: Vec::new() });
+        if !known.commands.is_empty() && now.saturating_sub(known.at) < AGAIN_NANOS {
+            return None;
         }
-        self.proposed.insert(subject, now);
-        true
+        known.at = now;
+        known.commands.push(command.clone());
+        Some(command)
+    }
+
+    /// The command is applied, or was not taken. Others for its subject are on their way yet.
+    fn ended(&mut self, command: &Command) {
+        let Some(subject) = subject(command) else { return };
+        let Some(known) = self.proposed.get_mut(&subject) else { return };
+        if let Some(at) = known.commands.iter().position(|other| other == command) {
+            known.commands.remove(at);
+        }
+        if known.commands.is_empty() {
+            self.proposed.remove(&subject);
+        }
+    }
+
+    /// A refused command has changed nothing, so nothing that was known ends with it.
+    fn applied(&mut self, command: &Command, taken: bool) {
+        self.ended(command);
+        match command {
+            Command::Seal { group, epoch, .. } if taken => {
+                let seal = Seal { epoch: *epoch, answers: BTreeMap::new(), sufficed: None };
+                self.seals.insert(*group, seal);
+            }
+            Command::Activate { group, .. } | Command::Configure { group, .. } if taken => {
+                self.seals.remove(group);
+            }
+            _ => {}
+        }
     }
 
     /// A process that started takes its node's place when the earlier one surely does nothing more.
@@ -322,7 +358,7 @@ impl Duties {
                 known.incarnation
             }
         };
-        self.may_propose(Subject::Node(id), now).then_some(Command::Register { id, expected, node })
+        self.propose(Command::Register { id, expected, node }, now)
     }
 
     fn look(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
@@ -340,17 +376,22 @@ impl Duties {
 
     fn seal(&mut self, id: GroupId, group: &Group, now: u64) -> Option<Command> {
         let command = Command::Seal { group: id, expected: group.configuration.epoch, epoch: Epoch(group.burnt.0 + 1) };
-        self.may_propose(Subject::Group(id), now).then_some(command)
+        self.propose(command, now)
     }
 
     fn decide(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
         let last = &group.configuration;
+        // One that was not heard of in this term may be on its way back, as after a loss of power.
+        let lives = |member: &Member| {
+            let heard = self.heard.contains_key(&member.node) && !self.is_silent(member.node, now);
+            heard && is_current(state, *member)
+        };
+        let restarted = !last.members().iter().any(lives);
         let seal = self.seals.get_mut(&id).expect("a seal of this leader");
         let answers: Vec<Sealed> =
             seal.answers.values().filter(|answer| is_current(state, answer.member)).cloned().collect();
         let configuration = decide(last, seal.epoch, &answers)?;
         let since = *seal.sufficed.get_or_insert(now);
-        let restarted = last.members().iter().all(|member| !is_current(state, *member));
         let grace = if restarted { GRACE_AFTER_POWER_NANOS } else { GRACE_NANOS };
         if answers.len() < last.members().len() && now.saturating_sub(since) < grace {
             return None;
@@ -358,6 +399,99 @@ impl Duties {
         let of_leader = answers.iter().find(|answer| answer.member == configuration.leader);
         let parent = of_leader.expect("a leader has answered").end;
         let command = Command::Activate { group: id, configuration, parent };
-        self.may_propose(Subject::Group(id), now).then_some(command)
+        self.propose(command, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::founding::{Declaration, Partitions, Plan, found};
+    use ferrite_replica::group::History;
+
+    /// Three nodes, all of them members.
+    fn state() -> State {
+        let plan = Plan { hosts: (1..=3).map(|node| format!("host{node}:3021")).collect(), kfactor: 2 };
+        let declaration = |place: u32| Declaration {
+            plan: plan.clone(),
+            place,
+            key: [place as u8; 16],
+            incarnation: Incarnation(1),
+            kind: Kind::Data,
+            data: None,
+            partitions: Partitions::Suggested(2),
+            release: "0.1.0".to_string(),
+            addresses: vec![format!("host{place}:21212")],
+        };
+        let mut state = found(&(1..=3).map(declaration).collect::<Vec<_>>()).unwrap();
+        let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();
+        let members = (1..=3).map(|node| Member { node: NodeId(node), incarnation: Incarnation(1) }).collect();
+        let (expected, added) = (configuration.epoch, vec![NodeId(2), NodeId(3)]);
+        let configuration = GroupConfiguration::new(Epoch(expected.0 + 1), configuration.leader, members, added);
+        state.apply(&Command::Configure { group: GROUP, expected, configuration, parent }).unwrap();
+        state
+    }
+
+    const GROUP: GroupId = GroupId(0);
+
+    #[test]
+    fn no_lease_while_a_seal_is_on_its_way_whatever_else_is_applied() {
+        let state = state();
+        let group = &state.groups()[&GROUP];
+        let GroupConfiguration { epoch, leader, .. } = group.configuration;
+        let mut duties = Duties::since(0);
+        let now = LEASE_ENDED_NANOS + 1;
+        let seal = duties.look(&state, GROUP, group, now).unwrap();
+        let configuration = group.configuration.clone();
+        let configure = Command::Configure { group: GROUP, expected: epoch, configuration, parent: group.parent };
+        duties.applied(&configure, false);
+        assert!(duties.is_given_up(&state, leader.node), "the leader's own proposal was refused");
+        let again = duties.look(&state, GROUP, group, now + AGAIN_NANOS).unwrap();
+        duties.ended(&again);
+        assert!(duties.is_given_up(&state, leader.node), "a second seal was not taken");
+        duties.applied(&seal, true);
+        assert!(!duties.is_given_up(&state, leader.node));
+    }
+
+    #[test]
+    fn a_refused_seal_forgets_no_answers() {
+        let mut duties = Duties::since(0);
+        let seal = Command::Seal { group: GROUP, expected: Epoch(1), epoch: Epoch(2) };
+        duties.applied(&seal, true);
+        duties.seals.get_mut(&GROUP).unwrap().sufficed = Some(7);
+        duties.applied(&seal, false);
+        assert_eq!(duties.seals[&GROUP].sufficed, Some(7));
+    }
+
+    /// Node 1 has started again and answered; whether the voters heard of node 2 in this term.
+    fn activated_after(heard: bool, waited: u64) -> bool {
+        let mut state = state();
+        let node = Node { incarnation: Incarnation(2), start: [9; 16], ..state.nodes()[&NodeId(1)].clone() };
+        state.apply(&Command::Register { id: NodeId(1), expected: Incarnation(1), node }).unwrap();
+        let group = &state.groups()[&GROUP];
+        let (expected, epoch) = (group.configuration.epoch, Epoch(group.burnt.0 + 1));
+        let seal = Command::Seal { group: GROUP, expected, epoch };
+        state.apply(&seal).unwrap();
+        let mut duties = Duties::since(0);
+        duties.applied(&seal, true);
+        let member = Member { node: NodeId(1), incarnation: Incarnation(2) };
+        let end = Mark { epoch: expected, position: ferrite_base::Position(1), chain: 0 };
+        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
+        duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(1), sealed);
+        let now = LEASE_ENDED_NANOS + 1;
+        assert_eq!(duties.look(&state, GROUP, &state.groups()[&GROUP], now), None);
+        if heard {
+            duties.heard.insert(NodeId(2), now);
+        }
+        duties.look(&state, GROUP, &state.groups()[&GROUP], now + waited).is_some()
+    }
+
+    #[test]
+    fn after_a_loss_of_power_members_that_are_not_back_are_waited_for() {
+        assert!(activated_after(true, GRACE_NANOS));
+        assert!(!activated_after(false, GRACE_NANOS));
+        assert!(!activated_after(false, GRACE_AFTER_POWER_NANOS - 1));
+        assert!(activated_after(false, GRACE_AFTER_POWER_NANOS));
     }
 }

@@ -9,8 +9,9 @@ const FORMAT: u8 = 1;
 /// Of one message.
 const ENTRIES_MAX: usize = 4_096;
 
-/// What voters say to each other, in the order of their numbers, from 1.
-const KINDS: [MessageType; 12] = [
+/// What voters say to each other, in the order of their numbers, from 1. A read is asked for by a
+/// leader, of itself: one of another voter, without an entry, would end the library's process.
+const KINDS: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
     MessageType::MsgRequestVote,
@@ -19,8 +20,6 @@ const KINDS: [MessageType; 12] = [
     MessageType::MsgHeartbeat,
     MessageType::MsgHeartbeatResponse,
     MessageType::MsgTimeoutNow,
-    MessageType::MsgReadIndex,
-    MessageType::MsgReadIndexResp,
     MessageType::MsgRequestPreVote,
     MessageType::MsgRequestPreVoteResponse,
 ];
@@ -190,6 +189,8 @@ mod tests {
         let mut own = Message::default();
         own.set_msg_type(MessageType::MsgPropose);
         assert_eq!(encode(&own), None, "proposals are not passed on");
+        own.set_msg_type(MessageType::MsgReadIndex);
+        assert_eq!(encode(&own), None, "nor are reads");
     }
 
     #[test]
