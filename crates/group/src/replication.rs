@@ -5,6 +5,8 @@
 //! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
 //! positions. Nothing waits under it: whoever appends has waited for room before.
 
+mod state;
+
 use crate::entry::{Entry, EntryBuffer, HEADER_BYTES};
 use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 use crate::message;
@@ -17,6 +19,7 @@ use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
     Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered, Timing,
 };
+use state::{State, Told, Uncommitted, Waiting};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -77,27 +80,6 @@ pub struct Replication<C: Party> {
     telling: Mutex<Vec<Told<C>>>,
 }
 
-struct State<C> {
-    machine: Group,
-    configuration: GroupConfiguration,
-    /// The highest time of an entry, microseconds since 1970.
-    time: i64,
-    /// Parties whose appends are not committed, in the order of positions.
-    waiting: VecDeque<Waiting<C>>,
-    told: VecDeque<Told<C>>,
-    /// Entries that are not committed, of a group that may have other members.
-    uncommitted: VecDeque<Uncommitted>,
-    /// The last entry before them, and the configuration of its epoch.
-    committed: (Mark, GroupConfiguration),
-    recent: Recent,
-    /// The epoch in which this node has opened, while it leads.
-    opened: Option<Epoch>,
-    failed: Option<LogFailed>,
-    /// A snapshot takes the place of what is here, and is not durable yet.
-    installing: bool,
-    effects: Vec<Effect>,
-}
-
 /// What a leader's stream has come to.
 pub(crate) struct Leads {
     pub here: Member,
@@ -105,26 +87,6 @@ pub(crate) struct Leads {
     pub history: History,
     pub durable: Position,
     pub commit: Position,
-}
-
-struct Waiting<C> {
-    /// Of its entry, or of the last one before it.
-    position: Position,
-    payload: Vec<u8>,
-    party: C,
-}
-
-/// What is said behind the lock, in the order in which it came about.
-enum Told<C> {
-    Party { party: C, payload: Vec<u8>, outcome: Result<(), NotCommitted> },
-    Committed(Vec<SharedEntry>),
-    Event(GroupEvent),
-}
-
-struct Uncommitted {
-    entry: SharedEntry,
-    /// By this node, which leads; a copy applies it when it is committed.
-    executed: bool,
 }
 
 type Locked<'a, C> = MutexGuard<'a, State<C>>;
@@ -665,68 +627,6 @@ impl<C: Party> Replication<C> {
                 Told::Event(event) => self.host.event(self.id, event),
             }
         }
-    }
-}
-
-impl<C> State<C> {
-    /// Where the stream has come to.
-    fn place(&self) -> GroupPlace {
-        GroupPlace {
-            end: self.machine.end(),
-            history: self.machine.history().clone(),
-            configuration: self.configuration.clone(),
-            time: self.time,
-        }
-    }
-
-    /// Where the stream has come to, as far as it is committed.
-    fn committed_place(&self) -> GroupPlace {
-        let (end, configuration) = self.committed.clone();
-        let mut history = self.machine.history().clone();
-        history.cut(Position(end.position.0 + 1));
-        GroupPlace { end, history, configuration, time: self.time }
-    }
-
-    fn keep(&mut self, entry: SharedEntry, executed: bool) {
-        let position = entry.header.mark.position;
-        let before = Position(position.0 - 1);
-        let previous = match self.recent.behind(before) {
-            Behind::Here { previous, .. } => previous,
-            Behind::Gone | Behind::Beyond => self.machine.mark_at(before),
-        };
-        if let Some(last) = self.uncommitted.back() {
-            assert_eq!(last.entry.header.mark, previous, "entries are kept in order");
-        }
-        self.recent.push(previous, entry.clone());
-        self.uncommitted.push_back(Uncommitted { entry, executed });
-    }
-
-    /// Whether somebody who leads since this epoch still does; None: who asks for no epoch.
-    fn leads_since(&self, since: Option<Epoch>) -> bool {
-        since.is_none() || since == self.opened
-    }
-
-    /// Parties up to there are told that it is committed.
-    fn release(&mut self, commit: Position) {
-        while self.waiting.front().is_some_and(|waiting| waiting.position <= commit) {
-            let Waiting { payload, party, .. } = self.waiting.pop_front().expect("seen just now");
-            self.told.push_back(Told::Party { party, payload, outcome: Ok(()) });
-        }
-    }
-
-    /// Nobody here will know what becomes of what waits.
-    fn give_up(&mut self, reason: &NotCommitted) {
-        self.give_up_from(0, reason);
-    }
-
-    fn give_up_from(&mut self, first: usize, reason: &NotCommitted) {
-        for Waiting { payload, party, .. } in self.waiting.drain(first..) {
-            self.told.push_back(Told::Party { party, payload, outcome: Err(reason.clone()) });
-        }
-    }
-
-    fn event(&mut self, event: GroupEvent) {
-        self.told.push_back(Told::Event(event));
     }
 }
 

@@ -13,15 +13,17 @@ use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::{Store, TableData};
 use ferrite_value::ring::Ring;
 use ferrite_value::{Decimal, OwnedValue, Value, convert};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The one transaction time of all calls: 2026-01-01.
 const TRANSACTION_TIME: i64 = 1_767_225_600_000_000;
 
-/// Parts of queries that [`Threads`] have done in this process.
-pub static PARTS_DONE: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Parts of queries that [`Threads`] have done for this thread.
+    pub static PARTS_DONE: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A thread for each part, however few rows there are.
 pub struct Threads;
@@ -29,7 +31,7 @@ pub struct Threads;
 impl WorkerPool for Threads {
     fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         std::thread::scope(|scope| (0..count).for_each(|number| drop(scope.spawn(move || work(number)))));
-        PARTS_DONE.fetch_add(count, Ordering::Relaxed);
+        PARTS_DONE.set(PARTS_DONE.get() + count);
     }
 
     fn interrupted(&self) -> bool {

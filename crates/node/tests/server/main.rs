@@ -4,8 +4,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../partition/tests/common/in_rust.rs"]
+mod in_rust;
 #[path = "../../../partition/tests/common/jar.rs"]
 mod jar;
+#[path = "../common/script.rs"]
+mod script;
 
 mod administration;
 mod alter_table;
@@ -14,6 +18,7 @@ mod bad_calls;
 mod call_timeout;
 mod cancel;
 mod codes;
+mod compound;
 mod connection_limits;
 mod decimals;
 mod disk_space;
@@ -32,6 +37,9 @@ mod plan_cache;
 mod privilege;
 mod schema_time;
 mod schema_under_load;
+mod settings;
 mod snapshots;
+mod stop;
 mod system_procedures;
 mod tasks;
+mod two_servers;

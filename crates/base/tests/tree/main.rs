@@ -1,0 +1,9 @@
+//! Tests over the whole tree. One program, since each costs a link.
+
+mod crate_directions;
+mod errors_page;
+mod file_circles;
+mod idioms;
+mod limits_page;
+mod room_directions;
+mod wrapped;

@@ -1,0 +1,113 @@
+//! What is behind the lock of a group's replication: the state machine, what waits for its commit,
+//! and what is yet to be told.
+
+use crate::host::{GroupEvent, NotCommitted};
+use crate::recent::{Behind, Recent, SharedEntry};
+use crate::replayed::GroupPlace;
+use ferrite_base::{Epoch, Position};
+use ferrite_log::LogFailed;
+use ferrite_replica::group::{Effect, Group, GroupConfiguration, Mark};
+use std::collections::VecDeque;
+
+pub(super) struct State<C> {
+    pub(super) machine: Group,
+    pub(super) configuration: GroupConfiguration,
+    /// The highest time of an entry, microseconds since 1970.
+    pub(super) time: i64,
+    /// Parties whose appends are not committed, in the order of positions.
+    pub(super) waiting: VecDeque<Waiting<C>>,
+    pub(super) told: VecDeque<Told<C>>,
+    /// Entries that are not committed, of a group that may have other members.
+    pub(super) uncommitted: VecDeque<Uncommitted>,
+    /// The last entry before them, and the configuration of its epoch.
+    pub(super) committed: (Mark, GroupConfiguration),
+    pub(super) recent: Recent,
+    /// The epoch in which this node has opened, while it leads.
+    pub(super) opened: Option<Epoch>,
+    pub(super) failed: Option<LogFailed>,
+    /// A snapshot takes the place of what is here, and is not durable yet.
+    pub(super) installing: bool,
+    pub(super) effects: Vec<Effect>,
+}
+
+pub(super) struct Waiting<C> {
+    /// Of its entry, or of the last one before it.
+    pub(super) position: Position,
+    pub(super) payload: Vec<u8>,
+    pub(super) party: C,
+}
+
+/// What is said behind the lock, in the order in which it came about.
+pub(super) enum Told<C> {
+    Party { party: C, payload: Vec<u8>, outcome: Result<(), NotCommitted> },
+    Committed(Vec<SharedEntry>),
+    Event(GroupEvent),
+}
+
+pub(super) struct Uncommitted {
+    pub(super) entry: SharedEntry,
+    /// By this node, which leads; a copy applies it when it is committed.
+    pub(super) executed: bool,
+}
+
+impl<C> State<C> {
+    /// Where the stream has come to.
+    pub(super) fn place(&self) -> GroupPlace {
+        GroupPlace {
+            end: self.machine.end(),
+            history: self.machine.history().clone(),
+            configuration: self.configuration.clone(),
+            time: self.time,
+        }
+    }
+
+    /// Where the stream has come to, as far as it is committed.
+    pub(super) fn committed_place(&self) -> GroupPlace {
+        let (end, configuration) = self.committed.clone();
+        let mut history = self.machine.history().clone();
+        history.cut(Position(end.position.0 + 1));
+        GroupPlace { end, history, configuration, time: self.time }
+    }
+
+    pub(super) fn keep(&mut self, entry: SharedEntry, executed: bool) {
+        let position = entry.header.mark.position;
+        let before = Position(position.0 - 1);
+        let previous = match self.recent.behind(before) {
+            Behind::Here { previous, .. } => previous,
+            Behind::Gone | Behind::Beyond => self.machine.mark_at(before),
+        };
+        if let Some(last) = self.uncommitted.back() {
+            assert_eq!(last.entry.header.mark, previous, "entries are kept in order");
+        }
+        self.recent.push(previous, entry.clone());
+        self.uncommitted.push_back(Uncommitted { entry, executed });
+    }
+
+    /// Whether somebody who leads since this epoch still does; None: who asks for no epoch.
+    pub(super) fn leads_since(&self, since: Option<Epoch>) -> bool {
+        since.is_none() || since == self.opened
+    }
+
+    /// Parties up to there are told that it is committed.
+    pub(super) fn release(&mut self, commit: Position) {
+        while self.waiting.front().is_some_and(|waiting| waiting.position <= commit) {
+            let Waiting { payload, party, .. } = self.waiting.pop_front().expect("seen just now");
+            self.told.push_back(Told::Party { party, payload, outcome: Ok(()) });
+        }
+    }
+
+    /// Nobody here will know what becomes of what waits.
+    pub(super) fn give_up(&mut self, reason: &NotCommitted) {
+        self.give_up_from(0, reason);
+    }
+
+    pub(super) fn give_up_from(&mut self, first: usize, reason: &NotCommitted) {
+        for Waiting { payload, party, .. } in self.waiting.drain(first..) {
+            self.told.push_back(Told::Party { party, payload, outcome: Err(reason.clone()) });
+        }
+    }
+
+    pub(super) fn event(&mut self, event: GroupEvent) {
+        self.told.push_back(Told::Event(event));
+    }
+}

@@ -1,0 +1,24 @@
+//! The tests of this crate that can share a process. One program, since each costs a link.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/in_rust.rs"]
+mod in_rust;
+#[path = "../common/jar.rs"]
+mod jar;
+#[path = "../common/learner.rs"]
+mod learner;
+#[path = "../common/stepped.rs"]
+mod stepped;
+#[path = "../common/work.rs"]
+mod work;
+
+mod copies;
+mod deposed;
+mod entries;
+mod external;
+mod faults;
+mod installs;
+mod recovery;
+mod refused_answers;
+mod snapshots;

@@ -1,0 +1,57 @@
+//! Seeds of clusters: the same one does the same, and none violates anything.
+//!
+//! `CLUSTER_SEEDS=500 cargo test -p ferrite-sim --test it cluster_seeds::` runs more, from
+//! `CLUSTER_SEED` on; `CLUSTER_TRACE=1` shows every step.
+
+use ferrite_sim::cluster::{Counts, run};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Runs seeds on two threads; what all have tried together, and what was violated.
+fn run_all(first: u64, count: u64) -> (Counts, Vec<String>) {
+    let show = std::env::var_os("CLUSTER_TRACE").is_some();
+    let (next, totals) = (AtomicU64::new(0), Mutex::new((Counts::default(), Vec::new())));
+    std::thread::scope(|scope| {
+        for _ in 0..if show { 1 } else { 2 } {
+            scope.spawn(|| {
+                loop {
+                    let offset = next.fetch_add(1, Ordering::Relaxed);
+                    if offset >= count {
+                        return;
+                    }
+                    let report = run(first + offset, show);
+                    let mut totals = totals.lock().expect("nobody panics with the totals");
+                    totals.0.add(&report.counts);
+                    let seed = report.seed;
+                    totals.1.extend(report.violation.map(|violation| format!("CLUSTER_SEED={seed}: {violation}")));
+                }
+            });
+        }
+    });
+    totals.into_inner().expect("nobody panics with the totals")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    assert_eq!(run(2, false), run(2, false));
+    assert_ne!(run(1, false).trace, run(2, false).trace);
+}
+
+#[test]
+fn clusters_keep_what_they_have_acknowledged() {
+    let asked = number("CLUSTER_SEEDS");
+    let (counts, violations) = run_all(number("CLUSTER_SEED").unwrap_or(1), asked.unwrap_or(40));
+    println!("{counts:?}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    if asked.is_none() {
+        // What nobody tries, nobody finds.
+        assert!(counts.acknowledged > 5_000 && counts.unknown > 40 && counts.schema_changes > 100, "{counts:?}");
+        assert!(counts.crashes > 50 && counts.power_losses > 15 && counts.splits > 20, "{counts:?}");
+        assert!(counts.seals > 25 && counts.promotions > 40 && counts.deposed > 3, "{counts:?}");
+        assert!(counts.from_log > 8 && counts.disk_faults > 5, "{counts:?}");
+    }
+}

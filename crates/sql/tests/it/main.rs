@@ -1,0 +1,10 @@
+//! The tests of this crate that can share a process. One program, since each costs a link.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod hostile;
+mod nesting;
+mod plain_views;
+mod schema_text;
+mod watched;

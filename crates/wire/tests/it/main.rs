@@ -1,0 +1,8 @@
+//! The tests of this crate that can share a process. One program, since each costs a link.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod hostile;
+mod limits;
+mod vectors;
