@@ -2,10 +2,9 @@
 
 use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_group::{FromLog, GroupEvent, Identity, IdentityError, SharedEntry};
-use ferrite_meta::{Node as Registration, State};
+use ferrite_meta::{Ask, State};
 use ferrite_partition::applier::Applier;
 use ferrite_partition::{Compiled, CopyFault};
-use ferrite_replica::group::{Mark, Member, Proposal, Sealed};
 use std::sync::Arc;
 
 /// Every cause of work for a node.
@@ -18,24 +17,11 @@ pub enum Cause {
     Fault(GroupId, CopyFault),
     /// The metadata, as it was after this many commands. It may be an old word.
     Metadata { index: u64, state: Arc<State> },
+    /// Of the metadata: what this node knows of the state after so many commands holds until then,
+    /// by its boot-time clock, in nanoseconds. Behind that state.
+    Lease { index: u64, until: u64 },
     /// What was sent to that node and not answered may be lost.
     Lost(NodeId),
-}
-
-/// What a node asks of the metadata. It may be lost on its way, as may the answer, which is the
-/// state: whoever asks looks there and asks again.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ask {
-    /// This process has started.
-    Register { id: NodeId, node: Registration },
-    /// It does nothing more for its groups.
-    Goodbye(Member),
-    /// It lives, and knows the state after so many commands.
-    Look { member: Member, index: u64 },
-    /// A leader wants another configuration, which goes on behind `parent`.
-    Propose { group: GroupId, from: Member, proposal: Proposal, parent: Mark },
-    /// The answer to a seal.
-    Sealed { group: GroupId, sealed: Sealed },
 }
 
 /// What a node cannot do itself. None of it may wait for a party.

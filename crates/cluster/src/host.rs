@@ -2,6 +2,7 @@
 //! everything else becomes a cause of work.
 
 use crate::cause::Cause;
+use crate::lease::Lease;
 use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
@@ -17,13 +18,15 @@ pub trait Post: Send + Sync {
 pub struct Host {
     causes: Sender<Cause>,
     post: Arc<dyn Post>,
+    lease: Lease,
     /// Of each group's partitions and coordinator.
     gates: OnceLock<BTreeMap<GroupId, Vec<Arc<Gate>>>>,
 }
 
 impl Host {
-    pub fn new(causes: Sender<Cause>, post: Arc<dyn Post>) -> Host {
-        Host { causes, post, gates: OnceLock::new() }
+    /// `lease`: the one that the node extends.
+    pub fn new(causes: Sender<Cause>, post: Arc<dyn Post>, lease: Lease) -> Host {
+        Host { causes, post, lease, gates: OnceLock::new() }
     }
 
     /// Where the answers of each group's partitions and coordinator wait. They are there later than
@@ -62,5 +65,9 @@ impl GroupHost for Host {
             GroupEvent::Confirmed(round) => self.confirmed(group, round),
             event => self.cause(Cause::Event(group, event)),
         }
+    }
+
+    fn has_lease(&self) -> bool {
+        self.lease.holds()
     }
 }

@@ -2,10 +2,10 @@
 //! registers, changes roles, keeps promises, passes on what the metadata and the groups say to each
 //! other.
 //!
-//! Owns which role the node has in each group, and which node it is. Promises that every wait is a
-//! state: [`Node`] takes one cause of work after the other and never waits for a party, so that the
-//! server's thread and the simulator run the same code. Does not know sockets, threads or timers,
-//! nor how the metadata's voters agree.
+//! Owns which role the node has in each group, which node it is, and its way to the metadata.
+//! Promises that every wait is a state: [`Node`] takes one cause of work after the other and never
+//! waits for a party, so that the server's thread and the simulator run the same code. Does not
+//! know sockets, threads or timers, nor how the metadata's voters agree.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -14,13 +14,19 @@ mod cause;
 mod groups;
 mod host;
 mod kept;
+mod lease;
+mod letter;
 mod membership;
+mod metadata;
 mod node;
 
-pub use cause::{Around, Ask, Cause};
+pub use cause::{Around, Cause};
 pub use groups::{Groups, Unusable};
 pub use host::{Host, Post};
 pub use kept::Parties;
+pub use lease::Lease;
+pub use letter::{Letter, NoLetter};
+pub use metadata::{Errand, Metadata};
 pub use node::{Node, Start};
 
 use ferrite_group::Replication;

@@ -1,13 +1,14 @@
 //! A node: takes one cause of work after the other.
 
-use crate::cause::{Around, Ask, Cause};
+use crate::cause::{Around, Cause};
 use crate::groups::Groups;
 use crate::kept::{Kept, Parties};
+use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, Identity};
-use ferrite_meta::{Kind, Node as Registration, Phase, Presence, State};
+use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State};
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub struct Start {
     /// By group: who runs its transactions, and where the stores stand.
     pub parties: BTreeMap<GroupId, (Parties, CopyStart)>,
     pub groups: Groups,
+    /// The one that the hosts of the groups ask. Begins without holding.
+    pub lease: Lease,
 }
 
 pub struct Node {
@@ -37,6 +40,7 @@ pub struct Node {
     kept: BTreeMap<GroupId, Kept>,
     inbox: Receiver<Cause>,
     around: Box<dyn Around>,
+    lease: Lease,
     /// The metadata as far as it is known here, after so many commands.
     known: (u64, Arc<State>),
     registered: bool,
@@ -52,7 +56,7 @@ pub struct Node {
 impl Node {
     /// `causes` leads to `inbox`. The identity is durable.
     pub fn new(start: Start, causes: &Sender<Cause>, inbox: Receiver<Cause>, mut around: Box<dyn Around>) -> Node {
-        let Start { identity, registration, parties, groups } = start;
+        let Start { identity, registration, parties, groups, lease } = start;
         let registration = Registration { incarnation: identity.incarnation, ..registration };
         let kept = parties.into_iter().map(|(id, (parties, start))| {
             let group = Arc::clone(groups.get(id).expect("a group that is kept is replicated"));
@@ -66,6 +70,7 @@ impl Node {
             kept,
             inbox,
             around,
+            lease,
             known: (0, Arc::default()),
             registered: false,
             ended: false,
@@ -137,9 +142,11 @@ impl Node {
         self.around.ask(ask);
     }
 
-    /// Says, from the next tick on, that this process does nothing more for its groups.
+    /// Says, from the next tick on, that this process does nothing more for its groups. Others may
+    /// lead them as soon as that is heard.
     pub fn goodbye(&mut self) {
         self.leaves = true;
+        self.lease.end();
         self.asked = None;
     }
 
@@ -158,6 +165,7 @@ impl Node {
             Cause::Event(id, event) => self.event(id, event),
             Cause::Fault(id, fault) => self.made_anew(id, &fault.to_string()),
             Cause::Metadata { index, state } => self.told(index, state),
+            Cause::Lease { index, until } => self.leased(index, until),
             Cause::Lost(node) => self.groups.disconnected(node),
         }
     }
@@ -248,6 +256,14 @@ impl Node {
         }
     }
 
+    /// It counts once the groups know what it was granted for, and never again once this process
+    /// has said goodbye.
+    fn leased(&mut self, index: u64, until: u64) {
+        if self.registered && !self.leaves && index <= self.known.0 {
+            self.lease.extend(until);
+        }
+    }
+
     /// What the metadata knows of this node.
     fn look_for_itself(&mut self, state: &State) {
         let Member { node, incarnation } = self.here();
@@ -263,6 +279,7 @@ impl Node {
             return;
         };
         self.ended = true;
+        self.lease.end();
         self.around.end(&reason);
     }
 

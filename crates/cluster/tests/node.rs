@@ -3,11 +3,12 @@
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{Around, Ask, Cause, Groups, Host, Node, Parties, Post, Start};
+use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, Parties, Post, Start};
 use ferrite_group::{FIRST_GROUP, FromLog, GroupEvent, Identity, IdentityError, Urgency};
+use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
-use ferrite_meta::{Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
+use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::Job;
@@ -18,6 +19,7 @@ use ferrite_replica::group::{GroupConfiguration, Mark, Member, Timing};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const DIR: &str = "/node";
 const START: [u8; 16] = [7; 16];
@@ -102,6 +104,8 @@ struct World {
     causes: Sender<Cause>,
     inbox: Receiver<Event>,
     jobs: Receiver<Job>,
+    lease: Lease,
+    clock: SimulatedClock,
 }
 
 fn registration(incarnation: u64) -> Registration {
@@ -154,7 +158,9 @@ impl World {
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };
-        let host = Arc::new(Host::new(causes.clone(), Arc::new(outside.clone())));
+        let time = clock.clone();
+        let lease = Lease::new(Arc::new(clock.clone()));
+        let host = Arc::new(Host::new(causes.clone(), Arc::new(outside.clone()), lease.clone()));
         let as_member = AsMember { host, timing: Timing::DEFAULT, intact: true, snapshots: true };
         let (disk, clock, random) = (Arc::new(disk), Arc::new(clock), &mut SimulatedRandom::new(1));
         let opened = recovery::open_member(disk, clock, random, dir, options, as_member).unwrap();
@@ -170,9 +176,10 @@ impl World {
             registration: registration(incarnation),
             parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
             groups: groups.clone(),
+            lease: lease.clone(),
         };
         let node = Node::new(start, &causes, inbox_of_node, Box::new(outside.clone()));
-        World { node, groups, log, outside, causes, inbox, jobs }
+        World { node, groups, log, outside, causes, inbox, jobs, lease, clock: time }
     }
 
     fn told(&mut self, index: u64, state: &State) {
@@ -245,6 +252,34 @@ fn a_promise_is_durable_before_the_seal_is_answered_and_a_leader_steps_back() {
     world.settle();
     assert!(matches!(&world.outside.take()[..], [Wish::Leads(Some(Epoch(2)))]));
     assert!(matches!(world.inbox.try_recv(), Ok(Event::Lead { .. })));
+}
+
+#[test]
+fn a_lease_counts_once_the_groups_know_what_it_was_granted_for() {
+    let mut world = World::new(1);
+    let state = founded(registration(1));
+    let granted = |world: &mut World, index, millis| {
+        let until = world.clock.boottime_nanos() + millis * MILLI;
+        world.causes.send(Cause::Lease { index, until }).unwrap();
+        world.settle();
+    };
+    granted(&mut world, 1, 60_000);
+    assert!(!world.lease.holds(), "the node is not registered");
+    world.told(1, &state);
+    granted(&mut world, 2, 60_000);
+    assert!(!world.lease.holds(), "it was granted for a later state");
+    granted(&mut world, 1, 2_000);
+    granted(&mut world, 1, 1_000);
+    world.clock.advance(Duration::from_nanos(2_000 * MILLI - 1));
+    assert!(world.lease.holds(), "an answer that came late takes nothing away");
+    world.clock.advance(Duration::from_nanos(1));
+    assert!(!world.lease.holds(), "it has ended");
+    granted(&mut world, 1, 60_000);
+    assert!(world.lease.holds());
+    world.node.goodbye();
+    assert!(!world.lease.holds(), "others may lead from here on");
+    granted(&mut world, 1, 60_000);
+    assert!(!world.lease.holds(), "and again, an answer was on its way");
 }
 
 #[test]

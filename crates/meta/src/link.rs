@@ -7,6 +7,8 @@ use ferrite_base::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A leader that has answered nothing for so long may be none any more, or have no way here.
+const SILENT_NANOS: u64 = 1_000_000_000;
 /// Questions whose answers would still be of use.
 const QUESTIONS_KEPT: usize = 64;
 
@@ -15,6 +17,8 @@ const QUESTIONS_KEPT: usize = 64;
 pub struct Link {
     voters: Vec<NodeId>,
     leader: Option<NodeId>,
+    /// When the first question was asked that came behind the last answer.
+    waits_since: Option<u64>,
     next: u64,
     /// When each question was asked, by this node's clock.
     asked: BTreeMap<u64, u64>,
@@ -29,7 +33,16 @@ impl Link {
         assert!(!voters.is_empty(), "there is somebody to ask");
         // Half of the numbers are left to count.
         let next = (number >> 1) + 1;
-        Link { voters, leader: None, next, asked: BTreeMap::new(), index: 0, state: Arc::default(), lease_until: 0 }
+        Link {
+            voters,
+            leader: None,
+            waits_since: None,
+            next,
+            asked: BTreeMap::new(),
+            index: 0,
+            state: Arc::default(),
+            lease_until: 0,
+        }
     }
 
     /// The question, and whom it goes to. `now`: of the boot-time clock, in nanoseconds.
@@ -40,7 +53,13 @@ impl Link {
         while self.asked.len() > QUESTIONS_KEPT {
             self.asked.pop_first();
         }
-        let to = self.leader.unwrap_or(self.voters[(number % self.voters.len() as u64) as usize]);
+        if now.saturating_sub(*self.waits_since.get_or_insert(now)) > SILENT_NANOS {
+            (self.leader, self.waits_since) = (None, Some(now));
+        }
+        // In no order: whoever asks two things at a time must not ask the same voter for one of
+        // them again and again.
+        let any = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let to = self.leader.unwrap_or(self.voters[(any % self.voters.len() as u64) as usize]);
         (to, Question { number, ask })
     }
 
@@ -54,6 +73,7 @@ impl Link {
     /// What a voter says. The state, where this is a later one.
     pub fn told(&mut self, from: NodeId, told: Told) -> Option<(u64, Arc<State>)> {
         let Told { index, state, lease, leader } = told;
+        self.waits_since = None;
         self.leader = leader.filter(|leader| *leader == from || self.leader.is_none() || self.leader == Some(from));
         let news = state.filter(|_| index > self.index);
         if let Some(state) = &news {

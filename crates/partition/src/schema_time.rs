@@ -107,6 +107,10 @@ mod tests {
             self.0.load(Ordering::Relaxed)
         }
 
+        fn boottime_nanos(&self) -> u64 {
+            self.monotonic_nanos()
+        }
+
         fn wall_micros(&self) -> i64 {
             0
         }

@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "replica", "group",
         ],
     ),
-    ("cluster", &["base", "replica", "meta", "group", "partition"]),
+    ("cluster", &["base", "io", "replica", "meta", "group", "partition"]),
     ("backup", &["base", "io", "value", "wire", "catalog", "table", "snapshot", "partition"]),
     (
         "system",

@@ -25,6 +25,11 @@ impl Clock for SimulatedClock {
         self.nanos.load(SeqCst)
     }
 
+    /// A simulated machine is never suspended.
+    fn boottime_nanos(&self) -> u64 {
+        self.monotonic_nanos()
+    }
+
     fn wall_micros(&self) -> i64 {
         EPOCH_MICROS + (self.nanos.load(SeqCst) / 1_000) as i64
     }

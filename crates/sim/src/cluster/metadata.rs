@@ -4,8 +4,7 @@
 use crate::cluster::network::{METADATA, Packet};
 use crate::cluster::plan::{DEAD_NANOS, GRACE_NANOS, SEAL_AGAIN_NANOS};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_cluster::Ask;
-use ferrite_meta::{Change, Command, Group, Kind, Node, Phase, Presence, Settings, State};
+use ferrite_meta::{Ask, Change, Command, Group, Kind, Node, Phase, Presence, Settings, State};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,10 +2,9 @@
 
 use crate::cluster::plan::Faults;
 use ferrite_base::NodeId;
-use ferrite_cluster::Ask;
 use ferrite_group::Urgency;
 use ferrite_io::simulated::SimulatedRandom;
-use ferrite_meta::State;
+use ferrite_meta::{Ask, State};
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -10,11 +10,12 @@ use crate::cluster::plan::TIMING;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{Around, Ask, Cause, Groups, Host, Node, Parties, Post, Start as NodeStart};
+use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, Parties, Post, Start as NodeStart};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Replication, Supplied, Supplier, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
+use ferrite_meta::Ask;
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::coordinator::{Borrower, Coordinator};
@@ -202,7 +203,8 @@ impl Process {
         let known = known.ok_or(StartError::NoIdentity)?;
         let next = ferrite_base::Incarnation(known.incarnation.0 + 1);
         let here = Member { node: known.node, incarnation: next };
-        let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone())));
+        let lease = Lease::new(Arc::clone(&time));
+        let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
         let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone() });
         let options = Options {
             log: log.clone(),
@@ -284,6 +286,7 @@ impl Process {
             identity,
             parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
             groups: groups.clone(),
+            lease,
         };
         let outside = Outside {
             disk: disk.clone(),

@@ -1,0 +1,41 @@
+//! Until when reads may leave without asking the other members (docs/replication.md, sections 6 and
+//! 8): written by the node, read by who releases answers.
+
+use ferrite_io::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// While it holds, no other process leads what this one leads in the metadata that the node has
+/// applied. Clones are the same.
+#[derive(Clone)]
+pub struct Lease(Arc<Shared>);
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    /// By the boot-time clock; 0: there is none.
+    until: AtomicU64,
+}
+
+impl Lease {
+    /// One that does not hold. `clock`: the one whose boot-time the metadata is told.
+    pub fn new(clock: Arc<dyn Clock>) -> Lease {
+        Lease(Arc::new(Shared { clock, until: AtomicU64::new(0) }))
+    }
+
+    /// To be asked after a read ran.
+    pub fn holds(&self) -> bool {
+        // In this order: a thread that stands still in between sees a later clock.
+        let until = self.0.until.load(Ordering::Acquire);
+        self.0.clock.boottime_nanos() < until
+    }
+
+    /// What it was granted for is applied.
+    pub(crate) fn extend(&self, until: u64) {
+        self.0.until.fetch_max(until, Ordering::AcqRel);
+    }
+
+    /// Nothing is read by it from here on.
+    pub(crate) fn end(&self) {
+        self.0.until.store(0, Ordering::Release);
+    }
+}

@@ -1,0 +1,201 @@
+//! A node's part in the metadata: its vote, if it has one, and its way to those who vote.
+//!
+//! Owns both. Promises that what it says to this node comes in its order: a lease behind the state
+//! that it was granted for. Messages and the rest are values; knows no sockets, threads or timers.
+
+use crate::cause::Cause;
+use ferrite_base::NodeId;
+use ferrite_meta::voter::VoterError;
+use ferrite_meta::{Ask, Keeper, Link, Malformed, Out, Question, State, Told};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What is to be done, in this order.
+pub enum Errand {
+    /// To another node, on the control lane, as a [`Letter::Metadata`](crate::Letter::Metadata).
+    Send { to: NodeId, message: Vec<u8> },
+    /// To the inbox of this node.
+    Cause(Cause),
+    /// This node votes no more. It goes on without.
+    VoteLost(VoterError),
+}
+
+enum Message {
+    /// Of one voter to another.
+    Raft(Vec<u8>),
+    Question(Question),
+    Told(Told),
+}
+
+const RAFT: u8 = 1;
+const QUESTION: u8 = 2;
+const TOLD: u8 = 3;
+
+impl Message {
+    fn encode(&self) -> Vec<u8> {
+        let (kind, body) = match self {
+            Message::Raft(body) => (RAFT, body.clone()),
+            Message::Question(question) => (QUESTION, question.encode()),
+            Message::Told(told) => (TOLD, told.encode()),
+        };
+        [&[kind], &body[..]].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
+        match bytes.split_first() {
+            Some((&RAFT, body)) => Ok(Message::Raft(body.to_vec())),
+            Some((&QUESTION, body)) => Question::decode(body).map(Message::Question),
+            Some((&TOLD, body)) => Told::decode(body).map(Message::Told),
+            _ => Err(Malformed("a message is of a kind that this release does not know")),
+        }
+    }
+}
+
+/// Of one process.
+pub struct Metadata {
+    here: NodeId,
+    keeper: Option<Keeper>,
+    link: Link,
+    /// The end of the lease that this node was told last.
+    lease: u64,
+    /// From this node to itself.
+    own: VecDeque<Message>,
+    errands: Vec<Errand>,
+}
+
+impl Metadata {
+    /// `voters`: those that are known at first, one at least; `keeper`: if this node is one;
+    /// `number`: random.
+    pub fn new(here: NodeId, voters: Vec<NodeId>, keeper: Option<Keeper>, number: u64) -> Metadata {
+        let link = Link::new(voters, number);
+        Metadata { here, keeper, link, lease: 0, own: VecDeque::new(), errands: Vec::new() }
+    }
+
+    /// The state as this node knows it, after so many commands.
+    pub fn state(&self) -> (u64, &Arc<State>) {
+        self.link.state()
+    }
+
+    /// Who leads the voters, as far as this node knows.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.link.leader()
+    }
+
+    /// This node's vote, while it has one.
+    pub fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
+    }
+
+    /// Asks the voters. What comes of it shows in the state. `now`: of the boot-time clock, in
+    /// nanoseconds, and not later than this call: a lease counts from there.
+    pub fn ask(&mut self, ask: Ask, now: u64) {
+        let (to, question) = self.link.ask(ask, now);
+        self.post(to, Message::Question(question));
+    }
+
+    /// A message of another node's process.
+    pub fn received(&mut self, from: NodeId, bytes: &[u8], now: u64) -> Result<(), Malformed> {
+        self.take(from, Message::decode(bytes)?, now)
+    }
+
+    /// What was sent to that node and not answered may be lost.
+    pub fn lost(&mut self, node: NodeId) {
+        self.link.lost(node);
+    }
+
+    /// To be called every few milliseconds.
+    pub fn tick(&mut self, now: u64) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.tick(now);
+        }
+    }
+
+    /// Does what follows from all that came.
+    pub fn work(&mut self, now: u64, errands: &mut Vec<Errand>) {
+        loop {
+            self.keep(now);
+            let Some(message) = self.own.pop_front() else { break };
+            self.take(self.here, message, now).expect("what this node says to itself is in order");
+        }
+        errands.append(&mut self.errands);
+    }
+
+    fn keep(&mut self, now: u64) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let mut outs = Vec::new();
+        let outcome = keeper.work(now, &mut outs);
+        for out in outs {
+            match out {
+                Out::Raft { to, message } => self.post(to, Message::Raft(message)),
+                Out::Tell { to, told } => self.post(to, Message::Told(told)),
+            }
+        }
+        if let Err(error) = outcome {
+            self.keeper = None;
+            self.errands.push(Errand::VoteLost(error));
+        }
+    }
+
+    fn post(&mut self, to: NodeId, message: Message) {
+        if to == self.here {
+            self.own.push_back(message);
+        } else {
+            self.errands.push(Errand::Send { to, message: message.encode() });
+        }
+    }
+
+    fn take(&mut self, from: NodeId, message: Message, now: u64) -> Result<(), Malformed> {
+        match message {
+            // Who counts on a vote that this node has not does without.
+            Message::Raft(bytes) => {
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.received(from, &bytes)?;
+                }
+            }
+            Message::Question(question) => {
+                check_asker(from, &question.ask)?;
+                match &mut self.keeper {
+                    Some(keeper) => keeper.asked(from, question, now),
+                    None => self.pass_on(from, &question),
+                }
+            }
+            Message::Told(told) => self.told(from, told),
+        }
+        Ok(())
+    }
+
+    /// A node without a vote says what it knows, and who leads those who have one.
+    fn pass_on(&mut self, from: NodeId, question: &Question) {
+        let known = if let Ask::Look { index, .. } = question.ask { index } else { 0 };
+        let (index, state) = self.link.state();
+        let state = (index > known).then(|| Arc::clone(state));
+        let leader = self.link.leader().filter(|leader| *leader != self.here);
+        self.post(from, Message::Told(Told { index, state, lease: None, leader }));
+    }
+
+    /// The node looks at the state whether or not it is another: what it said because of it may
+    /// have been lost.
+    fn told(&mut self, from: NodeId, told: Told) {
+        self.link.told(from, told);
+        let (index, state) = self.link.state();
+        if index == 0 {
+            return;
+        }
+        self.errands.push(Errand::Cause(Cause::Metadata { index, state: Arc::clone(state) }));
+        let until = self.link.lease_until();
+        if until > self.lease {
+            self.lease = until;
+            self.errands.push(Errand::Cause(Cause::Lease { index, until }));
+        }
+    }
+}
+
+/// Nobody asks in the name of another. A node that joins is registered by any.
+fn check_asker(from: NodeId, ask: &Ask) -> Result<(), Malformed> {
+    let named = match ask {
+        Ask::Register { .. } => return Ok(()),
+        Ask::Goodbye(member) | Ask::Look { member, .. } | Ask::Propose { from: member, .. } => member.node,
+        Ask::Sealed { sealed, .. } => sealed.member.node,
+    };
+    if named == from { Ok(()) } else { Err(Malformed("a question is in the name of another node")) }
+}
